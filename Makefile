@@ -1,0 +1,52 @@
+# Two commands do all the set-up: `make run` and `make test`. `make help` lists the others.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-slow lint bench docs clean
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(VENV)/.run ## run the paper's experiment: a table, figures and a page in results/paper
+	@$(BIN)/maskedbandits run experiments/paper.toml --out results/paper
+
+test: $(VENV)/.test ## all tests but the slow ones
+	@$(BIN)/python -m pytest --numprocesses 2
+
+test-slow: $(VENV)/.test ## statistical checks against published numbers, some minutes
+	@$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.test ## ruff, mypy, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.run ## speed, as ratios to other libraries and to a bare loop
+	@$(BIN)/python -m bench.speed
+
+docs: $(VENV)/.run ## make the figures and tables of docs/ anew
+	@$(BIN)/python -m docs.make
+
+clean: ## remove everything that the other commands made
+	rm -rf $(VENV) .peers results
+
+# Stamps: nothing is installed again until what is to be installed changes.
+$(VENV)/.venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "maskedbandits needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": name another with make PYTHON=python3.12")'
+	@echo "Creating $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
+	@echo "Installing what it needs, once; this takes about a minute ..."
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	@echo "Installing what the tests need, once ..."
+	@$(PIP) --editable '.[test]'
+	@touch $@

@@ -1,0 +1,53 @@
+"""Choose again and again, under local differential privacy, in a changing world."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Monotone",
+    "Policy",
+    "Problem",
+    "RandomizedResponse",
+    "Simulation",
+    "load_policy",
+    "make_policy",
+    "simulate",
+    "theory",
+]
+
+# Names are imported when they are first used: the command line answers --help without loading the compiler.
+_HOMES = {
+    "Monotone": "corruption",
+    "RandomizedResponse": "corruption",
+    "Problem": "environments",
+    "Policy": "policies",
+    "load_policy": "policies",
+    "make_policy": "policies",
+    "Simulation": "simulation",
+    "simulate": "simulation",
+}
+
+if TYPE_CHECKING:
+    from maskedbandits import theory as theory
+    from maskedbandits.corruption import Monotone as Monotone
+    from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
+    from maskedbandits.environments import Problem as Problem
+    from maskedbandits.policies import Policy as Policy
+    from maskedbandits.policies import load_policy as load_policy
+    from maskedbandits.policies import make_policy as make_policy
+    from maskedbandits.simulation import Simulation as Simulation
+    from maskedbandits.simulation import simulate as simulate
+
+
+def __getattr__(name: str) -> Any:
+    if name == "theory":
+        return importlib.import_module("maskedbandits.theory")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"maskedbandits.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,376 @@
+"""The command line: thin verbs over the library.
+
+Whatever is heavy (numpy, numba, matplotlib, rich) is imported inside the verb that needs it, so that `--help`
+answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from maskedbandits.mistakes import Mistake
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from maskedbandits.environments import Problem
+    from maskedbandits.results import Results
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+class Refusal(click.ClickException):
+    """A mistake of the user's: one line on standard error, and the exit code for usage."""
+
+    exit_code = USAGE
+
+    def show(self, file: Any = None) -> None:
+        """Print the line as it is: it already says where and what."""
+        click.echo(f"maskedbandits: {self.message}", err=True)
+
+
+class Failure(Refusal):
+    """Something went wrong that no other command line would have put right, such as a full disk."""
+
+    exit_code = FAILED
+
+
+class Verbs(click.Group):
+    """The verbs; every mistake and every Ctrl-C ends in one line, whichever verb it meets."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb and turn what it raises into an exit code."""
+        try:
+            return super().invoke(ctx)
+        except Mistake as mistake:
+            raise Refusal(str(mistake)) from mistake
+        except BrokenPipeError:
+            raise  # the reader has seen enough (`| head`): click ends quietly
+        except OSError as error:
+            raise Failure(f"{error.filename or 'error'}: {error.strerror or error}") from error
+        except KeyboardInterrupt:
+            click.echo("maskedbandits: interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+
+
+class Numbers(click.ParamType):
+    """Numbers separated by commas, such as 0.9,0.4."""
+
+    name = "NUMBERS"
+
+    def __init__(self, kind: type[int] | type[float]) -> None:
+        self.kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[float]:
+        """Return the numbers."""
+        try:
+            return [self.kind(part) for part in value.split(",")]
+        except ValueError:
+            expected = "whole numbers" if self.kind is int else "numbers"
+            self.fail(f"expected {expected} separated by commas, got {value!r}", param, ctx)
+
+
+as_json = click.option(
+    "--json", "json_wanted", is_flag=True, help="Print one JSON document instead of a table."
+)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="maskedbandits")
+def main() -> None:
+    """Choose again and again, under local differential privacy, in a changing world."""
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for the results.  [default: results/<name of FILE>]",
+)
+@click.option("--runs", type=click.IntRange(min=1), help="Runs of each policy, in place of the file's.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed, in place of the file's.")
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="Threads to use; the numbers do not depend on it."
+)
+@click.option("--fresh", is_flag=True, help="Run everything again, also what is finished.")
+@click.option("--no-progress", is_flag=True, help="Say nothing on the way.")
+@as_json
+def run(
+    file: Path,
+    out: Path | None,
+    runs: int | None,
+    seed: int | None,
+    threads: int | None,
+    fresh: bool,
+    no_progress: bool,
+    json_wanted: bool,
+) -> None:
+    """Run the experiment that a TOML FILE describes.
+
+    Prints a table; leaves figures, a page and the results in a folder. Each cell (a policy on a problem at one
+    epsilon) is saved when it is finished: after Ctrl-C the same command goes on from there.
+    """
+    from maskedbandits import experiments
+    from maskedbandits.experiments.progress import watcher
+
+    experiment = experiments.load(file, runs=runs, seed=seed)
+    folder = prepared(out or Path("results") / file.stem)
+    command = command_line(file, out, runs, seed)
+    with watcher(quiet=no_progress) as watching:
+        try:
+            results = experiments.run(
+                experiment, folder, watching, command=command, threads=threads, fresh=fresh
+            )
+        except KeyboardInterrupt:
+            finished = f"{watching.finished} of {watching.cells} cells are kept in {folder}"
+            raise Interrupted(f"interrupted: {finished}; the same command goes on from there") from None
+    if watching.kept and not no_progress:
+        click.echo(
+            f"{watching.kept} of {watching.cells} cells were finished before and are kept (--fresh runs them again)",
+            err=True,
+        )
+    show(results, folder, json_wanted)
+
+
+class Interrupted(Refusal):
+    """Ctrl-C: what is finished is kept."""
+
+    exit_code = INTERRUPTED
+
+
+def prepared(folder: Path) -> Path:
+    """Return the results folder, made and found writable before any work is done."""
+    import tempfile
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise Mistake(f"--out {folder}: cannot be written: {error.strerror}") from error
+
+
+def command_line(file: Path, out: Path | None, runs: int | None, seed: int | None) -> str:
+    """Return the command that makes the same results again."""
+    parts = ["maskedbandits", "run", str(file)]
+    for option, value in (("--out", out), ("--runs", runs), ("--seed", seed)):
+        if value is not None:
+            parts += [option, str(value)]
+    return shlex.join(parts)
+
+
+def show(results: Results, folder: Path, json_wanted: bool) -> None:
+    """Write the figures and the page, then print the table or the JSON document."""
+    from maskedbandits import report
+
+    written = report.write(results, folder)
+    if json_wanted:
+        files = {"page": str(written.page), "figures": [str(path) for path in written.figures]}
+        echo_json({**report.as_json(results), **files})
+        return
+    out = console()
+    for problem, groups in report.problems(results.cells):
+        out.print(report.as_table(problem, groups))
+        out.print()
+    missing = len(results.plan.labels) - len(results.cells)
+    if missing:
+        out.print(f"{missing} of {len(results.plan.labels)} cells are not finished: {results.plan.command}")
+    out.print(
+        f"Page:    {written.page}\nFigures: {folder / 'figures'} ({len(written.figures)} files, png and pdf)",
+        highlight=False,
+    )
+
+
+def console() -> Console:
+    """Return the terminal, or something as wide as a table where there is none to ask."""
+    from rich.console import Console
+
+    terminal = Console(highlight=False, soft_wrap=True)
+    return terminal if terminal.is_terminal else Console(width=160, highlight=False, soft_wrap=True)
+
+
+def echo_json(document: Any) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+@main.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@as_json
+def report(folder: Path, json_wanted: bool) -> None:
+    """Draw the figures and the page of a results folder DIR again, and print its table."""
+    from maskedbandits.results import load
+
+    results = load(folder)
+    if not results.cells:
+        raise Mistake(f"{folder}: no cell is finished yet; go on with: {results.plan.command}")
+    show(results, folder, json_wanted)
+
+
+@main.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--horizon", type=click.IntRange(min=1), help="T: how many steps.")
+@click.option(
+    "--changes", type=click.IntRange(min=1), help="L: stationary segments; a world that never changes has 1."
+)
+@click.option(
+    "--means",
+    type=Numbers(float),
+    multiple=True,
+    help="Mean rewards of the arms, such as 0.9,0.4; once for each segment.",
+)
+@click.option(
+    "--starts", type=Numbers(int), help="Where segments start, such as 0,5000.  [default: equal lengths]"
+)
+@click.option(
+    "--epsilon", type=float, multiple=True, help="Privacy of a report, or inf; may be given several times."
+)
+@click.option("--window", type=click.IntRange(min=1), help="A window of your own, beside the others.")
+@as_json
+def bound(
+    file: Path | None,
+    horizon: int | None,
+    changes: int | None,
+    means: tuple[list[float], ...],
+    starts: list[int] | None,
+    epsilon: tuple[float, ...],
+    window: int | None,
+    json_wanted: bool,
+) -> None:
+    """Print windows for SW-KLUCB-CF and bounds on its suboptimal pulls.
+
+    \b
+    Windows alone:   maskedbandits bound --horizon 100000 --changes 4
+    Of a problem:    maskedbandits bound --horizon 100000 --means 0.9,0.4 --means 0.4,0.9 --epsilon 0.5
+    Of a file:       maskedbandits bound experiments/paper.toml
+    """
+    if file is not None:
+        if horizon or changes or means or starts or epsilon:
+            raise click.UsageError("give a FILE, or --horizon and the others, not both")
+        show_bounds(worlds_of_file(file), window, json_wanted)
+    elif horizon is None:
+        raise click.UsageError("give --horizon and --changes, or --horizon, --means and --epsilon, or a FILE")
+    elif means:
+        if changes not in (None, len(means)):
+            raise click.UsageError(
+                f"--changes {changes} but --means {len(means)} times: give --means once for each segment"
+            )
+        if not epsilon:
+            raise click.UsageError("give --epsilon with --means, such as --epsilon 1 or --epsilon inf")
+        show_bounds(worlds_of_options(horizon, means, starts, epsilon), window, json_wanted)
+    elif changes is None or starts or epsilon or window:
+        raise click.UsageError("without --means there are windows alone: give --horizon and --changes")
+    else:
+        show_windows(horizon, changes, json_wanted)
+
+
+World = tuple[str, float | None, "Problem"]
+
+
+def worlds_of_file(file: Path) -> list[World]:
+    """Return the problems of an experiment, at each of their epsilons."""
+    from maskedbandits import experiments
+
+    return [(world.name, world.epsilon, world.problem) for world in experiments.load(file).worlds]
+
+
+def worlds_of_options(
+    horizon: int, means: tuple[list[float], ...], starts: list[int] | None, epsilons: tuple[float, ...]
+) -> list[World]:
+    """Return the problem that the options describe, at each epsilon."""
+    from maskedbandits.corruption import RandomizedResponse
+    from maskedbandits.environments import Problem
+
+    if starts is None:
+        starts = [place * horizon // len(means) for place in range(len(means))]
+    try:
+        return [
+            (
+                "problem",
+                epsilon,
+                Problem(list(means), starts, horizon, RandomizedResponse.from_epsilon(epsilon)),
+            )
+            for epsilon in epsilons
+        ]
+    except ValueError as error:
+        raise Mistake(str(error)) from error
+
+
+def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
+    """Print the windows that need no problem."""
+    from maskedbandits.report import bounds
+
+    try:
+        windows = bounds.windows_of(horizon, changes)
+    except ValueError as error:
+        raise Mistake(str(error)) from error
+    if json_wanted:
+        echo_json({"horizon": horizon, "changes": changes, "windows": windows})
+    else:
+        console().print(bounds.windows_table(windows))
+
+
+def show_bounds(worlds: list[World], window: int | None, json_wanted: bool) -> None:
+    """Print windows and bounds of each problem."""
+    from maskedbandits.report import bounds
+    from maskedbandits.results import Label, plain
+
+    documents, out = [], console()
+    for name, epsilon, problem in worlds:
+        try:
+            found = bounds.bounds_of(problem, window)
+        except ValueError as error:
+            raise Mistake(str(error)) from error
+        if json_wanted:
+            documents.append({"problem": name, "epsilon": plain(epsilon), **found})
+        else:
+            title = f"{name}, {Label('', name, '', epsilon).setting}"
+            out.print(bounds.bounds_table(title, found), "", sep="\n")
+    if json_wanted:
+        echo_json(documents)
+    else:
+        out.print(
+            "Bounds are on pulls of suboptimal arms, all arms together; the published one can be exceeded (docs/theory.md)."
+        )
+
+
+@main.command()
+@as_json
+def policies(json_wanted: bool) -> None:
+    """List the policies, with their parameters."""
+    from maskedbandits.policies import REGISTRY, names
+
+    if json_wanted:
+        echo_json([policy_as_json(name) for name in names()])
+        return
+    width = max(len(name) for name in names())
+    for name in names():
+        parameters = ", ".join(parameter_text(key, value) for key, value in REGISTRY[name].parameters.items())
+        click.echo(f"{name:{width}}  {REGISTRY[name].summary}" + (f"  [{parameters}]" if parameters else ""))
+
+
+def parameter_text(key: str, default: object) -> str:
+    """Return a parameter and its default, if it has one."""
+    return key if default is ... else f"{key}={default}"
+
+
+def policy_as_json(name: str) -> dict[str, Any]:
+    """Return what a program needs to know of a policy; a parameter without a default is required."""
+    from maskedbandits.policies import REGISTRY
+    from maskedbandits.results import plain
+
+    parameters = {
+        key: {"required": True} if default is ... else {"required": False, "default": plain(default)}
+        for key, default in REGISTRY[name].parameters.items()
+    }
+    return {"name": name, "summary": REGISTRY[name].summary, "parameters": parameters}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The one loop: the arm's mean, corrupted, gives a feedback; the policy takes it in; regret is counted.
+
+A reward drawn with mean m and then corrupted is a Bernoulli feedback of mean g(m), so one random number a step draws
+both at once, in law exactly. Regret is counted in gaps of means, not in rewards.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.core import policy
+from maskedbandits.core.compiled import compiled, inlined
+
+
+class World(NamedTuple):
+    """A piecewise stationary problem, as arrays."""
+
+    starts: NDArray[np.int64]  # (L + 1,), the horizon at the end
+    feedback_means: NDArray[np.float64]  # (L, K)
+    gaps: NDArray[np.float64]  # (L, K) best mean less the arm's
+
+
+class Tally(NamedTuple):
+    """What is counted of one run."""
+
+    position: NDArray[np.int64]  # steps done, segment, next checkpoint
+    regret: NDArray[np.float64]  # (C,) cumulative at the checkpoints
+    total: NDArray[np.float64]  # (1,) cumulative so far
+    pulls: NDArray[np.int64]  # (K,)
+    suboptimal_pulls: NDArray[np.int64]  # (K,)
+    recent: NDArray[np.int64]  # (K,) pulls since the last reckoning
+
+
+@inlined
+def _play(
+    state: policy.State,
+    rng: np.random.Generator,
+    feedback_means: NDArray[np.float64],
+    recent: NDArray[np.int64],
+    steps: int,
+) -> None:
+    """Play on in a world that stands still."""
+    for _ in range(steps):
+        arm = policy.choose(state)
+        feedback = 1.0 if rng.random() < feedback_means[arm] else 0.0
+        policy.observe(state, arm, feedback)
+        recent[arm] += 1
+
+
+@inlined
+def _reckon(tally: Tally, gaps: NDArray[np.float64]) -> None:
+    """Turn the pulls since the last reckoning into regret."""
+    for arm in range(gaps.size):
+        pulls = tally.recent[arm]
+        tally.recent[arm] = 0
+        tally.pulls[arm] += pulls
+        if gaps[arm] > 0.0:
+            tally.suboptimal_pulls[arm] += pulls
+            tally.total[0] += gaps[arm] * pulls
+
+
+@compiled
+def advance(
+    ints: NDArray[np.int64],
+    floats: NDArray[np.float64],
+    rng: np.random.Generator,
+    world: World,
+    checkpoints: NDArray[np.int64],
+    tally: Tally,
+    until: int,
+) -> None:
+    """Play one run on, up to step ``until``, stopping at every change and every checkpoint to reckon."""
+    state = policy.unpack(ints, floats)
+    done, segment, following = tally.position[0], tally.position[1], tally.position[2]
+    while done < until:
+        stop = min(until, world.starts[segment + 1])
+        if following < checkpoints.size:
+            stop = min(stop, checkpoints[following])
+        _play(state, rng, world.feedback_means[segment], tally.recent, stop - done)
+        done = stop
+        changed = done == world.starts[segment + 1]
+        checked = following < checkpoints.size and done == checkpoints[following]
+        if changed or checked:  # and not at ``until``: where a caller pauses must not change how sums are rounded
+            _reckon(tally, world.gaps[segment])
+        if changed:
+            segment += 1
+        if checked:
+            tally.regret[following] = tally.total[0]
+            following += 1
+    tally.position[0], tally.position[1], tally.position[2] = done, segment, following

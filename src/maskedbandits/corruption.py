@@ -1,0 +1,251 @@
+"""How a reward is masked: the corruption functions that link the mean of a reward to the mean of its feedback.
+
+Randomised response flips bits: a reward 0 is reported truly with probability p00, a reward 1 with p11, so that
+``g(m) = 1 - p00 + (p00 + p11 - 1) m``. ``Monotone`` takes any continuous, strictly monotone g on [0, 1].
+Outside [0, 1] every g goes on as a straight line with its secant slope g(1) - g(0).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Polyline(NamedTuple):
+    """An increasing g for the compiled code: nodes, and whether the feedback is flipped to make it increase."""
+
+    means: Floats
+    feedbacks: Floats
+    flipped: bool
+
+
+@runtime_checkable
+class Corruption(Protocol):
+    """What a policy and a problem need to know of a corruption function."""
+
+    @property
+    def increasing(self) -> bool:
+        """Tell whether a higher mean gives a higher feedback mean."""
+
+    @property
+    def polyline(self) -> Polyline:
+        """Return the function as data."""
+
+    def __call__(self, mean: float) -> float: ...
+
+    def inverse(self, feedback_mean: float) -> float:
+        """Return the mean that gives this feedback mean."""
+
+
+@dataclass(frozen=True)
+class RandomizedResponse:
+    """Report a 0 truly with probability p00 and a 1 truly with probability p11.
+
+    >>> RandomizedResponse(0.75, 0.75)(1.0)
+    0.75
+    """
+
+    p00: float
+    p11: float
+
+    def __post_init__(self) -> None:
+        for name in ("p00", "p11"):
+            value = float(getattr(self, name))
+            if not 0.0 <= value <= 1.0:
+                raise ValueError(f"{name} = {value} is not a probability: give a number in [0, 1]")
+            object.__setattr__(self, name, value)
+        if self.slope == 0.0:
+            raise ValueError(
+                f"p00 + p11 = 1 (p00 = {self.p00}, p11 = {self.p11}) makes the feedback independent of the reward, "
+                "nothing could be learnt: move either away"
+            )
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float) -> "RandomizedResponse":
+        """Return the response that tells the most among those that are epsilon-locally differentially private.
+
+        This is Eq. (DPmatrix) of the paper; an infinite epsilon leaves the reward as it is.
+        """
+        epsilon = float(epsilon)
+        if not epsilon > 0.0:  # also refuses NaN
+            raise ValueError(f"epsilon = {epsilon} leaves nothing to learn from: give a number above 0")
+        truth = 1.0 / (1.0 + math.exp(-epsilon))
+        if truth == 0.5:
+            raise ValueError(f"epsilon = {epsilon} is too small: the feedback would be pure noise")
+        return cls(truth, truth)
+
+    @property
+    def slope(self) -> float:
+        """How much of a difference of means is left in the feedback: p00 + p11 - 1."""
+        return self.p11 - (1.0 - self.p00)
+
+    @property
+    def epsilon(self) -> float:
+        """The privacy loss of one report: the largest log-ratio of its probabilities under the two rewards."""
+        ratios = [(self.p00, 1.0 - self.p11), (self.p11, 1.0 - self.p00)]
+        return max(
+            abs(math.log(a / b)) if a > 0.0 and b > 0.0 else (0.0 if a == b else math.inf) for a, b in ratios
+        )
+
+    @property
+    def increasing(self) -> bool:
+        """Tell whether a higher mean gives a higher feedback mean."""
+        return self.slope > 0.0
+
+    @property
+    def polyline(self) -> Polyline:
+        """Return the function as data: two nodes are exact."""
+        flipped = not self.increasing
+        ends = [self.p00, 1.0 - self.p11] if flipped else [1.0 - self.p00, self.p11]
+        return Polyline(np.array([0.0, 1.0]), np.array(ends), flipped)
+
+    def __call__(self, mean: float) -> float:
+        return 1.0 - self.p00 + self.slope * mean
+
+    def inverse(self, feedback_mean: float) -> float:
+        """Return the mean that gives this feedback mean."""
+        return (feedback_mean - (1.0 - self.p00)) / self.slope
+
+
+ROUNDING = 1e-15  # what two values of g may differ by and still be the same
+IDENTITY = RandomizedResponse(1.0, 1.0)
+
+
+class Monotone:
+    """Any continuous, strictly monotone function g from [0, 1] to [0, 1], increasing or decreasing.
+
+    Compiled code gets a polyline through g whose error, and that of its inverse, is measured and kept under 1e-9.
+    """
+
+    TOLERANCE = 1e-9
+    MOST_NODES = 1 << 18
+
+    def __init__(
+        self, g: Callable[[float], float], inverse: Callable[[float], float] | None = None
+    ) -> None:
+        self._g = g
+        self._inverse = inverse
+        self.increasing = self._at(1.0) > self._at(0.0)
+        means, values = _refine(self._at, self.increasing, self.TOLERANCE / 2, self.MOST_NODES)
+        feedbacks = values if self.increasing else 1.0 - values
+        self.polyline = Polyline(means, feedbacks, not self.increasing)
+        self._ends = (float(values[0]), float(values[-1]))
+        self.error = self._measured_error()
+        if self.error > self.TOLERANCE:
+            raise ValueError(
+                f"g cannot be followed closer than {self.error:.1e}: is it continuous and strictly monotone on [0, 1]?"
+            )
+
+    def _at(self, mean: float) -> float:
+        try:
+            value = float(self._g(mean))
+        except (TypeError, ValueError):
+            raise ValueError(f"g({mean:.6g}) is not a number: g must map [0, 1] into [0, 1]") from None
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"g({mean:.6g}) = {value} is not a mean of feedbacks: g must map [0, 1] into [0, 1]")
+        return value
+
+    def __call__(self, mean: float) -> float:
+        low, high = self._ends
+        if mean < 0.0:
+            return low + (high - low) * mean
+        if mean > 1.0:
+            return high + (high - low) * (mean - 1.0)
+        return self._at(mean)
+
+    def inverse(self, feedback_mean: float) -> float:
+        """Return the mean that gives this feedback mean."""
+        low, high = self._ends
+        share = (feedback_mean - low) / (high - low)
+        if share <= 0.0:
+            return share
+        if share >= 1.0:
+            return 1.0 + (feedback_mean - high) / (high - low)
+        if self._inverse is not None:
+            return float(self._inverse(feedback_mean))
+        return self._solve(feedback_mean)
+
+    def _solve(self, feedback_mean: float) -> float:
+        """Bisect within the polyline's cell, to the last digit."""
+        means, feedbacks, flipped = self.polyline
+        target = 1.0 - feedback_mean if flipped else feedback_mean
+        right = int(np.clip(np.searchsorted(feedbacks, target), 1, means.size - 1))
+        low, high = float(means[right - 1]), float(means[right])
+        while True:
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                return middle
+            below = self._at(middle) < feedback_mean
+            if below == self.increasing:
+                low = middle
+            else:
+                high = middle
+
+    def _measured_error(self) -> float:
+        """Compare g, the given inverse and the polyline at points that the refinement has not seen."""
+        means, feedbacks, flipped = self.polyline
+        cells = np.unique(np.linspace(0, means.size - 2, 4096).astype(np.int64))
+        # 0.382...: no dyadic point, so none of those that the refinement looked at
+        points = means[cells] + 0.3819660112501051 * (means[cells + 1] - means[cells])
+        values = np.array([self._at(float(point)) for point in points])
+        seen = 1.0 - values if flipped else values
+        error = np.abs(np.interp(points, means, feedbacks) - seen).max()
+        returned = np.interp(seen, feedbacks, means)
+        # where g is so flat that rounding its value moves the mean, no inverse could be closer
+        exact = np.abs(np.interp(returned, means, feedbacks) - np.interp(points, means, feedbacks)) <= 4 * ROUNDING
+        back = np.where(exact, 0.0, np.abs(returned - points)).max()
+        if self._inverse is not None:
+            given = np.array([float(self._inverse(float(value))) for value in values])
+            worst = int(np.argmax(np.abs(given - points)))
+            if not abs(given[worst] - points[worst]) <= self.TOLERANCE:
+                raise ValueError(
+                    f"inverse(g({points[worst]:.6g})) = {given[worst]:.9g}: the inverse given is not that of g"
+                )
+        return float(max(error, back))
+
+
+def _refine(
+    g: Callable[[float], float], increasing: bool, tolerance: float, most: int
+) -> tuple[Floats, Floats]:
+    """Halve the cells of a polyline until it follows g and its inverse within the tolerance everywhere."""
+    means = np.linspace(0.0, 1.0, 65)
+    values = np.array([g(float(mean)) for mean in means])
+    rough = np.ones(means.size - 1, dtype=np.bool_)
+    while True:
+        _refuse_unless_monotone(means, values, increasing)
+        left = np.flatnonzero(rough)
+        if left.size == 0:
+            return means, values
+        middles = 0.5 * (means[left] + means[left + 1])
+        between = (means[left] < middles) & (middles < means[left + 1])
+        if means.size + left.size > most or not np.all(between):
+            where = means[left[np.argmin(means[left + 1] - means[left])]]
+            raise ValueError(
+                f"g cannot be followed near {where:.6g}: it jumps or is too steep or too flat there; "
+                "give a continuous, strictly monotone function"
+            )
+        at = np.array([g(float(middle)) for middle in middles])
+        chord = 0.5 * (values[left] + values[left + 1])
+        slope = np.abs(values[left + 1] - values[left]) / (means[left + 1] - means[left])
+        miss = np.abs(at - chord)
+        far = (np.maximum(miss, miss / np.minimum(slope, 1.0)) > tolerance) & (miss > ROUNDING)
+        rough[left[~far]] = False
+        after = left[far] + 1
+        means = np.insert(means, after, middles[far])
+        values = np.insert(values, after, at[far])
+        rough = np.insert(rough, after, True)
+
+
+def _refuse_unless_monotone(means: Floats, values: Floats, increasing: bool) -> None:
+    steps = np.diff(values) if increasing else -np.diff(values)
+    if not np.all(steps > 0.0):
+        worst = int(np.argmin(steps))
+        raise ValueError(
+            f"g is not strictly monotone: g({means[worst]}) = {values[worst]} and "
+            f"g({means[worst + 1]}) = {values[worst + 1]}"
+        )

@@ -1,0 +1,75 @@
+"""Windows and bounds of a problem: what theory says before anything is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from maskedbandits import theory
+from maskedbandits.environments import Problem
+
+Bounds = dict[str, Any]
+
+
+def windows_of(horizon: int, changes: int) -> dict[str, int]:
+    """Return the windows that need no more than the horizon and the number of segments."""
+    return {
+        "paper": theory.paper_window(horizon, changes),
+        "lambert": theory.lambert_window(horizon, changes),
+    }
+
+
+def bounds_of(problem: Problem, window: int | None = None) -> Bounds:
+    """Return the windows of a problem, and for each the bounds on the pulls of every arm while it is suboptimal."""
+    windows = windows_of(problem.horizon, problem.segments)
+    windows["corrected"] = theory.corrected_window(problem)
+    if window is not None:
+        windows["given"] = window
+    return {
+        "horizon": problem.horizon,
+        "changes": problem.segments,
+        "windows": windows,
+        "suboptimal_pulls": {
+            name: {
+                "published": theory.published_bound(problem, size).tolist(),
+                "corrected": theory.corrected_bound(problem, size).tolist(),
+            }
+            for name, size in windows.items()
+        },
+        "regret_lower_bound": float(theory.lower_bound(problem)),
+    }
+
+
+def windows_table(windows: dict[str, int]) -> Table:
+    """Return a table of windows for a terminal."""
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    table.add_column("window")
+    table.add_column("steps", justify="right")
+    for name, size in windows.items():
+        table.add_row(name, f"{size:,}")
+    return table
+
+
+def bounds_table(title: str, bounds: Bounds) -> Table:
+    """Return a table of windows and bounds for a terminal; a bound of the whole horizon promises nothing."""
+    floor = f"asymptotic lower bound on the regret {bounds['regret_lower_bound']:,.0f}"
+    facts = f"{title}: {bounds['horizon']:,} steps, {bounds['changes']} segments; {floor}"
+    table = Table(
+        title=Text(facts), title_justify="left", header_style="bold", show_edge=False, pad_edge=False
+    )
+    for heading in ("window", "steps", "published bound", "corrected bound"):
+        table.add_column(heading, justify="left" if heading == "window" else "right")
+    for name, size in bounds["windows"].items():
+        pulls = bounds["suboptimal_pulls"][name]
+        texts = [total(pulls[kind], bounds["horizon"]) for kind in ("published", "corrected")]
+        table.add_row(name, f"{size:,}", *texts)
+    return table
+
+
+def total(pulls: Sequence[float], horizon: int) -> str:
+    """Return the bound on all suboptimal pulls together, and as a share of the horizon."""
+    share = sum(pulls) / horizon
+    return f"{sum(pulls):,.0f} ({share:.0%} of steps)" if share < 1 else f"{sum(pulls):,.0f} (says nothing)"

@@ -1,0 +1,153 @@
+"""Tables: one row for each cell, for a terminal, a page or a program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from maskedbandits.results import Cell, Results, plain
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, and what it says of a cell whose group's lowest regret is given."""
+
+    heading: str
+    say: Callable[[Cell, float], str]
+    right: bool = True
+
+
+def number(value: float) -> str:
+    """Return a number with as many decimals as a reader can use."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
+
+
+def regret(cell: Cell) -> str:
+    """Return the regret at the horizon with its 95 % interval."""
+    half = cell.half_width[-1]
+    return number(cell.mean[-1]) + ("" if math.isnan(half) else f" ± {number(half)}")
+
+
+def against_best(cell: Cell, best: float) -> str:
+    """Return how many times the lowest regret of the group this is."""
+    return f"{cell.mean[-1] / best:.2f}×" if best > 0 else "–"
+
+
+def window(cell: Cell) -> str:
+    """Return the window, and the rule that chose it."""
+    if cell.window is None:
+        return "–"
+    rule = f" ({cell.label.window})" if cell.label.window else ""
+    return f"{cell.window:,}{rule}"
+
+
+def against_published(cell: Cell) -> str:
+    """Return the published regret and our distance from it."""
+    published = cell.label.published
+    return "–" if published is None else f"{published:,g} ({cell.mean[-1] / published - 1:+.1%})"
+
+
+def columns(cells: Sequence[Cell]) -> list[Column]:
+    """Return the columns that say something about these cells."""
+    parts = {
+        "window": Column("window", lambda cell, best: window(cell)),
+        "regret": Column("regret, 95 % interval", lambda cell, best: regret(cell)),
+        "best": Column("of best", against_best),
+        "published": Column("published (ours)", lambda cell, best: against_published(cell)),
+        "pulls": Column("suboptimal", lambda cell, best: f"{cell.suboptimal_share:.1%}"),
+        "time": Column("time", lambda cell, best: f"{cell.outcome.seconds:.2f} s"),
+        "speed": Column("steps/s", lambda cell, best: f"{cell.steps_per_second / 1e6:.1f} M"),
+    }
+    if all(cell.window is None for cell in cells):
+        del parts["window"]
+    if all(cell.label.published is None for cell in cells):
+        del parts["published"]
+    if len({cell.label.policy for cell in cells}) == 1:
+        del parts["best"]
+    epsilon = Column("ε", lambda cell, best: cell.label.setting.removeprefix("ε = "))
+    policy = Column("policy", lambda cell, best: cell.label.policy, right=False)
+    return [epsilon, policy, *parts.values()]
+
+
+def problems(cells: Sequence[Cell]) -> list[tuple[str, list[list[Cell]]]]:
+    """Return the cells by problem, and within one by corruption: the groups in which policies are compared."""
+    return [
+        (problem, [list(group) for _, group in groupby(members, key=lambda cell: cell.label.epsilon)])
+        for problem, members in groupby(cells, key=lambda cell: cell.label.problem)
+    ]
+
+
+def lowest(group: Sequence[Cell]) -> float:
+    """Return the lowest mean regret of a group."""
+    return min(float(cell.mean[-1]) for cell in group)
+
+
+def stands_out(cell: Cell, group: Sequence[Cell]) -> bool:
+    """Tell whether a cell has the lowest regret among others."""
+    return len(group) > 1 and float(cell.mean[-1]) == lowest(group)
+
+
+def as_table(problem: str, groups: Sequence[Sequence[Cell]]) -> Table:
+    """Return one problem's table for a terminal; the best policy of each group is bold."""
+    shown = columns([cell for group in groups for cell in group])
+    cell = groups[0][0]
+    facts = f"{problem}: {cell.horizon:,} steps, {cell.runs:,} runs, changes at {changes(cell)}"
+    table = Table(
+        title=Text(facts), title_justify="left", header_style="bold", show_edge=False, pad_edge=False
+    )
+    for column in shown:
+        table.add_column(column.heading, justify="right" if column.right else "left", no_wrap=True)
+    for group in groups:
+        best = lowest(group)
+        for place, cell in enumerate(group):
+            style = "bold" if stands_out(cell, group) else ""
+            texts = [Text(column.say(cell, best), style=style) for column in shown]
+            table.add_row(*texts, end_section=place == len(group) - 1 and len(group) > 1)
+    return table
+
+
+def changes(cell: Cell) -> str:
+    """Return the change points in words."""
+    return ", ".join(f"{time:,}" for time in cell.changes) or "no time"
+
+
+def as_json(results: Results) -> dict[str, Any]:
+    """Return the whole table as plain values that JSON can hold; an infinite epsilon is the word "inf"."""
+    plan = results.plan
+    document = {
+        "title": plan.title,
+        "version": plan.version,
+        "command": plan.command,
+        "complete": results.complete,
+        "cells": [cell_as_json(cell) for cell in results.cells],
+    }
+    return {key: plain(value) for key, value in document.items()}
+
+
+def cell_as_json(cell: Cell) -> dict[str, Any]:
+    """Return what a row says, and what it takes to run the cell by itself."""
+    question, label = cell.outcome.question, cell.label
+    mean, half = float(cell.mean[-1]), float(cell.half_width[-1])
+    return {
+        "problem": label.problem,
+        "epsilon": label.epsilon,
+        "label": label.policy,
+        "policy": question["policy"],
+        "parameters": question["parameters"],
+        "window_rule": label.window,
+        "horizon": cell.horizon,
+        "runs": cell.runs,
+        "seed": question["seed"],
+        "regret": {"mean": mean, "low": mean - half, "high": mean + half},
+        "published": label.published,
+        "suboptimal_share": cell.suboptimal_share,
+        "pulls": cell.outcome.pulls.mean(axis=0),
+        "seconds": cell.outcome.seconds,
+        "steps_per_second": cell.steps_per_second,
+    }

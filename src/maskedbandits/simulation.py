@@ -1,0 +1,207 @@
+"""Simulation: play a policy on a problem many times over, in threads, and count regret and pulls."""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maskedbandits.core import policy as core_policy
+from maskedbandits.core import simulate as core
+from maskedbandits.core.compiled import announce
+from maskedbandits.environments import Problem
+from maskedbandits.policies import Policy, make_policy
+
+PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
+PATIENCE = 2.0  # seconds without a progress bar
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What came out, run by run."""
+
+    times: NDArray[np.int64]  # (C,) steps played at each checkpoint
+    regret: NDArray[np.float64]  # (runs, C) cumulative pseudo-regret
+    pulls: NDArray[np.int64]  # (runs, K)
+    suboptimal_pulls: NDArray[np.int64]  # (runs, K) pulls of an arm while another was better
+    seconds: float
+
+
+def simulate(
+    problem: Problem,
+    policy: Policy | str,
+    runs: int = 100,
+    seed: int = 0,
+    checkpoints: int | ArrayLike = 100,
+    *,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+) -> Simulation:
+    """Play a fresh copy of the policy on the problem, ``runs`` times, independently.
+
+    The same seed gives the same numbers on any number of threads. ``checkpoints`` are times at which the regret is noted, or how many
+    evenly spaced ones. ``progress`` is called with steps done and steps in all; by default a bar is drawn if a person is watching.
+    """
+    if isinstance(policy, str):
+        policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption)
+    if policy.arms != problem.arms:
+        raise ValueError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
+    runs = _at_least_one("runs", runs)
+    workers = min(_at_least_one("threads", threads or _cores()), runs)
+    batch = _Batch(problem, policy, runs, seed, _checked_times(checkpoints, problem.horizon))
+    announce(core.advance)
+    started = time.perf_counter()
+    with _shown(progress) as show:
+        batch.play(workers, show)
+    return Simulation(
+        batch.times, batch.regret, batch.pulls, batch.suboptimal_pulls, time.perf_counter() - started
+    )
+
+
+def _at_least_one(name: str, value: int) -> int:
+    if isinstance(value, bool) or value != int(value) or value < 1:
+        raise ValueError(f"{name} = {value!r}: give a whole number, 1 or more")
+    return int(value)
+
+
+def _cores() -> int:
+    import os  # noqa: PLC0415
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int64]:
+    given = np.asarray(checkpoints)
+    if given.ndim == 0:
+        count = min(_at_least_one("checkpoints", int(given)), horizon)
+        return np.arange(1, count + 1, dtype=np.int64) * horizon // count
+    times = given.astype(np.int64)
+    if times.ndim != 1 or times.size < 1 or np.any(times != given) or np.any(np.diff(times) <= 0):
+        raise ValueError("checkpoints: give a number of them, or whole numbers of steps, increasing")
+    if times[0] < 1 or times[-1] > horizon:
+        raise ValueError(f"checkpoints {times[0]} to {times[-1]}: give times from 1 to the horizon {horizon}")
+    return times
+
+
+class _Batch:
+    """The runs of one simulation: their world, their results, and how far they are."""
+
+    def __init__(
+        self, problem: Problem, policy: Policy, runs: int, seed: int, times: NDArray[np.int64]
+    ) -> None:
+        self.world = core.World(
+            np.append(problem.starts, problem.horizon), problem.feedback_means.copy(), problem.gaps.copy()
+        )
+        self.policy = policy
+        self.horizon = problem.horizon
+        self.times = times
+        self.seeds = np.random.SeedSequence(seed).spawn(runs)
+        self.regret = np.zeros((runs, times.size))
+        self.pulls = np.zeros((runs, problem.arms), dtype=np.int64)
+        self.suboptimal_pulls = np.zeros((runs, problem.arms), dtype=np.int64)
+        self.done = np.zeros(runs, dtype=np.int64)
+        self.stop = threading.Event()
+
+    def play(self, workers: int, show: Progress) -> None:
+        """Play all runs in threads; an interrupt stops them within some hundredths of a second."""
+        total = len(self.seeds) * self.horizon
+        with ThreadPoolExecutor(workers) as pool:
+            pending: set[Future[None]] = {
+                pool.submit(self._play_every, first, workers) for first in range(workers)
+            }
+            try:
+                while pending:
+                    finished, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
+                    for future in finished:
+                        future.result()
+                    show(int(self.done.sum()), total)
+            finally:
+                self.stop.set()
+
+    def _play_every(self, first: int, stride: int) -> None:
+        # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
+        memo = 1 << int(np.clip(self.horizon // 8, 1 << 6, 1 << 16)).bit_length() - 1
+        ints, floats = self.policy.for_simulation(self.horizon, memo)
+        for run in range(first, len(self.seeds), stride):
+            core_policy.start_packed(ints, floats)
+            self._play_one(run, ints, floats)
+
+    def _play_one(self, run: int, ints: NDArray[np.int64], floats: NDArray[np.float64]) -> None:
+        arms = self.pulls.shape[1]
+        tally = core.Tally(
+            position=np.zeros(3, dtype=np.int64),
+            regret=self.regret[run],
+            total=np.zeros(1),
+            pulls=self.pulls[run],
+            suboptimal_pulls=self.suboptimal_pulls[run],
+            recent=np.zeros(arms, dtype=np.int64),
+        )
+        rng = np.random.default_rng(self.seeds[run])
+        for until in range(PAUSE, self.horizon + PAUSE, PAUSE):
+            if self.stop.is_set():
+                return
+            steps = min(until, self.horizon)
+            core.advance(ints, floats, rng, self.world, self.times, tally, steps)
+            self.done[run] = steps
+
+
+@contextlib.contextmanager
+def _shown(progress: Progress | bool | None) -> Iterator[Progress]:
+    """Yield what to call with steps done and steps in all."""
+    if callable(progress):
+        yield progress
+        return
+    watched = progress is True or (progress is None and sys.stderr.isatty())
+    if not watched:
+        yield lambda done, total: None
+        return
+    with _Bar() as bar:
+        yield bar.show
+
+
+class _Bar:
+    """A progress bar on standard error, drawn once it has lasted long enough to be worth one."""
+
+    def __enter__(self) -> "_Bar":
+        self._started = time.perf_counter()
+        self._draw: Progress | None = None
+        self._open = contextlib.ExitStack()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def show(self, done: int, total: int) -> None:
+        """Say how far it is."""
+        if self._draw is None and time.perf_counter() - self._started > PATIENCE:
+            self._draw = self._begin(total)
+        if self._draw is not None:
+            self._draw(done, total)
+
+    def _begin(self, total: int) -> Progress:
+        from rich.console import Console  # noqa: PLC0415 - only when someone is watching
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+        bar = Progress(
+            TextColumn("simulating"),
+            BarColumn(),
+            TextColumn("{task.percentage:3.0f} %  {task.fields[speed]:.1f} million steps/s  time left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._open.enter_context(bar)
+        task = bar.add_task("", total=total, speed=0.0)
+
+        def draw(done: int, total: int) -> None:
+            speed = done / 1e6 / (time.perf_counter() - self._started)
+            bar.update(task, completed=done, total=total, speed=speed)
+
+        return draw

@@ -1,0 +1,296 @@
+"""Windows and bounds for SW-KLUCB-CF: the paper's as printed, and those that can be proved.
+
+Let arm ``a`` be suboptimal in segment ``i`` of length ``T_i``. On the feedback scale its mean is ``x =
+g_a(mu_a)``, and the mean that would make it as good as the best arm is ``y = g_a(mu*)``. After ``t`` steps,
+with a window ``w`` that holds no change, the policy pulls ``a`` only if
+
+- the best arm's index misses, that is, lies below ``mu*``: with ``n = t ^ w``, this has a probability of at
+  most ``miss(n) = e ceil(f(n) log n) exp(-f(n))``; or
+- fewer than ``m`` pulls of the arm are in the window: at most ``m`` times in any ``w + 1`` steps; or
+- at least ``m`` are, and their mean has reached ``r``: a probability of at most ``exp(-m d(r, x))``,
+
+for every ``r`` between ``x`` and ``y`` and every ``m`` with ``m d(r, y) >= f(w)``. The bound is the
+smallest over these pairs; every pair is proved, so that a search which stops early costs tightness and
+never truth. For the ``w`` steps after a change nothing is claimed. ``docs/theory.md`` has the proof, and
+the line at which the published one fails.
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import lambertw, logit
+
+from maskedbandits.core.index import exploration
+from maskedbandits.core.kl import divergence
+from maskedbandits.environments import Problem
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_divergence = np.vectorize(divergence, otypes=[np.float64])
+_exploration = np.vectorize(exploration, otypes=[np.float64])
+
+CANDIDATES = 128  # values of r tried between x and y: ten times as many lower the bound by at most 1 %
+
+
+def paper_window(horizon: int, changes: int) -> int:
+    """Return the paper's window: sqrt(4 e T / (L + 4)) rounded down, and at least 1."""
+    return max(1, math.floor(math.sqrt(_scale(horizon, changes))))
+
+
+def lambert_window(horizon: int, changes: int) -> int:
+    """Return the integer w >= 2 that minimises the printed leading terms, (L + 4) w + 4 e T / (w log w).
+
+    The minimiser solves w^2 log w * log w / (log w + 1) = 4 e T / (L + 4). The paper drops the second
+    factor, which lies between 1/2 and 1 from w = e on, to write w with Lambert's W function; that w is too
+    small by a factor of at most sqrt(2), and here it brackets the exact one. The terms are convex, so
+    halving the bracket finds it.
+    """
+    scale = _scale(horizon, changes)
+    approximate = math.exp(lambertw(2.0 * scale).real / 2.0)
+    low, high = max(2, math.floor(approximate)), max(3, math.ceil(math.sqrt(2.0) * approximate)) + 1
+    while low < high:
+        middle = (low + high) // 2
+        saved = 1.0 / (middle * math.log(middle)) - 1.0 / ((middle + 1) * math.log(middle + 1))
+        if scale * saved > 1.0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def published_bound(problem: Problem, window: int) -> FloatArray:
+    """Return the (K,) bound on the pulls of each arm while suboptimal, with every term of the appendix.
+
+    It is *not* a bound: measured pulls exceed it. The sums run over the segments in which the arm is
+    suboptimal. An arm that never is has no such pulls, and 0 is returned, although the printed terms in w
+    and T remain for it.
+    """
+    window = _checked_window(problem, window)
+    pairs = _suboptimal(problem)
+    level = exploration(window, 3.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = _divergence(pairs.x, pairs.y)
+        # d' is the derivative in the first argument (Cappe et al. 2013, Appendix A.2). At y = 0 or 1 both
+        # d' and d are infinite; their ratio tends to 1 / |y - x|. At x = 0 or 1, d' is infinite for every
+        # y.
+        ratio = np.abs(logit(pairs.x) - logit(pairs.y)) / distance
+        ratio = np.where(np.isinf(distance), 1.0 / np.abs(pairs.y - pairs.x), ratio)
+        learning = level / distance + np.sqrt(2.0 * math.pi * level / distance) * ratio + 2.0 * ratio**2
+    learning[(pairs.x == 0.0) | (pairs.x == 1.0)] = math.inf
+    waste = 4.0 * math.e * problem.horizon / (window * math.log(window)) if window > 1 else math.inf
+    bound = (problem.segments + 4) * window + waste + 5.0 + _per_arm(problem, pairs, learning)
+    return np.where(np.isin(np.arange(problem.arms), pairs.arm), bound, 0.0)
+
+
+def corrected_bound(problem: Problem, window: int, c: float = 3.0) -> FloatArray:
+    """Return the (K,) bound on the expected pulls of each arm while suboptimal, as it can be proved."""
+    window, c = _checked_window(problem, window), _checked_c(c)
+    pairs = _suboptimal(problem)
+    mixed, missed = _per_segment(problem, window, c)
+    pulls = (mixed + missed)[pairs.segment] + _explored(pairs, window, c)
+    return _per_arm(problem, pairs, np.minimum(pulls, pairs.length))
+
+
+def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0) -> float:
+    """Return the bound on the expected regret that goes with corrected_bound.
+
+    It lies below the sum of gap times pulls. A step pulls one arm: so a step soon after a change, or one on
+    which the best arm's index misses, is paid once, at the largest gap, and not once for every arm.
+    """
+    window, c = _checked_window(problem, window), _checked_c(c)
+    regret = _segment_regret(problem, _suboptimal(problem), window, c)
+    return float(np.minimum(regret, _largest_gap(problem) * problem.lengths).sum())
+
+
+def corrected_window(problem: Problem, c: float = 3.0) -> int:
+    """Return the window in [K, T] with the smallest corrected regret bound; it knows the means.
+
+    The bound counts whole windows, hence is slightly jagged in w: three grids are searched, each within the
+    best cells of the one before. A segment's regret is not capped at its trivial bound here: capped, all
+    windows would tie where privacy is too strong for any guarantee.
+    """
+    c = _checked_c(c)
+    pairs = _suboptimal(problem)
+    low, best, high = problem.arms, problem.horizon, problem.horizon
+    for _ in range(3 if pairs.arm.size else 0):
+        grid = np.unique(np.rint(np.geomspace(low, high, 64)).astype(np.int64))
+        regret = [_segment_regret(problem, pairs, int(window), c).sum() for window in grid]
+        k = int(np.argmin(regret))
+        low, best, high = (int(grid[np.clip(j, 0, grid.size - 1)]) for j in (k - 1, k, k + 1))
+    return best
+
+
+def lower_bound(problem: Problem) -> float:
+    """Return the asymptotic lower bound on regret: gap * log(T_i) / d(x, y) over segments and arms.
+
+    No policy that learns in every stationary problem has a smaller leading term in each segment, even if it
+    is told when changes come. It says nothing of a short horizon: there, measured regret may lie below it.
+    """
+    pairs = _suboptimal(problem)
+    several = pairs.length > 1  # one step teaches nothing: log 1 = 0, also where d(x, y) rounds to 0
+    with np.errstate(divide="ignore"):
+        regret = pairs.gap * np.log(pairs.length) / _divergence(pairs.x, pairs.y)
+    return float(regret[several].sum())
+
+
+def corollary_1(horizon: int, changes: int, p00: ArrayLike, p11: ArrayLike, arms: int | None = None) -> float:
+    """Return K sqrt(L T) + L sum_a log(sqrt(T / L)) / (p00 + p11 - 1)^2, the expression of Corollary 1.
+
+    The paper leaves out constants and logarithmic factors: this is an order of growth, to compare settings
+    by, and no bound to hold a measurement against; and it inherits the fault of the published proof.
+    ``p00`` and ``p11`` hold a number per arm, or one for all ``arms``. Which arm is best is not known, so
+    the sum leaves out the smallest term.
+    """
+    horizon, changes = _times(horizon, changes)
+    first, second = np.broadcast_arrays(np.asarray(p00, dtype=np.float64), np.asarray(p11, dtype=np.float64))
+    if first.ndim == 0 and arms is None:
+        raise ValueError("one p00 and one p11 do not tell how many arms share them: give arms=...")
+    count = first.size if arms is None else _whole("arms", arms, 1)
+    if first.ndim > 1 or first.size not in (1, count):
+        raise ValueError(
+            f"p00 and p11 must be one number, or one for each of {count} arms; got {first.shape}"
+        )
+    slope = np.broadcast_to(first + second - 1.0, (count,))
+    valid = (first >= 0.0) & (first <= 1.0) & (second >= 0.0) & (second <= 1.0)
+    if not (valid.all() and slope.all()):
+        raise ValueError("p00 and p11 must lie in [0, 1] and not sum to 1, where feedback tells nothing")
+    terms = 0.5 * math.log(horizon / changes) / slope**2
+    return float(count * math.sqrt(changes * horizon) + changes * (terms.sum() - terms.min()))
+
+
+def corollary_2(horizon: int, changes: int, arms: int, epsilon: float) -> float:
+    """Return the expression of Corollary 2: that of Corollary 1 at the optimal epsilon-private matrix.
+
+    Its slope is (e^epsilon - 1) / (e^epsilon + 1); infinite epsilon is no privacy, and slope 1.
+    """
+    if not epsilon > 0.0:
+        raise ValueError(f"epsilon must be above 0, got {epsilon}: at 0 feedback tells nothing of the reward")
+    keep = 0.5 + 0.5 * math.tanh(0.5 * epsilon)  # e^epsilon / (1 + e^epsilon), without overflow
+    return corollary_1(horizon, changes, keep, keep, arms)
+
+
+class _Pairs(NamedTuple):
+    """The pairs (segment, arm) with the arm suboptimal: a row each, and a column for each candidate r."""
+
+    segment: IntArray
+    arm: IntArray
+    gap: FloatArray
+    length: FloatArray
+    x: FloatArray
+    y: FloatArray
+    away: FloatArray  # d(r, x): how surprising it is that the mean of the arm's feedback reached r
+    towards: FloatArray  # d(r, y): how far r still is from y
+
+
+def _suboptimal(problem: Problem) -> _Pairs:
+    gaps = problem.gaps
+    segment, arm = np.nonzero(gaps > 0.0)
+    x = problem.feedback_means[segment, arm]
+    best = problem.best[segment]
+    y = np.array([problem.corruption[a](mean) for a, mean in zip(arm, best, strict=True)], dtype=np.float64)
+    r = x[:, None] + (y - x)[:, None] * np.linspace(0.0, 1.0, CANDIDATES + 1)[1:]
+    r[:, -1] = y
+    towards = _divergence(r, y[:, None])
+    # From y = 0 or 1 every other mean is infinitely far: r = y itself takes one pull, not infinitely many.
+    towards[(y == 0.0) | (y == 1.0), -1] = math.inf
+    length = problem.lengths[segment].astype(np.float64)
+    return _Pairs(segment, arm, gaps[segment, arm], length, x, y, _divergence(r, x[:, None]), towards)
+
+
+def _explored(pairs: _Pairs, window: int, c: float) -> FloatArray:
+    """Bound each pair's pulls on steps with no change in the window and no miss of the best arm's index."""
+    span = np.minimum(window, pairs.length)
+    clean = np.where(pairs.segment == 0, pairs.length, pairs.length - span)[:, None]
+    level = _exploration(span, c)[:, None]
+    with np.errstate(divide="ignore"):
+        needed = np.ceil(level / pairs.towards)
+        # At a given r one pull more in a block of B steps pays while it saves a step: B (q^m - q^(m+1)) > 1.
+        worth = np.ceil(np.log(np.minimum(window + 1, clean) * -np.expm1(-pairs.away)) / pairs.away)
+    m = np.clip(np.maximum(needed, worth), 1.0, window + 1.0)
+    unlucky = np.where(m <= window, clean * np.exp(-m * pairs.away), 0.0)  # no window holds w + 1 pulls
+    blocks, rest = np.divmod(clean, window + 1.0)
+    pulls: FloatArray = (blocks * m + np.minimum(rest, m) + unlucky).min(axis=1)
+    return np.minimum(pulls, clean[:, 0])
+
+
+def _per_segment(problem: Problem, window: int, c: float) -> tuple[FloatArray, FloatArray]:
+    """Return, per segment, the steps with a mixed window, and the later ones with a miss."""
+    mixed = np.minimum(window, problem.lengths).astype(np.float64)
+    mixed[0] = 0.0  # before the first change there is nothing to mix
+    missed = np.maximum(problem.lengths - window, 0) * _miss(window, window, c)
+    edges, total = _misses(problem.horizon, c)
+    missed[0] += total[np.searchsorted(edges, min(window, int(problem.lengths[0])))]
+    return mixed, missed
+
+
+def _miss(first: ArrayLike, last: ArrayLike, c: float) -> FloatArray:
+    """Bound the chance that the best arm's index misses after t steps, first <= t <= last.
+
+    This is Lemma 2 of Cappe et al. (2013). The number of slices in its proof is at least 1, also at t = 1,
+    where the printed expression is 0.
+    """
+    slices = np.maximum(1.0, np.ceil(_exploration(last, c) * np.log(last)))
+    return np.asarray(np.minimum(1.0, math.e * slices * np.exp(-_exploration(first, c))))
+
+
+@lru_cache(maxsize=8)
+def _misses(horizon: int, c: float) -> tuple[IntArray, FloatArray]:
+    """Return edges and, for each edge n, the sum of miss(t) over 1 <= t < n.
+
+    Neighbouring edges are integers at first. Later each step between two edges counts as the worst of them,
+    which adds less than 1 % and keeps a long horizon as cheap as a short one.
+    """
+    edges = np.unique(np.rint(np.geomspace(1, horizon + 1, 8192)).astype(np.int64))
+    steps = np.diff(edges) * _miss(edges[:-1], edges[1:] - 1, c)
+    return edges, np.concatenate([[0.0], np.cumsum(steps)])
+
+
+def _segment_regret(problem: Problem, pairs: _Pairs, window: int, c: float) -> FloatArray:
+    mixed, missed = _per_segment(problem, window, c)
+    explored = np.bincount(pairs.segment, pairs.gap * _explored(pairs, window, c), problem.segments)
+    regret: FloatArray = _largest_gap(problem) * (mixed + missed) + explored
+    return regret
+
+
+def _largest_gap(problem: Problem) -> FloatArray:
+    return np.asarray(problem.gaps.max(axis=1))
+
+
+def _per_arm(problem: Problem, pairs: _Pairs, value: FloatArray) -> FloatArray:
+    total: FloatArray = np.bincount(pairs.arm, weights=value, minlength=problem.arms).astype(np.float64)
+    return total
+
+
+def _scale(horizon: int, changes: int) -> float:
+    horizon, changes = _times(horizon, changes)
+    return 4.0 * math.e * horizon / (changes + 4)
+
+
+def _times(horizon: int, changes: int) -> tuple[int, int]:
+    horizon, changes = _whole("horizon", horizon, 1), _whole("changes", changes, 1)
+    if changes > horizon:
+        raise ValueError(f"changes must be at most the horizon {horizon}, got {changes}: it counts segments")
+    return horizon, changes
+
+
+def _checked_window(problem: Problem, window: int) -> int:
+    window = _whole("window", window, 1)
+    if window < problem.arms:
+        raise ValueError(f"window must hold a pull of each arm: take at least {problem.arms}, got {window}")
+    return window
+
+
+def _checked_c(c: float) -> float:
+    if not 0.0 <= c < math.inf:
+        raise ValueError(f"c must be finite and at least 0, got {c}: else exploration would not increase")
+    return c
+
+
+def _whole(name: str, value: float, least: int) -> int:
+    if not (float(value).is_integer() and value >= least):
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value}")
+    return int(value)
