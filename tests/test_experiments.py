@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from maskedbandits import experiments, results, theory
-from maskedbandits.experiments import config
-from maskedbandits.experiments import run as running
+from maskedbandits.errors import UserError
+from maskedbandits.experiments import config, runner
 from maskedbandits.experiments.progress import Lines, Silent
-from maskedbandits.mistakes import Mistake
 from maskedbandits.policies import REGISTRY, make_policy
 from maskedbandits.simulation import simulate
 
@@ -53,7 +52,7 @@ def write(folder: Path, text: str = GOOD) -> Path:
     return path
 
 
-def run(path: Path, out: Path, watcher: running.Watcher | None = None, **options: object) -> results.Results:
+def run(path: Path, out: Path, watcher: runner.Watcher | None = None, **options: object) -> results.Results:
     fresh, threads = bool(options.pop("fresh", False)), options.pop("threads", None)
     experiment = experiments.load(path, **options)  # type: ignore[arg-type]
     return experiments.run(
@@ -70,7 +69,7 @@ def same_numbers(one: results.Outcome, other: results.Outcome) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in results.ARRAYS)
 
 
-def test_file_becomes_every_combination(tmp_path: Path):
+def test_file_becomes_every_combination(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path))
     assert (experiment.title, experiment.runs, experiment.seed, experiment.checkpoints) == ("Small", 4, 5, 10)
     cells = [(task.world.name, task.world.epsilon, task.label) for task in experiment.tasks]
@@ -88,7 +87,7 @@ def test_file_becomes_every_combination(tmp_path: Path):
 
 
 @pytest.mark.parametrize("rule", ["paper", "lambert", "corrected"])
-def test_window_rules_are_the_theorys(tmp_path: Path, rule: str):
+def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
     task = experiments.load(write(tmp_path, GOOD.replace('"paper"', f'"{rule}"'))).tasks[0]
     problem = task.world.problem
     expected = {
@@ -99,13 +98,13 @@ def test_window_rules_are_the_theorys(tmp_path: Path, rule: str):
     assert task.parameters["window"] == expected[rule]
 
 
-def test_corrected_window_follows_the_policys_exploration(tmp_path: Path):
+def test_corrected_window_follows_the_policys_exploration(tmp_path: Path) -> None:
     text = GOOD.replace('window = "paper"', 'window = "corrected"\nc = 0')
     task = experiments.load(write(tmp_path, text)).tasks[0]
     assert task.parameters["window"] == theory.corrected_window(task.world.problem, 0)
 
 
-def test_options_take_the_place_of_the_files_own(tmp_path: Path):
+def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path), runs=9, seed=1)
     assert (experiment.runs, experiment.seed) == (9, 1)
 
@@ -118,7 +117,11 @@ def test_options_take_the_place_of_the_files_own(tmp_path: Path):
         ("[0.8, 0.3]", '[0.8, "a"]', "problems[1].means: expected numbers in [0, 1], got 'a'"),
         ("[0.8, 0.3]", "[0.8, true]", "problems[1].means: expected numbers in [0, 1], got true"),
         ("[0.8, 0.3]", "[]", "problems[1].means: expected numbers in [0, 1], got an empty list"),
-        ("[0.8, 0.3]", "[[0.8], 0.3]", "problems[1].means"),
+        (
+            "[0.8, 0.3]",
+            "[[0.8], 0.3]",
+            "means: expected a row of numbers for each segment, got 0.3",
+        ),
         ("[0.1, 0.9, 0.2]]", "[0.1, 0.9]]", "problems[0].means: expected as many numbers in each row"),
         ("means = [0.8, 0.3]", "", "problems[1].means: expected numbers in [0, 1], but it is missing"),
         ("starts = [0, 300]", "", "problems[0].starts: expected one for each row of means (2), got 1"),
@@ -198,10 +201,10 @@ def test_options_take_the_place_of_the_files_own(tmp_path: Path):
         ('title = "Small"', 'title = "a"\ntitle = "b"', "line 3"),
     ],
 )
-def test_bad_files_are_refused_in_one_line(tmp_path: Path, old: str, new: str, complaint: str):
+def test_bad_files_are_refused_in_one_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
     assert GOOD.count(old) == 1
     path = write(tmp_path, GOOD.replace(old, new))
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UserError) as caught:
         experiments.load(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert complaint in str(caught.value)
@@ -216,27 +219,27 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path, old: str, new: str, c
         ("problems = [3]", "problems[0]: expected a table such as [[problems]], got 3"),
     ],
 )
-def test_files_without_problems_are_refused(tmp_path: Path, text: str, complaint: str):
+def test_files_without_problems_are_refused(tmp_path: Path, text: str, complaint: str) -> None:
     path = write(tmp_path, text + '\n[[policies]]\nname = "klucb-cf"\n')
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UserError) as caught:
         experiments.load(path)
     assert complaint in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path):
-    with pytest.raises(Mistake, match="no such file"):
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file"):
         experiments.load(tmp_path / "none.toml")
-    with pytest.raises(Mistake, match="is a folder"):
+    with pytest.raises(UserError, match="is a folder"):
         experiments.load(tmp_path)
     (tmp_path / "latin.toml").write_bytes('title = "é"'.encode("latin-1"))
-    with pytest.raises(Mistake, match="byte 9 is not UTF-8"):
+    with pytest.raises(UserError, match="byte 9 is not UTF-8"):
         experiments.load(tmp_path / "latin.toml")
 
 
-def test_every_parameter_reaches_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_parameter_reaches_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = REGISTRY["klucb-cf"]
     changed = type(recipe)(
-        recipe.summary, {**recipe.parameters, "restarts": ()}
+        recipe.summary, {**recipe.parameters, "restarts": ...}
     )  # a parameter that is not there yet
     monkeypatch.setitem(REGISTRY, "klucb-cf", changed)
     seen: list[dict[str, object]] = []
@@ -245,7 +248,7 @@ def test_every_parameter_reaches_the_policy(tmp_path: Path, monkeypatch: pytest.
     assert [1, 2] in [given.get("restarts") for given in seen]
 
 
-def test_a_cell_is_one_call_of_simulate(tmp_path: Path):
+def test_a_cell_is_one_call_of_simulate(tmp_path: Path) -> None:
     cell = run(write(tmp_path), tmp_path / "out").cells[0]
     task = experiments.load(tmp_path / "x.toml").tasks[0]
     problem, question = task.world.problem, cell.outcome.question
@@ -257,7 +260,7 @@ def test_a_cell_is_one_call_of_simulate(tmp_path: Path):
     np.testing.assert_array_equal(by_hand.pulls, cell.outcome.pulls)
 
 
-def test_results_load_again_exactly(tmp_path: Path):
+def test_results_load_again_exactly(tmp_path: Path) -> None:
     made = run(write(tmp_path), tmp_path / "out")
     loaded = results.load(tmp_path / "out")
     assert loaded.plan == made.plan
@@ -267,7 +270,7 @@ def test_results_load_again_exactly(tmp_path: Path):
         assert one.outcome.seconds == other.outcome.seconds
 
 
-def test_numbers_do_not_depend_on_threads_order_or_other_cells(tmp_path: Path):
+def test_numbers_do_not_depend_on_threads_order_or_other_cells(tmp_path: Path) -> None:
     first, second = GOOD.index("[[policies]]"), GOOD.rindex("[[policies]]")
     swapped = GOOD[:first] + GOOD[second:] + GOOD[first:second]
     alone = GOOD[:second]
@@ -279,14 +282,14 @@ def test_numbers_do_not_depend_on_threads_order_or_other_cells(tmp_path: Path):
         assert all(same_numbers(cell.outcome, by_key[cell.label.key]) for cell in other.cells)
 
 
-def test_cells_have_seeds_of_their_own(tmp_path: Path):
+def test_cells_have_seeds_of_their_own(tmp_path: Path) -> None:
     made = run(write(tmp_path), tmp_path / "a")
     other = run(write(tmp_path), tmp_path / "b", seed=6)
     seeds = [cell.outcome.question["seed"] for cell in (*made.cells, *other.cells)]
     assert len(set(seeds)) == len(seeds)
 
 
-def test_more_runs_repeat_the_first_ones(tmp_path: Path):
+def test_more_runs_repeat_the_first_ones(tmp_path: Path) -> None:
     few, many = run(write(tmp_path), tmp_path / "a", runs=2), run(write(tmp_path), tmp_path / "b", runs=5)
     for one, other in zip(few.cells, many.cells, strict=True):
         np.testing.assert_array_equal(one.outcome.regret, other.outcome.regret[:2])
@@ -306,7 +309,7 @@ class Interrupter(Silent):
             raise KeyboardInterrupt
 
 
-def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path):
+def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path) -> None:
     path, out = write(tmp_path), tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         run(path, out, Interrupter(at=3))
@@ -333,22 +336,24 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path):
         ("[1, inf]", "[1, 2]", [2, 3]),
     ],
 )
-def test_only_cells_whose_question_changed_run_again(tmp_path: Path, old: str, new: str, begun: list[int]):
+def test_only_cells_whose_question_changed_run_again(
+    tmp_path: Path, old: str, new: str, begun: list[int]
+) -> None:
     run(write(tmp_path), tmp_path / "out")
     watcher = Interrupter(at=99)
     run(write(tmp_path, GOOD.replace(old, new)), tmp_path / "out", watcher)
     assert watcher.begun == begun
 
 
-def test_cells_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_cells_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(write(tmp_path), tmp_path / "out")
-    monkeypatch.setattr(running, "code", lambda: "another")
+    monkeypatch.setattr(runner, "code", lambda: "another")
     watcher = Interrupter(at=99)
     run(write(tmp_path), tmp_path / "out", watcher)
     assert len(watcher.begun) == 6
 
 
-def test_fresh_runs_everything_and_a_damaged_cell_is_replaced(tmp_path: Path):
+def test_fresh_runs_everything_and_a_damaged_cell_is_replaced(tmp_path: Path) -> None:
     path, out = write(tmp_path), tmp_path / "out"
     run(path, out)
     watcher = Interrupter(at=99)
@@ -361,7 +366,9 @@ def test_fresh_runs_everything_and_a_damaged_cell_is_replaced(tmp_path: Path):
     assert len(results.load(out).cells) == 6
 
 
-def test_the_log_has_a_line_for_each_cell_once_it_lasts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_log_has_a_line_for_each_cell_once_it_lasts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     quick, slow = Lines(), Lines()
     run(write(tmp_path), tmp_path / "a", quick)
     slow.started -= 60
@@ -374,6 +381,6 @@ def test_the_log_has_a_line_for_each_cell_once_it_lasts(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("name", ["paper", "gajane2018"])
-def test_the_files_in_experiments_are_good(name: str):
+def test_the_files_in_experiments_are_good(name: str) -> None:
     experiment = experiments.load(Path(__file__).parent.parent / "experiments" / f"{name}.toml")
     assert len(experiment.tasks) >= 12

@@ -8,6 +8,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,9 +18,20 @@ import pytest
 from rich.console import Console
 
 from maskedbandits import report
-from maskedbandits.mistakes import Mistake
+from maskedbandits.errors import UserError
 from maskedbandits.report import figures, page, tables
-from maskedbandits.results import Cell, Label, Outcome, Plan, Results, load, plain, save_outcome, save_plan
+from maskedbandits.results import (
+    Cell,
+    Label,
+    Outcome,
+    Plan,
+    Results,
+    load,
+    plain,
+    save_outcome,
+    save_plan,
+    write_whole,
+)
 
 HORIZON = 1000
 NO_PRIVACY = math.inf
@@ -71,7 +83,7 @@ def table_text(made: Results) -> str:
     return console.export_text()
 
 
-def test_interval_is_students():
+def test_interval_is_students() -> None:
     cell = Cell(Label("k", "p", "a", 1.0), outcome(1.0, runs=3))
     last = cell.outcome.regret[:, -1]
     assert cell.mean[-1] == pytest.approx(last.mean())
@@ -79,7 +91,7 @@ def test_interval_is_students():
     assert cell.half_width[-1] == pytest.approx(4.302653 * last.std(ddof=1) / math.sqrt(3), rel=1e-6)
 
 
-def test_one_run_has_a_mean_and_no_interval(tmp_path: Path):
+def test_one_run_has_a_mean_and_no_interval(tmp_path: Path) -> None:
     made = results(epsilons=(1.0,))
     single = tuple(Cell(cell.label, outcome(1.0, runs=1)) for cell in made.cells)
     made = dataclasses.replace(made, cells=single)
@@ -88,7 +100,7 @@ def test_one_run_has_a_mean_and_no_interval(tmp_path: Path):
     assert report.write(made, tmp_path).page.exists()
 
 
-def test_table_names_every_policy_and_its_distance_from_the_best():
+def test_table_names_every_policy_and_its_distance_from_the_best() -> None:
     text = table_text(results())
     assert text.count("with window") == 3
     assert "50 (paper)" in text
@@ -98,7 +110,7 @@ def test_table_names_every_policy_and_its_distance_from_the_best():
     assert "changes at 400" in text
 
 
-def test_table_leaves_out_columns_that_say_nothing():
+def test_table_leaves_out_columns_that_say_nothing() -> None:
     made = results()
     cells = tuple(
         Cell(dataclasses.replace(cell.label, published=None), cell.outcome)
@@ -111,7 +123,7 @@ def test_table_leaves_out_columns_that_say_nothing():
     assert "of best" not in text
 
 
-def test_json_is_strict_and_round_trips():
+def test_json_is_strict_and_round_trips() -> None:
     document = tables.as_json(results())
     text = json.dumps(document, allow_nan=False)
     assert json.loads(text) == document
@@ -121,7 +133,7 @@ def test_json_is_strict_and_round_trips():
     assert low < mean < high
 
 
-def test_report_is_the_same_byte_for_byte(written: report.Report, tmp_path: Path):
+def test_report_is_the_same_byte_for_byte(written: report.Report, tmp_path: Path) -> None:
     again = report.write(results(), tmp_path)
     assert written.page.read_bytes() == again.page.read_bytes()
     assert len(written.figures) == len(again.figures) == 4
@@ -130,7 +142,7 @@ def test_report_is_the_same_byte_for_byte(written: report.Report, tmp_path: Path
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_files_are_what_their_names_say(written: report.Report):
+def test_files_are_what_their_names_say(written: report.Report) -> None:
     starts = {path.name: path.read_bytes()[:4] for path in written.figures}
     assert starts == {
         "regret.png": b"\x89PNG",
@@ -140,19 +152,24 @@ def test_files_are_what_their_names_say(written: report.Report):
     }
 
 
-def test_a_single_epsilon_has_no_figure_against_epsilon(tmp_path: Path):
-    written = report.write(results(epsilons=(1.0,)), tmp_path)
-    assert [path.name for path in written.figures] == ["regret.png", "regret.pdf"]
+def test_a_single_epsilon_has_no_figure_against_epsilon() -> None:
+    made = results(epsilons=(None,))
+    [(problem, groups)] = tables.problems(made.cells)
+    drawn = figures.looks([label.policy for label in made.plan.labels])
+    pictures = page.pictures_of("", problem, groups, drawn)
+    assert [picture.name for picture in pictures] == ["regret"]
 
 
-def test_problems_do_not_overwrite_each_others_figures(tmp_path: Path):
-    written = report.write(results(epsilons=(None,), problems=("A b", "a-b", "ε")), tmp_path)
-    assert len({path.name for path in written.figures}) == 6
+def test_problems_do_not_overwrite_each_others_figures() -> None:
+    assert page.prefixes(["only"]) == [""]
+    assert page.prefixes(["A b", "a-b", "ε", "S 1"]) == ["a-b-1-", "a-b-2-", "problem-3-", "s-1-"]
 
 
-def test_page_is_self_contained_and_escapes_what_people_write(written: report.Report):
+def test_page_is_self_contained_and_escapes_what_people_write(written: report.Report) -> None:
     class Checker(HTMLParser):
-        outside: list[str] = []
+        def __init__(self) -> None:
+            super().__init__()
+            self.outside: list[str] = []
 
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             for name, value in attrs:
@@ -169,7 +186,7 @@ def test_page_is_self_contained_and_escapes_what_people_write(written: report.Re
     assert "maskedbandits run a.toml" in text
 
 
-def test_page_says_what_is_not_finished(tmp_path: Path):
+def test_page_says_what_is_not_finished(tmp_path: Path) -> None:
     made = results(epsilons=(1.0,))
     text = report.write(dataclasses.replace(made, cells=made.cells[:-1]), tmp_path).page.read_text(
         encoding="utf-8"
@@ -177,18 +194,18 @@ def test_page_says_what_is_not_finished(tmp_path: Path):
     assert "1 of 2 cells are not finished" in text
 
 
-def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path):
+def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path) -> None:
     before = dict(mpl.rcParams)
     report.write(results(epsilons=(1.0,)), tmp_path)
     assert dict(mpl.rcParams) == before
 
 
-def test_pyplot_is_not_imported():
+def test_pyplot_is_not_imported() -> None:
     script = "import sys, maskedbandits.report; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_many_policies_look_different():
+def test_many_policies_look_different() -> None:
     drawn = figures.looks([f"policy {number}" for number in range(20)])
     assert len(set(drawn.values())) == 20
 
@@ -202,11 +219,11 @@ def test_many_policies_look_different():
         ([0.5, 1], [0.5, 1]),
     ],
 )
-def test_infinity_stands_one_step_beyond_the_last_epsilon(epsilons: list[float], places: list[float]):
+def test_infinity_stands_one_step_beyond_the_last_epsilon(epsilons: list[float], places: list[float]) -> None:
     assert list(figures.epsilon_places(epsilons).values()) == pytest.approx(places)
 
 
-def test_saved_results_load_exactly(written: report.Report, tmp_path: Path):
+def test_saved_results_load_exactly(written: report.Report, tmp_path: Path) -> None:
     made = results()
     save_plan(tmp_path, made.plan)
     for cell in made.cells:
@@ -224,7 +241,7 @@ def test_saved_results_load_exactly(written: report.Report, tmp_path: Path):
     assert report.write(loaded, tmp_path).page.read_bytes() == written.page.read_bytes()
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path):
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     page.save(path, b"old")
 
@@ -232,7 +249,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        page.write_whole(path, fail)
+        write_whole(path, fail)
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
     assert path.read_bytes() == b"old"
 
@@ -253,13 +270,15 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path):
         (lambda folder: cell_file(folder).write_bytes(cell_file(folder).read_bytes()[:200]), ".npz: damaged"),
     ],
 )
-def test_damaged_results_are_refused_in_one_line(tmp_path: Path, damage, complaint: str):
+def test_damaged_results_are_refused_in_one_line(
+    tmp_path: Path, damage: Callable[[Path], object], complaint: str
+) -> None:
     made = results(epsilons=(1.0,))
     save_plan(tmp_path, made.plan)
     for cell in made.cells:
         save_outcome(tmp_path, cell.label.key, cell.outcome)
     damage(tmp_path)
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UserError) as caught:
         load(tmp_path)
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -269,7 +288,7 @@ def cell_file(folder: Path) -> Path:
     return min((folder / "cells").iterdir())
 
 
-def test_plain_values_keep_infinity_and_lose_numpy():
+def test_plain_values_keep_infinity_and_lose_numpy() -> None:
     assert plain({"a": np.float64(math.inf), "b": np.arange(2), "c": (math.nan, -math.inf)}) == {
         "a": "inf",
         "b": [0, 1],

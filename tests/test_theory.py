@@ -140,6 +140,11 @@ class TestCorrectedBound:
         problem = Problem([[0.5, 0.5 - 1e-12]], [0], 1000, RandomizedResponse.from_epsilon(0.1))
         assert theory.corrected_bound(problem, 100)[1] == 1000.0
 
+    def test_segments_of_one_step_hold_one_pull(self) -> None:
+        problem = Problem([[0.9, 0.4], [0.4, 0.9], [0.9, 0.4]], [0, 1, 2], 3, IDENTITY)
+        np.testing.assert_array_equal(theory.corrected_bound(problem, 2), [1.0, 2.0])
+        assert theory.corrected_window(problem) in (2, 3)
+
     def test_with_two_arms_regret_is_gap_times_pulls(self) -> None:
         problem = swapping(10**6, 2.0)
         pulls = theory.corrected_bound(problem, 5000).sum()
@@ -199,6 +204,12 @@ class TestLowerBound:
         both = Problem([[0.9, 0.4], [0.2, 0.5]], [0, 300], 1000, IDENTITY)
         assert first == pytest.approx(0.5 * math.log(300) / naive.divergence(0.4, 0.9))
         assert theory.lower_bound(both) == pytest.approx(first + second)
+
+    def test_a_segment_of_one_step_teaches_nothing(self) -> None:
+        alike = Problem([[0.5, 0.5 - 1e-16 * 2]], [0], 2, RandomizedResponse.from_epsilon(0.01))
+        assert theory.lower_bound(alike) == math.inf
+        once = Problem([[0.5, 0.5 - 1e-16 * 2], [0.5, 0.5]], [0, 1], 2, RandomizedResponse.from_epsilon(0.01))
+        assert theory.lower_bound(once) == 0.0
 
     def test_an_infinite_divergence_costs_nothing(self) -> None:
         assert theory.lower_bound(Problem([[1.0, 0.4]], [0], 1000, IDENTITY)) == 0.0

@@ -98,7 +98,7 @@ def measure(peer: Peer, what: str, *, steps: int, window: int = 2000, arms: int 
     if what not in peer.measures:
         raise PeerError(f"{peer.name} has no measure {what!r}: expected one of {', '.join(peer.measures)}")
     python = prepare(peer)
-    command = [str(python), "-m", f"{__name__}.{peer.name}_side", "--what", what]
+    command = [str(python), "-m", f"bench.peers.{peer.name}_side", "--what", what]
     command += ["--steps", str(steps), "--window", str(window), "--arms", str(arms)]
     # A PYTHONPATH or user site of the person who runs the benchmark must not mix other versions in.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}

@@ -1,10 +1,10 @@
 """Pymab's side of the speed benchmark: sliding-window UCB, simulated and live, for `bench.peers.measure`.
 
-- `sw`: one replicate in its Rust core: what `Experiment.run` with `backend="rust"` calls to do the whole loop of
-  environment, policy and records, without the checks and copies in Python that follow (these take longer than
-  the loop). Timed from the start: take many times the window. The core counts the whole window in every step.
-- `live`: pairs of the documented `select_action(rng=...)` and `update(action=..., reward=...)` from Python. The
-  window is full, the policy's state is in Rust.
+- `sw`: one replicate in its Rust core: what `Experiment.run` with `backend="rust"` calls to do the whole loop
+  of environment, policy and records, without the checks and copies in Python that follow (these take longer
+  than the loop). Timed from the start: take many times the window. The core recounts the window every step.
+- `live`: pairs of the documented `select_action(rng=...)` and `update(action=..., reward=...)` from Python.
+  The window is full, the policy's state is in Rust.
 - `live-handle`: the same pairs on the private Rust object behind the policy, the quickest that Python can do.
 """
 

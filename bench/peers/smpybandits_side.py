@@ -1,12 +1,12 @@
 """SMPyBandits' side of the speed benchmark: sliding-window kl-UCB and GLR-klUCB, for `bench.peers.measure`.
 
-- `sw`: `SWklUCB` in the fastest configuration that pip can install, its divergence compiled by numba. Steps are
-  timed after the window has filled. It counts the whole window again for every arm and step.
-- `sw-as-installed`: the same as `pip install SMPyBandits` leaves it, the divergence in Python. (The wheel has no
-  C version, and it looks for numba's `jit` in a module that numba no longer has.)
+- `sw`: `SWklUCB` in the fastest configuration that pip can install, its divergence compiled by numba. Timed
+  after the window has filled. It counts the whole window again for every arm and step.
+- `sw-as-installed`: the same as `pip install SMPyBandits` leaves it, the divergence in Python. (The wheel has
+  no C version, and it looks for numba's `jit` in a module that numba no longer has.)
 - `glr`: the policy of the authors' own experiments (`configuration_nonstationary.py`), Bernoulli GLR with
-  deterministic exploration over `klUCB_forGLR`, testing every split at every observation. Timed from the start:
-  the cost of a step grows with the observations, so the number of steps belongs to the result.
+  deterministic exploration over `klUCB_forGLR`, testing every split at every observation. Timed from the
+  start: the cost of a step grows with the observations, so the number of steps belongs to the result.
 - `glr-lazy`: the same with the library's defaults, every tenth split at every tenth observation of an arm.
 """
 
@@ -70,7 +70,7 @@ def main() -> None:
                 K,
                 policy=library.klUCB_forGLR,
                 kl=library.kullback.klBern,
-                # Besson and Kaufmann's tuning for one segment; left alone, alpha0 = 1 explores all the time.
+                # As the library tunes alpha0 for one segment; left alone it is 1 and explores all the time.
                 delta=1 / math.sqrt(n),
                 alpha0=0.1 * math.sqrt(K * math.log(n) / n),
                 lazy_detect_change_only_x_steps=every,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maskedbandits.mistakes import Mistake
+from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +47,7 @@ class Verbs(click.Group):
         """Run a verb and turn what it raises into an exit code."""
         try:
             return super().invoke(ctx)
-        except Mistake as mistake:
+        except UserError as mistake:
             raise Refusal(str(mistake)) from mistake
         except BrokenPipeError:
             raise  # the reader has seen enough (`| head`): click ends quietly
@@ -58,7 +58,7 @@ class Verbs(click.Group):
             ctx.exit(INTERRUPTED)
 
 
-class Numbers(click.ParamType):
+class Numbers(click.ParamType[list[float]]):
     """Numbers separated by commas, such as 0.9,0.4."""
 
     name = "NUMBERS"
@@ -113,8 +113,8 @@ def run(
 ) -> None:
     """Run the experiment that a TOML FILE describes.
 
-    Prints a table; leaves figures, a page and the results in a folder. Each cell (a policy on a problem at one
-    epsilon) is saved when it is finished: after Ctrl-C the same command goes on from there.
+    Prints a table; leaves figures, a page and the results in a folder. Each cell (a policy on a problem at
+    one epsilon) is saved when it is finished: after Ctrl-C the same command goes on from there.
     """
     from maskedbandits import experiments
     from maskedbandits.experiments.progress import watcher
@@ -131,10 +131,8 @@ def run(
             finished = f"{watching.finished} of {watching.cells} cells are kept in {folder}"
             raise Interrupted(f"interrupted: {finished}; the same command goes on from there") from None
     if watching.kept and not no_progress:
-        click.echo(
-            f"{watching.kept} of {watching.cells} cells were finished before and are kept (--fresh runs them again)",
-            err=True,
-        )
+        before = f"{watching.kept} of {watching.cells} cells were finished before and are kept"
+        click.echo(f"{before} (--fresh runs them again)", err=True)
     show(results, folder, json_wanted)
 
 
@@ -153,7 +151,7 @@ def prepared(folder: Path) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError as error:
-        raise Mistake(f"--out {folder}: cannot be written: {error.strerror}") from error
+        raise UserError(f"--out {folder}: cannot be written: {error.strerror}") from error
 
 
 def command_line(file: Path, out: Path | None, runs: int | None, seed: int | None) -> str:
@@ -209,7 +207,7 @@ def report(folder: Path, json_wanted: bool) -> None:
 
     results = load(folder)
     if not results.cells:
-        raise Mistake(f"{folder}: no cell is finished yet; go on with: {results.plan.command}")
+        raise UserError(f"{folder}: no cell is finished yet; go on with: {results.plan.command}")
     show(results, folder, json_wanted)
 
 
@@ -243,7 +241,7 @@ def bound(
     window: int | None,
     json_wanted: bool,
 ) -> None:
-    """Print windows for SW-KLUCB-CF and bounds on its suboptimal pulls.
+    r"""Print windows for SW-KLUCB-CF and bounds on its suboptimal pulls.
 
     \b
     Windows alone:   maskedbandits bound --horizon 100000 --changes 4
@@ -299,7 +297,7 @@ def worlds_of_options(
             for epsilon in epsilons
         ]
     except ValueError as error:
-        raise Mistake(str(error)) from error
+        raise UserError(str(error)) from error
 
 
 def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
@@ -309,7 +307,7 @@ def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
     try:
         windows = bounds.windows_of(horizon, changes)
     except ValueError as error:
-        raise Mistake(str(error)) from error
+        raise UserError(str(error)) from error
     if json_wanted:
         echo_json({"horizon": horizon, "changes": changes, "windows": windows})
     else:
@@ -326,7 +324,7 @@ def show_bounds(worlds: list[World], window: int | None, json_wanted: bool) -> N
         try:
             found = bounds.bounds_of(problem, window)
         except ValueError as error:
-            raise Mistake(str(error)) from error
+            raise UserError(str(error)) from error
         if json_wanted:
             documents.append({"problem": name, "epsilon": plain(epsilon), **found})
         else:
@@ -335,9 +333,8 @@ def show_bounds(worlds: list[World], window: int | None, json_wanted: bool) -> N
     if json_wanted:
         echo_json(documents)
     else:
-        out.print(
-            "Bounds are on pulls of suboptimal arms, all arms together; the published one can be exceeded (docs/theory.md)."
-        )
+        out.print("Bounds are on the pulls of suboptimal arms, all arms together.")
+        out.print("The published bound can be exceeded; the corrected one is proved in docs/theory.md.")
 
 
 @main.command()

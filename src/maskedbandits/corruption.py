@@ -88,9 +88,7 @@ class RandomizedResponse:
     def epsilon(self) -> float:
         """The privacy loss of one report: the largest log-ratio of its probabilities under the two rewards."""
         ratios = [(self.p00, 1.0 - self.p11), (self.p11, 1.0 - self.p00)]
-        return max(
-            abs(math.log(a / b)) if a > 0.0 and b > 0.0 else (0.0 if a == b else math.inf) for a, b in ratios
-        )
+        return max(_log_ratio(a, b) for a, b in ratios)
 
     @property
     def increasing(self) -> bool:
@@ -110,6 +108,13 @@ class RandomizedResponse:
     def inverse(self, feedback_mean: float) -> float:
         """Return the mean that gives this feedback mean."""
         return (feedback_mean - (1.0 - self.p00)) / self.slope
+
+
+def _log_ratio(a: float, b: float) -> float:
+    """Return how far apart two probabilities are, whichever is the larger."""
+    if a == b:
+        return 0.0
+    return abs(math.log(a) - math.log(b)) if a > 0.0 and b > 0.0 else math.inf
 
 
 ROUNDING = 1e-15  # what two values of g may differ by and still be the same

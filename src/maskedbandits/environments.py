@@ -45,7 +45,8 @@ def _checked_means(means: ArrayLike) -> Floats:
 def _whole(name: str, numbers: ArrayLike) -> Ints:
     given = np.asarray(numbers)
     try:
-        whole = given.astype(np.int64)
+        with np.errstate(invalid="ignore"):  # NaN becomes some number, and then is not the same
+            whole = given.astype(np.int64)
         same = bool(np.all(whole == given))
     except (TypeError, ValueError, OverflowError):
         same = False

@@ -249,7 +249,7 @@ def _estimate(state: core.State, arm: int) -> float:
 def load_policy(path: str | Path) -> Policy:
     """Return the policy that was saved, to go on where it stood."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             about = json.loads(str(file["about"]))
             ints, floats = file["ints"], file["floats"]
     except (BadZipFile, KeyError, ValueError, EOFError) as error:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from maskedbandits.mistakes import Mistake
+from maskedbandits.errors import UserError
 
 FORMAT = 1
 INDEX = "results.json"
@@ -117,7 +117,8 @@ class Cell:
     @property
     def window(self) -> int | None:
         """The window that the policy was given, if it has one."""
-        return self.outcome.question["parameters"].get("window")
+        window: int | None = self.outcome.question["parameters"].get("window")
+        return window
 
     @cached_property
     def mean(self) -> Floats:
@@ -181,6 +182,12 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise
 
 
+def refuse_other_format(path: Path, found: object) -> None:
+    """Refuse a file that another version has written in another way."""
+    if found != FORMAT:
+        raise UserError(f"{path}: format {found}, this version reads format {FORMAT}")
+
+
 def save_plan(folder: Path, plan: Plan) -> None:
     """Write what is asked; the folder is made where it does not exist."""
     (folder / "cells").mkdir(parents=True, exist_ok=True)
@@ -207,15 +214,14 @@ def load_outcome(folder: Path, key: str) -> Outcome | None:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             facts = json.loads(str(stored["facts"]))
             arrays = {name: stored[name] for name in ARRAYS}
-        if facts["format"] != FORMAT:
-            raise Mistake(f"{path}: format {facts['format']}, this version reads format {FORMAT}")
+        refuse_other_format(path, facts["format"])
         return Outcome(facts["question"], seconds=facts["seconds"], **arrays)
     except FileNotFoundError:
         return None
-    except Mistake:
+    except UserError:
         raise
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise Mistake(f"{path}: damaged results file; delete it and run again to replace it") from error
+        raise UserError(f"{path}: damaged results file; delete it and run again to replace it") from error
 
 
 def _load_plan(folder: Path) -> Plan:
@@ -223,19 +229,17 @@ def _load_plan(folder: Path) -> Plan:
     path = folder / INDEX
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        version = facts.pop("format")
-        if version != FORMAT:
-            raise Mistake(f"{path}: format {version}, this version reads format {FORMAT}")
+        refuse_other_format(path, facts.pop("format"))
         labels = tuple(_label(entry) for entry in facts.pop("labels"))
         return Plan(labels=labels, **facts)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise Mistake(
+        raise UserError(
             f"{folder}: no results here; expected a folder that `maskedbandits run` has made"
         ) from error
-    except Mistake:
+    except UserError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Mistake(f"{path}: damaged results file; run the experiment again to replace it") from error
+        raise UserError(f"{path}: damaged results file; run the experiment again to replace it") from error
 
 
 def _label(entry: dict[str, Any]) -> Label:

@@ -132,7 +132,7 @@ def lower_bound(problem: Problem) -> float:
     """
     pairs = _suboptimal(problem)
     several = pairs.length > 1  # one step teaches nothing: log 1 = 0, also where d(x, y) rounds to 0
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         regret = pairs.gap * np.log(pairs.length) / _divergence(pairs.x, pairs.y)
     return float(regret[several].sum())
 
@@ -206,11 +206,11 @@ def _explored(pairs: _Pairs, window: int, c: float) -> FloatArray:
     span = np.minimum(window, pairs.length)
     clean = np.where(pairs.segment == 0, pairs.length, pairs.length - span)[:, None]
     level = _exploration(span, c)[:, None]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         needed = np.ceil(level / pairs.towards)
         # At a given r one pull more in a block of B steps pays while it saves a step: B (q^m - q^(m+1)) > 1.
         worth = np.ceil(np.log(np.minimum(window + 1, clean) * -np.expm1(-pairs.away)) / pairs.away)
-    m = np.clip(np.maximum(needed, worth), 1.0, window + 1.0)
+    m = np.clip(np.fmax(needed, worth), 1.0, window + 1.0)  # 0 / 0 in a segment of one step: nothing needed
     unlucky = np.where(m <= window, clean * np.exp(-m * pairs.away), 0.0)  # no window holds w + 1 pulls
     blocks, rest = np.divmod(clean, window + 1.0)
     pulls: FloatArray = (blocks * m + np.minimum(rest, m) + unlucky).min(axis=1)

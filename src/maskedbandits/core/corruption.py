@@ -38,18 +38,3 @@ def inverse(
     left = _cell(feedbacks, y, first, last)
     share = (y - feedbacks[left]) / (feedbacks[left + 1] - feedbacks[left])
     return means[left] + share * (means[left + 1] - means[left])
-
-
-@compiled
-def forward(
-    mean: float, means: NDArray[np.float64], feedbacks: NDArray[np.float64], first: int, last: int
-) -> float:
-    """Return the feedback mean of a mean, on the same polyline."""
-    slope = feedbacks[last] - feedbacks[first]
-    if mean <= 0.0:
-        return feedbacks[first] + mean * slope
-    if mean >= 1.0:
-        return feedbacks[last] + (mean - 1.0) * slope
-    left = _cell(means, mean, first, last)
-    share = (mean - means[left]) / (means[left + 1] - means[left])
-    return feedbacks[left] + share * (feedbacks[left + 1] - feedbacks[left])

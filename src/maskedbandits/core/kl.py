@@ -47,20 +47,22 @@ def _start(p: float, x: float) -> float:
     # 1 - q solves (1-p) log(1-q) = -(x + H(p)) - p log q: twice, starting from q = 1
     entropy = -p * math.log(p) - rest * math.log(rest)
     gap = math.exp(-(x + entropy) / rest)
-    gap = math.exp(-(x + entropy + p * math.log1p(-min(gap, rest))) / rest)
-    return rest - min(gap, rest)
+    gap = math.exp(-(x + entropy + p * math.log1p(-min(gap, 0.5 * rest))) / rest)
+    return rest - min(gap, 0.5 * rest)
 
 
 @compiled
 def upper(p: float, x: float) -> float:
     """Return the largest q in [p, 1] with d(p, q) <= x, within 1e-12."""
     if x <= 0.0 or p >= 1.0:
-        return min(p, 1.0)
+        return p
     if p < TINY:
-        return -math.expm1(-x)
+        return max(p, -math.expm1(-x))
     rest = 1.0 - p
+    if x > 33.0 * rest:
+        return 1.0  # d(p, q) <= (1-p) log((1-p) / (1-q)), so that 1 - q is below exp(-33)
     low = 0.0
-    high = min(rest, math.sqrt(0.5 * x))  # Pinsker: d >= 2 z^2
+    high = min(rest * (1.0 - 5e-16), math.sqrt(0.5 * x))  # short of the pole; Pinsker: d >= 2 z^2
     z = _start(p, x)
     if not low < z < high:
         z = 0.5 * high

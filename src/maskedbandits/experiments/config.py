@@ -11,12 +11,12 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from maskedbandits import theory
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.environments import Problem
-from maskedbandits.mistakes import Mistake
+from maskedbandits.errors import UserError
 from maskedbandits.policies import REGISTRY, make_policy, names
 
 TOP_KEYS = ("title", "runs", "seed", "checkpoints", "epsilons", "problems", "policies")
@@ -79,15 +79,15 @@ class Section:
     def __init__(self, file: str, place: str, values: object) -> None:
         self.file, self.place = file, place
         if not isinstance(values, dict):
-            raise Mistake(
+            raise UserError(
                 f"{file}: {place}: expected a table such as [[{place.split('[')[0]}]], got {show(values)}"
             )
         self.values: dict[str, Any] = values
 
-    def mistake(self, key: str, message: str) -> Mistake:
+    def mistake(self, key: str, message: str) -> UserError:
         """Return the complaint about a key of this table."""
         place = ".".join(part for part in (self.place, key) if part)
-        return Mistake(f"{self.file}: {place}: {message}")
+        return UserError(f"{self.file}: {place}: {message}")
 
     def refuse_unknown(self, known: Iterable[str], what: str = "key") -> None:
         """Refuse a key that nobody would read, and name the nearest that somebody would."""
@@ -108,12 +108,12 @@ class Section:
         value = self.values.get(key, default)
         if not is_whole(value) or value < least:
             raise self.mistake(key, f"expected a whole number of at least {least}, {got(value)}")
-        return int(value)
+        return value
 
     def numbers(self, key: str, expected: str, fits: Callable[[float], bool]) -> list[float]:
         """Return a list of numbers that fit; a single number stands for a list of one."""
         value = self.values.get(key)
-        entries = value if isinstance(value, list) else [value]
+        entries: list[Any] = value if isinstance(value, list) else [value]
         for entry in entries:
             if isinstance(entry, bool) or not isinstance(entry, int | float) or not fits(entry):
                 raise self.mistake(key, f"expected {expected}, {got(entry)}")
@@ -129,7 +129,7 @@ class Section:
         return [Section(self.file, f"{key}[{number}]", entry) for number, entry in enumerate(value)]
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Tell a whole number from everything else; true and false are none."""
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -160,7 +160,7 @@ def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | N
     try:
         top = Section(file, "", tomllib.loads(source))
     except tomllib.TOMLDecodeError as error:
-        raise Mistake(f"{file}: not valid TOML: {error}") from error
+        raise UserError(f"{file}: not valid TOML: {error}") from error
     top.refuse_unknown(TOP_KEYS)
     labels = labels_of(top.sections("policies"))
     worlds = worlds_of(top, labels)
@@ -170,7 +170,7 @@ def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | N
         title=top.text("title", Path(path).stem),
         runs=top.whole("runs", 100, least=1) if runs is None else runs,
         seed=top.whole("seed", 0) if seed is None else seed,
-        checkpoints=checkpoints_of(top),
+        checkpoints=checkpoints_of(top, worlds),
         worlds=worlds,
         tasks=tasks_of(top, labels, worlds),
     )
@@ -181,16 +181,16 @@ def read(path: str | os.PathLike[str]) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise Mistake(f"{os.fspath(path)}: no such file") from error
+        raise UserError(f"{os.fspath(path)}: no such file") from error
     except IsADirectoryError as error:
-        raise Mistake(f"{os.fspath(path)}: is a folder; expected a TOML file") from error
+        raise UserError(f"{os.fspath(path)}: is a folder; expected a TOML file") from error
     except UnicodeDecodeError as error:
-        raise Mistake(f"{os.fspath(path)}: not valid TOML: byte {error.start} is not UTF-8 text") from error
+        raise UserError(f"{os.fspath(path)}: not valid TOML: byte {error.start} is not UTF-8 text") from error
     except OSError as error:
-        raise Mistake(f"{os.fspath(path)}: cannot be read: {error.strerror}") from error
+        raise UserError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from error
 
 
-def checkpoints_of(top: Section) -> int | list[int]:
+def checkpoints_of(top: Section, worlds: Sequence[World]) -> int | list[int]:
     """Return how many checkpoints, or which."""
     value = top.values.get("checkpoints", 200)
     if not isinstance(value, list):
@@ -200,6 +200,10 @@ def checkpoints_of(top: Section) -> int | list[int]:
     )
     if not value or not rising:
         raise top.mistake("checkpoints", f"expected a whole number, or increasing times from 1, {got(value)}")
+    for world in worlds:
+        if value[-1] > world.problem.horizon:
+            expected = f"times up to the horizon {world.problem.horizon} of {show(world.name)}"
+            raise top.mistake("checkpoints", f"expected {expected}, got {value[-1]}")
     return value
 
 
@@ -224,8 +228,11 @@ def worlds_of(top: Section, labels: dict[str, str]) -> tuple[World, ...]:
 def means_of(section: Section) -> list[list[float]]:
     """Return the means, a row for each segment; a flat list is a problem that never changes."""
     rows = section.values.get("means")
-    if not isinstance(rows, list) or not rows or not isinstance(rows[0], list):
+    if not isinstance(rows, list) or not any(isinstance(row, list) for row in rows):
         rows = [rows]
+    for row in rows:
+        if len(rows) > 1 and not isinstance(row, list):
+            raise section.mistake("means", f"expected a row of numbers for each segment, got {show(row)}")
     expected = "numbers in [0, 1]"
     tables = [Section(section.file, section.place, {"means": row}) for row in rows]
     means = [table.numbers("means", expected, lambda mean: 0 <= mean <= 1) for table in tables]
@@ -247,11 +254,11 @@ def problem_of(section: Section, means: list[list[float]], matrices: Matrices) -
     try:
         return Problem(means, starts, horizon, matrices)
     except ValueError as error:
-        raise Mistake(f"{section.file}: {section.place}: {error}") from error
+        raise UserError(f"{section.file}: {section.place}: {error}") from error
 
 
 def corruptions_of(top: Section, section: Section, arms: int) -> list[tuple[float | None, Matrices]]:
-    """Return what the feedback goes through: one randomised response for each epsilon, or the matrices given."""
+    """Return what the feedback goes through: randomised response at each epsilon, or the matrices given."""
     given = [key for key in ("p00", "p11") if key in section.values]
     if given and "epsilons" in section.values:
         raise section.mistake(
@@ -272,7 +279,7 @@ def corruptions_of(top: Section, section: Section, arms: int) -> list[tuple[floa
 
 
 def matrices_of(section: Section, arms: int) -> Matrices:
-    """Return the randomised response of each arm from p00 and p11: one number for all arms, or one for each."""
+    """Return each arm's randomised response from p00 and p11: one number for all arms, or one for each."""
     columns = []
     for key in ("p00", "p11"):
         column = section.numbers(key, "probabilities in [0, 1]", lambda p: 0 <= p <= 1)
@@ -345,5 +352,5 @@ def task_of(section: Section, label: str, world: World) -> Task:
         make_policy(name, arms=world.problem.arms, corruption=world.problem.corruption, **parameters)
     except (ValueError, TypeError) as error:
         where = world.name if world.epsilon is None else f"{world.name}, epsilon {world.epsilon:g}"
-        raise Mistake(f"{section.file}: {section.place}: {error} (on {where})") from error
+        raise UserError(f"{section.file}: {section.place}: {error} (on {where})") from error
     return Task(world, name, label, parameters, rule if isinstance(rule, str) else None)

@@ -23,7 +23,7 @@ def windows_of(horizon: int, changes: int) -> dict[str, int]:
 
 
 def bounds_of(problem: Problem, window: int | None = None) -> Bounds:
-    """Return the windows of a problem, and for each the bounds on the pulls of every arm while it is suboptimal."""
+    """Return a problem's windows, and for each the bounds on every arm's pulls while it is suboptimal."""
     windows = windows_of(problem.horizon, problem.segments)
     windows["corrected"] = theory.corrected_window(problem)
     if window is not None:

@@ -1,7 +1,7 @@
 """Figures: regret against time, and regret against epsilon, each with its 95 % interval.
 
-They are drawn without pyplot and without the reader's own matplotlib settings, and carry no dates: the same results
-give the same bytes.
+They are drawn without pyplot and without the reader's own matplotlib settings, and carry no dates: the same
+results give the same bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -21,11 +21,12 @@ from matplotlib.ticker import EngFormatter, FixedFormatter, FixedLocator, LogLoc
 
 from maskedbandits.results import Cell
 
-# Okabe and Ito: told apart also by readers who do not see red or green. Yellow is left out: too pale for a line.
+# Okabe and Ito: told apart also by readers who do not see red or green. Yellow is too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-DASHES = ("-", "--", ":", "-.")
+Dash = Literal["-", "--", ":", "-."]
+DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
 INK, PALE = "#222222", "#8a8a8a"
-STYLE = {
+STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10.5,
     "text.color": INK,
@@ -53,7 +54,7 @@ class Look(NamedTuple):
     """How a policy is drawn, the same in every figure of a report."""
 
     colour: str
-    dash: str
+    dash: Dash
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def our_style() -> Iterator[None]:
     """Draw with our settings alone, and put the reader's own back."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(STYLE)
+        mpl.rcParams.update(STYLE)  # type: ignore[arg-type] -- its keys are literals
         yield
 
 
@@ -80,7 +81,7 @@ def regret_over_time(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[s
     count = min(len(groups), MOST_COLUMNS)
     rows = math.ceil(len(groups) / count)
     figure = Figure(figsize=(max(2.7 * count, 6.4), 2.7 * rows + 1.0), layout="constrained")
-    panels = figure.subplots(rows, count, squeeze=False, sharex=True)
+    panels = figure.subplots(rows, count, squeeze=False, sharex=True, sharey=one_scale(groups))
     for place, panel in enumerate(panels.flat):
         if place >= len(groups):
             panel.remove()
@@ -97,6 +98,12 @@ def regret_over_time(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[s
     return figure
 
 
+def one_scale(groups: Sequence[Sequence[Cell]]) -> bool:
+    """Tell whether the panels can share a scale: not where the curves of one would lie flat."""
+    tops = [max(float(cell.mean[-1]) for cell in group) for group in groups]
+    return max(tops) <= 3 * min(tops)
+
+
 def draw_panel(panel: Axes, group: Sequence[Cell], drawn: dict[str, Look], label_changes: bool) -> None:
     """Draw the policies of one corruption: a line for the mean, a band for its 95 % interval."""
     for cell in group:
@@ -106,7 +113,8 @@ def draw_panel(panel: Axes, group: Sequence[Cell], drawn: dict[str, Look], label
         )
         panel.plot(times, mean, color=look.colour, linestyle=look.dash)
         panel.fill_between(times, mean - half, mean + half, color=look.colour, alpha=0.25, linewidth=0)
-    panel.set_title(group[0].label.setting, loc="left")
+    no_privacy = group[0].label.epsilon == math.inf
+    panel.set_title(group[0].label.setting + (", no privacy" if no_privacy else ""), loc="left")
     panel.set_xlim(0, group[0].horizon)
     panel.set_ylim(bottom=0)
     panel.xaxis.set_major_locator(MaxNLocator(4))
@@ -167,7 +175,7 @@ def draw_against_epsilon(panel: Axes, cells: Sequence[Cell], places: dict[float,
 
 
 def epsilon_of(cell: Cell) -> float:
-    """Return the epsilon of a cell that has one; a problem with its own matrix has a single group and no such figure."""
+    """Return a cell's epsilon; a problem with matrices of its own has one group, and no such figure."""
     return math.nan if cell.label.epsilon is None else cell.label.epsilon
 
 

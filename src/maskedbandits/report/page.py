@@ -16,7 +16,8 @@ from maskedbandits.results import Cell, Results, write_whole
 
 CSS = """
 :root { color-scheme: light; --ink: #222; --pale: #666; --line: #e2e2e2; }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); max-width: 72rem; margin: 2.5rem auto; padding: 0 1.25rem; }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); max-width: 72rem;
+  margin: 2.5rem auto; padding: 0 1.25rem; }
 h1 { font-size: 1.7rem; margin: 0 0 .3rem; } h2 { font-size: 1.25rem; margin: 2.6rem 0 .4rem; }
 p { max-width: 46rem; } .facts { color: var(--pale); margin: 0 0 1rem; }
 figure { margin: 1.2rem 0; } img { max-width: 100%; height: auto; }
@@ -76,7 +77,7 @@ def save(path: Path, content: bytes) -> None:
 
 
 def prefixes(problems: Sequence[str]) -> list[str]:
-    """Return how each problem's files start: with nothing where there is one problem, else with a name of its own."""
+    """Return how each problem's files start: with nothing if it is the only one, else with its name."""
     if len(problems) == 1:
         return [""]
     safe = [re.sub(r"[^a-z0-9]+", "-", problem.lower()).strip("-") for problem in problems]
@@ -91,10 +92,11 @@ def pictures_of(
     prefix: str, problem: str, groups: Sequence[Sequence[Cell]], drawn: dict[str, figures.Look]
 ) -> list[Picture]:
     """Return a problem's figures; against epsilon only where there are several."""
+    scale = "All panels share a scale." if figures.one_scale(groups) else "Each panel has a scale of its own."
     over_time = Picture(
         f"{prefix}regret",
-        "Regret against time: what was lost so far by not knowing the best arm. Lines are means, bands their 95 % "
-        "intervals, dashed verticals the changes. Each panel has a scale of its own.",
+        "Regret against time: what was lost so far by not knowing the best arm. Lines are means, bands their "
+        f"95 % intervals, dashed verticals the changes. {scale if len(groups) > 1 else ''}".strip(),
         figures.regret_over_time(problem, groups, drawn),
     )
     if len(groups) < 2:
@@ -112,7 +114,8 @@ def figure_html(picture: Picture, png: bytes) -> str:
     data = base64.b64encode(png).decode()
     return (
         f'<figure><img alt="{escape(picture.caption)}" src="data:image/png;base64,{data}">'
-        f"<figcaption>{escape(picture.caption)} Files: figures/{picture.name}.png and .pdf.</figcaption></figure>"
+        f"<figcaption>{escape(picture.caption)} Files: figures/{picture.name}.png and .pdf.</figcaption>"
+        "</figure>"
     )
 
 
@@ -120,8 +123,8 @@ def section_html(problem: str, groups: Sequence[Sequence[Cell]], embedded: Seque
     """Return one problem: what it is, its figures, its table."""
     cell = groups[0][0]
     facts = (
-        f"{len(cell.outcome.question['means'][0])} arms, {cell.horizon:,} steps, changes at {tables.changes(cell)}; "
-        f"{cell.runs:,} runs of each policy."
+        f"{len(cell.outcome.question['means'][0])} arms, {cell.horizon:,} steps, "
+        f"{tables.changes(cell)}; {cell.runs:,} runs of each policy."
     )
     return "\n".join(
         [f"<h2>{escape(problem)}</h2>", f'<p class="facts">{facts}</p>', *embedded, table_html(groups)]
@@ -141,7 +144,8 @@ def table_html(groups: Sequence[Sequence[Cell]]) -> str:
             texts = [escape(column.say(cell, best)) for column in shown]
             line = "".join(f"<td{kind}>{text}</td>" for text, kind in zip(texts, kinds, strict=True))
             rows.append(f'<tr class="{" ".join(marks)}">{line}</tr>')
-    return f'<div class="scroll"><table><thead><tr>{heading}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    table = f"<table><thead><tr>{heading}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<div class="scroll">{table}</div>'
 
 
 def page_html(results: Results, parts: Sequence[str]) -> str:
@@ -160,14 +164,14 @@ def page_html(results: Results, parts: Sequence[str]) -> str:
 <title>{escape(plan.title)}</title>
 <style>{CSS}</style>
 <h1>{escape(plan.title)}</h1>
-<p class="facts">Every policy sees only randomised feedback; a smaller ε hides more. Lower regret is better.</p>
+<p class="facts">Policies see randomised feedback alone; a smaller ε hides more. Lower regret is better.</p>
 {warning}
 {"".join(parts)}
 <h2>Make it again</h2>
 <p>With maskedbandits {escape(plan.version)}, and the file below as {escape(plan.file)}:</p>
 <pre>{escape(plan.command)}</pre>
-<p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page again from
-the saved results: <code>maskedbandits report</code> and this folder.</p>
+<p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page
+again from the saved results: <code>maskedbandits report</code> and this folder.</p>
 <details><summary>{escape(plan.file)}</summary><pre>{escape(plan.source)}</pre></details>
 </html>
 """

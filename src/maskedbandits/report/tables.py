@@ -76,7 +76,7 @@ def columns(cells: Sequence[Cell]) -> list[Column]:
 
 
 def problems(cells: Sequence[Cell]) -> list[tuple[str, list[list[Cell]]]]:
-    """Return the cells by problem, and within one by corruption: the groups in which policies are compared."""
+    """Return the cells by problem, and within one by corruption: there policies are compared."""
     return [
         (problem, [list(group) for _, group in groupby(members, key=lambda cell: cell.label.epsilon)])
         for problem, members in groupby(cells, key=lambda cell: cell.label.problem)
@@ -97,7 +97,7 @@ def as_table(problem: str, groups: Sequence[Sequence[Cell]]) -> Table:
     """Return one problem's table for a terminal; the best policy of each group is bold."""
     shown = columns([cell for group in groups for cell in group])
     cell = groups[0][0]
-    facts = f"{problem}: {cell.horizon:,} steps, {cell.runs:,} runs, changes at {changes(cell)}"
+    facts = f"{problem}: {cell.horizon:,} steps, {cell.runs:,} runs, {changes(cell)}"
     table = Table(
         title=Text(facts), title_justify="left", header_style="bold", show_edge=False, pad_edge=False
     )
@@ -114,7 +114,7 @@ def as_table(problem: str, groups: Sequence[Sequence[Cell]]) -> Table:
 
 def changes(cell: Cell) -> str:
     """Return the change points in words."""
-    return ", ".join(f"{time:,}" for time in cell.changes) or "no time"
+    return f"changes at {', '.join(f'{time:,}' for time in cell.changes)}" if cell.changes else "no change"
 
 
 def as_json(results: Results) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Running an experiment: cell after cell, each saved as soon as it is finished.
 
 Every cell has a seed of its own, derived from the experiment's seed and from what the cell asks (problem,
-corruption, policy), never from its place in the file. So a cell's numbers stay the same when others are added,
-removed or reordered, and more runs repeat the first ones and go on. The seeds differ between cells on purpose:
-the errors of two intervals are then independent, and one unlucky draw cannot bend a whole figure.
+corruption, policy), never from its place in the file. So a cell's numbers stay the same when others are
+added, removed or reordered, and more runs repeat the first ones and go on. The seeds differ between cells on
+purpose: the errors of two intervals are then independent, and one unlucky draw cannot bend a whole figure.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 import maskedbandits
+from maskedbandits.errors import UserError
 from maskedbandits.experiments.config import Experiment, Task
-from maskedbandits.mistakes import Mistake
 from maskedbandits.policies import make_policy
 from maskedbandits.results import (
     Cell,
@@ -145,7 +145,7 @@ def finished(folder: Path, key: str) -> Outcome | None:
     """Return a cell that an earlier run has finished; a damaged one counts as not run, and is replaced."""
     try:
         return load_outcome(folder, key)
-    except Mistake:
+    except UserError:
         return None
 
 

@@ -1,0 +1,133 @@
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.core import corruption as core
+from maskedbandits.corruption import Corruption, Monotone, RandomizedResponse
+
+probability = st.floats(0, 1)
+
+FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "line": lambda x: 0.1 + 0.5 * x,
+    "falling line": lambda x: 0.9 - 0.5 * x,
+    "square": lambda x: 0.2 + 0.6 * x * x,
+    "cube": lambda x: x**3,
+    "falling root": lambda x: 1 - math.sqrt(x),
+    "sine": math.sin,
+    "flat in the middle": lambda x: 0.5 + 4 * (x - 0.5) ** 3,
+    "kink": lambda x: x / 2 if x < 0.3 else 0.15 + (x - 0.3),
+}
+
+
+def compiled_inverse(g: Corruption, y: float) -> float:
+    """What a policy computes: the polyline's inverse of the feedback, flipped if need be."""
+    means, feedbacks, flipped = g.polyline
+    return core.inverse(1 - y if flipped else y, means, feedbacks, 0, means.size - 1)
+
+
+@given(probability, probability, st.floats(-1, 2))
+def test_randomized_response_is_affine_and_invertible(p00: float, p11: float, mean: float) -> None:
+    if abs(p00 + p11 - 1) < 1e-3:
+        return
+    g = RandomizedResponse(p00, p11)
+    assert g(mean) == pytest.approx(1 - p00 + (p00 + p11 - 1) * mean, abs=1e-12)
+    assert g.inverse(g(mean)) == pytest.approx(mean, abs=1e-9)
+    assert compiled_inverse(g, g(mean)) == pytest.approx(mean, abs=1e-9)
+
+
+@given(st.floats(0.01, 15))
+def test_epsilon_of_the_private_response(epsilon: float) -> None:
+    g = RandomizedResponse.from_epsilon(epsilon)
+    assert g.epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert g.p00 == g.p11 == pytest.approx(math.exp(epsilon) / (1 + math.exp(epsilon)))
+    assert g.slope == pytest.approx(math.tanh(epsilon / 2))
+
+
+@given(probability, probability)
+def test_epsilon_is_the_largest_of_four_log_ratios(p00: float, p11: float) -> None:
+    if p00 + p11 == 1 or p11 - (1 - p00) == 0:
+        return
+    pairs = [(p00, 1 - p11), (1 - p11, p00), (p11, 1 - p00), (1 - p00, p11)]
+    ratios = [0.0 if a == b else math.log(a) - math.log(b) if a > 0 and b > 0 else math.inf for a, b in pairs]
+    assert RandomizedResponse(p00, p11).epsilon == pytest.approx(max(ratios), rel=1e-9, abs=1e-12)
+
+
+def test_a_certain_row_is_not_private() -> None:
+    assert RandomizedResponse(1.0, 0.5).epsilon == math.inf
+    assert RandomizedResponse(1.0, 1.0).epsilon == math.inf
+    assert RandomizedResponse.from_epsilon(math.inf) == RandomizedResponse(1.0, 1.0)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_any_monotone_function_is_followed_within_1e_9(name: str) -> None:
+    function = FUNCTIONS[name]
+    g = Monotone(function)
+    assert g.error < 1e-9
+    assert g.increasing == (function(1.0) > function(0.0))
+    for mean in np.random.default_rng(0).random(2000):
+        y = function(float(mean))
+        # where g is flat, the rounding of y alone moves the mean: then compare on the feedback scale
+        for inverse in (compiled_inverse(g, y), g.inverse(y)):
+            assert abs(inverse - mean) < 1e-9 or abs(function(inverse) - y) < 1e-14
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_outside_it_goes_on_with_the_secant_slope(name: str) -> None:
+    function = FUNCTIONS[name]
+    g = Monotone(function)
+    secant = function(1.0) - function(0.0)
+    for mean in (-0.7, -0.1, 1.2, 3.0):
+        y = function(0.0) + secant * mean if mean < 0 else function(1.0) + secant * (mean - 1)
+        assert g(mean) == pytest.approx(y)
+        assert g.inverse(y) == pytest.approx(mean)
+        assert compiled_inverse(g, y) == pytest.approx(mean)
+
+
+def test_a_given_inverse_is_used_and_checked() -> None:
+    calls = []
+
+    def root(y: float) -> float:
+        calls.append(y)
+        return math.sqrt(y)
+
+    g = Monotone(lambda x: x * x, inverse=root)
+    calls.clear()
+    assert g.inverse(0.25) == 0.5
+    assert calls == [0.25]
+    with pytest.raises(ValueError, match="not that of g"):
+        Monotone(lambda x: x * x, inverse=lambda y: y)
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (lambda x: 0.5, "monotone"),
+        (lambda x: abs(x - 0.3), "monotone"),
+        (lambda x: x / 2 if x < 0.4 else x / 2 + 0.1, "monotone|jumps"),
+        (lambda x: 2 * x, r"into \[0, 1\]"),
+        (lambda x: math.nan, r"into \[0, 1\]"),
+        (lambda x: "much", "not a number"),
+    ],
+)
+def test_what_is_not_a_corruption_is_refused(function: Callable[[float], float], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint) as caught:
+        Monotone(function)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("p00", "p11"), [(0.5, 0.5), (0.3, 0.7), (-0.1, 0.9), (0.9, 1.1), (math.nan, 0.9), (0.9, math.inf)]
+)
+def test_what_is_not_a_matrix_is_refused(p00: float, p11: float) -> None:
+    with pytest.raises(ValueError, match="give|move"):
+        RandomizedResponse(p00, p11)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, 1e-20])
+def test_what_is_not_an_epsilon_is_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon"):
+        RandomizedResponse.from_epsilon(epsilon)

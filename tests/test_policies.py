@@ -1,0 +1,329 @@
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import SlidingWindowKLUCB
+
+from maskedbandits import Monotone, Policy, RandomizedResponse, load_policy, make_policy
+from maskedbandits.corruption import Corruption
+from maskedbandits.policies import REGISTRY
+
+RR = RandomizedResponse.from_epsilon(1.0)
+CURVES = [Monotone(lambda x: 0.1 + 0.8 * x * x), Monotone(lambda x: 1 - math.sqrt(x))]
+TIE = 1e-7  # two indices this close are a tie, where the slow and the fast way may round differently
+
+
+def responses() -> st.SearchStrategy[RandomizedResponse]:
+    probability = st.floats(0, 1).map(lambda p: round(p, 3))
+    pairs = st.tuples(probability, probability).filter(lambda p: abs(p[0] + p[1] - 1) > 0.05)
+    return pairs.map(lambda p: RandomizedResponse(*p))
+
+
+corruptions: st.SearchStrategy[Corruption] = st.one_of(responses(), responses(), st.sampled_from(CURVES))
+
+
+def play_both(fast: Policy, slow: SlidingWindowKLUCB, feedbacks: list[float]) -> None:
+    """Both see the same; at every step the fast one's choice is the slow one's, or ties with it."""
+    for feedback in feedbacks:
+        expected = np.array(slow.indices())
+        got = fast.indices()
+        assert np.array_equal(np.isinf(got), np.isinf(expected))
+        finite = np.isfinite(expected)
+        # at level f(1) = 0 the naive divergence is 0, by rounding, as far as 1e-8 from its minimum
+        tolerance = 1e-6 if fast.observations == 1 else TIE
+        assert np.allclose(got[finite], expected[finite], rtol=1e-8, atol=tolerance)
+        arm = fast.choose()
+        assert fast.choose() == arm
+        best = expected.max()
+        assert expected[arm] == best or expected[arm] > best - TIE
+        if expected[arm] == best and np.isinf(best):
+            assert arm == int(np.argmax(expected))
+        fast.observe(arm, feedback)
+        slow.observe(arm, feedback)
+
+
+@settings(max_examples=1200)
+@given(st.data())
+def test_it_plays_as_the_paper_says(data: st.DataObject) -> None:
+    arms = data.draw(st.integers(1, 4), label="arms")
+    each = [data.draw(corruptions, label="g") for _ in range(arms)]
+    window = data.draw(st.one_of(st.integers(arms, 15), st.just(math.inf)), label="window")
+    c = data.draw(st.sampled_from([0.0, 3.0]), label="c")
+    bits = st.lists(st.sampled_from([0.0, 1.0]), max_size=35)
+    feedbacks = data.draw(st.one_of(bits, bits, st.lists(st.floats(0, 1), max_size=35)), label="feedbacks")
+    fast = make_policy("sw-klucb-cf", arms=arms, corruption=each, window=window, c=c)
+    play_both(fast, SlidingWindowKLUCB(list(each), window, c), feedbacks)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32), st.integers(2, 12), st.integers(12, 90), st.sampled_from([0.0, 3.0]))
+def test_it_goes_on_as_the_paper_says(seed: int, arms: int, window: int, c: float) -> None:
+    """Longer plays, through several epochs and turns of the ring."""
+    rng = np.random.default_rng(seed)
+    each = [RandomizedResponse(*rng.choice([[0.8, 0.9], [0.2, 0.3], [0.7, 0.7]])) for _ in range(arms)]
+    feedbacks = rng.integers(0, 2, 3 * window).astype(float).tolist()
+    fast = make_policy("sw-klucb-cf", arms=arms, corruption=each, window=window, c=c)
+    play_both(fast, SlidingWindowKLUCB(list(each), window, c), feedbacks)
+
+
+def stream(policy: Policy, draws: np.ndarray[Any, np.dtype[np.float64]]) -> list[int]:
+    """Play with feedback that depends on the arm and the draw alone."""
+    chosen = []
+    for draw in draws:
+        arm = policy.choose()
+        policy.observe(arm, float(draw < 0.3 + 0.4 * arm / policy.arms))
+        chosen.append(arm)
+    return chosen
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([0.0, 3.0]))
+def test_an_endless_window_is_klucb_cf(seed: int, arms: int, c: float) -> None:
+    draws = np.random.default_rng(seed).random(200)
+    endless = make_policy("sw-klucb-cf", arms=arms, corruption=RR, window=math.inf, c=c)
+    long = make_policy("sw-klucb-cf", arms=arms, corruption=RR, window=200, c=c)
+    stationary = make_policy("klucb-cf", arms=arms, corruption=RR, c=c)
+    assert stream(endless, draws) == stream(stationary, draws) == stream(long, draws)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(6, 60))
+def test_certain_responses_are_plain_sliding_window_klucb(seed: int, arms: int, window: int) -> None:
+    draws = np.random.default_rng(seed).random(150)
+    plain = make_policy("sw-klucb-cf", arms=arms, corruption=RandomizedResponse(1, 1), window=window)
+    slow = SlidingWindowKLUCB([lambda q: q] * arms, window, 3.0)
+    chosen = stream(plain, draws)
+    for arm, draw in zip(chosen, draws, strict=True):
+        scores = slow.indices()
+        assert scores[arm] == max(scores) or scores[arm] > max(scores) - TIE
+        slow.observe(arm, float(draw < 0.3 + 0.4 * arm / arms))
+
+
+def test_klucb_takes_feedback_at_face_value() -> None:
+    draws = np.random.default_rng(5).random(400)
+    plain = make_policy("klucb", arms=4, corruption=RR)
+    certain = make_policy("klucb-cf", arms=4, corruption=RandomizedResponse(1, 1))
+    assert stream(plain, draws) == stream(certain, draws)
+    # with one corruption for all arms the two agree, since only the order of the indices counts
+    uneven = [RR, RR, RR, RandomizedResponse(0.1, 0.2)]
+    masked = make_policy("klucb-cf", arms=4, corruption=uneven)
+    assert stream(masked, draws) != stream(make_policy("klucb", arms=4, corruption=uneven), draws)
+
+
+@given(st.integers(0, 2**32), responses(), st.integers(1, 5), st.integers(5, 60))
+def test_swapped_matrix_and_flipped_feedback_change_nothing(
+    seed: int, g: RandomizedResponse, arms: int, window: int
+) -> None:
+    swapped = RandomizedResponse(1 - g.p00, 1 - g.p11)
+    one = make_policy("sw-klucb-cf", arms=arms, corruption=g, window=window)
+    other = make_policy("sw-klucb-cf", arms=arms, corruption=swapped, window=window)
+    for feedback in np.random.default_rng(seed).integers(0, 2, 150):
+        arm = one.choose()
+        assert other.choose() == arm
+        one.observe(arm, feedback)
+        other.observe(arm, 1 - feedback)
+
+
+@given(st.integers(0, 2**32), st.permutations(range(5)), st.integers(5, 60))
+def test_arms_have_no_rank_but_their_number(seed: int, order: list[int], window: int) -> None:
+    """Relabelling arms relabels indices; choices too, but for ties."""
+    each = [RandomizedResponse(0.6 + 0.05 * arm, 0.9) for arm in range(5)]
+    one = make_policy("sw-klucb-cf", arms=5, corruption=each, window=window)
+    other = make_policy("sw-klucb-cf", arms=5, corruption=[each[arm] for arm in order], window=window)
+    for feedback in np.random.default_rng(seed).integers(0, 2, 120):
+        arm = one.choose()
+        assert np.array_equal(one.indices()[order], other.indices())
+        one.observe(arm, feedback)
+        other.observe(order.index(arm), feedback)
+
+
+@given(st.integers(0, 20), st.integers(1, 20), st.integers(1, 6), corruptions)
+def test_more_of_the_same_lowers_the_index(ones: int, zeros: int, times: int, g: Corruption) -> None:
+    """At a fixed mean and a fixed level, the index does not grow with the number of observations."""
+    window = 2 * times * (ones + zeros) + 1
+    indices = []
+    for repeat in (1, times, 2 * times):
+        policy = make_policy("sw-klucb-cf", arms=2, corruption=[g, RR], window=window)
+        for _ in range(window - repeat * (ones + zeros)):
+            policy.observe(1, 1)
+        for _ in range(repeat):
+            for bit in [1] * ones + [0] * zeros:
+                policy.observe(0, bit)
+        indices.append(policy.indices()[0])
+    assert indices[0] >= indices[1] - 1e-12
+    assert indices[1] >= indices[2] - 1e-12
+
+
+def test_fractions_do_not_pile_up_rounding_errors() -> None:
+    policy = make_policy("sw-klucb-cf", arms=2, corruption=RandomizedResponse(1, 1), window=10)
+    rng = np.random.default_rng(0)
+    recent: list[tuple[int, float]] = []
+    for feedback in rng.random(20_000):
+        arm = policy.choose()
+        policy.observe(arm, feedback)
+        recent = [*recent[-9:], (arm, feedback)]
+    for arm in range(2):
+        seen = [feedback for chosen, feedback in recent if chosen == arm]
+        assert policy.estimates()[arm] == pytest.approx(math.fsum(seen) / len(seen), abs=1e-14)
+
+
+class TestEveryPolicy:
+    """One contract for all names."""
+
+    @pytest.fixture(params=sorted(REGISTRY))
+    def name(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    @staticmethod
+    def make(name: str, arms: int = 3, corruption: Corruption = RR) -> Policy:
+        parameters: dict[str, Any] = {"window": 40} if "window" in REGISTRY[name].parameters else {}
+        return make_policy(name, arms=arms, corruption=corruption, **parameters)
+
+    def test_learns_on_an_easy_problem(self, name: str) -> None:
+        rng = np.random.default_rng(1)
+        policy = self.make(name, corruption=RandomizedResponse(1, 1))
+        chosen = []
+        for _ in range(1000):
+            arm = policy.choose()
+            policy.observe(arm, float(rng.random() < [0.05, 0.95, 0.05][arm]))
+            chosen.append(arm)
+        assert np.mean(np.array(chosen) == 1) > 0.6
+
+    def test_one_arm_is_always_chosen(self, name: str) -> None:
+        policy = self.make(name, arms=1)
+        for bit in [0, 1] * 50:
+            assert policy.choose() == 0
+            policy.observe(0, bit)
+
+    @pytest.mark.parametrize("bit", [0, 1])
+    def test_survives_equal_feedback(self, name: str, bit: int) -> None:
+        policy = self.make(name)
+        for _ in range(3000):
+            policy.observe(policy.choose(), bit)
+        assert np.all(np.isfinite(policy.indices()))
+
+    def test_pulls_every_arm_first(self, name: str) -> None:
+        policy = self.make(name, arms=7)
+        seen = []
+        for _ in range(7):
+            seen.append(policy.choose())
+            policy.observe(seen[-1], 1)
+        assert seen == list(range(7))
+
+    def test_saved_and_loaded_in_mid_run_it_goes_on_exactly(self, name: str, tmp_path: Path) -> None:
+        draws = np.random.default_rng(3).random(300)
+        for until in (0, 1, 5, 39, 40, 41, 150):
+            one, straight = self.make(name), self.make(name)
+            stream(one, draws[:until])
+            path = tmp_path / "policy"
+            one.save(path)
+            copy = load_policy(path)
+            assert [*stream(one, draws[until:])] == [*stream(copy, draws[until:])]
+            stream(straight, draws)
+            assert np.array_equal(copy.indices(), straight.indices())
+            assert (copy.name, copy.parameters, copy.observations) == (name, one.parameters, 300)
+
+    @pytest.mark.parametrize(
+        ("arm", "feedback"),
+        [(3, 1), (-1, 1), (0, 1.5), (0, -0.1), (0, math.nan), (0, math.inf), (1 << 70, 0)],
+    )
+    def test_what_is_out_of_range_is_refused_and_changes_nothing(
+        self, name: str, arm: int, feedback: float
+    ) -> None:
+        policy = self.make(name)
+        stream(policy, np.random.default_rng(0).random(20))
+        before = policy._ints.copy(), policy._floats.copy()
+        with pytest.raises(ValueError, match="out of range|does not exist"):
+            policy.observe(arm, feedback)
+        assert np.array_equal(policy._ints, before[0])
+        assert np.array_equal(policy._floats, before[1])
+
+    @pytest.mark.parametrize(("arm", "feedback"), [("0", 1), (0.0, 1), (None, 1), (0, "x"), (0, None)])
+    def test_what_is_no_number_is_refused(self, name: str, arm: Any, feedback: Any) -> None:
+        with pytest.raises((TypeError, ValueError)):
+            self.make(name).observe(arm, feedback)
+
+    def test_estimates_are_means_of_rewards(self, name: str) -> None:
+        policy = self.make(name)
+        assert np.all(np.isnan(policy.estimates()))
+        for arm, bit in [(0, 1), (1, 0), (2, 1), (2, 0)]:
+            policy.observe(arm, bit)
+        assert policy.estimates() == pytest.approx([1.0, 0.0, 0.5])
+        assert name in repr(policy)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"name": "sw-klucb"}, "did you mean 'sw-klucb-cf'"),
+        ({"name": "zzz"}, "known are"),
+        ({"window": 2}, "window 2 is smaller than the number of arms 3"),
+        ({"window": 0}, "window"),
+        ({"window": 10.5}, "window"),
+        ({"window": math.nan}, "window"),
+        ({"window": "paper"}, "window"),
+        ({"window": ...}, "needs the parameter 'window'"),
+        ({"windw": 10}, "did you mean 'window'"),
+        ({"c": -1}, "c = -1"),
+        ({"c": math.nan}, "c = nan"),
+        ({"c": "3"}, "c = '3'"),
+        ({"arms": 0}, "arms"),
+        ({"arms": 2.5}, "arms"),
+        ({"corruption": None}, "needs corruption"),
+        ({"corruption": [RR]}, "1 corruptions for 3 arms"),
+    ],
+)
+def test_what_is_not_a_policy_is_refused_in_one_line(settings: dict[str, Any], complaint: str) -> None:
+    given = {"name": "sw-klucb-cf", "arms": 3, "corruption": RR, "window": 10, **settings}
+    with pytest.raises(ValueError, match=complaint) as caught:
+        make_policy(given.pop("name"), **given)
+    assert "\n" not in str(caught.value)
+
+
+class TestSavedFiles:
+    """A file from elsewhere must not reach the compiled code unchecked."""
+
+    @pytest.fixture
+    def saved(self, tmp_path: Path) -> Path:
+        policy = make_policy("sw-klucb-cf", arms=3, corruption=RR, window=10)
+        stream(policy, np.random.default_rng(0).random(25))
+        policy.save(tmp_path / "policy")
+        return tmp_path / "policy"
+
+    def test_what_is_no_policy_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "text").write_text("hello")
+        (tmp_path / "empty").write_bytes(b"")
+        np.savez(tmp_path / "other.npz", a=np.zeros(3))
+        for name in ("text", "empty", "other.npz"):
+            with pytest.raises(ValueError, match="not a saved policy"):
+                load_policy(tmp_path / name)
+        with pytest.raises(FileNotFoundError):
+            load_policy(tmp_path / "missing")
+
+    def test_a_cut_off_file_is_refused(self, saved: Path) -> None:
+        data = saved.read_bytes()
+        for length in range(0, len(data), 97):
+            saved.write_bytes(data[:length])
+            with pytest.raises(ValueError, match="not a saved policy"):
+                load_policy(saved)
+
+    @settings(max_examples=300)
+    @given(data=st.data())
+    def test_a_changed_number_is_refused_or_harmless(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+        policy = make_policy("sw-klucb-cf", arms=3, corruption=RR, window=10)
+        stream(policy, np.random.default_rng(0).random(25))
+        place = data.draw(st.integers(0, policy._ints.size - 1))
+        policy._ints[place] = data.draw(st.integers(-(2**63), 2**63 - 1))
+        path = tmp_path_factory.getbasetemp() / "changed"
+        policy.save(path)
+        try:
+            copy = load_policy(path)
+        except ValueError as error:
+            assert "damaged" in str(error)
+            return
+        for bit in [0, 1] * 50:
+            arm = copy.choose()
+            assert 0 <= arm < 3
+            copy.observe(arm, bit)
