@@ -238,9 +238,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 def test_every_parameter_reaches_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = REGISTRY["klucb-cf"]
-    changed = type(recipe)(
-        recipe.summary, {**recipe.parameters, "restarts": ...}
-    )  # a parameter that is not there yet
+    changed = type(recipe)(recipe.summary, {**recipe.parameters, "restarts": ...})  # a parameter that is not there yet
     monkeypatch.setitem(REGISTRY, "klucb-cf", changed)
     seen: list[dict[str, object]] = []
     monkeypatch.setattr(config, "make_policy", lambda name, **given: seen.append(given))
@@ -252,9 +250,7 @@ def test_a_cell_is_one_call_of_simulate(tmp_path: Path) -> None:
     cell = run(write(tmp_path), tmp_path / "out").cells[0]
     task = experiments.load(tmp_path / "x.toml").tasks[0]
     problem, question = task.world.problem, cell.outcome.question
-    policy = make_policy(
-        question["policy"], arms=problem.arms, corruption=problem.corruption, **question["parameters"]
-    )
+    policy = make_policy(question["policy"], arms=problem.arms, corruption=problem.corruption, **question["parameters"])
     by_hand = simulate(problem, policy, runs=4, seed=question["seed"], checkpoints=10, progress=False)
     np.testing.assert_array_equal(by_hand.regret, cell.outcome.regret)
     np.testing.assert_array_equal(by_hand.pulls, cell.outcome.pulls)
@@ -336,9 +332,7 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path) -> None:
         ("[1, inf]", "[1, 2]", [2, 3]),
     ],
 )
-def test_only_cells_whose_question_changed_run_again(
-    tmp_path: Path, old: str, new: str, begun: list[int]
-) -> None:
+def test_only_cells_whose_question_changed_run_again(tmp_path: Path, old: str, new: str, begun: list[int]) -> None:
     run(write(tmp_path), tmp_path / "out")
     watcher = Interrupter(at=99)
     run(write(tmp_path, GOOD.replace(old, new)), tmp_path / "out", watcher)
@@ -366,10 +360,9 @@ def test_fresh_runs_everything_and_a_damaged_cell_is_replaced(tmp_path: Path) ->
     assert len(results.load(out).cells) == 6
 
 
-def test_the_log_has_a_line_for_each_cell_once_it_lasts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_log_has_a_line_for_each_cell_once_it_lasts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quick, slow = Lines(), Lines()
+    quick.started += 60  # as if it had begun a minute later, or earlier
     run(write(tmp_path), tmp_path / "a", quick)
     slow.started -= 60
     run(write(tmp_path), tmp_path / "b", slow)

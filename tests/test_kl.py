@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from naive import divergence as naive_divergence
 
 from maskedbandits.core import kl
+from naive import divergence as naive_divergence
 
 mpmath.mp.dps = 50
 

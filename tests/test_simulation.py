@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import SlidingWindowKLUCB
-from naive import simulate as naive_simulate
 
 from maskedbandits import Problem, RandomizedResponse, make_policy, simulate
+from naive import SlidingWindowKLUCB
+from naive import simulate as naive_simulate
 
 RR = RandomizedResponse.from_epsilon(1.0)
 PROBLEM = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 1200], 3000, RR)

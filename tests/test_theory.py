@@ -17,9 +17,7 @@ IDENTITY = RandomizedResponse(1.0, 1.0)
 
 def swapping(horizon: int, epsilon: float) -> Problem:
     """The problem of docs/theory.md: two arms that change places in the middle."""
-    return Problem(
-        [[0.9, 0.4], [0.4, 0.9]], [0, horizon // 2], horizon, RandomizedResponse.from_epsilon(epsilon)
-    )
+    return Problem([[0.9, 0.4], [0.4, 0.9]], [0, horizon // 2], horizon, RandomizedResponse.from_epsilon(epsilon))
 
 
 def mixed(horizon: int) -> Problem:
@@ -41,9 +39,7 @@ class TestWindows:
         ("horizon", "changes", "window"),
         [(1, 1, 1), (2, 1, 2), (10_000, 2, 134), (10**6, 2, 1346), (10**6, 96, 329)],
     )
-    def test_paper_window_is_the_square_root_rounded_down(
-        self, horizon: int, changes: int, window: int
-    ) -> None:
+    def test_paper_window_is_the_square_root_rounded_down(self, horizon: int, changes: int, window: int) -> None:
         assert theory.paper_window(horizon, changes) == window
 
     @pytest.mark.parametrize("changes", [1, 2, 7, 40])
@@ -56,9 +52,7 @@ class TestWindows:
             assert theory.lambert_window(horizon, changes) == min(terms, key=terms.__getitem__)
 
     @pytest.mark.parametrize("window", [theory.paper_window, theory.lambert_window])
-    def test_windows_grow_with_the_horizon_and_shrink_with_changes(
-        self, window: Callable[[int, int], int]
-    ) -> None:
+    def test_windows_grow_with_the_horizon_and_shrink_with_changes(self, window: Callable[[int, int], int]) -> None:
         by_horizon = [window(horizon, 3) for horizon in (10, 100, 10**4, 10**6, 10**9)]
         by_changes = [window(10**6, changes) for changes in (1, 2, 10, 100, 10**4)]
         assert by_horizon == sorted(set(by_horizon))
@@ -157,21 +151,15 @@ class TestCorrectedBound:
 
 
 class TestCorrectedWindow:
-    @pytest.mark.parametrize(
-        "problem", [swapping(3000, 4.0), mixed(2400), mixed(1999)], ids=["swap", "mixed", "odd"]
-    )
+    @pytest.mark.parametrize("problem", [swapping(3000, 4.0), mixed(2400), mixed(1999)], ids=["swap", "mixed", "odd"])
     def test_no_window_has_a_smaller_bound(self, problem: Problem) -> None:
-        bounds = [
-            theory.corrected_regret_bound(problem, w) for w in range(problem.arms, problem.horizon // 2)
-        ]
+        bounds = [theory.corrected_regret_bound(problem, w) for w in range(problem.arms, problem.horizon // 2)]
         trivial = (problem.gaps.max(axis=1) * problem.lengths).sum()
         assert min(bounds) < 0.75 * trivial
         assert theory.corrected_regret_bound(problem, theory.corrected_window(problem)) <= 1.001 * min(bounds)
 
     def test_more_privacy_asks_for_a_longer_window(self) -> None:
-        windows = [
-            theory.corrected_window(swapping(10**6, epsilon)) for epsilon in (8.0, 4.0, 2.0, 1.0, 0.5, 0.25)
-        ]
+        windows = [theory.corrected_window(swapping(10**6, epsilon)) for epsilon in (8.0, 4.0, 2.0, 1.0, 0.5, 0.25)]
         assert windows == sorted(set(windows))
         assert windows[4] > 10 * theory.paper_window(10**6, 2)
 

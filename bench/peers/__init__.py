@@ -143,17 +143,13 @@ def _base_python(peer: Peer) -> str:
         # Version managers put a python3.x on the PATH that only says it is not selected: so try it.
         if found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
             return found
-    raise PeerError(
-        f"{peer.name} {peer.version} needs an older Python than this one: none of {', '.join(names)} found"
-    )
+    raise PeerError(f"{peer.name} {peer.version} needs an older Python than this one: none of {', '.join(names)} found")
 
 
 def _install_step(peer: Peer, command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise PeerError(
-            f"cannot install {peer.name} {peer.version}: {_last_line(done.stderr or done.stdout)}"
-        )
+        raise PeerError(f"cannot install {peer.name} {peer.version}: {_last_line(done.stderr or done.stdout)}")
 
 
 def _last_line(text: str) -> str:
@@ -168,9 +164,7 @@ def _last_line(text: str) -> str:
 
 def arguments(peer: Peer) -> argparse.Namespace:
     """Read the command line of a peer's side: what, steps, window, arms."""
-    parser = argparse.ArgumentParser(
-        description=f"Measure {peer.name} {peer.version}; print one line of JSON."
-    )
+    parser = argparse.ArgumentParser(description=f"Measure {peer.name} {peer.version}; print one line of JSON.")
     parser.add_argument("--what", choices=peer.measures, required=True)
     parser.add_argument("--steps", type=int, required=True, help="steps to time")
     parser.add_argument("--window", type=int, default=2000)

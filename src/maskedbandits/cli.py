@@ -75,9 +75,7 @@ class Numbers(click.ParamType[list[float]]):
             self.fail(f"expected {expected} separated by commas, got {value!r}", param, ctx)
 
 
-as_json = click.option(
-    "--json", "json_wanted", is_flag=True, help="Print one JSON document instead of a table."
-)
+as_json = click.option("--json", "json_wanted", is_flag=True, help="Print one JSON document instead of a table.")
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -95,9 +93,7 @@ def main() -> None:
 )
 @click.option("--runs", type=click.IntRange(min=1), help="Runs of each policy, in place of the file's.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed, in place of the file's.")
-@click.option(
-    "--threads", type=click.IntRange(min=1), help="Threads to use; the numbers do not depend on it."
-)
+@click.option("--threads", type=click.IntRange(min=1), help="Threads to use; the numbers do not depend on it.")
 @click.option("--fresh", is_flag=True, help="Run everything again, also what is finished.")
 @click.option("--no-progress", is_flag=True, help="Say nothing on the way.")
 @as_json
@@ -124,15 +120,10 @@ def run(
     command = command_line(file, out, runs, seed)
     with watcher(quiet=no_progress) as watching:
         try:
-            results = experiments.run(
-                experiment, folder, watching, command=command, threads=threads, fresh=fresh
-            )
+            results = experiments.run(experiment, folder, watching, command=command, threads=threads, fresh=fresh)
         except KeyboardInterrupt:
             finished = f"{watching.finished} of {watching.cells} cells are kept in {folder}"
             raise Interrupted(f"interrupted: {finished}; the same command goes on from there") from None
-    if watching.kept and not no_progress:
-        before = f"{watching.kept} of {watching.cells} cells were finished before and are kept"
-        click.echo(f"{before} (--fresh runs them again)", err=True)
     show(results, folder, json_wanted)
 
 
@@ -174,23 +165,25 @@ def show(results: Results, folder: Path, json_wanted: bool) -> None:
         return
     out = console()
     for problem, groups in report.problems(results.cells):
-        out.print(report.as_table(problem, groups))
+        out.print(report.as_table(problem, groups, out.width))
         out.print()
     missing = len(results.plan.labels) - len(results.cells)
     if missing:
-        out.print(f"{missing} of {len(results.plan.labels)} cells are not finished: {results.plan.command}")
-    out.print(
-        f"Page:    {written.page}\nFigures: {folder / 'figures'} ({len(written.figures)} files, png and pdf)",
-        highlight=False,
-    )
+        unfinished = f"{missing} of {len(results.plan.labels)} cells are not finished"
+        out.print(f"{unfinished}; go on with: {results.plan.command}")
+    out.print(f"Page:    {written.page}")
+    out.print(f"Figures: {folder / 'figures'} ({len(written.figures)} files, png and pdf)")
 
 
 def console() -> Console:
     """Return the terminal, or something as wide as a table where there is none to ask."""
     from rich.console import Console
 
-    terminal = Console(highlight=False, soft_wrap=True)
-    return terminal if terminal.is_terminal else Console(width=160, highlight=False, soft_wrap=True)
+    # Names and paths are a user's own and may hold brackets: nothing in them is markup.
+    terminal = Console(highlight=False, markup=False, soft_wrap=True)
+    if not terminal.is_terminal:
+        terminal.width = 160
+    return terminal
 
 
 def echo_json(document: Any) -> None:
@@ -214,21 +207,15 @@ def report(folder: Path, json_wanted: bool) -> None:
 @main.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--horizon", type=click.IntRange(min=1), help="T: how many steps.")
-@click.option(
-    "--changes", type=click.IntRange(min=1), help="L: stationary segments; a world that never changes has 1."
-)
+@click.option("--changes", type=click.IntRange(min=1), help="L: stationary segments; a world that never changes has 1.")
 @click.option(
     "--means",
     type=Numbers(float),
     multiple=True,
     help="Mean rewards of the arms, such as 0.9,0.4; once for each segment.",
 )
-@click.option(
-    "--starts", type=Numbers(int), help="Where segments start, such as 0,5000.  [default: equal lengths]"
-)
-@click.option(
-    "--epsilon", type=float, multiple=True, help="Privacy of a report, or inf; may be given several times."
-)
+@click.option("--starts", type=Numbers(int), help="Where segments start, such as 0,5000.  [default: equal lengths]")
+@click.option("--epsilon", type=float, multiple=True, help="Privacy of a report, or inf; may be given several times.")
 @click.option("--window", type=click.IntRange(min=1), help="A window of your own, beside the others.")
 @as_json
 def bound(

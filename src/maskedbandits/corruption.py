@@ -36,7 +36,8 @@ class Corruption(Protocol):
     def polyline(self) -> Polyline:
         """Return the function as data."""
 
-    def __call__(self, mean: float) -> float: ...
+    def __call__(self, mean: float) -> float:
+        """Return the feedback mean of a mean."""
 
     def inverse(self, feedback_mean: float) -> float:
         """Return the mean that gives this feedback mean."""
@@ -103,6 +104,7 @@ class RandomizedResponse:
         return Polyline(np.array([0.0, 1.0]), np.array(ends), flipped)
 
     def __call__(self, mean: float) -> float:
+        """Return the feedback mean of a mean."""
         return 1.0 - self.p00 + self.slope * mean
 
     def inverse(self, feedback_mean: float) -> float:
@@ -130,9 +132,7 @@ class Monotone:
     TOLERANCE = 1e-9
     MOST_NODES = 1 << 18
 
-    def __init__(
-        self, g: Callable[[float], float], inverse: Callable[[float], float] | None = None
-    ) -> None:
+    def __init__(self, g: Callable[[float], float], inverse: Callable[[float], float] | None = None) -> None:
         self._g = g
         self._inverse = inverse
         self.increasing = self._at(1.0) > self._at(0.0)
@@ -156,6 +156,7 @@ class Monotone:
         return value
 
     def __call__(self, mean: float) -> float:
+        """Return the feedback mean of a mean."""
         low, high = self._ends
         if mean < 0.0:
             return low + (high - low) * mean
@@ -214,9 +215,7 @@ class Monotone:
         return float(max(error, back))
 
 
-def _refine(
-    g: Callable[[float], float], increasing: bool, tolerance: float, most: int
-) -> tuple[Floats, Floats]:
+def _refine(g: Callable[[float], float], increasing: bool, tolerance: float, most: int) -> tuple[Floats, Floats]:
     """Halve the cells of a polyline until it follows g and its inverse within the tolerance everywhere."""
     means = np.linspace(0.0, 1.0, 65)
     values = np.array([g(float(mean)) for mean in means])

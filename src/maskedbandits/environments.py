@@ -36,9 +36,7 @@ def _checked_means(means: ArrayLike) -> Floats:
         raise ValueError(f"means have shape {table.shape}: give (segments, arms), at least one of each")
     if not np.all((table >= 0.0) & (table <= 1.0)):
         segment, arm = np.argwhere(~((table >= 0.0) & (table <= 1.0)))[0]
-        raise ValueError(
-            f"mean of arm {arm} in segment {segment} is {table[segment, arm]}: give numbers in [0, 1]"
-        )
+        raise ValueError(f"mean of arm {arm} in segment {segment} is {table[segment, arm]}: give numbers in [0, 1]")
     return table
 
 
@@ -58,9 +56,7 @@ def _whole(name: str, numbers: ArrayLike) -> Ints:
 def _checked_starts(starts: ArrayLike, segments: int, horizon: int) -> Ints:
     whole = _whole("starts", starts)
     if whole.shape != (segments,):
-        raise ValueError(
-            f"starts have shape {whole.shape} but means have {segments} rows: give one start per segment"
-        )
+        raise ValueError(f"starts have shape {whole.shape} but means have {segments} rows: give one start per segment")
     if whole[0] != 0 or np.any(np.diff(whole) <= 0):
         raise ValueError(f"starts = {whole.tolist()}: give them increasing, the first 0")
     if whole[-1] >= horizon:

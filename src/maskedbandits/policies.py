@@ -76,7 +76,7 @@ def _recipe(name: str) -> Recipe:
 
 def _nearest(word: str, known: Mapping[str, Any]) -> str:
     """Return the end of an error line: the nearest known word, or all of them."""
-    import difflib  # noqa: PLC0415 - errors only
+    import difflib
 
     close = difflib.get_close_matches(str(word), known, n=1)
     return f": did you mean {close[0]!r}?" if close else f": known are {', '.join(sorted(known)) or 'none'}"
@@ -157,6 +157,8 @@ def _pack(
     state.last_node[:] = [begin + line.means.size - 1 for begin, line in zip(first, lines, strict=True)]
     state.node_means[:] = np.concatenate([line.means for line in distinct])
     state.node_feedbacks[:] = np.concatenate([line.feedbacks for line in distinct])
+    state.lows[:] = [line.feedbacks[0] for line in lines]
+    state.rates[:] = [1.0 / (line.feedbacks[-1] - line.feedbacks[0]) for line in lines]
     announce(core.start_packed)
     core.start_packed(ints, floats)
     return ints, floats

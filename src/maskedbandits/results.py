@@ -233,9 +233,7 @@ def _load_plan(folder: Path) -> Plan:
         labels = tuple(_label(entry) for entry in facts.pop("labels"))
         return Plan(labels=labels, **facts)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(
-            f"{folder}: no results here; expected a folder that `maskedbandits run` has made"
-        ) from error
+        raise UserError(f"{folder}: no results here; expected a folder that `maskedbandits run` has made") from error
     except UserError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:

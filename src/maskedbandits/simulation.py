@@ -18,6 +18,9 @@ from maskedbandits.environments import Problem
 from maskedbandits.policies import Policy, make_policy
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
+MEMO = (
+    1 << 16
+)  # bounds remembered by a long run: they fit the processor's cache, and nearly all that are asked for are there
 PATIENCE = 2.0  # seconds without a progress bar
 
 Progress = Callable[[int, int], None]
@@ -46,8 +49,9 @@ def simulate(
 ) -> Simulation:
     """Play a fresh copy of the policy on the problem, ``runs`` times, independently.
 
-    The same seed gives the same numbers on any number of threads. ``checkpoints`` are times at which the regret is noted, or how many
-    evenly spaced ones. ``progress`` is called with steps done and steps in all; by default a bar is drawn if a person is watching.
+    The same seed gives the same numbers on any number of threads. ``checkpoints`` are times at which the regret is
+    noted, or how many evenly spaced ones. ``progress`` is called with steps done and steps in all; by default a bar is
+    drawn if a person is watching.
     """
     if isinstance(policy, str):
         policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption)
@@ -57,12 +61,11 @@ def simulate(
     workers = min(_at_least_one("threads", threads or _cores()), runs)
     batch = _Batch(problem, policy, runs, seed, _checked_times(checkpoints, problem.horizon))
     announce(core.advance)
+    batch.play_one(0, *policy.for_simulation(problem.horizon, 1), steps=0)  # compiles, off the clock
     started = time.perf_counter()
     with _shown(progress) as show:
         batch.play(workers, show)
-    return Simulation(
-        batch.times, batch.regret, batch.pulls, batch.suboptimal_pulls, time.perf_counter() - started
-    )
+    return Simulation(batch.times, batch.regret, batch.pulls, batch.suboptimal_pulls, time.perf_counter() - started)
 
 
 def _at_least_one(name: str, value: int) -> int:
@@ -72,7 +75,7 @@ def _at_least_one(name: str, value: int) -> int:
 
 
 def _cores() -> int:
-    import os  # noqa: PLC0415
+    import os
 
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -93,9 +96,7 @@ def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int
 class _Batch:
     """The runs of one simulation: their world, their results, and how far they are."""
 
-    def __init__(
-        self, problem: Problem, policy: Policy, runs: int, seed: int, times: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, problem: Problem, policy: Policy, runs: int, seed: int, times: NDArray[np.int64]) -> None:
         self.world = core.World(
             np.append(problem.starts, problem.horizon), problem.feedback_means.copy(), problem.gaps.copy()
         )
@@ -113,9 +114,7 @@ class _Batch:
         """Play all runs in threads; an interrupt stops them within some hundredths of a second."""
         total = len(self.seeds) * self.horizon
         with ThreadPoolExecutor(workers) as pool:
-            pending: set[Future[None]] = {
-                pool.submit(self._play_every, first, workers) for first in range(workers)
-            }
+            pending: set[Future[None]] = {pool.submit(self._play_every, first, workers) for first in range(workers)}
             try:
                 while pending:
                     finished, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
@@ -127,13 +126,14 @@ class _Batch:
 
     def _play_every(self, first: int, stride: int) -> None:
         # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
-        memo = 1 << int(np.clip(self.horizon // 8, 1 << 6, 1 << 16)).bit_length() - 1
+        memo = 1 << int(np.clip(self.horizon // 8, 1 << 6, MEMO)).bit_length() - 1
         ints, floats = self.policy.for_simulation(self.horizon, memo)
         for run in range(first, len(self.seeds), stride):
             core_policy.start_packed(ints, floats)
-            self._play_one(run, ints, floats)
+            self.play_one(run, ints, floats, self.horizon)
 
-    def _play_one(self, run: int, ints: NDArray[np.int64], floats: NDArray[np.float64]) -> None:
+    def play_one(self, run: int, ints: NDArray[np.int64], floats: NDArray[np.float64], steps: int) -> None:
+        """Play one run, for so many steps."""
         arms = self.pulls.shape[1]
         tally = core.Tally(
             position=np.zeros(3, dtype=np.int64),
@@ -144,12 +144,12 @@ class _Batch:
             recent=np.zeros(arms, dtype=np.int64),
         )
         rng = np.random.default_rng(self.seeds[run])
-        for until in range(PAUSE, self.horizon + PAUSE, PAUSE):
+        for pause in range(0, steps + 1, PAUSE):
             if self.stop.is_set():
                 return
-            steps = min(until, self.horizon)
-            core.advance(ints, floats, rng, self.world, self.times, tally, steps)
-            self.done[run] = steps
+            until = min(pause + PAUSE, steps)
+            core.advance(ints, floats, rng, self.world, self.times, tally, until)
+            self.done[run] = until
 
 
 @contextlib.contextmanager
@@ -186,8 +186,8 @@ class _Bar:
             self._draw(done, total)
 
     def _begin(self, total: int) -> Progress:
-        from rich.console import Console  # noqa: PLC0415 - only when someone is watching
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         bar = Progress(
             TextColumn("simulating"),

@@ -1,8 +1,8 @@
 """Windows and bounds for SW-KLUCB-CF: the paper's as printed, and those that can be proved.
 
-Let arm ``a`` be suboptimal in segment ``i`` of length ``T_i``. On the feedback scale its mean is ``x =
-g_a(mu_a)``, and the mean that would make it as good as the best arm is ``y = g_a(mu*)``. After ``t`` steps,
-with a window ``w`` that holds no change, the policy pulls ``a`` only if
+Let arm ``a`` be suboptimal in segment ``i`` of length ``T_i``. On the feedback scale its mean is
+``x = g_a(mu_a)``, and the mean that would make it as good as the best arm is ``y = g_a(mu*)``. After ``t``
+steps, with a window ``w`` that holds no change, the policy pulls ``a`` only if
 
 - the best arm's index misses, that is, lies below ``mu*``: with ``n = t ^ w``, this has a probability of at
   most ``miss(n) = e ceil(f(n) log n) exp(-f(n))``; or
@@ -74,9 +74,8 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
     level = exploration(window, 3.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = _divergence(pairs.x, pairs.y)
-        # d' is the derivative in the first argument (Cappe et al. 2013, Appendix A.2). At y = 0 or 1 both
-        # d' and d are infinite; their ratio tends to 1 / |y - x|. At x = 0 or 1, d' is infinite for every
-        # y.
+        # d' is the derivative in the first argument (Cappe et al. 2013, Appendix A.2). At y = 0 or 1 it is
+        # infinite and so is d: their ratio tends to 1 / |y - x|. At x = 0 or 1 only d' is infinite.
         ratio = np.abs(logit(pairs.x) - logit(pairs.y)) / distance
         ratio = np.where(np.isinf(distance), 1.0 / np.abs(pairs.y - pairs.x), ratio)
         learning = level / distance + np.sqrt(2.0 * math.pi * level / distance) * ratio + 2.0 * ratio**2
@@ -151,9 +150,7 @@ def corollary_1(horizon: int, changes: int, p00: ArrayLike, p11: ArrayLike, arms
         raise ValueError("one p00 and one p11 do not tell how many arms share them: give arms=...")
     count = first.size if arms is None else _whole("arms", arms, 1)
     if first.ndim > 1 or first.size not in (1, count):
-        raise ValueError(
-            f"p00 and p11 must be one number, or one for each of {count} arms; got {first.shape}"
-        )
+        raise ValueError(f"p00 and p11 must be one number, or one for each of {count} arms; got {first.shape}")
     slope = np.broadcast_to(first + second - 1.0, (count,))
     valid = (first >= 0.0) & (first <= 1.0) & (second >= 0.0) & (second <= 1.0)
     if not (valid.all() and slope.all()):
@@ -189,9 +186,9 @@ class _Pairs(NamedTuple):
 def _suboptimal(problem: Problem) -> _Pairs:
     gaps = problem.gaps
     segment, arm = np.nonzero(gaps > 0.0)
-    x = problem.feedback_means[segment, arm]
     best = problem.best[segment]
-    y = np.array([problem.corruption[a](mean) for a, mean in zip(arm, best, strict=True)], dtype=np.float64)
+    level = [problem.corruption[a](mean) for a, mean in zip(arm, best, strict=True)]
+    x, y = np.clip([problem.feedback_means[segment, arm], level], 0.0, 1.0)  # rounding may lead just outside
     r = x[:, None] + (y - x)[:, None] * np.linspace(0.0, 1.0, CANDIDATES + 1)[1:]
     r[:, -1] = y
     towards = _divergence(r, y[:, None])

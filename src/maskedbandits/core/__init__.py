@@ -1,0 +1,1 @@
+"""The compiled core: arrays and scalars in, arrays and scalars out."""

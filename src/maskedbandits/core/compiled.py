@@ -50,12 +50,13 @@ CACHE = _cache_folder()
 
 def _compile(kernel: Kernel, **options: bool) -> Kernel:
     """Compile without counting references: kernels allocate nothing, and the counting took two thirds of the time."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(CACHE)
+    config: Any = numba.config
+    before, config.CACHE_DIR = config.CACHE_DIR, str(CACHE)
+    settings: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False, **options}
     try:
-        return cast("Kernel", numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, **options)(kernel))
+        return cast("Kernel", numba.njit(**settings)(kernel))
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
 
 
 def compiled(kernel: Kernel) -> Kernel:

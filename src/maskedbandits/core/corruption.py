@@ -9,7 +9,7 @@ its secant slope g(1) - g(0).
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.core.compiled import compiled, inlined
+from maskedbandits.core.compiled import compiled
 
 
 @compiled
@@ -24,14 +24,12 @@ def _cell(nodes: NDArray[np.float64], value: float, first: int, last: int) -> in
     return first
 
 
-@inlined
-def inverse(
-    y: float, means: NDArray[np.float64], feedbacks: NDArray[np.float64], first: int, last: int
-) -> float:
+@compiled
+def inverse(y: float, means: NDArray[np.float64], feedbacks: NDArray[np.float64], first: int, last: int) -> float:
     """Return the mean whose feedback mean is y, on the polyline through the increasing nodes first to last."""
     low = feedbacks[first]
     high = feedbacks[last]
-    if last == first + 1 or y <= low:
+    if y <= low:
         return (y - low) / (high - low)
     if y >= high:
         return 1.0 + (y - high) / (high - low)

@@ -1,9 +1,9 @@
 """From what is remembered of an arm to its score: the optimistic index of the paper.
 
 With N observations of mean p, ``u`` is the largest q with ``N d(p, q) <= f(t ^ w)`` and the index is ``g^-1(u)``,
-for an increasing g. For a decreasing one it is ``g^-1(l)`` with the smallest such q; flipping the feedback of such an arm
-(see ``core/corruption.py``) turns that into the first case. The index is not clipped to [0, 1]: clipped, all
-arms would tie at 1 where privacy is strong, and play would be uniform.
+for an increasing g. For a decreasing one it is ``g^-1(l)`` with the smallest such q; flipping the feedback of such an
+arm (see ``core/corruption.py``) turns that into the first case. The index is not clipped to [0, 1]: clipped, all arms
+would tie at 1 where privacy is strong, and play would be uniform.
 """
 
 import math
@@ -29,17 +29,19 @@ def kl_bound(count: float, total: float, level: float) -> float:
 
 
 @inlined
-def remembered_kl_bound(count: float, total: float, level: float, memo: NDArray[np.float64]) -> float:
-    """Return kl_bound, looked up if the same count and total were seen before at the same level.
+def remembered_kl_bound(
+    count: float, total: float, level: float, keys: NDArray[np.int64], bounds: NDArray[np.float64]
+) -> float:
+    """Return kl_bound for whole numbers, looked up if the same were seen before at the same level.
 
     Once the window is full the level stays, and (count, total) walks over few values. Totals that differ by one
     lie side by side in the memo, since that is the step that the walk takes most often.
     """
-    slot = (int(count) * 977 + int(total)) & (memo.shape[0] - 1)
-    if memo[slot, 0] == count and memo[slot, 1] == total:
-        return memo[slot, 2]
-    bound = kl_bound(count, total, level)
-    memo[slot, 0] = count
-    memo[slot, 1] = total
-    memo[slot, 2] = bound
-    return bound
+    n = int(count)
+    s = int(total)
+    slot = (n * 977 + s) & (keys.size - 1)
+    key = (n << 32) | s
+    if keys[slot] != key:
+        keys[slot] = key
+        bounds[slot] = kl_bound(count, total, level)
+    return bounds[slot]

@@ -3,13 +3,18 @@
 With ``d(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q))``, ``upper(p, x)`` is the largest ``q`` with
 ``d(p, q) <= x``, and ``lower(p, x)`` the smallest, which is ``1 - upper(1-p, x)``.
 
-The inverse is solved for ``z = q - p`` rather than for ``q``, and through ``log1p``: where ``x`` is tiny the two
-logarithms of ``d`` cancel, and ``z`` is what keeps its digits. In ``z`` the function
+The inverse is solved for ``z = q - p`` rather than for ``q``, so that it keeps its digits where ``x`` is tiny. With
+``v = p (1-p)``, ``s = sqrt(2 v x)`` and ``r = s / v``, the power series of the inverse,
 
-    h(z) = d(p, p + z) - x,   h' = z / (q (1-q)),   h'' = p / q^2 + (1-p) / (1-q)^2
+    z = s (1 + (1-2p)/3 r + (1-13v)/36 r^2 - ...),
 
-is convex and increasing on ``(0, 1-p)``, so that Halley's steps (cubic convergence) settle in two or three from the
-start chosen below; a bracket catches the step that would leave it.
+is all that is needed for ``r < 0.15``, as for arms that were pulled often. Elsewhere Halley's steps (of cubic
+convergence) on
+
+    h(z) = d(p, p + z) - x,   h' = z / (q (1-q)),   h'' = p / q^2 + (1-p) / (1-q)^2,
+
+which is convex and increasing on ``(0, 1-p)``, settle in one to three from the start chosen below; a bracket catches
+the step that would leave it.
 """
 
 import math
@@ -35,15 +40,28 @@ def divergence(p: float, q: float) -> float:
 
 
 @compiled
-def _start(p: float, x: float) -> float:
-    """Guess z: from the expansion at p for a small x, from the logarithm's pole at 1 for a large one."""
+def _series(p: float, s: float, r: float) -> float:
+    """Return z by its power series up to r^7: its error is below 1e-12 for r < 0.15, and below 1e-5 z for r < 1."""
+    v = p * (1.0 - p)
+    skew = 1.0 - 2.0 * p
+    c2 = (1.0 - 13.0 * v) / 36.0
+    c3 = -skew * (1.0 + 23.0 * v) / 270.0
+    c4 = (1.0 + v * (-26.0 + v * 313.0)) / 4320.0
+    c5 = skew * (1.0 + v * (10.0 + v * 241.0)) / 17010.0
+    c6 = -(139.0 + v * (-237.0 + v * (-4695.0 + v * 56201.0))) / 5443200.0
+    c7 = skew * (1.0 - v * (3.0 + v * (15.0 + v * 361.0))) / 204120.0
+    return s * (1.0 + r * (skew / 3.0 + r * (c2 + r * (c3 + r * (c4 + r * (c5 + r * (c6 + r * c7)))))))
+
+
+@compiled
+def _start(p: float, x: float, s: float, r: float) -> float:
+    """Guess z: from the series for a small x, from the logarithm's pole at 1 for a large one."""
+    if r < 1.0:
+        return _series(p, s, r)
     rest = 1.0 - p
-    variance = p * rest
-    scale = math.sqrt(2.0 * variance * x)
-    near = scale + (2.0 / 3.0) * (1.0 - 2.0 * p) * x
-    if near < 0.5 * rest and scale < 2.0 * p:
-        third = (1.0 - 11.0 * variance) / (36.0 * variance) if scale < 0.5 * variance else 0.0
-        return near + third * scale * x * 2.0
+    near = s * (1.0 + r * (1.0 - 2.0 * p) / 3.0)
+    if near < 0.5 * rest and s < 2.0 * p:
+        return near
     # 1 - q solves (1-p) log(1-q) = -(x + H(p)) - p log q: twice, starting from q = 1
     entropy = -p * math.log(p) - rest * math.log(rest)
     gap = math.exp(-(x + entropy) / rest)
@@ -61,15 +79,26 @@ def upper(p: float, x: float) -> float:
     rest = 1.0 - p
     if x > 33.0 * rest:
         return 1.0  # d(p, q) <= (1-p) log((1-p) / (1-q)), so that 1 - q is below exp(-33)
+    v = p * rest
+    s = math.sqrt(2.0 * v * x)
+    r = s / v
+    if r < 0.15:
+        return p + _series(p, s, r)
+    return p + _solve(p, x, _start(p, x, s, r))
+
+
+@compiled
+def _solve(p: float, x: float, z: float) -> float:
+    """Return the root of h, starting from a guess."""
+    rest = 1.0 - p
     low = 0.0
     high = min(rest * (1.0 - 5e-16), math.sqrt(0.5 * x))  # short of the pole; Pinsker: d >= 2 z^2
-    z = _start(p, x)
     if not low < z < high:
         z = 0.5 * high
     for _ in range(64):
         q = p + z
         gap = rest - z
-        h = -p * math.log1p(z / p) - rest * math.log1p(-z / rest) - x
+        h = p * math.log(p / q) + rest * math.log(rest / gap) - x
         if h > 0.0:
             high = z
         else:
@@ -83,7 +112,7 @@ def upper(p: float, x: float) -> float:
             break
         if not low < z < high:
             z = 0.5 * (low + high)
-    return min(p + min(max(z, low), high), 1.0)
+    return min(max(z, low), high)
 
 
 @compiled

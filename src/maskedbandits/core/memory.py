@@ -26,7 +26,7 @@ def push(
     """Take in an observation at the ring's slot; return the arm whose oldest one was pushed out, or NOBODY."""
     evicted = NOBODY
     if full:
-        evicted = ring_arms[slot]
+        evicted = ring_arms[slot] & (1 << 62) - 1  # never negative: this spares the compiler Python's wrap-around
         counts[evicted] -= 1.0
         sums[evicted] -= ring_feedbacks[slot]
     if ring_arms.size > 0:
@@ -38,9 +38,7 @@ def push(
 
 
 @compiled
-def recount(
-    sums: NDArray[np.float64], ring_arms: NDArray[np.int64], ring_feedbacks: NDArray[np.float64]
-) -> None:
+def recount(sums: NDArray[np.float64], ring_arms: NDArray[np.int64], ring_feedbacks: NDArray[np.float64]) -> None:
     """Add the sums up anew from a full ring: adding and taking away fractions leaves a rounding error behind."""
     sums[:] = 0.0
     for slot in range(ring_arms.size):

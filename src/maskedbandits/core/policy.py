@@ -1,14 +1,15 @@
 """A policy: its state, and the three things it does: start, choose, observe.
 
-The state lives in two flat arrays, one of integers and one of floats, because handing many arrays over from the interpreter
-costs more than a step; ``unpack`` lays named views over them. The same functions serve a live policy, one call at a
-time, and the simulator's loop.
+The state lives in two flat arrays, one of integers and one of floats, because handing many arrays over from the
+interpreter costs more than a step; ``unpack`` lays named views over them. The same functions serve a live policy, one
+call at a time, and the simulator's loop.
 
 **How choosing stays cheap.** Scores stand in a tournament (``core/tree.py``). Once the window is full the level f(w) is
 constant: the score of an arm depends on what is remembered of it alone, so only the arm pulled and the arm pushed out
-change, and the root is the choice. While the level still grows, every score grows at every step. Then the tournament holds *ceilings*:
-scores at the level of the end of the present epoch, which no score passes before. Choosing searches the tree for the highest score of this
-moment and looks only below nodes whose ceiling is above the best found; an epoch is short enough (a 64th of the time) that this is an arm or two.
+change, and the root is the choice. While the level still grows, every score grows at every step. Then the tournament
+holds *ceilings*: scores at the level of the end of the present epoch, which no score passes before. Choosing searches
+the tree for the highest score of this moment and looks only below nodes whose ceiling is above the best found; an epoch
+is short enough (a 64th of the time) that this is an arm or two.
 """
 
 import math
@@ -28,6 +29,7 @@ C, LEVEL = range(2)
 FLOAT_HEAD = 8
 
 FOREVER = 1 << 62  # the window of a policy that forgets nothing
+NOT_NEGATIVE = FOREVER - 1  # a mask that tells the compiler that an index is none of Python's negative ones
 STACK = 128  # twice the depth of any tree
 
 
@@ -48,7 +50,10 @@ class State(NamedTuple):
     last_node: NDArray[np.int64]
     node_means: NDArray[np.float64]
     node_feedbacks: NDArray[np.float64]
-    memo: NDArray[np.float64]  # (M, 3) bounds known already at the final level
+    lows: NDArray[np.float64]  # (K,) its first feedback
+    rates: NDArray[np.float64]  # (K,) one over its secant slope
+    memo_keys: NDArray[np.int64]  # (M,) what bounds are known already at the final level
+    memo_bounds: NDArray[np.float64]
 
 
 class Layout(NamedTuple):
@@ -62,8 +67,8 @@ class Layout(NamedTuple):
 def layout(arms: int, ring: int, nodes: int, memo: int) -> Layout:
     """Return the lengths of the two arrays of a state."""
     leaves = 1 << max(arms - 1, 0).bit_length()
-    ints = INT_HEAD + ring + 2 * leaves + STACK + 3 * arms
-    floats = FLOAT_HEAD + 2 * arms + ring + 2 * leaves + 2 * nodes + 3 * memo
+    ints = INT_HEAD + ring + 2 * leaves + STACK + 3 * arms + memo
+    floats = FLOAT_HEAD + 4 * arms + ring + 2 * leaves + 2 * nodes + memo
     return Layout(ints, floats, leaves)
 
 
@@ -98,7 +103,10 @@ def unpack(ints: NDArray[np.int64], floats: NDArray[np.float64]) -> State:
         last_node=ints[i3 + 2 * arms : i3 + 3 * arms],
         node_means=floats[f4:f5],
         node_feedbacks=floats[f5:f6],
-        memo=floats[f6 : f6 + 3 * ints[MEMO]].reshape((ints[MEMO], 3)),
+        memo_keys=ints[i3 + 3 * arms : i3 + 3 * arms + ints[MEMO]],
+        lows=floats[f6 : f6 + arms],
+        rates=floats[f6 + arms : f6 + 2 * arms],
+        memo_bounds=floats[f6 + 2 * arms : f6 + 2 * arms + ints[MEMO]],
     )
 
 
@@ -117,7 +125,7 @@ def start(state: State) -> None:
     state.head[FRACTIONAL] = 0
     state.counts[:] = 0.0
     state.sums[:] = 0.0
-    state.memo[:, 0] = -1.0
+    state.memo_keys[:] = -1
     leaves = state.head[LEAVES]
     state.values[:] = -math.inf
     for leaf in range(leaves):
@@ -135,9 +143,11 @@ def level_at(state: State, time: int) -> float:
 @inlined
 def _mean_of(state: State, arm: int, feedback_mean: float) -> float:
     """Return the inverse of the arm's (increasing) corruption."""
-    return corruption.inverse(
-        feedback_mean, state.node_means, state.node_feedbacks, state.first_node[arm], state.last_node[arm]
-    )
+    first = state.first_node[arm]
+    last = state.last_node[arm]
+    if last == first + 1:  # a straight line, as randomised response is
+        return (feedback_mean - state.lows[arm]) * state.rates[arm]
+    return corruption.inverse(feedback_mean, state.node_means, state.node_feedbacks, first, last)
 
 
 @inlined
@@ -155,10 +165,11 @@ def _rescore(state: State, arm: int) -> None:
     level = state.real[LEVEL]
     if count <= 0.0:
         value = math.inf
-    elif state.head[GROWING]:
+    elif state.head[GROWING] or state.head[FRACTIONAL]:
         value = score(state, arm, level)
     else:
-        value = _mean_of(state, arm, index.remembered_kl_bound(count, state.sums[arm], level, state.memo))
+        bound = index.remembered_kl_bound(count, state.sums[arm], level, state.memo_keys, state.memo_bounds)
+        value = _mean_of(state, arm, bound)
     tree.place(state.values, state.winners, arm, value)
 
 
@@ -214,7 +225,7 @@ def choose(state: State) -> int:
     """Return the arm to pull next."""
     if state.head[GROWING] and state.values[1] < math.inf:
         return _search(state)
-    return state.winners[1]
+    return state.winners[1] & NOT_NEGATIVE
 
 
 @inlined
@@ -225,25 +236,23 @@ def observe(state: State, arm: int, feedback: float) -> None:
         feedback = 1.0 - feedback
     if feedback != 0.0 and feedback != 1.0:
         head[FRACTIONAL] = 1
-    slot = head[SLOT]
+    slot = head[SLOT] & NOT_NEGATIVE
     full = head[RING] > 0 and head[TIME] >= head[RING]
     head[TIME] += 1
     if head[RING] > 0:
         head[SLOT] = slot + 1 if slot + 1 < head[RING] else 0
     if full and state.ring_arms[slot] == arm and state.ring_feedbacks[slot] == feedback:
         return  # the same comes as goes
-    evicted = memory.push(
-        state.counts, state.sums, state.ring_arms, state.ring_feedbacks, slot, full, arm, feedback
-    )
+    evicted = memory.push(state.counts, state.sums, state.ring_arms, state.ring_feedbacks, slot, full, arm, feedback)
     if head[GROWING] and (head[TIME] >= head[EPOCH] or head[TIME] >= head[WINDOW]):
         _begin_epoch(state)
     elif full and head[SLOT] == 0 and head[FRACTIONAL]:
         memory.recount(state.sums, state.ring_arms, state.ring_feedbacks)
         _rescore_all(state)
     else:
-        _rescore(state, arm)
         if evicted >= 0 and evicted != arm:
             _rescore(state, evicted)
+        _rescore(state, arm)
 
 
 @compiled

@@ -14,8 +14,8 @@ from maskedbandits.core.compiled import inlined
 def place(values: NDArray[np.float64], winners: NDArray[np.int64], arm: int, value: float) -> None:
     """Give an arm a new score.
 
-    The winner so far is carried up in registers, and each match is a selection rather than a branch: its outcome is a coin
-    toss for the processor too.
+    The winner so far is carried up in registers, and each match is a selection rather than a branch: its outcome is a
+    coin toss for the processor too.
     """
     node = (values.size >> 1) + arm
     values[node] = value
@@ -23,10 +23,11 @@ def place(values: NDArray[np.float64], winners: NDArray[np.int64], arm: int, val
     while node > 1:
         rival = node ^ 1
         other = values[rival]
-        # on a tie the left child wins, and the rival is the left one if the node is odd
+        rival_winner = winners[rival]
+        # on a tie the left child wins
         beaten = (other > value) | ((other == value) & (rival < node))
-        value = other if beaten else value
-        winner = winners[rival] if beaten else winner
+        value = max(other, value)
+        winner = rival_winner if beaten else winner
         node >>= 1
         values[node] = value
         winners[node] = winner

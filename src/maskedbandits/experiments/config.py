@@ -79,9 +79,7 @@ class Section:
     def __init__(self, file: str, place: str, values: object) -> None:
         self.file, self.place = file, place
         if not isinstance(values, dict):
-            raise UserError(
-                f"{file}: {place}: expected a table such as [[{place.split('[')[0]}]], got {show(values)}"
-            )
+            raise UserError(f"{file}: {place}: expected a table such as [[{place.split('[')[0]}]], got {show(values)}")
         self.values: dict[str, Any] = values
 
     def mistake(self, key: str, message: str) -> UserError:
@@ -195,9 +193,7 @@ def checkpoints_of(top: Section, worlds: Sequence[World]) -> int | list[int]:
     value = top.values.get("checkpoints", 200)
     if not isinstance(value, list):
         return top.whole("checkpoints", 200, least=1)
-    rising = all(is_whole(time) for time in value) and all(
-        a < b for a, b in zip([0, *value], value, strict=False)
-    )
+    rising = all(is_whole(time) for time in value) and all(a < b for a, b in zip([0, *value], value, strict=False))
     if not value or not rising:
         raise top.mistake("checkpoints", f"expected a whole number, or increasing times from 1, {got(value)}")
     for world in worlds:
@@ -247,9 +243,7 @@ def problem_of(section: Section, means: list[list[float]], matrices: Matrices) -
     if not isinstance(starts, list) or not all(is_whole(start) for start in starts):
         raise section.mistake("starts", f"expected a list of whole numbers from 0, {got(starts)}")
     if len(starts) != len(means):
-        raise section.mistake(
-            "starts", f"expected one for each row of means ({len(means)}), got {len(starts)}"
-        )
+        raise section.mistake("starts", f"expected one for each row of means ({len(means)}), got {len(starts)}")
     horizon = section.whole("horizon", least=1)
     try:
         return Problem(means, starts, horizon, matrices)
@@ -261,9 +255,7 @@ def corruptions_of(top: Section, section: Section, arms: int) -> list[tuple[floa
     """Return what the feedback goes through: randomised response at each epsilon, or the matrices given."""
     given = [key for key in ("p00", "p11") if key in section.values]
     if given and "epsilons" in section.values:
-        raise section.mistake(
-            "epsilons", f"expected either epsilons or p00 and p11, got both epsilons and {given[0]}"
-        )
+        raise section.mistake("epsilons", f"expected either epsilons or p00 and p11, got both epsilons and {given[0]}")
     if given:
         return [(None, matrices_of(section, arms))]
     source = section if "epsilons" in section.values else top
@@ -284,9 +276,7 @@ def matrices_of(section: Section, arms: int) -> Matrices:
     for key in ("p00", "p11"):
         column = section.numbers(key, "probabilities in [0, 1]", lambda p: 0 <= p <= 1)
         if len(column) not in (1, arms):
-            raise section.mistake(
-                key, f"expected one number, or one for each of {arms} arms, got {len(column)}"
-            )
+            raise section.mistake(key, f"expected one number, or one for each of {arms} arms, got {len(column)}")
         columns.append(column * arms if len(column) == 1 else column)
     try:
         return tuple(RandomizedResponse(p00, p11) for p00, p11 in zip(*columns, strict=True))
@@ -302,9 +292,7 @@ def published_of(section: Section, labels: dict[str, str], corruptions: int) -> 
     for policy in table.values:
         regrets = table.numbers(policy, "regrets of at least 0", lambda regret: regret >= 0)
         if len(regrets) != corruptions:
-            raise table.mistake(
-                policy, f"expected one regret for each epsilon ({corruptions}), got {len(regrets)}"
-            )
+            raise table.mistake(policy, f"expected one regret for each epsilon ({corruptions}), got {len(regrets)}")
         reported[policy] = regrets
     return reported
 
@@ -343,9 +331,7 @@ def task_of(section: Section, label: str, world: World) -> Task:
     rule = parameters.get("window")
     if isinstance(rule, str):
         if rule not in WINDOW_RULES:
-            raise section.mistake(
-                "window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}"
-            )
+            raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
         c = parameters.get("c", REGISTRY[name].parameters.get("c", 3.0))
         parameters["window"] = WINDOW_RULES[rule](world.problem, c)
     try:

@@ -30,9 +30,14 @@ class Silent:
     ) -> None:
         """Nothing is to be put away."""
 
+    def say(self, line: str) -> None:
+        """Keep a line to itself."""
+
     def start(self, cells: int, kept: int) -> None:
-        """Take note of the work."""
+        """Take note of the work, and of what is already done."""
         self.cells, self.finished, self.kept = cells, kept, kept
+        if kept:
+            self.say(f"{kept} of {cells} cells were finished before and are kept (--fresh runs them again)")
 
     def begin(self, number: int, label: Label) -> None:
         """Let a cell start in silence."""
@@ -48,12 +53,16 @@ class Silent:
 class Lines(Silent):
     """Writes a plain line for each finished cell, once the work has lasted a while."""
 
+    def say(self, line: str) -> None:
+        """Write a line to the log."""
+        print(line, file=sys.stderr, flush=True)  # noqa: T201 -- the log
+
     def end(self, number: int, cell: Cell) -> None:
         """Count a cell and say what came out."""
         super().end(number, cell)
         if time.monotonic() - self.started >= LINES_AFTER_SECONDS:
             regret = f"regret {cell.mean[-1]:,.1f} ± {cell.half_width[-1]:,.1f}"
-            print(f"{number + 1}/{self.cells} {name(cell.label)}: {regret}", file=sys.stderr, flush=True)  # noqa: T201 -- the log
+            self.say(f"{number + 1}/{self.cells} {name(cell.label)}: {regret}")
 
 
 class Bar(Silent):
@@ -62,7 +71,7 @@ class Bar(Silent):
     def __init__(self) -> None:
         super().__init__()
         self.progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             TaskProgressColumn(),
             TextColumn("{task.fields[speed]}"),
@@ -87,6 +96,10 @@ class Bar(Silent):
         """Set the bar's length: one unit for each cell that is still to be run."""
         super().start(cells, kept)
         self.progress.update(self.task, total=cells - kept)
+
+    def say(self, line: str) -> None:
+        """Write a line above the bar."""
+        self.progress.console.print(line, markup=False, highlight=False)
 
     def begin(self, number: int, label: Label) -> None:
         """Name the cell beside the bar."""

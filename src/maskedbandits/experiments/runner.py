@@ -121,9 +121,7 @@ def plan_of(experiment: Experiment, command: str) -> Plan:
     )
 
 
-def play(
-    question: dict[str, Any], task: Task, threads: int | None, progress: Callable[[int, int], None]
-) -> Outcome:
+def play(question: dict[str, Any], task: Task, threads: int | None, progress: Callable[[int, int], None]) -> Outcome:
     """Run one cell."""
     problem = task.world.problem
     policy = make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters)
@@ -136,9 +134,7 @@ def play(
         threads=threads,
         progress=progress,
     )
-    return Outcome(
-        question, result.times, result.regret, result.pulls, result.suboptimal_pulls, result.seconds
-    )
+    return Outcome(question, result.times, result.regret, result.pulls, result.suboptimal_pulls, result.seconds)
 
 
 def finished(folder: Path, key: str) -> Outcome | None:
@@ -164,9 +160,7 @@ def run(
     outcomes = [None if fresh else finished(folder, label.key) for label in plan.labels]
     watcher.start(len(outcomes), sum(outcome is not None for outcome in outcomes))
     cells = []
-    for number, (task, label, outcome) in enumerate(
-        zip(experiment.tasks, plan.labels, outcomes, strict=True)
-    ):
+    for number, (task, label, outcome) in enumerate(zip(experiment.tasks, plan.labels, outcomes, strict=True)):
         if outcome is not None:
             cells.append(Cell(label, outcome))
             continue

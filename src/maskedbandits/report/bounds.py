@@ -12,6 +12,7 @@ from maskedbandits import theory
 from maskedbandits.environments import Problem
 
 Bounds = dict[str, Any]
+KINDS = ("published", "corrected")
 
 
 def windows_of(horizon: int, changes: int) -> dict[str, int]:
@@ -26,8 +27,10 @@ def bounds_of(problem: Problem, window: int | None = None) -> Bounds:
     """Return a problem's windows, and for each the bounds on every arm's pulls while it is suboptimal."""
     windows = windows_of(problem.horizon, problem.segments)
     windows["corrected"] = theory.corrected_window(problem)
+    # With many arms a rule's window may be too short for one pull of each: it has no bounds then.
+    usable = {name: size for name, size in windows.items() if size >= problem.arms}
     if window is not None:
-        windows["given"] = window
+        windows["given"] = usable["given"] = window
     return {
         "horizon": problem.horizon,
         "changes": problem.segments,
@@ -37,7 +40,7 @@ def bounds_of(problem: Problem, window: int | None = None) -> Bounds:
                 "published": theory.published_bound(problem, size).tolist(),
                 "corrected": theory.corrected_bound(problem, size).tolist(),
             }
-            for name, size in windows.items()
+            for name, size in usable.items()
         },
         "regret_lower_bound": float(theory.lower_bound(problem)),
     }
@@ -57,14 +60,12 @@ def bounds_table(title: str, bounds: Bounds) -> Table:
     """Return a table of windows and bounds for a terminal; a bound of the whole horizon promises nothing."""
     floor = f"asymptotic lower bound on the regret {bounds['regret_lower_bound']:,.0f}"
     facts = f"{title}: {bounds['horizon']:,} steps, {bounds['changes']} segments; {floor}"
-    table = Table(
-        title=Text(facts), title_justify="left", header_style="bold", show_edge=False, pad_edge=False
-    )
+    table = Table(title=Text(facts), title_justify="left", header_style="bold", show_edge=False, pad_edge=False)
     for heading in ("window", "steps", "published bound", "corrected bound"):
         table.add_column(heading, justify="left" if heading == "window" else "right")
     for name, size in bounds["windows"].items():
-        pulls = bounds["suboptimal_pulls"][name]
-        texts = [total(pulls[kind], bounds["horizon"]) for kind in ("published", "corrected")]
+        pulls = bounds["suboptimal_pulls"].get(name)
+        texts = [total(pulls[kind], bounds["horizon"]) if pulls else "too short" for kind in KINDS]
         table.add_row(name, f"{size:,}", *texts)
     return table
 

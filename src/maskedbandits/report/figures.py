@@ -62,7 +62,7 @@ def our_style() -> Iterator[None]:
     """Draw with our settings alone, and put the reader's own back."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(STYLE)  # type: ignore[arg-type] -- its keys are literals
+        mpl.rcParams.update(STYLE)  # type: ignore[arg-type]  # the stubs want literal keys
         yield
 
 
@@ -71,8 +71,7 @@ def looks(policies: Sequence[str]) -> dict[str, Look]:
     ordered = list(dict.fromkeys(policies))
     size = len(COLOURS)
     return {
-        policy: Look(COLOURS[place % size], DASHES[place // size % len(DASHES)])
-        for place, policy in enumerate(ordered)
+        policy: Look(COLOURS[place % size], DASHES[place // size % len(DASHES)]) for place, policy in enumerate(ordered)
     }
 
 
@@ -87,9 +86,7 @@ def regret_over_time(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[s
             panel.remove()
             continue
         draw_panel(panel, groups[place], drawn, label_changes=place == 0)
-        below = place + count < len(
-            groups
-        )  # with a last row that is not full, the axis shows on the panel above it
+        below = place + count < len(groups)  # with a last row that is not full, the axis shows on the panel above it
         panel.tick_params(labelbottom=not below)
         panel.set_xlabel("" if below else "step")
     for row in panels:
@@ -108,9 +105,7 @@ def draw_panel(panel: Axes, group: Sequence[Cell], drawn: dict[str, Look], label
     """Draw the policies of one corruption: a line for the mean, a band for its 95 % interval."""
     for cell in group:
         look = drawn[cell.label.policy]
-        times, mean, half = (
-            np.concatenate([[0], part]) for part in (cell.outcome.times, cell.mean, cell.half_width)
-        )
+        times, mean, half = (np.concatenate([[0], part]) for part in (cell.outcome.times, cell.mean, cell.half_width))
         panel.plot(times, mean, color=look.colour, linestyle=look.dash)
         panel.fill_between(times, mean - half, mean + half, color=look.colour, alpha=0.25, linewidth=0)
     no_privacy = group[0].label.epsilon == math.inf
@@ -197,9 +192,7 @@ def epsilon_text(epsilon: float) -> str:
 def finish(figure: Figure, title: str, policies: Sequence[str], drawn: dict[str, Look]) -> None:
     """Put title and legend above the panels, where no curve can hide them, and lay everything out."""
     shown = [policy for policy in drawn if policy in policies]
-    lines = [
-        mpl.lines.Line2D([], [], color=drawn[policy].colour, linestyle=drawn[policy].dash) for policy in shown
-    ]
+    lines = [mpl.lines.Line2D([], [], color=drawn[policy].colour, linestyle=drawn[policy].dash) for policy in shown]
     figure.legend(
         lines,
         shown,

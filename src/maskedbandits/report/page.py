@@ -23,8 +23,8 @@ p { max-width: 46rem; } .facts { color: var(--pale); margin: 0 0 1rem; }
 figure { margin: 1.2rem 0; } img { max-width: 100%; height: auto; }
 figcaption { color: var(--pale); font-size: .9rem; max-width: 46rem; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; text-align: right; white-space: nowrap; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .93rem; }
+th, td { padding: .3rem .7rem; text-align: right; white-space: nowrap; }
 th { border-bottom: 2px solid var(--ink); font-weight: 600; }
 .left { text-align: left; } .first td { border-top: 1px solid var(--line); } .best td { font-weight: 700; }
 pre { background: #f6f6f6; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
@@ -82,10 +82,7 @@ def prefixes(problems: Sequence[str]) -> list[str]:
         return [""]
     safe = [re.sub(r"[^a-z0-9]+", "-", problem.lower()).strip("-") for problem in problems]
     unique = [name and safe.count(name) == 1 for name in safe]
-    return [
-        f"{name}-" if unique[place] else f"{name or 'problem'}-{place + 1}-"
-        for place, name in enumerate(safe)
-    ]
+    return [f"{name}-" if unique[place] else f"{name or 'problem'}-{place + 1}-" for place, name in enumerate(safe)]
 
 
 def pictures_of(
@@ -112,8 +109,9 @@ def pictures_of(
 def figure_html(picture: Picture, png: bytes) -> str:
     """Return a figure with its picture inside."""
     data = base64.b64encode(png).decode()
+    width = round(100 * picture.figure.get_figwidth())  # text is then as large in every figure
     return (
-        f'<figure><img alt="{escape(picture.caption)}" src="data:image/png;base64,{data}">'
+        f'<figure><img width="{width}" alt="{escape(picture.caption)}" src="data:image/png;base64,{data}">'
         f"<figcaption>{escape(picture.caption)} Files: figures/{picture.name}.png and .pdf.</figcaption>"
         "</figure>"
     )
@@ -126,15 +124,13 @@ def section_html(problem: str, groups: Sequence[Sequence[Cell]], embedded: Seque
         f"{len(cell.outcome.question['means'][0])} arms, {cell.horizon:,} steps, "
         f"{tables.changes(cell)}; {cell.runs:,} runs of each policy."
     )
-    return "\n".join(
-        [f"<h2>{escape(problem)}</h2>", f'<p class="facts">{facts}</p>', *embedded, table_html(groups)]
-    )
+    return "\n".join([f"<h2>{escape(problem)}</h2>", f'<p class="facts">{facts}</p>', *embedded, table_html(groups)])
 
 
 def table_html(groups: Sequence[Sequence[Cell]]) -> str:
     """Return one problem's table; the lowest regret of each group is bold."""
     shown = tables.columns([cell for group in groups for cell in group])
-    kinds = ["" if column.right else ' class="left"' for column in shown]
+    kinds = [' class="left"' if column.justify == "left" else "" for column in shown]
     heading = "".join(f"<th{kind}>{escape(c.heading)}</th>" for c, kind in zip(shown, kinds, strict=True))
     rows = []
     for group in groups:
@@ -153,9 +149,7 @@ def page_html(results: Results, parts: Sequence[str]) -> str:
     plan = results.plan
     unfinished = len(plan.labels) - len(results.cells)
     warning = (
-        f"<p><strong>{unfinished} of {len(plan.labels)} cells are not finished.</strong></p>"
-        if unfinished
-        else ""
+        f"<p><strong>{unfinished} of {len(plan.labels)} cells are not finished.</strong></p>" if unfinished else ""
     )
     return f"""<!doctype html>
 <html lang="en">

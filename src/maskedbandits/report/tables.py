@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from maskedbandits.results import Cell, Results, plain
+
+WIDE = 90  # columns of a terminal that holds the whole table
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class Column:
 
     heading: str
     say: Callable[[Cell, float], str]
-    right: bool = True
+    justify: Literal["left", "right"] = "right"
+    whole: bool = True  # False where a text may fold between words
 
 
 def number(value: float) -> str:
@@ -56,11 +60,11 @@ def against_published(cell: Cell) -> str:
 def columns(cells: Sequence[Cell]) -> list[Column]:
     """Return the columns that say something about these cells."""
     parts = {
-        "window": Column("window", lambda cell, best: window(cell)),
-        "regret": Column("regret, 95 % interval", lambda cell, best: regret(cell)),
+        "window": Column("window", lambda cell, best: window(cell), whole=False),
+        "regret": Column("regret, 95 %", lambda cell, best: regret(cell)),
         "best": Column("of best", against_best),
         "published": Column("published (ours)", lambda cell, best: against_published(cell)),
-        "pulls": Column("suboptimal", lambda cell, best: f"{cell.suboptimal_share:.1%}"),
+        "pulls": Column("suboptimal pulls", lambda cell, best: f"{cell.suboptimal_share:.1%}"),
         "time": Column("time", lambda cell, best: f"{cell.outcome.seconds:.2f} s"),
         "speed": Column("steps/s", lambda cell, best: f"{cell.steps_per_second / 1e6:.1f} M"),
     }
@@ -71,7 +75,7 @@ def columns(cells: Sequence[Cell]) -> list[Column]:
     if len({cell.label.policy for cell in cells}) == 1:
         del parts["best"]
     epsilon = Column("ε", lambda cell, best: cell.label.setting.removeprefix("ε = "))
-    policy = Column("policy", lambda cell, best: cell.label.policy, right=False)
+    policy = Column("policy", lambda cell, best: cell.label.policy, "left", whole=False)
     return [epsilon, policy, *parts.values()]
 
 
@@ -93,22 +97,25 @@ def stands_out(cell: Cell, group: Sequence[Cell]) -> bool:
     return len(group) > 1 and float(cell.mean[-1]) == lowest(group)
 
 
-def as_table(problem: str, groups: Sequence[Sequence[Cell]]) -> Table:
+def as_table(problem: str, groups: Sequence[Sequence[Cell]], width: int = WIDE) -> Table:
     """Return one problem's table for a terminal; the best policy of each group is bold."""
     shown = columns([cell for group in groups for cell in group])
-    cell = groups[0][0]
-    facts = f"{problem}: {cell.horizon:,} steps, {cell.runs:,} runs, {changes(cell)}"
-    table = Table(
-        title=Text(facts), title_justify="left", header_style="bold", show_edge=False, pad_edge=False
-    )
+    if width < WIDE:
+        shown = [column for column in shown if column.heading != "steps/s"]
+    first = groups[0][0]
+    facts = f"{problem}: {first.horizon:,} steps, {first.runs:,} runs, {changes(first)}"
+    table = Table(title=Text(facts), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in shown:
-        table.add_column(column.heading, justify="right" if column.right else "left", no_wrap=True)
+        texts = [column.say(cell, lowest(group)) for group in groups for cell in group]
+        # Where a terminal is narrow, headings and names fold; a number is never broken.
+        parts = texts if column.whole else " ".join(texts).split()
+        table.add_column(column.heading, justify=column.justify, min_width=max(map(len, parts)))
     for group in groups:
-        best = lowest(group)
-        for place, cell in enumerate(group):
+        for cell in group:
             style = "bold" if stands_out(cell, group) else ""
-            texts = [Text(column.say(cell, best), style=style) for column in shown]
-            table.add_row(*texts, end_section=place == len(group) - 1 and len(group) > 1)
+            table.add_row(*(Text(column.say(cell, lowest(group)), style=style) for column in shown))
+        if len(group) > 1:
+            table.add_section()
     return table
 
 

@@ -1,0 +1,264 @@
+"""How fast the simulator and the live policies are, as ratios measured in one run on one core.
+
+Times on shared machines wander, so every round measures everything once, one after the other, in seconds of this
+process; a ratio is formed within a round, and the median over the rounds is printed with its range.
+
+    make bench                       # or: python -m bench.speed [--rounds N] [--json] [--no-peers]
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from bench import peers
+from maskedbandits import Problem, RandomizedResponse, make_policy, theory
+from maskedbandits.core import simulate as core
+from maskedbandits.simulation import MEMO
+
+HORIZON = 2_000_000
+WINDOW = theory.paper_window(HORIZON, 1)
+PEERS_PROBLEM = math.inf  # the other libraries know no privacy: compare on rewards that are not masked
+
+Rates = dict[str, float]  # seconds per step, by what was measured
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A ratio of two measurements and what it should be."""
+
+    title: str
+    slow: str
+    fast: str
+    bound: float
+    at_least: bool
+
+    def met(self, ratio: float) -> bool:
+        """Tell whether the goal is reached."""
+        return ratio >= self.bound if self.at_least else ratio <= self.bound
+
+
+GOALS = [
+    Goal("SMPyBandits' sliding-window kl-UCB / ours", "smpybandits sw", "sw-klucb-cf", 1000, True),
+    Goal("pymab's sliding-window UCB in Rust / ours", "pymab sw", "sw-klucb-cf", 20, True),
+    Goal("ours / a bare loop", "sw-klucb-cf", "bare loop", 2, False),
+    Goal("window 10^5 / window 10^3", "window 10^5", "window 10^3", 1.3, False),
+    Goal("window 10^5 / window 10^3, eps = 1", "window 10^5, eps = 1", "window 10^3, eps = 1", 1.3, False),
+    Goal("window 10^5 / window 10^3, eps = 0.5", "window 10^5, eps = 0.5", "window 10^3, eps = 0.5", 1.3, False),
+    Goal("10,000 arms / 10 arms, window 10^5", "10,000 arms", "window 10^5", 5, False),
+    Goal("10,000 arms / 10 arms, window 10^5, eps = 1", "10,000 arms, eps = 1", "window 10^5, eps = 1", 5, False),
+    Goal("pymab's ask and tell / our choose and observe", "pymab live", "live", 1, True),
+    Goal("pymab's private handle / our choose and observe", "pymab live-handle", "live", 1, True),
+]
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Return the seconds of this process that an action takes."""
+    started = time.process_time()
+    action()
+    return time.process_time() - started
+
+
+def simulated(arms: int, window: int, steps: int, ramp: int = 0, epsilon: float = PEERS_PROBLEM) -> float:
+    """Return seconds per step of the simulator, after ``ramp`` steps that are not timed."""
+    response = RandomizedResponse.from_epsilon(epsilon)
+    problem = Problem(peers.means(arms), [0], ramp + steps, response)
+    policy = make_policy("sw-klucb-cf", arms=arms, corruption=response, window=window)
+    ints, floats = policy.for_simulation(problem.horizon, MEMO)
+    world = core.World(np.array([0, problem.horizon]), problem.feedback_means.copy(), problem.gaps.copy())
+    zeros = np.zeros(arms, dtype=np.int64)
+    tally = core.Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), zeros, zeros.copy(), zeros.copy())
+    rng = np.random.default_rng(0)
+    checkpoints = np.array([problem.horizon])
+
+    def play(until: int) -> None:
+        core.advance(ints, floats, rng, world, checkpoints, tally, until)
+
+    play(ramp)
+    return timed(lambda: play(ramp + steps)) / steps
+
+
+@numba.njit(error_model="numpy")
+def _bare_loop(
+    rng: np.random.Generator,
+    means: NDArray[np.float64],
+    ring_arms: NDArray[np.int64],
+    ring_feedbacks: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    values: NDArray[np.float64],
+    steps: int,
+) -> None:
+    """Draw a random number, turn the ring, find the highest value: what no window policy can do without.
+
+    The value of the arm pulled sinks by a random amount, so that all arms are pulled alike and in no order that the
+    processor could foresee, as they are by a policy that explores.
+    """
+    slot = 0
+    for _ in range(steps):
+        arm = 0
+        for other in range(1, values.size):
+            if values[other] > values[arm]:
+                arm = other
+        draw = rng.random()
+        feedback = 1.0 if draw < means[arm] else 0.0
+        gone = ring_arms[slot]
+        counts[gone] -= 1.0
+        sums[gone] -= ring_feedbacks[slot]
+        ring_arms[slot] = arm
+        ring_feedbacks[slot] = feedback
+        counts[arm] += 1.0
+        sums[arm] += feedback
+        values[arm] -= draw
+        slot = slot + 1 if slot + 1 < ring_arms.size else 0
+
+
+def bare_loop(arms: int, window: int, steps: int) -> float:
+    """Return seconds per step of the bare loop."""
+    rng = np.random.default_rng(0)
+    arrays = (
+        np.array(peers.means(arms)),
+        np.zeros(window, dtype=np.int64),
+        np.zeros(window),
+        np.zeros(arms),
+        np.zeros(arms),
+        rng.random(arms),
+    )
+    _bare_loop(rng, *arrays, window)
+    return timed(lambda: _bare_loop(rng, *arrays, steps)) / steps
+
+
+def live(arms: int, window: int, steps: int) -> float:
+    """Return seconds per pair of choose and observe, called from Python; the same loop as the peer's."""
+    response = RandomizedResponse.from_epsilon(PEERS_PROBLEM)
+    policy = make_policy("sw-klucb-cf", arms=arms, corruption=response, window=window)
+    means = peers.means(arms)
+    uniforms = np.random.default_rng(0).random(window + steps).tolist()
+
+    def play(draws: list[float]) -> None:
+        for draw in draws:
+            arm = policy.choose()
+            policy.observe(arm, 1.0 if draw < means[arm] else 0.0)
+
+    play(uniforms[:window])
+    return timed(lambda: play(uniforms[window:])) / steps
+
+
+def ours() -> Rates:
+    """Measure what is ours, once."""
+    rates = {
+        "bare loop": bare_loop(10, WINDOW, HORIZON),
+        "sw-klucb-cf": simulated(10, WINDOW, HORIZON),
+        "live": live(10, WINDOW, 200_000),
+    }
+    for end, epsilon in (("", PEERS_PROBLEM), (", eps = 1", 1.0), (", eps = 0.5", 0.5)):
+        for name, arms, window in (
+            ("window 10^3", 10, 1_000),
+            ("window 10^5", 10, 100_000),
+            ("10,000 arms", 10_000, 100_000),
+        ):
+            rates[name + end] = simulated(arms, window, HORIZON // 2, ramp=200_000, epsilon=epsilon)
+    return rates
+
+
+def theirs() -> Rates:
+    """Measure the peers, once; CPU seconds as for ours."""
+    plan = [
+        (peers.SMPYBANDITS, "sw", 20_000),
+        (peers.PYMAB, "sw", 400_000),
+        (peers.PYMAB, "live", 100_000),
+        (peers.PYMAB, "live-handle", 100_000),
+    ]
+    return {
+        f"{peer.name} {what}": peers.measure(peer, what, steps=steps, window=WINDOW).cpu_seconds_per_step
+        for peer, what, steps in plan
+    }
+
+
+def first_and_second_process() -> tuple[float, float]:
+    """Return the seconds that a small simulation takes in a process that must compile, and in the one after it."""
+    script = (
+        "import maskedbandits as mb\n"
+        "rr = mb.RandomizedResponse.from_epsilon(1.0)\n"
+        "problem = mb.Problem([[0.9, 0.8]], [0], 1000, rr)\n"
+        "mb.simulate(problem, mb.make_policy('sw-klucb-cf', arms=2, corruption=rr, window=100), runs=2)\n"
+        "mb.simulate(problem, mb.make_policy('klucb-cf', arms=2, corruption=rr), runs=2)\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(__file__).resolve().parents[1] / "src" / "maskedbandits"
+        shutil.copytree(source, Path(folder) / "maskedbandits", ignore=shutil.ignore_patterns("__pycache__"))
+        seconds = []
+        for _ in range(2):
+            started = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-c", script],
+                env={**os.environ, "PYTHONPATH": folder},
+                stderr=subprocess.DEVNULL,
+                check=True,
+            )
+            seconds.append(time.perf_counter() - started)
+    return seconds[0], seconds[1]
+
+
+def main() -> None:
+    """Measure, print, and say which goals are met."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    parser.add_argument("--no-peers", action="store_true", help="leave the other libraries out")
+    options = parser.parse_args()
+    compile_seconds, warm_seconds = first_and_second_process()
+    ours()  # compiled and warm from here on
+    rounds: list[Rates] = []
+    for number in range(options.rounds):
+        if not options.json:
+            print(f"round {number + 1} of {options.rounds} ...", file=sys.stderr, flush=True)
+        rounds.append({**ours(), **({} if options.no_peers else theirs())})
+    rows = [(goal, [one[goal.slow] / one[goal.fast] for one in rounds]) for goal in GOALS if goal.slow in rounds[0]]
+    if options.json:
+        goals = [{**asdict(goal), "ratios": ratios} for goal, ratios in rows]
+        starts = {"first_process_seconds": compile_seconds, "second_process_seconds": warm_seconds}
+        print(json.dumps({"window": WINDOW, "rounds": rounds, "goals": goals, **starts}, indent=2))
+        return
+    _print_rates(rounds)
+    _print_goals(rows)
+    print(f"\nA small simulation in a first process, compiling: {compile_seconds:.1f} s (goal: under 30 s);")
+    print(f"in a second one: {warm_seconds:.2f} s (goal: under 2 s).")
+
+
+def _print_rates(rounds: list[Rates]) -> None:
+    print(f"\nK = 10, T = {HORIZON:,}, window {WINDOW} (the paper's) unless said otherwise, one core,")
+    print("means 0.9 and nine times 0.8, as the other libraries play it: no privacy unless said otherwise")
+    print(f"\n{'measured':32} {'ns a step':>12} {'steps a second':>16}")
+    for name in rounds[0]:
+        seconds = statistics.median(one[name] for one in rounds)
+        print(f"{name:32} {seconds * 1e9:12,.1f} {1 / seconds:16,.0f}")
+
+
+def _print_goals(rows: list[tuple[Goal, list[float]]]) -> None:
+    print(f"\n{'ratio (median of the rounds)':48} {'is':>10} {'range':>20} {'goal':>10}")
+    for goal, ratios in rows:
+        middle = statistics.median(ratios)
+        digits = 0 if middle > 100 else 2
+        spread = f"{min(ratios):,.{digits}f} to {max(ratios):,.{digits}f}"
+        wanted = f"{'>=' if goal.at_least else '<='} {goal.bound:g}"
+        verdict = "met" if goal.met(middle) else "missed"
+        if math.isfinite(middle):
+            print(f"{goal.title:48} {middle:10,.{digits}f} {spread:>20} {wanted:>10}  {verdict}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Published numbers, reproduced: Gajane, Urvoy and Kaufmann (2018), main problem."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from maskedbandits import experiments
+from maskedbandits.experiments.progress import Silent
+
+FILE = Path(__file__).parent.parent / "experiments" / "gajane2018.toml"
+
+
+@pytest.mark.slow
+def test_gajane_2018(tmp_path: Path) -> None:
+    experiment = experiments.load(FILE)
+    published = tuple(task for task in experiment.tasks if task.published is not None)
+    assert len(published) >= 8  # panel a, and seven epsilons of panel b
+    made = experiments.run(dataclasses.replace(experiment, tasks=published), tmp_path, Silent(), command="this test")
+    for cell in made.cells:
+        assert cell.label.published is not None
+        distance = abs(float(cell.mean[-1]) - cell.label.published)
+        # 5 % of the published value, or our own 95 % interval where that is wider
+        allowed = max(0.05 * cell.label.published, float(cell.half_width[-1]))
+        assert distance <= allowed, f"{cell.label}: {cell.mean[-1]:.1f} ± {cell.half_width[-1]:.1f}"
