@@ -29,7 +29,10 @@ bench: $(VENV)/.run ## speed, as ratios to other libraries and to a bare loop
 	@$(BIN)/python -m bench.speed
 
 docs: $(VENV)/.run ## make the figures and tables of docs/ anew
-	@$(BIN)/python -m docs.make
+	@$(BIN)/python -m docs.reproduction
+	@$(BIN)/python -m docs.theory_figure
+	@$(BIN)/maskedbandits run experiments/paper.toml --out results/paper
+	@cp results/paper/figures/regret.png docs/figures/regret.png
 
 clean: ## remove everything that the other commands made
 	rm -rf $(VENV) .peers results

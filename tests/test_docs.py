@@ -1,0 +1,50 @@
+"""The examples in the documentation run, and what it names exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+
+
+def examples(page: Path) -> str:
+    """All Python examples of a page, one after the other: a later one may use what an earlier one made."""
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.stem)
+def test_examples_run_when_pasted(page: Path, tmp_path: Path) -> None:
+    if "results/paper" in examples(page):
+        command = [sys.executable, "-m", "maskedbandits.cli", "run", str(ROOT / "experiments" / "paper.toml"), "--runs"]
+        subprocess.run([*command, "2", "--no-progress"], cwd=tmp_path, check=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", examples(page)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_the_readme_has_examples() -> None:
+    assert examples(ROOT / "README.md").count("\n") > 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_command_is_documented() -> None:
+    from maskedbandits.cli import main  # noqa: PLC0415 - the other tests need no command line
+
+    text = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    for name, command in main.commands.items():
+        assert f"maskedbandits {name}" in text
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert not option.startswith("--") or option in text, f"{name} {option}"
