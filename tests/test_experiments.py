@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from maskedbandits import experiments, results, theory
+from maskedbandits.environments import GENERATORS
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import config, runner
 from maskedbandits.experiments.progress import Lines, Silent
@@ -44,6 +46,9 @@ name = "klucb-cf"
 label = "plain"
 c = 0
 """
+
+VARYING = "starts = [0, 100]\nmeans = [[0.8, 0.3], [0.3, 0.3]]"
+DRAWN = 'generator = "random-segments"\narms = 2\nsegments = 3\ngap = 0.2'
 
 
 def write(folder: Path, text: str = GOOD) -> Path:
@@ -86,7 +91,7 @@ def test_file_becomes_every_combination(tmp_path: Path) -> None:
     assert [matrix.p11 for matrix in experiment.tasks[-1].world.matrices] == [0.8, 0.7]
 
 
-@pytest.mark.parametrize("rule", ["paper", "lambert", "corrected"])
+@pytest.mark.parametrize("rule", ["paper", "lambert", "corrected", "variation"])
 def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
     task = experiments.load(write(tmp_path, GOOD.replace('"paper"', f'"{rule}"'))).tasks[0]
     problem = task.world.problem
@@ -94,6 +99,7 @@ def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
         "paper": theory.paper_window(600, 2),
         "lambert": theory.lambert_window(600, 2),
         "corrected": theory.corrected_window(problem),
+        "variation": theory.variation_window(600, 3, 0.8, problem.corruption[0](1) - problem.corruption[0](0)),
     }
     assert task.parameters["window"] == expected[rule]
 
@@ -102,6 +108,68 @@ def test_corrected_window_follows_the_policys_exploration(tmp_path: Path) -> Non
     text = GOOD.replace('window = "paper"', 'window = "corrected"\nc = 0')
     task = experiments.load(write(tmp_path, text)).tasks[0]
     assert task.parameters["window"] == theory.corrected_window(task.world.problem, 0)
+
+
+def test_variation_window_follows_each_arms_slope(tmp_path: Path) -> None:
+    text = GOOD.replace('"paper"', '"variation"').replace("means = [0.8, 0.3]", VARYING)
+    task = experiments.load(write(tmp_path, text)).tasks[-2]
+    assert task.world.name == "still"
+    assert task.parameters["window"] == theory.variation_window(400, 2, 0.5, [0.7, 0.6])
+
+
+def test_a_bad_parameter_of_a_window_rule_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace('window = "paper"', 'window = "variation"\nc = -1'))
+    with pytest.raises(UserError, match=r"policies\[0\]: c must be finite"):
+        experiments.load(path)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_a_problem_may_be_drawn_from_a_seed(tmp_path: Path, generator: str) -> None:
+    segments = {"segments": 3} if "segments" in inspect.signature(GENERATORS[generator]).parameters else {}
+    lines = [f'generator = "{generator}"', "arms = 2", "seed = 7", *(f"{key} = {n}" for key, n in segments.items())]
+    drawn = GOOD.replace("means = [0.8, 0.3]", "\n".join(lines))
+    task = experiments.load(write(tmp_path, drawn)).tasks[-1]
+    expected = GENERATORS[generator](2, 400, corruption=task.world.matrices, seed=7, **segments)
+    np.testing.assert_array_equal(task.world.problem.means, expected.means)
+    np.testing.assert_array_equal(task.world.problem.starts, expected.starts)
+    np.testing.assert_array_equal(task.world.problem.feedback_means, expected.feedback_means)
+
+
+def test_a_drawn_problem_runs_and_does_not_depend_on_the_files_seed(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace("means = [0.8, 0.3]", DRAWN))
+    assert run(path, tmp_path / "out").complete
+    one, other = (experiments.load(path, seed=seed).tasks[-1].world.problem for seed in (1, 2))
+    np.testing.assert_array_equal(one.means, other.means)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('"random-segments"', '"random-segment"', "generator: unknown generator 'random-segment'; did you mean rand"),
+        ('"random-segments"', "3", "generator: expected a text, got 3"),
+        ("arms = 2", "", "arms: expected a whole number of at least 1, but it is missing"),
+        ("arms = 2", "arms = 2.5", "arms: expected a whole number of at least 1, got 2.5"),
+        ("arms = 2", "arms = 1", " arms = 1: give a whole number of at least 2"),
+        ("segments = 3", "", "segments: expected a whole number of at least 1, but it is missing"),
+        ("segments = 3", "segmnets = 3", "segmnets: unknown parameter; did you mean segments?"),
+        ("segments = 3", "segments = 401", " segments = 401: a horizon of 400 has room for 400"),
+        ("gap = 0.2", "gap = 2", " gap = 2: give a number in [0, 0.9]"),
+        ("gap = 0.2", 'gap = "wide"', " gap = 'wide': give a number in [0, 0.9]"),
+        ("gap = 0.2", "gap = [0.1, 0.2]", " gap = [0.1, 0.2]: give a number in [0, 0.9]"),
+        ("gap = 0.2", "amplitude = 0.2", "amplitude: unknown parameter; known: generator, name"),
+        ("gap = 0.2", "corruption = 0.2", "corruption: unknown parameter"),
+        ("gap = 0.2", "seed = -1", " seed = -1: give a whole number of at least 0"),
+        ("gap = 0.2", "means = [0.1, 0.2]", "means: expected either a generator or means, got both"),
+        ("gap = 0.2", "starts = [0]", "starts: expected either a generator or means, got both"),
+    ],
+)
+def test_bad_generators_are_refused_in_one_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    assert DRAWN.count(old) == 1
+    path = write(tmp_path, GOOD.replace("means = [0.8, 0.3]", DRAWN.replace(old, new)))
+    with pytest.raises(UserError) as caught:
+        experiments.load(path)
+    assert str(caught.value).startswith(f"{path}: problems[1]{':' if complaint.startswith(' ') else '.'}{complaint}")
+    assert "\n" not in str(caught.value)
 
 
 def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import naive_theory as naive
 from maskedbandits import theory
 from maskedbandits.corruption import Monotone, RandomizedResponse
-from maskedbandits.environments import Problem
+from maskedbandits.environments import Problem, sinusoid
 from maskedbandits.policies import make_policy
 from maskedbandits.simulation import simulate
 
@@ -180,6 +180,63 @@ class TestCorrectedWindow:
         assert min(seconds) < 0.3
 
 
+class TestVariationWindow:
+    @pytest.mark.parametrize("c", [0.0, 3.0])
+    @pytest.mark.parametrize("slope", [1.0, 0.25, -0.25])
+    @pytest.mark.parametrize(("arms", "variation"), [(2, 3.0), (10, 0.7), (10, 40.0), (50, 5.0)])
+    def test_no_window_has_smaller_leading_terms(self, arms: int, variation: float, slope: float, c: float) -> None:
+        horizon = 20_000
+        level = math.log(horizon) + c * math.log(math.log(horizon))
+
+        def terms(w: int) -> float:
+            return 2 * w * variation + horizon * math.sqrt(8 * level * arms / w) / abs(slope)
+
+        least = min(map(terms, range(arms, horizon + 1)))
+        assert terms(theory.variation_window(horizon, arms, variation, slope, c=c)) <= (1 + 1e-6) * least
+
+    def test_orders_are_those_of_the_literature(self) -> None:
+        def window(arms: int, variation: float, slope: float = 1.0) -> int:
+            return theory.variation_window(10**9, arms, variation, slope, c=0.0)
+
+        assert window(80, 1.0) == pytest.approx(2 * window(10, 1.0), rel=1e-3)
+        assert window(10, 8.0) == pytest.approx(window(10, 1.0) / 4, rel=1e-3)
+        assert window(10, 8.0, 1 / 8) == pytest.approx(window(10, 1.0), rel=1e-3)
+        level = math.log(10**9)
+        assert window(10, 1.0) == math.ceil((10 * level / 2) ** (1 / 3) * (10**9) ** (2 / 3))
+
+    def test_where_nothing_varies_nothing_is_forgotten(self) -> None:
+        assert theory.variation_window(10_000, 5, 0.0) == 10_000
+        assert theory.variation_window(10_000, 5, 1e-300) == 10_000
+        assert theory.variation_window(1, 1, 0) == 1
+
+    def test_holds_a_pull_of_each_arm_and_no_more_than_there_are_steps(self) -> None:
+        assert theory.variation_window(100, 50, 99.0) == 50
+        assert theory.variation_window(100, 50, 0.1) == 100
+        assert theory.variation_window(1, 1, 0.5) == 1
+
+    def test_slopes_of_arms_enter_by_their_inverse_squares(self) -> None:
+        assert theory.variation_window(10**6, 3, 2.0, [0.5, -0.5, 0.5]) == theory.variation_window(10**6, 3, 2.0, 0.5)
+        several = theory.variation_window(10**6, 2, 2.0, [1.0, 0.25], c=0.0)
+        assert several == math.ceil((math.log(10**6) * 17 / 2) ** (1 / 3) * (10**6 / 2) ** (2 / 3))
+
+    @pytest.mark.parametrize("epsilon", [0.5, 2.0])
+    def test_is_better_than_much_shorter_and_much_longer_ones(self, epsilon: float) -> None:
+        problem = sinusoid(2, 100_000, corruption=RandomizedResponse.from_epsilon(epsilon))
+        slope = problem.corruption[0](1.0) - problem.corruption[0](0.0)
+        window = theory.variation_window(problem.horizon, problem.arms, problem.variation, slope)
+        short, tuned, everything = (
+            simulate(
+                problem,
+                make_policy("sw-klucb-cf", arms=2, corruption=problem.corruption, window=w),
+                runs=4,
+            )
+            .regret[:, -1]
+            .mean()
+            for w in (window // 8, window, problem.horizon)
+        )
+        assert tuned < 0.5 * min(short, everything)
+
+
 class TestLowerBound:
     def test_main_problem_of_2018(self) -> None:
         corruption = [RandomizedResponse(0.6, 0.6)] + 9 * [RandomizedResponse(0.9, 0.9)]
@@ -238,6 +295,16 @@ class TestCorollaries:
         (lambda: theory.corrected_bound(mixed(100), 5, c=-1.0), "c must be finite and at least 0"),
         (lambda: theory.corrected_regret_bound(mixed(100), 5, c=math.nan), "c must be finite"),
         (lambda: theory.corrected_window(mixed(100), c=math.inf), "c must be finite"),
+        (lambda: theory.variation_window(0, 1, 1.0), "horizon must be a whole number"),
+        (lambda: theory.variation_window(100, 0, 1.0), "arms must be a whole number"),
+        (lambda: theory.variation_window(100, 101, 1.0), "arms must be at most the horizon 100"),
+        (lambda: theory.variation_window(100, 2, -1.0), "variation must be finite and at least 0"),
+        (lambda: theory.variation_window(100, 2, math.inf), "variation must be finite and at least 0"),
+        (lambda: theory.variation_window(100, 2, math.nan), "variation must be finite and at least 0"),
+        (lambda: theory.variation_window(100, 2, 1.0, 0.0), "slope must lie in"),
+        (lambda: theory.variation_window(100, 2, 1.0, [0.5, 1.5]), "slope must lie in"),
+        (lambda: theory.variation_window(100, 2, 1.0, [0.5, 0.5, 0.5]), "one for each of 2 arms"),
+        (lambda: theory.variation_window(100, 2, 1.0, c=-1.0), "c must be finite"),
         (lambda: theory.corollary_1(100, 1, 0.6, 0.4, arms=2), "not sum to 1"),
         (lambda: theory.corollary_1(100, 1, [1.2, 0.9], [0.9, 0.9]), r"lie in \[0, 1\]"),
         (lambda: theory.corollary_1(100, 1, 0.9, 0.9), "give arms"),

@@ -1,6 +1,20 @@
-"""Problems to learn in: means that change abruptly, seen through a corruption."""
+"""Problems to learn in: means that change abruptly or drift, seen through a corruption.
 
-from collections.abc import Sequence
+A ``Problem`` is given by its means. The functions below it draw one from a seed:
+
+- abrupt changes: ``random_segments`` (the best arm changes every time), ``one_arm_at_a_time`` (so it does, but a single
+  arm moves), ``best_stays_best`` (it never does);
+- drifts: ``sinusoid``, ``random_walk``, ``linear``. A drift is a problem of many short segments; ``resolution`` is
+  their length in steps.
+
+Abrupt problems keep a ``gap``. In every segment the best arm is ahead of all others by at least that much, so where it
+changes, going on with the old one costs as much in every step, and no change is idle. Whether the problem can be
+solved is for the caller to see to: to tell a gap takes about log(T) / (2 s^2 gap^2) pulls of every arm, s the slope of
+the corruption; a segment with fewer steps than that teaches nothing.
+"""
+
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -123,3 +137,244 @@ class Problem:
     def gaps(self) -> Floats:
         """What a pull of each arm costs in each segment, (L, K)."""
         return np.asarray(self.best[:, None] - self.means)
+
+    @property
+    def variation(self) -> float:
+        """How far the means move in all: over the changes, the sum of the largest move (Besbes et al. 2014)."""
+        return float(np.abs(np.diff(self.means, axis=0)).max(axis=1).sum())
+
+
+def random_segments(
+    arms: int,
+    horizon: int,
+    *,
+    corruption: Corruption | Sequence[Corruption],
+    segments: int,
+    seed: int = 0,
+    gap: float = 0.1,
+    shortest: int | None = None,
+) -> Problem:
+    """Draw all means anew in each segment, with another arm best than in the one before.
+
+    The means are uniform in [0, 1], given that the best arm is ahead by the gap. No segment has fewer than
+    ``shortest`` steps, by default half of what equal ones would have; apart from that, all times are alike.
+    """
+    arms, gap = _count("arms", arms, 2), _number("gap", gap, 0.0, 0.9)
+    rng = _rng(seed)
+    starts = _drawn_starts(rng, horizon, segments, shortest)
+    best = _below(rng, arms)
+    means = [_drawn_means(rng, arms, gap, best)]
+    for _ in starts[1:]:
+        best = _another(rng, arms, best)
+        means.append(_drawn_means(rng, arms, gap, best))
+    return Problem(means, starts, horizon, corruption)
+
+
+def one_arm_at_a_time(
+    arms: int,
+    horizon: int,
+    *,
+    corruption: Corruption | Sequence[Corruption],
+    segments: int,
+    seed: int = 0,
+    gap: float = 0.1,
+    shortest: int | None = None,
+) -> Problem:
+    """Move a single arm at each change, so that another arm is best: one rises above the best, or the best falls.
+
+    Chance decides between the two where both would keep the gap. The starts are those of ``random_segments``, the
+    first means too but for leaving room for a rise.
+    """
+    arms, gap = _count("arms", arms, 2), _number("gap", gap, 0.0, 0.4)
+    rng = _rng(seed)
+    starts = _drawn_starts(rng, horizon, segments, shortest)
+    means = [(1.0 - gap) * _drawn_means(rng, arms, gap / (1.0 - gap), _below(rng, arms))]
+    for _ in starts[1:]:
+        means.append(_with_one_moved(rng, means[-1], gap))
+    return Problem(means, starts, horizon, corruption)
+
+
+def best_stays_best(
+    arms: int,
+    horizon: int,
+    *,
+    corruption: Corruption | Sequence[Corruption],
+    segments: int,
+    seed: int = 0,
+    gap: float = 0.1,
+    shortest: int | None = None,
+) -> Problem:
+    """Draw all means anew in each segment, as ``random_segments`` does, but with the same arm best in all of them.
+
+    Who restarts at every change loses here: there is nothing new to learn.
+    """
+    arms, gap = _count("arms", arms, 2), _number("gap", gap, 0.0, 0.9)
+    rng = _rng(seed)
+    starts = _drawn_starts(rng, horizon, segments, shortest)
+    best = _below(rng, arms)
+    means = [_drawn_means(rng, arms, gap, best) for _ in starts]
+    return Problem(means, starts, horizon, corruption)
+
+
+def sinusoid(
+    arms: int,
+    horizon: int,
+    *,
+    corruption: Corruption | Sequence[Corruption],
+    seed: int = 0,
+    periods: float = 2.0,
+    amplitude: float = 0.4,
+    resolution: int | None = None,
+) -> Problem:
+    """Let all means swing around 1/2, so many periods within the horizon; arms are best in turn.
+
+    Their phases are equally far apart, in random order from a random one on. The variation is about 4 times periods
+    times amplitude with two arms, and 2 pi in place of 4 with many.
+    """
+    arms, amplitude = _count("arms", arms, 1), _number("amplitude", amplitude, 0.0, 0.5)
+    rng = _rng(seed)
+    starts = _even_starts(horizon, resolution)
+    periods = _number("periods", periods, 0.0, starts.size / 2)  # with fewer than two segments each, none is to be seen
+    phases = (np.argsort(rng.random(arms), kind="stable") + rng.random()) / arms
+    angles = 2.0 * math.pi * (periods * starts[:, None] / horizon + phases)
+    means = np.round(0.5 + amplitude * np.sin(angles), 9)  # the last bits of a sine depend on the machine
+    return Problem(means, starts, horizon, corruption)
+
+
+def random_walk(
+    arms: int,
+    horizon: int,
+    *,
+    corruption: Corruption | Sequence[Corruption],
+    seed: int = 0,
+    spread: float = 0.5,
+    resolution: int | None = None,
+) -> Problem:
+    """Let each mean walk at random from a uniform first one, reflected at 0 and 1.
+
+    ``spread`` is the standard deviation of where a walk that is not reflected ends. It does not depend on the
+    resolution; the variation does, and grows as the square root of the number of segments.
+    """
+    arms, spread = _count("arms", arms, 1), _number("spread", spread, 0.0, math.inf)
+    rng = _rng(seed)
+    starts = _even_starts(horizon, resolution)
+    first = rng.random((1, arms))
+    moves = spread * np.sqrt(np.diff(starts) / horizon)[:, None] * rng.standard_normal((starts.size - 1, arms))
+    unfolded = np.cumsum(np.concatenate([first, moves]), axis=0)
+    means = np.abs(unfolded - 2.0 * np.round(unfolded / 2.0))  # the distance from the nearest even number
+    return Problem(means, starts, horizon, corruption)
+
+
+def linear(
+    arms: int,
+    horizon: int,
+    *,
+    corruption: Corruption | Sequence[Corruption],
+    seed: int = 0,
+    gap: float = 0.1,
+    resolution: int | None = None,
+) -> Problem:
+    """Let each mean move on a straight line; another arm is best at the end than at the beginning.
+
+    First and last means are drawn as two segments of ``random_segments``. The variation is the largest move of an arm.
+    """
+    arms, gap = _count("arms", arms, 2), _number("gap", gap, 0.0, 0.9)
+    rng = _rng(seed)
+    starts = _even_starts(horizon, resolution)
+    best = _below(rng, arms)
+    first = _drawn_means(rng, arms, gap, best)
+    last = _drawn_means(rng, arms, gap, _another(rng, arms, best))
+    share = np.linspace(0.0, 1.0, starts.size)[:, None]
+    return Problem((1.0 - share) * first + share * last, starts, horizon, corruption)
+
+
+GENERATORS: dict[str, Callable[..., Problem]] = {
+    "random-segments": random_segments,
+    "one-arm-at-a-time": one_arm_at_a_time,
+    "best-stays-best": best_stays_best,
+    "sinusoid": sinusoid,
+    "random-walk": random_walk,
+    "linear": linear,
+}
+
+
+def _count(name: str, value: int, least: int) -> int:
+    whole = _whole(name, value)
+    if whole.ndim or whole < least:
+        raise ValueError(f"{name} = {value!r}: give a whole number of at least {least}")
+    return int(whole)
+
+
+def _number(name: str, value: float, low: float, high: float) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and low <= number <= high):
+        limits = f"in [{low:g}, {high:g}]" if high < math.inf else f"of at least {low:g}"
+        raise ValueError(f"{name} = {value!r}: give a number {limits}")
+    return number
+
+
+def _rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(_count("seed", seed, 0))
+
+
+def _below(rng: np.random.Generator, limit: int) -> int:
+    return int(limit * rng.random())
+
+
+def _another(rng: np.random.Generator, arms: int, arm: int) -> int:
+    return (arm + 1 + _below(rng, arms - 1)) % arms
+
+
+def _drawn_starts(rng: np.random.Generator, horizon: int, segments: int, shortest: int | None) -> Ints:
+    """Give every segment its least length, and scatter what is left."""
+    horizon, segments = _count("horizon", horizon, 1), _count("segments", segments, 1)
+    if segments > horizon:
+        raise ValueError(f"segments = {segments}: a horizon of {horizon} has room for {horizon}")
+    least = max(1, horizon // (2 * segments)) if shortest is None else _count("shortest", shortest, 1)
+    if least > horizon // segments:
+        raise ValueError(f"shortest = {least}: {segments} segments of {horizon} steps leave {horizon // segments} each")
+    spare = horizon - segments * least
+    scattered = np.sort(np.floor((spare + 1) * rng.random(segments - 1))).astype(np.int64)
+    return np.asarray(least * np.arange(segments) + np.concatenate([[0], scattered]), dtype=np.int64)
+
+
+def _even_starts(horizon: int, resolution: int | None) -> Ints:
+    """Cut the horizon into segments of so many steps, by default into about a thousand."""
+    horizon = _count("horizon", horizon, 1)
+    steps = math.ceil(horizon / 1000) if resolution is None else _count("resolution", resolution, 1)
+    return np.arange(0, horizon, steps, dtype=np.int64)
+
+
+def _drawn_means(rng: np.random.Generator, arms: int, gap: float, best: int) -> Floats:
+    """Draw uniform means, given which is the largest and that it is ahead by the gap.
+
+    The spacings of uniform numbers are uniform on a simplex. Given that one of them is at least the gap, what is left
+    of it and the others are uniform on a smaller simplex: so shrink, and add the gap.
+    """
+    row = (1.0 - gap) * rng.random(arms)
+    top = int(np.argmax(row))
+    row[top], row[best] = row[best], row[top]
+    row[best] = min(1.0, row[best] + gap)
+    return row
+
+
+def _with_one_moved(rng: np.random.Generator, row: Floats, gap: float) -> Floats:
+    """Raise an arm above the best, or let the best fall below the second, either by the gap at least.
+
+    There is room for one of them. After a rise the best may fall back: what is second now was best, ahead by the gap.
+    After a fall an arm may rise to where the fallen one was.
+    """
+    order = np.argsort(row, kind="stable")
+    best, second = int(order[-1]), int(order[-2])
+    lowest, highest = row[best] + gap, row[second] - gap  # of a mean that has risen, and of one that has fallen
+    may_fall = highest >= (row[order[-3]] if row.size > 2 else 0.0)
+    chance, arm, share = rng.random(), _another(rng, row.size, best), rng.random()
+    moved = row.copy()
+    if lowest <= 1.0 and (chance < 0.5 or not may_fall):
+        moved[arm] = min(1.0, lowest + (1.0 - lowest) * share)
+    else:
+        moved[best] = max(0.0, highest) * share
+    return moved

@@ -1,50 +1,25 @@
-"""Policies by name: each is a point on the axes memory x index, and one object that plays it live."""
+"""Policies at work: made by name, played live, saved and loaded."""
 
 import json
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import EllipsisType
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maskedbandits.core import policy as core
+from maskedbandits.core import change, policy, state
 from maskedbandits.core.compiled import announce
+from maskedbandits.core.state import Floats, Ints, Layout, State
 from maskedbandits.corruption import IDENTITY, Corruption, Polyline
 from maskedbandits.environments import per_arm
+from maskedbandits.recipes import REGISTRY as REGISTRY
+from maskedbandits.recipes import complete, recipe, restart_kind, steps_remembered, whole
+from maskedbandits.recipes import names as names
 
 FORMAT = 1  # of saved policies
-REQUIRED = ...
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What a name stands for."""
-
-    summary: str
-    parameters: Mapping[str, float | EllipsisType]  # with their defaults; ... where one must be given
-    sees_corruption: bool = True
-
-
-REGISTRY: dict[str, Recipe] = {
-    "sw-klucb-cf": Recipe(
-        "sliding window x KL index, the paper's policy; needs a window", {"window": REQUIRED, "c": 3.0}
-    ),
-    "klucb-cf": Recipe("everything x KL index: for a world that stands still (Gajane et al. 2018)", {"c": 3.0}),
-    "klucb": Recipe(
-        "klucb-cf that takes feedback at face value (Cappe et al. 2013)", {"c": 3.0}, sees_corruption=False
-    ),
-}
-
-
-def names() -> list[str]:
-    """Return all policy names."""
-    return sorted(REGISTRY)
 
 
 def make_policy(
@@ -55,78 +30,16 @@ def make_policy(
     >>> make_policy("klucb", arms=3).choose()
     0
     """
-    recipe = _recipe(name)
-    arms = _whole_number("arms", arms, 1)
-    if recipe.sees_corruption and corruption is None:
+    arms = whole("arms", arms)
+    known = complete(name, parameters, arms)
+    if recipe(name).sees_corruption and corruption is None:
         raise ValueError(f"{name} needs corruption: the RandomizedResponse that masks the feedback")
-    known = _checked_parameters(name, recipe, parameters)
-    window = _checked_window(known.get("window", math.inf), arms)
-    c = _checked_c(known["c"])
     each = per_arm(IDENTITY if corruption is None else corruption, arms)
-    lines = [one.polyline for one in (each if recipe.sees_corruption else (IDENTITY,) * arms)]
-    ints, floats = _pack(lines, window, 0 if window == core.FOREVER else window, c, memo=1)
-    return Policy(name, known, ints, floats)
+    lines = [one.polyline for one in (each if recipe(name).sees_corruption else (IDENTITY,) * arms)]
+    return Policy(name, known, *_pack(name, known, lines))
 
 
-def _recipe(name: str) -> Recipe:
-    if name not in REGISTRY:
-        raise ValueError(f"no policy is called {name!r}{_nearest(name, REGISTRY)}")
-    return REGISTRY[name]
-
-
-def _nearest(word: str, known: Mapping[str, Any]) -> str:
-    """Return the end of an error line: the nearest known word, or all of them."""
-    import difflib
-
-    close = difflib.get_close_matches(str(word), known, n=1)
-    return f": did you mean {close[0]!r}?" if close else f": known are {', '.join(sorted(known)) or 'none'}"
-
-
-def _checked_parameters(name: str, recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
-    for key in given:
-        if key not in recipe.parameters:
-            raise ValueError(f"{name} has no parameter {key!r}{_nearest(key, recipe.parameters)}")
-    known: dict[str, Any] = {**recipe.parameters, **given}
-    for key, value in known.items():
-        if value is REQUIRED:
-            hint = "; theory.paper_window(horizon, changes) gives the paper's" if key == "window" else ""
-            raise ValueError(f"{name} needs the parameter {key!r}{hint}")
-    return known
-
-
-def _whole_number(name: str, value: Any, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise ValueError(f"{name} = {value!r}: give a whole number, {least} or more")
-    return number
-
-
-def _checked_window(window: Any, arms: int) -> int:
-    if isinstance(window, float) and window == math.inf:
-        return core.FOREVER
-    number = _whole_number("window", window, 1)
-    if number < arms:
-        raise ValueError(
-            f"window {number} is smaller than the number of arms {arms}: some arm would always be out of sight, "
-            f"and be pulled for that alone; give {arms} or more"
-        )
-    if number > 1 << 32:
-        raise ValueError(f"window {number} is more than can be kept in memory: for no limit give math.inf")
-    return number
-
-
-def _checked_c(c: Any) -> float:
-    if isinstance(c, (int, float)) and 0.0 <= c < math.inf:
-        return float(c)
-    raise ValueError(f"c = {c!r}: give a number, 0 or more")
-
-
-def _pack(
-    lines: Sequence[Polyline], window: int, ring: int, c: float, memo: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _pack(name: str, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -> tuple[Ints, Floats]:
     """Return the two arrays of a state that has seen nothing; arms with one polyline share its nodes."""
     places: dict[tuple[bytes, bytes], int] = {}
     distinct: list[Polyline] = []
@@ -139,29 +52,71 @@ def _pack(
             distinct.append(line)
             nodes += line.means.size
         first.append(places[key])
-    sizes = core.layout(len(lines), ring, nodes, memo)
-    ints, floats = np.zeros(sizes.ints, dtype=np.int64), np.zeros(sizes.floats)
-    for place, value in (
-        (core.ARMS, len(lines)),
-        (core.WINDOW, window),
-        (core.RING, ring),
-        (core.LEAVES, sizes.leaves),
-        (core.MEMO, memo),
-        (core.NODES, nodes),
-    ):
-        ints[place] = value
-    floats[core.C] = c
-    state = core.views(ints, floats)
-    state.flips[:] = [line.flipped for line in lines]
-    state.first_node[:] = first
-    state.last_node[:] = [begin + line.means.size - 1 for begin, line in zip(first, lines, strict=True)]
-    state.node_means[:] = np.concatenate([line.means for line in distinct])
-    state.node_feedbacks[:] = np.concatenate([line.feedbacks for line in distinct])
-    state.lows[:] = [line.feedbacks[0] for line in lines]
-    state.rates[:] = [1.0 / (line.feedbacks[-1] - line.feedbacks[0]) for line in lines]
-    announce(core.start_packed)
-    core.start_packed(ints, floats)
+    kind = recipe(name)
+    window = steps_remembered(parameters)
+    restarts = parameters.get("restarts")
+    plan = [time for time in restarts if time > 0] if isinstance(restarts, list) else []
+    ring = 0 if window == state.FOREVER else window
+    box = change.box_size(kind.detector, parameters.get("width", change.HULL))
+    ints, floats = Layout(len(lines), ring, nodes, box=box, plan=len(plan)).arrays()
+    _write_head(ints, floats, name, parameters)
+    view = state.views(ints, floats)
+    view.plan[:] = plan
+    view.flips[:] = [line.flipped for line in lines]
+    view.first_node[:] = first
+    view.last_node[:] = [begin + line.means.size - 1 for begin, line in zip(first, lines, strict=True)]
+    view.node_means[:] = np.concatenate([line.means for line in distinct])
+    view.node_feedbacks[:] = np.concatenate([line.feedbacks for line in distinct])
+    view.lows[:] = [line.feedbacks[0] for line in lines]
+    view.rates[:] = [1.0 / (line.feedbacks[-1] - line.feedbacks[0]) for line in lines]
+    for arm in range(len(lines)):
+        change.configure(kind.detector, view.boxes[arm * box : (arm + 1) * box], parameters.get("width", change.HULL))
+    announce(policy.start_packed)
+    policy.start_packed(ints, floats)
     return ints, floats
+
+
+def _write_head(ints: Ints, floats: Floats, name: str, parameters: Mapping[str, Any]) -> None:
+    """Write down what kind of policy it is."""
+    kind = recipe(name)
+    ints[state.MEMORY] = kind.memory
+    ints[state.INDEX] = kind.index
+    ints[state.DETECTOR] = kind.detector
+    ints[state.RESTART] = restart_kind(parameters)
+    ints[state.LOCAL] = parameters.get("local", False)
+    ints[state.WINDOW] = steps_remembered(parameters)
+    floats[state.C] = parameters.get("c", 0.0)
+    floats[state.XI] = parameters.get("xi", 0.0)
+    floats[state.GAMMA] = parameters.get("gamma", 1.0)
+    floats[state.HORIZON] = parameters.get("horizon") or 0.0
+    floats[state.DELTA] = parameters.get("delta", 0.0)
+    floats[state.EXPLORATION] = parameters.get("exploration", 0.0)
+    floats[state.DETECTION + change.DRIFT] = parameters.get("drift", 0.0)
+    floats[state.DETECTION + change.THRESHOLD] = parameters.get("threshold", 0.0)
+    floats[state.DETECTION + change.SAMPLES] = parameters.get("samples", 0)
+
+
+# What a state holds from the beginning, and what it has gathered.
+_GIVEN = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates", "plan", "boxes")
+_GATHERED = ("counts", "sums", "since", "last", "ring_arms", "ring_feedbacks", "winners", "values")
+
+
+def _relaid(ints: Ints, floats: Floats, layout: Layout, sections: Sequence[str]) -> tuple[Ints, Floats]:
+    """Return copies of the arrays in another layout, with the heads and the sections named."""
+    new_ints, new_floats = layout.arrays()
+    new_ints[len(layout) + 1 : state.INT_HEAD] = ints[len(layout) + 1 : state.INT_HEAD]
+    new_floats[: state.FLOAT_HEAD] = floats[: state.FLOAT_HEAD]
+    old, new = state.views(ints, floats), state.views(new_ints, new_floats)
+    for section in sections:
+        getattr(new, section)[:] = getattr(old, section)
+    new.memo_keys[:] = -1
+    return new_ints, new_floats
+
+
+def _layout(ints: Ints) -> Layout:
+    """Return the layout that the head tells."""
+    places = (state.ARMS, state.RING, state.NODES, state.MEMO, state.BOX, state.PLAN, state.MIXED, state.OWN)
+    return Layout(*(int(ints[place]) for place in places))
 
 
 class Policy:
@@ -174,14 +129,17 @@ class Policy:
         self,
         name: str,
         parameters: Mapping[str, Any],
-        ints: NDArray[np.int64],
-        floats: NDArray[np.float64],
+        ints: Ints,
+        floats: Floats,
+        rng: np.random.Generator | None = None,
     ) -> None:
         self.name = name
         self.parameters = dict(parameters)
-        self.arms = int(ints[core.ARMS])
+        self.arms = int(ints[state.ARMS])
         self._ints = ints
         self._floats = floats
+        self._random = recipe(name).random
+        self._rng = rng or np.random.default_rng()
 
     def __repr__(self) -> str:
         settings = "".join(f", {key}={value!r}" for key, value in self.parameters.items())
@@ -190,62 +148,117 @@ class Policy:
     @property
     def observations(self) -> int:
         """How many observations it has taken in."""
-        return int(self._ints[core.TIME])
+        return int(self._ints[state.TIME])
 
-    def choose(self) -> int:
-        """Return the arm to pull next; asking again without observing gives the same answer."""
-        return core.choose_packed(self._ints, self._floats)
+    def choose(self, rng: np.random.Generator | None = None) -> int:
+        """Return the arm to pull next.
 
-    def observe(self, arm: int, feedback: float) -> None:
-        """Take in the masked feedback, a number in [0, 1], that came back for an arm."""
+        Asked again without observing, a policy gives the same answer, unless it draws lots: then it draws again, from the
+        generator given, or else from one of its own, so that a play can be repeated exactly.
+        """
+        if self._random:
+            return policy.decide_packed(self._ints, self._floats, rng or self._rng)
+        return policy.choose_packed(self._ints, self._floats)
+
+    def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
+        """Take in the masked feedback, a number in [0, 1], that came back for an arm.
+
+        A report may come with a corruption of its own, such as another epsilon; it has to be a RandomizedResponse.
+        """
         place = operator.index(arm)
         if not 0 <= place < self.arms:
             raise ValueError(f"arm {arm} does not exist: arms are numbered 0 to {self.arms - 1}")
         value = float(feedback)
         if not 0.0 <= value <= 1.0:
             raise ValueError(f"feedback {feedback} is out of range: give a number in [0, 1]")
-        core.observe_packed(self._ints, self._floats, place, value)
+        if corruption is not None or self._ints[state.MIXED]:
+            self._observe_own(place, value, corruption)
+        else:
+            policy.observe_packed(self._ints, self._floats, place, value)
 
-    def indices(self) -> NDArray[np.float64]:
+    def _observe_own(self, arm: int, feedback: float, corruption: Corruption | None) -> None:
+        """Take in a feedback that has a corruption of its own."""
+        view = state.views(self._ints, self._floats)
+        line = corruption.polyline if corruption is not None else None
+        if line is not None and line.means.size != 2:
+            raise ValueError("corruption of a report is not affine: give a RandomizedResponse")
+        if not self._ints[state.MIXED]:
+            self._begin_mixing()
+            view = state.views(self._ints, self._floats)
+        if line is None:
+            flipped, low, span = bool(view.flips[arm]), view.lows[arm], 1.0 / view.rates[arm]
+        else:
+            flipped, low, span = line.flipped, line.feedbacks[0], line.feedbacks[1] - line.feedbacks[0]
+        value = 1.0 - feedback if flipped else feedback
+        policy.observe_own_packed(self._ints, self._floats, arm, value, float(low), float(span))
+
+    def _begin_mixing(self) -> None:
+        """Make room for the corruption of every observation; those so far had the arm's own."""
+        view = state.views(self._ints, self._floats)
+        if np.any(view.last_node - view.first_node > 1):
+            raise ValueError("reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone")
+        if self._ints[state.DETECTOR]:
+            raise ValueError(f"{self.name} watches the mean of the feedback, so its corruption must stay the same")
+        layout = _layout(self._ints)._replace(mixed=1)
+        ints, floats = _relaid(self._ints, self._floats, layout, _GIVEN + _GATHERED)
+        new = state.views(ints, floats)
+        new.low_sums[:] = new.lows * new.counts
+        new.span_sums[:] = new.counts / new.rates
+        if layout.ring:
+            new.ring_lows[:] = new.lows[new.ring_arms]
+            new.ring_spans[:] = 1.0 / new.rates[new.ring_arms]
+        self._ints, self._floats = ints, floats
+
+    def indices(self) -> Floats:
         """Return what is compared to choose, one number per arm: not clipped, infinite for an arm not remembered."""
         out = np.empty(self.arms)
-        core.scores_packed(self._ints, self._floats, out)
+        policy.scores_packed(self._ints, self._floats, out)
         return out
 
-    def estimates(self) -> NDArray[np.float64]:
+    def estimates(self) -> Floats:
         """Return the estimated mean reward of every arm, clipped to [0, 1]; NaN for an arm not remembered."""
-        state = core.views(self._ints, self._floats)
-        return np.array([_estimate(state, arm) for arm in range(self.arms)])
+        view = state.views(self._ints, self._floats)
+        return np.array([_estimate(view, arm) for arm in range(self.arms)])
+
+    @property
+    def restarts(self) -> int:
+        """How often a detector has sounded the alarm."""
+        return int(self._ints[state.ALARMS])
 
     def save(self, path: str | Path) -> None:
         """Write everything down: the copy that load_policy returns goes on exactly as this one would."""
-        about = {"format": FORMAT, "name": self.name, "parameters": self.parameters}
+        about = {
+            "format": FORMAT,
+            "name": self.name,
+            "parameters": self.parameters,
+            "generator": self._rng.bit_generator.state if self._random else None,
+        }
         target = Path(path)
         draft = target.with_name(target.name + ".part")
         with draft.open("wb") as file:  # an open file, so that numpy adds no ending to the name
             np.savez_compressed(file, about=np.array(json.dumps(about)), ints=self._ints, floats=self._floats)
         draft.replace(target)
 
-    def for_simulation(self, horizon: int, memo: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def for_simulation(self, horizon: int, memo: int) -> tuple[Ints, Floats]:
         """Return the arrays of a fresh policy of this kind, with no window longer than the horizon."""
-        state = core.views(self._ints, self._floats)
-        lines = [
-            Polyline(state.node_means[a : b + 1], state.node_feedbacks[a : b + 1], bool(flip))
-            for a, b, flip in zip(state.first_node, state.last_node, state.flips, strict=True)
-        ]
-        window = int(self._ints[core.WINDOW])
-        if window >= horizon:
-            window = core.FOREVER
-        ring = 0 if window == core.FOREVER else window
-        return _pack(lines, window, ring, float(self._floats[core.C]), memo)
+        layout = _layout(self._ints)._replace(memo=memo, mixed=0)
+        endless = self._ints[state.WINDOW] >= horizon
+        ints, floats = _relaid(self._ints, self._floats, layout._replace(ring=0) if endless else layout, _GIVEN)
+        if endless:
+            ints[state.WINDOW] = state.FOREVER
+        policy.start_packed(ints, floats)
+        return ints, floats
 
 
-def _estimate(state: core.State, arm: int) -> float:
-    if state.counts[arm] <= 0.0:
+def _estimate(view: State, arm: int) -> float:
+    if view.counts[arm] <= 0.0:
         return math.nan
-    first, last = state.first_node[arm], state.last_node[arm] + 1
-    mean = state.sums[arm] / state.counts[arm]
-    return float(np.interp(mean, state.node_feedbacks[first:last], state.node_means[first:last]))
+    mean = view.sums[arm] / view.counts[arm]
+    if view.low_sums.size:
+        low, span = view.low_sums[arm] / view.counts[arm], view.span_sums[arm] / view.counts[arm]
+        return float(np.clip((mean - low) / span, 0.0, 1.0))
+    first, last = view.first_node[arm], view.last_node[arm] + 1
+    return float(np.interp(mean, view.node_feedbacks[first:last], view.node_means[first:last]))
 
 
 def load_policy(path: str | Path) -> Policy:
@@ -261,36 +274,62 @@ def load_policy(path: str | Path) -> Policy:
     fault = _fault(about, ints, floats)
     if fault:
         raise ValueError(f"{path} is damaged: {fault}; load an older copy")
-    return Policy(about["name"], about["parameters"], ints, floats)
+    rng = None
+    if about.get("generator"):
+        rng = np.random.default_rng()
+        rng.bit_generator.state = about["generator"]
+    return Policy(about["name"], about["parameters"], ints, floats, rng)
 
 
-def _fault(about: dict[str, Any], ints: NDArray[np.int64], floats: NDArray[np.float64]) -> str:
+def _fault(about: dict[str, Any], ints: Ints, floats: Floats) -> str:
     """Return what is wrong with the arrays, if anything: compiled code would trust them blindly."""
     if about.get("name") not in REGISTRY or not isinstance(about.get("parameters"), dict):
         return "no policy of that name is known"
     if ints.dtype != np.int64 or floats.dtype != np.float64 or ints.ndim != 1 or floats.ndim != 1:
         return "the arrays have the wrong type"
-    if ints.size < core.INT_HEAD or floats.size < core.FLOAT_HEAD or np.any(ints[: core.INT_HEAD] < 0):
+    if ints.size < state.INT_HEAD or floats.size < state.FLOAT_HEAD or np.any(ints[: state.INT_HEAD] < 0):
         return "the head is cut off"
-    arms, ring, nodes, memo = (int(ints[place]) for place in (core.ARMS, core.RING, core.NODES, core.MEMO))
-    sizes = core.layout(arms, ring, nodes, memo)
-    if arms < 1 or (ints.size, floats.size, ints[core.LEAVES]) != (sizes.ints, sizes.floats, sizes.leaves):
+    layout = _layout(ints)
+    if layout.arms < 1 or (ints.size, floats.size) != layout.lengths or ints[state.LEAVES] != layout.leaves:
         return "the lengths disagree"
-    state = core.views(ints, floats)
-    time, slot = int(ints[core.TIME]), int(ints[core.SLOT])
-    held = min(time, ring)
+    try:
+        lines = _lines(state.views(ints, floats))
+        fresh = _pack(about["name"], complete(about["name"], about["parameters"], layout.arms), lines)
+    except (ValueError, IndexError) as error:
+        return f"its parameters are not those of a policy ({error})"
+    return _contradiction(state.views(ints, floats), state.views(*fresh), layout)
+
+
+def _lines(view: State) -> list[Polyline]:
+    return [
+        Polyline(view.node_means[a : b + 1], view.node_feedbacks[a : b + 1], bool(flip))
+        for a, b, flip in zip(view.first_node, view.last_node, view.flips, strict=True)
+    ]
+
+
+def _contradiction(view: State, fresh: State, layout: Layout) -> str:
+    """Return where a state contradicts itself or a fresh one of the same kind."""
+    kinds = slice(state.MEMORY, state.WINDOW + 1)
+    fixed = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates", "plan")
+    if not np.array_equal(view.head[kinds], fresh.head[kinds]) or layout.memo != 1 or layout.mixed > 1:
+        return "it is not of the kind that its name says"
+    if not all(np.array_equal(getattr(view, one), getattr(fresh, one)) for one in fixed):
+        return "its corruption is not in order"
+    head, played = view.head, view.head[state.TIME] - view.head[state.SINCE]
     ranges = (
-        (state.ring_arms, 0, arms - 1),
-        (state.winners, 0, sizes.leaves - 1),
-        (state.first_node, 0, nodes - 2),
-        (state.last_node, 1, nodes - 1),
-        (np.array(slot), 0, max(ring - 1, 0)),
-        (np.array(memo), 1, memo & -memo),
+        (view.ring_arms, layout.arms - 1),
+        (view.winners, layout.leaves - 1),
+        (head[state.SLOT], max(layout.ring - 1, 0)),
+        (head[state.EXPLORE_ARM], layout.arms - 1),
+        (view.since, head[state.TIME]),
+        (view.last, head[state.TIME]),
+        (head[state.SINCE], head[state.TIME]),
     )
-    if any(np.any((numbers < low) | (numbers > high)) for numbers, low, high in ranges):
+    if any(np.any((numbers < 0) | (numbers > most)) for numbers, most in ranges):
         return "a number is out of range"
-    if np.any(state.first_node >= state.last_node) or not np.all(np.isfinite(state.sums)):
-        return "a number is out of range"
-    if ring and not np.array_equal(np.bincount(state.ring_arms[:held], minlength=arms), state.counts):
+    held = np.bincount(view.ring_arms[: min(played, layout.ring)], minlength=layout.arms)
+    if layout.ring and not np.array_equal(held, view.counts):
         return "counts and observations disagree"
+    if not all(np.all(np.isfinite(one)) and np.all(one >= 0.0) for one in (view.counts, view.sums + 1e-9)):
+        return "a count is out of range"
     return ""

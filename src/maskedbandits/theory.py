@@ -123,6 +123,31 @@ def corrected_window(problem: Problem, c: float = 3.0) -> int:
     return best
 
 
+def variation_window(horizon: int, arms: int, variation: float, slope: ArrayLike = 1.0, *, c: float = 3.0) -> int:
+    """Return the window for means that vary by V in all: (K F / 2)^(1/3) (T / (s V))^(2/3), within [K, T].
+
+    It minimises the leading terms of a bound on regret, 2 w V + T sqrt(8 F K / w) / s, F = f(T); the orders
+    are those of Cheung et al. (2022). ``variation`` is ``Problem.variation``, or what one expects of the
+    world; at 0 nothing is forgotten. ``slope`` is how much of a difference of means is left in the feedback,
+    one number or one per arm, of either sign: with several, K / s^2 becomes the sum of 1 / s_a^2.
+    """
+    horizon, arms, c = _whole("horizon", horizon, 1), _whole("arms", arms, 1), _checked_c(c)
+    if arms > horizon:
+        raise ValueError(f"arms must be at most the horizon {horizon}, got {arms}: not every arm could be tried")
+    if not 0.0 <= variation < math.inf:
+        raise ValueError(f"variation must be finite and at least 0, got {variation}")
+    slopes = np.asarray(slope, dtype=np.float64)
+    if slopes.ndim > 1 or slopes.size not in (1, arms):
+        raise ValueError(f"slope must be one number, or one for each of {arms} arms; got shape {slopes.shape}")
+    if not np.all((np.abs(slopes) > 0.0) & (np.abs(slopes) <= 1.0)):
+        raise ValueError(f"slope must lie in [-1, 1] and not be 0, where feedback tells nothing; got {slopes.tolist()}")
+    hardness = float(np.broadcast_to(slopes**-2.0, (arms,)).sum())  # K / s^2
+    longest: float = math.sqrt(0.5 * exploration(horizon, c) * hardness) * horizon
+    if longest >= variation * horizon**1.5:  # the minimiser is the horizon or beyond, also where V = 0
+        return horizon
+    return max(arms, math.ceil(math.pow(longest / variation, 2.0 / 3.0)))
+
+
 def lower_bound(problem: Problem) -> float:
     """Return the asymptotic lower bound on regret: gap * log(T_i) / d(x, y) over segments and arms.
 

@@ -1,9 +1,13 @@
-"""From what is remembered of an arm to its score: the optimistic index of the paper.
+"""From what is remembered of an arm to its score: optimistic indices, and draws from a posterior.
 
-With N observations of mean p, ``u`` is the largest q with ``N d(p, q) <= f(t ^ w)`` and the index is ``g^-1(u)``,
-for an increasing g. For a decreasing one it is ``g^-1(l)`` with the smallest such q; flipping the feedback of such an
-arm (see ``core/corruption.py``) turns that into the first case. The index is not clipped to [0, 1]: clipped, all arms
-would tie at 1 where privacy is strong, and play would be uniform.
+With N observations of mean p, the index of the paper (KL) has ``u`` the largest q with ``N d(p, q) <= f(t ^ w)``, and is
+``g^-1(u)`` for an increasing g. For a decreasing one it is ``g^-1(l)`` with the smallest such q; flipping the feedback of
+such an arm (see ``core/corruption.py``) turns that into the first case. The index is not clipped to [0, 1]: clipped, all
+arms would tie at 1 where privacy is strong, and play would be uniform. The others differ in u alone:
+
+    UCB         p + sqrt(xi f / N), on the feedback scale (Gajane et al. 2018; Garivier and Moulines 2011)
+    KL++        as KL with the level log+(r (1 + log+^2 r)), r = T / (K N) (Menard and Garivier 2017)
+    Thompson    a draw from Beta(1 + S, 1 + N - S) (Gajane et al. 2018; Kaufmann et al. 2012)
 """
 
 import math
@@ -13,6 +17,9 @@ from numpy.typing import NDArray
 
 from maskedbandits.core import kl
 from maskedbandits.core.compiled import compiled, inlined
+
+
+KL, UCB, KL_PLUS, THOMPSON = range(4)
 
 
 @compiled
@@ -26,6 +33,20 @@ def exploration(x: float, c: float) -> float:
 def kl_bound(count: float, total: float, level: float) -> float:
     """Return u, the upper end of the confidence interval of the feedback mean."""
     return kl.upper(min(max(total / count, 0.0), 1.0), level / count)
+
+
+@inlined
+def ucb_bound(count: float, total: float, level: float, xi: float) -> float:
+    """Return the upper end of the sub-Gaussian confidence interval of the feedback mean."""
+    return total / count + math.sqrt(xi * level / count)
+
+
+@compiled
+def plus_level(count: float, arms: float, horizon: float) -> float:
+    """Return the level of KL-UCB++, which shrinks with the count instead of growing with time."""
+    ratio = horizon / (arms * count)
+    log = math.log(max(1.0, ratio))
+    return math.log(max(1.0, ratio * (1.0 + log * log)))
 
 
 @inlined

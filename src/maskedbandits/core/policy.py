@@ -1,148 +1,134 @@
-"""A policy: its state, and the three things it does: start, choose, observe.
+"""A policy: the three things it does with its state: start, choose, observe.
 
-The state lives in two flat arrays, one of integers and one of floats, because handing many arrays over from the
-interpreter costs more than a step; ``unpack`` lays named views over them. The same functions serve a live policy, one
-call at a time, and the simulator's loop.
+The same functions serve a live policy, one call at a time, and the simulator's loop. A policy is a memory (``memory.py``),
+an index (``index.py``) and what makes it forget at once: restarts at given times, or when a detector (``change.py``) sounds
+the alarm.
 
-**How choosing stays cheap.** Scores stand in a tournament (``core/tree.py``). Once the window is full the level f(w) is
-constant: the score of an arm depends on what is remembered of it alone, so only the arm pulled and the arm pushed out
-change, and the root is the choice. While the level still grows, every score grows at every step. Then the tournament
-holds *ceilings*: scores at the level of the end of the present epoch, which no score passes before. Choosing searches
-the tree for the highest score of this moment and looks only below nodes whose ceiling is above the best found; an epoch
-is short enough (a 64th of the time) that this is an arm or two.
+**How choosing stays cheap.** Scores stand in a tournament (``tree.py``). Once a window is full the level f(w) is constant:
+the score of an arm depends on what is remembered of it alone, so only the arm pulled and the arm pushed out change, and
+the root is the choice. While the level grows, or counts fade under a discount, every score grows at every step. Then the
+tournament holds *ceilings*: scores of the end of the present epoch, which no score passes before. Choosing searches the
+tree for the highest score of this moment and looks only below nodes whose ceiling is above the best found; an epoch is
+short enough that this is an arm or two.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maskedbandits.core import corruption, index, memory, tree
+from maskedbandits.core import beta, change, corruption, index, memory, tree
 from maskedbandits.core.compiled import compiled, inlined
+from maskedbandits.core.state import (
+    ALARMS,
+    ARMS,
+    BOX,
+    C,
+    DELTA,
+    DETECTION,
+    DETECTOR,
+    EPOCH,
+    EXPLORATION,
+    EXPLORE_ARM,
+    EXPLORE_AT,
+    FOLLOWING,
+    FRACTIONAL,
+    GAMMA,
+    GROWING,
+    HORIZON,
+    INDEX,
+    LEAVES,
+    LEVEL,
+    LOCAL,
+    MEMORY,
+    MIXED,
+    NOT_NEGATIVE,
+    RESTART,
+    RING,
+    SINCE,
+    SLOT,
+    TIME,
+    WEIGHT,
+    WINDOW,
+    XI,
+    Floats,
+    Ints,
+    State,
+    unpack,
+)
 
-# Places in the head of the integers
-ARMS, WINDOW, RING, LEAVES, MEMO, NODES, TIME, SLOT, GROWING, EPOCH, FRACTIONAL = range(11)
-INT_HEAD = 16
-# Places in the head of the floats
-C, LEVEL = range(2)
-FLOAT_HEAD = 8
-
-FOREVER = 1 << 62  # the window of a policy that forgets nothing
-NOT_NEGATIVE = FOREVER - 1  # a mask that tells the compiler that an index is none of Python's negative ones
-STACK = 128  # twice the depth of any tree
-
-
-class State(NamedTuple):
-    """Named views over the two arrays; see ``layout`` for their lengths."""
-
-    head: NDArray[np.int64]
-    real: NDArray[np.float64]
-    counts: NDArray[np.float64]  # (K,) observations that count
-    sums: NDArray[np.float64]  # (K,) their feedbacks, flipped where g decreases
-    ring_arms: NDArray[np.int64]  # (window,), or empty where nothing is forgotten
-    ring_feedbacks: NDArray[np.float64]
-    winners: NDArray[np.int64]  # the tournament
-    values: NDArray[np.float64]
-    stack: NDArray[np.int64]  # scratch of the search
-    flips: NDArray[np.int64]  # (K,) 1 where g decreases
-    first_node: NDArray[np.int64]  # (K,) the arm's polyline among the nodes
-    last_node: NDArray[np.int64]
-    node_means: NDArray[np.float64]
-    node_feedbacks: NDArray[np.float64]
-    lows: NDArray[np.float64]  # (K,) its first feedback
-    rates: NDArray[np.float64]  # (K,) one over its secant slope
-    memo_keys: NDArray[np.int64]  # (M,) what bounds are known already at the final level
-    memo_bounds: NDArray[np.float64]
-
-
-class Layout(NamedTuple):
-    """How long the two arrays are."""
-
-    ints: int
-    floats: int
-    leaves: int
-
-
-def layout(arms: int, ring: int, nodes: int, memo: int) -> Layout:
-    """Return the lengths of the two arrays of a state."""
-    leaves = 1 << max(arms - 1, 0).bit_length()
-    ints = INT_HEAD + ring + 2 * leaves + STACK + 3 * arms + memo
-    floats = FLOAT_HEAD + 4 * arms + ring + 2 * leaves + 2 * nodes + memo
-    return Layout(ints, floats, leaves)
-
-
-@inlined
-def unpack(ints: NDArray[np.int64], floats: NDArray[np.float64]) -> State:
-    """Lay the views over the arrays."""
-    arms = ints[ARMS]
-    ring = ints[RING]
-    leaves = ints[LEAVES]
-    nodes = ints[NODES]
-    i1 = INT_HEAD + ring
-    i2 = i1 + 2 * leaves
-    i3 = i2 + STACK
-    f1 = FLOAT_HEAD + arms
-    f2 = f1 + arms
-    f3 = f2 + ring
-    f4 = f3 + 2 * leaves
-    f5 = f4 + nodes
-    f6 = f5 + nodes
-    return State(
-        head=ints[:INT_HEAD],
-        real=floats[:FLOAT_HEAD],
-        counts=floats[FLOAT_HEAD:f1],
-        sums=floats[f1:f2],
-        ring_arms=ints[INT_HEAD:i1],
-        ring_feedbacks=floats[f2:f3],
-        winners=ints[i1:i2],
-        values=floats[f3:f4],
-        stack=ints[i2:i3],
-        flips=ints[i3 : i3 + arms],
-        first_node=ints[i3 + arms : i3 + 2 * arms],
-        last_node=ints[i3 + 2 * arms : i3 + 3 * arms],
-        node_means=floats[f4:f5],
-        node_feedbacks=floats[f5:f6],
-        memo_keys=ints[i3 + 3 * arms : i3 + 3 * arms + ints[MEMO]],
-        lows=floats[f6 : f6 + arms],
-        rates=floats[f6 + arms : f6 + 2 * arms],
-        memo_bounds=floats[f6 + 2 * arms : f6 + 2 * arms + ints[MEMO]],
-    )
-
-
-def views(ints: NDArray[np.int64], floats: NDArray[np.float64]) -> State:
-    """Lay the views over the arrays, for the interpreter: the compiled unpack can hand no view back to it."""
-    return getattr(unpack, "py_func", unpack)(ints, floats)
+NEVER, PLANNED, DOUBLING = range(3)  # restarts, beside those that a detector asks for
+FIRST_PHASE = 1000  # steps until the first restart of the doubling schedule
 
 
 @compiled
 def start(state: State) -> None:
-    """Forget everything: every arm is unseen, and its score infinite."""
+    """Forget everything, also the time."""
     state.head[TIME] = 0
-    state.head[SLOT] = 0
-    state.head[GROWING] = 1
-    state.head[EPOCH] = 0
+    state.head[FOLLOWING] = 0
+    state.head[ALARMS] = 0
     state.head[FRACTIONAL] = 0
-    state.counts[:] = 0.0
-    state.sums[:] = 0.0
     state.memo_keys[:] = -1
     leaves = state.head[LEAVES]
-    state.values[:] = -math.inf
     for leaf in range(leaves):
         state.winners[leaves + leaf] = leaf
+    restart(state)
+
+
+@compiled
+def restart(state: State) -> None:
+    """Forget every observation: every arm is unseen, and its score infinite."""
+    time = state.head[TIME]
+    state.head[SINCE] = time
+    state.head[SLOT] = 0
+    state.head[GROWING] = state.head[INDEX] != index.KL_PLUS or state.head[MEMORY] == memory.DISCOUNTED
+    state.head[EPOCH] = time
+    state.head[EXPLORE_AT] = time + 2 * state.head[ARMS]
+    state.real[WEIGHT] = 1.0
+    state.counts[:] = 0.0
+    state.sums[:] = 0.0
+    state.low_sums[:] = 0.0
+    state.span_sums[:] = 0.0
+    state.since[:] = time
+    state.last[:] = time
+    state.values[:] = -math.inf
     for arm in range(state.head[ARMS]):
         tree.place(state.values, state.winners, arm, math.inf)
+        _restart_detector(state, arm)
+
+
+@compiled
+def _restart_detector(state: State, arm: int) -> None:
+    if state.head[DETECTOR]:
+        size = state.head[BOX]
+        change.restart(state.head[DETECTOR], state.boxes[arm * size : (arm + 1) * size])
+
+
+@compiled
+def _restart_arm(state: State, arm: int) -> None:
+    """Forget one arm."""
+    state.counts[arm] = 0.0
+    state.sums[arm] = 0.0
+    state.since[arm] = state.head[TIME]
+    _restart_detector(state, arm)
 
 
 @inlined
-def level_at(state: State, time: int) -> float:
-    """Return f(t ^ w)."""
-    return index.exploration(max(1.0, float(min(time, state.head[WINDOW]))), state.real[C])
+def _level(state: State, arm: int, time: int) -> float:
+    """Return f of the number of observations that count, of all arms together."""
+    if state.head[MEMORY] == memory.DISCOUNTED:
+        gamma = state.real[GAMMA]
+        seen = (1.0 - gamma ** float(time - state.since[arm])) / (1.0 - gamma)
+    else:
+        seen = float(min(time - state.since[arm], state.head[WINDOW]))
+    return index.exploration(max(1.0, seen), state.real[C])
 
 
 @inlined
 def _mean_of(state: State, arm: int, feedback_mean: float) -> float:
     """Return the inverse of the arm's (increasing) corruption."""
+    if state.head[MIXED]:  # the mean of affine functions is affine
+        count = state.counts[arm]
+        return (feedback_mean - state.low_sums[arm] / count) / (state.span_sums[arm] / count)
     first = state.first_node[arm]
     last = state.last_node[arm]
     if last == first + 1:  # a straight line, as randomised response is
@@ -150,26 +136,47 @@ def _mean_of(state: State, arm: int, feedback_mean: float) -> float:
     return corruption.inverse(feedback_mean, state.node_means, state.node_feedbacks, first, last)
 
 
-@inlined
-def score(state: State, arm: int, level: float) -> float:
-    """Return the arm's index at a level; infinite if nothing of it is remembered."""
-    if state.counts[arm] <= 0.0:
+@compiled
+def score(state: State, arm: int, time: int) -> float:
+    """Return the arm's index at a time from now on if it is not pulled till then; infinite if nothing is remembered."""
+    count = state.counts[arm]
+    total = state.sums[arm]
+    if count <= 0.0:
         return math.inf
-    return _mean_of(state, arm, index.kl_bound(state.counts[arm], state.sums[arm], level))
+    if state.head[MEMORY] == memory.DISCOUNTED:
+        faded = state.real[GAMMA] ** float(time - state.head[TIME]) / state.real[WEIGHT]
+        count *= faded
+        total *= faded
+    kind = state.head[INDEX]
+    if kind == index.KL_PLUS:
+        level = index.plus_level(count, float(state.head[ARMS]), state.real[HORIZON])
+    else:
+        level = _level(state, arm, time)
+    if kind == index.UCB:
+        bound = index.ucb_bound(count, total, level, state.real[XI])
+    else:
+        bound = index.kl_bound(count, total, level)
+    return _mean_of(state, arm, bound)
 
 
 @inlined
 def _rescore(state: State, arm: int) -> None:
     """Bring the arm's place in the tournament up to date."""
+    head = state.head
     count = state.counts[arm]
-    level = state.real[LEVEL]
     if count <= 0.0:
         value = math.inf
-    elif state.head[GROWING] or state.head[FRACTIONAL]:
-        value = score(state, arm, level)
-    else:
+    elif head[GROWING]:
+        value = score(state, arm, head[EPOCH])
+    elif head[INDEX] == index.KL and not head[FRACTIONAL]:
+        level = state.real[LEVEL]
         bound = index.remembered_kl_bound(count, state.sums[arm], level, state.memo_keys, state.memo_bounds)
         value = _mean_of(state, arm, bound)
+    elif head[INDEX] == index.UCB:
+        bound = index.ucb_bound(count, state.sums[arm], state.real[LEVEL], state.real[XI])
+        value = _mean_of(state, arm, bound)
+    else:
+        value = score(state, arm, head[TIME])
     tree.place(state.values, state.winners, arm, value)
 
 
@@ -181,21 +188,23 @@ def _rescore_all(state: State) -> None:
 
 @compiled
 def _begin_epoch(state: State) -> None:
-    """Raise the ceilings for a while, or settle for good once the window is full."""
+    """Raise the ceilings for a while, or settle for good once a window is full."""
     time = state.head[TIME]
-    if time >= state.head[WINDOW]:
+    played = time - state.head[SINCE]
+    if state.head[MEMORY] == memory.DISCOUNTED:
+        state.head[EPOCH] = time + max(1, int(0.02 / (1.0 - state.real[GAMMA])))
+    elif played >= state.head[WINDOW]:
         state.head[GROWING] = 0
-        state.real[LEVEL] = level_at(state, time)
+        state.real[LEVEL] = _level(state, 0, time)
     else:
-        state.head[EPOCH] = time + time // 64 + state.head[ARMS]
-        state.real[LEVEL] = level_at(state, state.head[EPOCH])
+        state.head[EPOCH] = time + played // 64 + state.head[ARMS]
     _rescore_all(state)
 
 
-@inlined
+@compiled
 def _search(state: State) -> int:
     """Return the arm of the highest score of this moment, the lowest such arm, by branch and bound on the ceilings."""
-    level = level_at(state, state.head[TIME])
+    time = state.head[TIME]
     leaves = state.head[LEAVES]
     best = -math.inf
     chosen = 0
@@ -208,7 +217,7 @@ def _search(state: State) -> int:
             continue
         if node >= leaves:
             arm = node - leaves
-            value = score(state, arm, level)
+            value = score(state, arm, time)
             if value > best or (value == best and arm < chosen):
                 best = value
                 chosen = arm
@@ -222,32 +231,152 @@ def _search(state: State) -> int:
 
 @inlined
 def choose(state: State) -> int:
-    """Return the arm to pull next."""
+    """Return the arm to pull next, of a policy that draws nothing at random."""
+    if state.real[EXPLORATION] > 0.0 and state.head[TIME] >= state.head[EXPLORE_AT]:
+        return state.head[EXPLORE_ARM] & NOT_NEGATIVE
     if state.head[GROWING] and state.values[1] < math.inf:
         return _search(state)
     return state.winners[1] & NOT_NEGATIVE
 
 
+@compiled
+def _draw(state: State, rng: np.random.Generator) -> int:
+    """Return the arm with the highest draw from the posterior of its mean: Thompson sampling."""
+    if state.real[EXPLORATION] > 0.0 and state.head[TIME] >= state.head[EXPLORE_AT]:
+        return state.head[EXPLORE_ARM]
+    best = -math.inf
+    chosen = 0
+    for arm in range(state.head[ARMS]):
+        count = state.counts[arm] / state.real[WEIGHT]
+        total = min(max(state.sums[arm] / state.real[WEIGHT], 0.0), count)
+        if state.head[MIXED] and count <= 0.0:
+            return arm  # without an observation it has no corruption either
+        value = _mean_of(state, arm, beta.draw(rng, 1.0 + total, 1.0 + count - total))
+        if value > best:
+            best = value
+            chosen = arm
+    return chosen
+
+
+@inlined
+def decide(state: State, rng: np.random.Generator) -> int:
+    """Return the arm to pull next, of any policy."""
+    if state.head[INDEX] == index.THOMPSON:
+        return _draw(state, rng) & NOT_NEGATIVE
+    return choose(state)
+
+
+@compiled
+def _plan_exploration(state: State) -> None:
+    """Fix when to look next at an arm that has long not been pulled, and at which.
+
+    The rate, e sqrt(K log n / n) after n steps since the last restart, is the one that balances what looking costs and
+    what a change that is found late costs (Besson et al. 2022); an arm that is pulled that often anyway is passed over.
+    """
+    time = state.head[TIME]
+    arms = state.head[ARMS]
+    played = float(max(time - state.head[SINCE], 2)) if state.real[HORIZON] <= 0.0 else state.real[HORIZON]
+    rate = min(0.5, state.real[EXPLORATION] * math.sqrt(arms * math.log(played) / played))
+    pause = max(2, int(1.0 / rate))
+    state.head[EXPLORE_AT] = time + pause
+    stalest = 0
+    for arm in range(arms):
+        if state.last[arm] < state.last[stalest]:
+            stalest = arm
+    state.head[EXPLORE_ARM] = stalest
+    rested = state.last[stalest] + arms * pause
+    if rested > time + pause:
+        state.head[EXPLORE_AT] = rested
+
+
+@compiled
+def _detect(state: State, arm: int, feedback: float) -> bool:
+    """Show the feedback to the arm's detector; on an alarm forget the arm, or all of them."""
+    size = state.head[BOX]
+    time = float(state.head[TIME]) if state.real[HORIZON] <= 0.0 else state.real[HORIZON]
+    delta = state.real[DELTA] / math.sqrt(time)
+    box = state.boxes[arm * size : (arm + 1) * size]
+    if not change.observe(state.head[DETECTOR], box, feedback, delta, state.real[DETECTION:]):
+        return False
+    state.head[ALARMS] += 1
+    if state.head[LOCAL]:
+        _restart_arm(state, arm)
+    else:
+        restart(state)
+    return True
+
+
+@compiled
+def _restart_is_due(state: State) -> bool:
+    """Tell whether a restart was planned for this time."""
+    time = state.head[TIME]
+    if state.head[RESTART] == DOUBLING:
+        return time == FIRST_PHASE << state.head[FOLLOWING]
+    return state.head[FOLLOWING] < state.plan.size and time == state.plan[state.head[FOLLOWING]]
+
+
 @inlined
 def observe(state: State, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
+    _take_in(state, arm, 1.0 - feedback if state.flips[arm] else feedback)
+
+
+@compiled
+def observe_own(state: State, arm: int, feedback: float, low: float, span: float) -> None:
+    """Take in a feedback that has a corruption of its own: flipped, if need be, so that it increases from low by span."""
+    full = state.head[RING] > 0 and state.head[TIME] - state.head[SINCE] >= state.head[RING]
+    memory.push_own(state, state.head[SLOT], full, arm, low, span)
+    _take_in(state, arm, feedback)
+
+
+@inlined
+def _take_in(state: State, arm: int, feedback: float) -> None:
     head = state.head
-    if state.flips[arm]:
-        feedback = 1.0 - feedback
     if feedback != 0.0 and feedback != 1.0:
         head[FRACTIONAL] = 1
     slot = head[SLOT] & NOT_NEGATIVE
-    full = head[RING] > 0 and head[TIME] >= head[RING]
+    full = head[RING] > 0 and head[TIME] - head[SINCE] >= head[RING]
     head[TIME] += 1
     if head[RING] > 0:
         head[SLOT] = slot + 1 if slot + 1 < head[RING] else 0
+    watchful = head[RESTART] != NEVER or head[DETECTOR] != change.NOTHING or state.real[EXPLORATION] > 0.0
     if full and state.ring_arms[slot] == arm and state.ring_feedbacks[slot] == feedback:
-        return  # the same comes as goes
-    evicted = memory.push(state.counts, state.sums, state.ring_arms, state.ring_feedbacks, slot, full, arm, feedback)
-    if head[GROWING] and (head[TIME] >= head[EPOCH] or head[TIME] >= head[WINDOW]):
+        if not watchful and not head[MIXED]:
+            return  # the same comes as goes
+    evicted = memory.push(state, slot, full, arm, feedback)
+    if not watchful or not _look_out(state, arm, feedback):
+        _settle(state, arm, evicted, full)
+
+
+@compiled
+def _look_out(state: State, arm: int, feedback: float) -> bool:
+    """Restart if it is time, plan exploration; tell whether everything was forgotten."""
+    state.last[arm] = state.head[TIME]
+    forgotten = False
+    if state.head[RESTART] != NEVER and _restart_is_due(state):
+        state.head[FOLLOWING] += 1
+        restart(state)
+        forgotten = True
+    elif state.head[DETECTOR] != change.NOTHING and _detect(state, arm, feedback):
+        forgotten = not state.head[LOCAL]
+    if state.real[EXPLORATION] > 0.0 and state.head[TIME] > state.head[EXPLORE_AT]:
+        _plan_exploration(state)
+    return forgotten
+
+
+@inlined
+def _settle(state: State, arm: int, evicted: int, full: bool) -> None:
+    """Bring the scores up to date after an observation."""
+    head = state.head
+    if head[MEMORY] == memory.DISCOUNTED:
+        memory.age(state)
+    if head[INDEX] == index.THOMPSON:
+        if full and head[SLOT] == 0 and head[FRACTIONAL]:
+            memory.recount(state)
+    elif head[GROWING] and (head[TIME] >= head[EPOCH] or head[TIME] - head[SINCE] >= head[WINDOW]):
         _begin_epoch(state)
     elif full and head[SLOT] == 0 and head[FRACTIONAL]:
-        memory.recount(state.sums, state.ring_arms, state.ring_feedbacks)
+        memory.recount(state)
         _rescore_all(state)
     else:
         if evicted >= 0 and evicted != arm:
@@ -256,35 +385,54 @@ def observe(state: State, arm: int, feedback: float) -> None:
 
 
 @compiled
-def scores(state: State, out: NDArray[np.float64]) -> None:
-    """Write down the exact scores of this moment."""
-    level = level_at(state, state.head[TIME])
+def scores(state: State, out: Floats) -> None:
+    """Write down what is compared at this moment; for Thompson sampling, the means of the posteriors."""
     for arm in range(state.head[ARMS]):
-        out[arm] = score(state, arm, level)
+        if state.head[INDEX] == index.THOMPSON:
+            count = state.counts[arm] / state.real[WEIGHT]
+            total = state.sums[arm] / state.real[WEIGHT]
+            if state.head[MIXED] and count <= 0.0:
+                out[arm] = math.inf
+            else:
+                out[arm] = _mean_of(state, arm, (1.0 + total) / (2.0 + count))
+        else:
+            out[arm] = score(state, arm, state.head[TIME])
 
 
 # What a live policy calls: two arrays come in, and are unpacked here rather than by the interpreter.
 
 
 @compiled
-def start_packed(ints: NDArray[np.int64], floats: NDArray[np.float64]) -> None:
+def start_packed(ints: Ints, floats: Floats) -> None:
     """See start."""
     start(unpack(ints, floats))
 
 
 @compiled
-def choose_packed(ints: NDArray[np.int64], floats: NDArray[np.float64]) -> int:
+def choose_packed(ints: Ints, floats: Floats) -> int:
     """See choose."""
     return choose(unpack(ints, floats))
 
 
 @compiled
-def observe_packed(ints: NDArray[np.int64], floats: NDArray[np.float64], arm: int, feedback: float) -> None:
+def decide_packed(ints: Ints, floats: Floats, rng: np.random.Generator) -> int:
+    """See decide."""
+    return decide(unpack(ints, floats), rng)
+
+
+@compiled
+def observe_packed(ints: Ints, floats: Floats, arm: int, feedback: float) -> None:
     """See observe."""
     observe(unpack(ints, floats), arm, feedback)
 
 
 @compiled
-def scores_packed(ints: NDArray[np.int64], floats: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def observe_own_packed(ints: Ints, floats: Floats, arm: int, feedback: float, low: float, span: float) -> None:
+    """See observe_own."""
+    observe_own(unpack(ints, floats), arm, feedback, low, span)
+
+
+@compiled
+def scores_packed(ints: Ints, floats: Floats, out: Floats) -> None:
     """See scores."""
     scores(unpack(ints, floats), out)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from maskedbandits.core import policy
 from maskedbandits.core.compiled import compiled, inlined
+from maskedbandits.core.state import State, unpack
 
 
 class World(NamedTuple):
@@ -34,7 +35,7 @@ class Tally(NamedTuple):
 
 @inlined
 def _play(
-    state: policy.State,
+    state: State,
     rng: np.random.Generator,
     feedback_means: NDArray[np.float64],
     recent: NDArray[np.int64],
@@ -42,7 +43,7 @@ def _play(
 ) -> None:
     """Play on in a world that stands still."""
     for _ in range(steps):
-        arm = policy.choose(state)
+        arm = policy.decide(state, rng)
         feedback = 1.0 if rng.random() < feedback_means[arm] else 0.0
         policy.observe(state, arm, feedback)
         recent[arm] += 1
@@ -71,7 +72,7 @@ def advance(
     until: int,
 ) -> None:
     """Play one run on, up to step ``until``, stopping at every change and every checkpoint to reckon."""
-    state = policy.unpack(ints, floats)
+    state = unpack(ints, floats)
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     while done < until:
         stop = min(until, world.starts[segment + 1])

@@ -6,6 +6,7 @@ Every complaint is one line that names the file, the key and what was expected t
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from maskedbandits import theory
-from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.environments import Problem
+from maskedbandits.corruption import IDENTITY, RandomizedResponse
+from maskedbandits.environments import GENERATORS, Problem
 from maskedbandits.errors import UserError
 from maskedbandits.policies import REGISTRY, make_policy, names
 
 TOP_KEYS = ("title", "runs", "seed", "checkpoints", "epsilons", "problems", "policies")
-PROBLEM_KEYS = ("name", "means", "starts", "horizon", "epsilons", "p00", "p11", "published")
+SHARED_KEYS = ("name", "horizon", "epsilons", "p00", "p11", "published")  # by every problem
+PROBLEM_KEYS = (*SHARED_KEYS, "means", "starts", "generator")
 
 Matrices = tuple[RandomizedResponse, ...]
 
@@ -29,6 +31,9 @@ WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
     "paper": lambda problem, c: theory.paper_window(problem.horizon, problem.segments),
     "lambert": lambda problem, c: theory.lambert_window(problem.horizon, problem.segments),
     "corrected": theory.corrected_window,
+    "variation": lambda problem, c: theory.variation_window(
+        problem.horizon, problem.arms, problem.variation, [g(1.0) - g(0.0) for g in problem.corruption], c=c
+    ),
 }
 
 
@@ -207,18 +212,54 @@ def worlds_of(top: Section, labels: dict[str, str]) -> tuple[World, ...]:
     """Return every problem under each of its corruptions."""
     worlds: list[World] = []
     for number, section in enumerate(top.sections("problems")):
-        section.refuse_unknown(PROBLEM_KEYS)
+        plain = drawn_of(section) if "generator" in section.values else given_of(section)
         name = section.text("name", f"problem {number + 1}")
         if any(world.name == name for world in worlds):
             raise section.mistake("name", f"expected a name of its own, {show(name)} is taken")
-        means = means_of(section)
-        corruptions = corruptions_of(top, section, len(means[0]))
+        corruptions = corruptions_of(top, section, plain.arms)
         published = published_of(section, labels, len(corruptions))
         for place, (epsilon, matrices) in enumerate(corruptions):
             reported = {policy: regrets[place] for policy, regrets in published.items()}
-            problem = problem_of(section, means, matrices)
+            problem = Problem(plain.means, plain.starts, plain.horizon, matrices)
             worlds.append(World(name, epsilon, problem, matrices, reported))
     return tuple(worlds)
+
+
+def drawn_of(section: Section) -> Problem:
+    """Return a problem drawn from a seed, yet without corruption; its parameters are those of the generator."""
+    name = section.text("generator")
+    if name not in GENERATORS:
+        raise section.mistake("generator", f"unknown generator {show(name)}{nearest(name, list(GENERATORS))}")
+    for key in ("means", "starts"):
+        if key in section.values:
+            raise section.mistake(key, f"expected either a generator or means, got both generator and {key}")
+    known = inspect.signature(GENERATORS[name]).parameters
+    parameters = [key for key in known if key != "corruption"]
+    section.refuse_unknown(["generator", *SHARED_KEYS, *parameters], "parameter")
+    for key in parameters:
+        if known[key].default is inspect.Parameter.empty:
+            section.whole(key, least=1)
+    given = {key: value for key, value in section.values.items() if key in parameters}
+    try:
+        return GENERATORS[name](**given, corruption=IDENTITY)
+    except ValueError as error:
+        raise UserError(f"{section.file}: {section.place}: {error}") from error
+
+
+def given_of(section: Section) -> Problem:
+    """Return a problem whose means the file gives, yet without corruption."""
+    section.refuse_unknown(PROBLEM_KEYS)
+    means = means_of(section)
+    starts = section.values.get("starts", [0])
+    if not isinstance(starts, list) or not all(is_whole(start) for start in starts):
+        raise section.mistake("starts", f"expected a list of whole numbers from 0, {got(starts)}")
+    if len(starts) != len(means):
+        raise section.mistake("starts", f"expected one for each row of means ({len(means)}), got {len(starts)}")
+    horizon = section.whole("horizon", least=1)
+    try:
+        return Problem(means, starts, horizon, IDENTITY)
+    except ValueError as error:
+        raise UserError(f"{section.file}: {section.place}: {error}") from error
 
 
 def means_of(section: Section) -> list[list[float]]:
@@ -235,20 +276,6 @@ def means_of(section: Section) -> list[list[float]]:
     if len({len(row) for row in means}) > 1:
         raise section.mistake("means", "expected as many numbers in each row, one for each arm")
     return means
-
-
-def problem_of(section: Section, means: list[list[float]], matrices: Matrices) -> Problem:
-    """Return the problem itself; what it refuses is the file's mistake."""
-    starts = section.values.get("starts", [0])
-    if not isinstance(starts, list) or not all(is_whole(start) for start in starts):
-        raise section.mistake("starts", f"expected a list of whole numbers from 0, {got(starts)}")
-    if len(starts) != len(means):
-        raise section.mistake("starts", f"expected one for each row of means ({len(means)}), got {len(starts)}")
-    horizon = section.whole("horizon", least=1)
-    try:
-        return Problem(means, starts, horizon, matrices)
-    except ValueError as error:
-        raise UserError(f"{section.file}: {section.place}: {error}") from error
 
 
 def corruptions_of(top: Section, section: Section, arms: int) -> list[tuple[float | None, Matrices]]:
@@ -329,12 +356,12 @@ def task_of(section: Section, label: str, world: World) -> Task:
     name = section.values["name"]
     parameters = {key: value for key, value in section.values.items() if key not in ("name", "label")}
     rule = parameters.get("window")
-    if isinstance(rule, str):
-        if rule not in WINDOW_RULES:
-            raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
-        c = parameters.get("c", REGISTRY[name].parameters.get("c", 3.0))
-        parameters["window"] = WINDOW_RULES[rule](world.problem, c)
+    if isinstance(rule, str) and rule not in WINDOW_RULES:
+        raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
     try:
+        if isinstance(rule, str):
+            c = parameters.get("c", REGISTRY[name].parameters.get("c", 3.0))
+            parameters["window"] = WINDOW_RULES[rule](world.problem, c)
         make_policy(name, arms=world.problem.arms, corruption=world.problem.corruption, **parameters)
     except (ValueError, TypeError) as error:
         where = world.name if world.epsilon is None else f"{world.name}, epsilon {world.epsilon:g}"

@@ -1,0 +1,245 @@
+"""What the names of policies stand for: points on the axes memory x index, and what makes them forget at once."""
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from maskedbandits.core import change, index, memory, policy
+from maskedbandits.core.state import FOREVER
+
+REQUIRED = ...
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A point on the axes; parameters come with their defaults, ``...`` where one must be given."""
+
+    summary: str
+    reference: str
+    memory: int
+    index: int
+    detector: int = change.NOTHING
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    sees_corruption: bool = True
+
+    @property
+    def random(self) -> bool:
+        """Tell whether it draws lots to choose."""
+        return self.index == index.THOMPSON
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A value of one axis: how it is named and described, and the parameters that it brings."""
+
+    code: int
+    words: str
+    reference: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    detector: int = change.NOTHING
+
+
+INDICES = {
+    "klucb": _Axis(index.KL, "KL index", "Gajane 2023; Cappé et al. 2013", {"c": 3.0}),
+    "ucb": _Axis(index.UCB, "UCB index", "Gajane et al. 2018; Garivier & Moulines 2011", {"c": 0.0, "xi": 2.0}),
+    "klucb-plus": _Axis(index.KL_PLUS, "KL-UCB++ index", "Ménard & Garivier 2017", {"horizon": REQUIRED}),
+    "ts": _Axis(index.THOMPSON, "Thompson sampling", "Gajane et al. 2018; Kaufmann et al. 2012"),
+}
+
+_WATCH = {"exploration": 0.1, "local": False, "horizon": None}
+
+MEMORIES = {
+    "": _Axis(memory.ALL, "everything", "", {"restarts": None}),
+    "sw-": _Axis(memory.SLIDING, "sliding window", "", {"window": REQUIRED, "restarts": None}),
+    "d-": _Axis(memory.DISCOUNTED, "discount", "Kocsis & Szepesvári 2006", {"gamma": REQUIRED, "restarts": None}),
+    "oracle-": _Axis(memory.ALL, "since the last change, told by an oracle", "", {"restarts": REQUIRED}),
+    "glr-": _Axis(
+        memory.ALL,
+        "since a restart by the exact likelihood-ratio test",
+        "Besson et al. 2022",
+        {"delta": 1.0, **_WATCH},
+        change.GLR,
+    ),
+    "cusum-": _Axis(
+        memory.ALL,
+        "since a restart by CUSUM",
+        "Liu et al. 2018",
+        {"drift": 0.05, "threshold": 10.0, "samples": 100, **_WATCH},
+        change.CUSUM,
+    ),
+    "ph-": _Axis(
+        memory.ALL,
+        "since a restart by Page-Hinkley",
+        "Hartland et al. 2007",
+        {"drift": 0.05, "threshold": 10.0, **_WATCH},
+        change.PAGE_HINKLEY,
+    ),
+    "m-": _Axis(
+        memory.ALL,
+        "since a restart by two windows",
+        "Cao et al. 2019",
+        {"width": 200, "threshold": 30.0, **_WATCH},
+        change.TWO_WINDOWS,
+    ),
+}
+
+
+def _registry() -> dict[str, Recipe]:
+    recipes = {
+        f"{before}{name}-cf": Recipe(
+            f"{remembered.words} x {scored.words}",
+            "; ".join(filter(None, (remembered.reference, scored.reference))),
+            remembered.code,
+            scored.code,
+            remembered.detector,
+            {**remembered.parameters, **scored.parameters},
+        )
+        for before, remembered in MEMORIES.items()
+        for name, scored in INDICES.items()
+        if not (name == "klucb-plus" and remembered.detector)  # it needs the horizon, they are there to do without
+    }
+    plain = recipes["klucb-cf"]
+    recipes["klucb"] = Recipe(
+        "klucb-cf that takes feedback at face value",
+        "Cappé et al. 2013",
+        plain.memory,
+        plain.index,
+        parameters=plain.parameters,
+        sees_corruption=False,
+    )
+    return recipes
+
+
+REGISTRY: dict[str, Recipe] = _registry()
+
+
+def names() -> list[str]:
+    """Return all policy names."""
+    return sorted(REGISTRY)
+
+
+def recipe(name: str) -> Recipe:
+    """Return what a name stands for."""
+    if name not in REGISTRY:
+        raise ValueError(f"no policy is called {name!r}{nearest(name, REGISTRY)}")
+    return REGISTRY[name]
+
+
+def nearest(word: str, known: Mapping[str, Any]) -> str:
+    """Return the end of an error line: the nearest known word, or all of them."""
+    import difflib
+
+    close = difflib.get_close_matches(str(word), known, n=1)
+    return f": did you mean {close[0]!r}?" if close else f": known are {', '.join(sorted(known)) or 'none'}"
+
+
+def complete(name: str, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
+    """Return all parameters of a policy, checked: those given and the defaults of the others."""
+    known = recipe(name).parameters
+    for key in given:
+        if key not in known:
+            raise ValueError(f"{name} has no parameter {key!r}{nearest(key, known)}")
+    values = {**known, **given}
+    for key, value in values.items():
+        if value is REQUIRED:
+            raise ValueError(f"{name} needs the parameter {key!r}{_HINTS.get(key, '')}")
+        values[key] = _CHECKS[key](key, value)
+    if values.get("window", math.inf) < arms:
+        raise ValueError(
+            f"window {values['window']} is smaller than the number of arms {arms}: some arm would always be out of "
+            f"sight, and be pulled for that alone; give {arms} or more"
+        )
+    return values
+
+
+_HINTS = {
+    "window": "; theory.paper_window(horizon, changes) gives the paper's",
+    "gamma": ": the discount of a step, such as 0.999",
+    "restarts": ": the times of the changes, such as [0, 5000]",
+    "horizon": ": how many steps will be played",
+}
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """Return a whole number that is not too small."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or isinstance(value, bool):
+        raise ValueError(f"{name} = {value!r}: give a whole number, {least} or more")
+    return number
+
+
+def _window(name: str, value: Any) -> float:
+    if isinstance(value, float) and value == math.inf:
+        return math.inf
+    number = whole(name, value)
+    if number > 1 << 32:
+        raise ValueError(f"{name} {number} is more than can be kept in memory: for no limit give math.inf")
+    return number
+
+
+def _number(least: float, most: float, *, open_ends: bool = False) -> Callable[[str, Any], float]:
+    def check(name: str, value: Any) -> float:
+        fits = isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
+        if not fits or math.isinf(value) or (open_ends and value in (least, most)):
+            between = f"{least:g} or more" if most == math.inf else f"from {least:g} to {most:g}"
+            raise ValueError(f"{name} = {value!r}: give a number, {between}{', ends excluded' * open_ends}")
+        return float(value)
+
+    return check
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} = {value!r}: give True or False")  # noqa: TRY004 - one kind of error for all
+    return value
+
+
+def _horizon(name: str, value: Any) -> int | None:
+    return None if value is None else whole(name, value)
+
+
+def _restarts(name: str, value: Any) -> list[int] | str | None:
+    if value is None or value == "doubling":
+        return value if value is None else str(value)
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError(f"{name} = {value!r}: give times such as [0, 5000], 'doubling' or None")
+    times = [whole(f"{name}[{place}]", time, 0) for place, time in enumerate(value)]
+    if any(later <= earlier for earlier, later in zip(times, times[1:], strict=False)):
+        raise ValueError(f"{name} = {value!r}: give increasing times")
+    return times
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "window": _window,
+    "gamma": _number(0.0, 1.0, open_ends=True),
+    "c": _number(0.0, math.inf),
+    "xi": _number(0.0, math.inf),
+    "horizon": _horizon,
+    "restarts": _restarts,
+    "delta": _number(0.0, 1.0),
+    "exploration": _number(0.0, math.inf),
+    "local": _flag,
+    "drift": _number(0.0, 1.0),
+    "threshold": _number(0.0, math.inf),
+    "samples": whole,
+    "width": whole,
+}
+
+
+def steps_remembered(parameters: Mapping[str, Any]) -> int:
+    """Return the window as the compiled code has it."""
+    window = parameters.get("window", math.inf)
+    return FOREVER if window == math.inf else int(window)
+
+
+def restart_kind(parameters: Mapping[str, Any]) -> int:
+    """Return what the compiled code calls the restarts asked for."""
+    restarts = parameters.get("restarts")
+    if restarts is None:
+        return policy.NEVER
+    return policy.DOUBLING if restarts == "doubling" else policy.PLANNED
