@@ -1,4 +1,5 @@
 import inspect
+import itertools
 import math
 from typing import Any
 
@@ -88,13 +89,13 @@ def draw(name: str, **parameters: Any) -> Problem:
 
 def leads(problem: Problem) -> list[float]:
     """By how much the best arm is ahead of the second, segment by segment."""
-    return [second_best for second_best in np.sort(problem.gaps, axis=1)[:, 1].tolist()]
+    return list(np.sort(problem.gaps, axis=1)[:, 1])
 
 
 @given(means=st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=8))
 def test_variation_is_the_sum_of_the_largest_moves(means: list[list[float]]) -> None:
     total = 0.0
-    for before, after in zip(means, means[1:], strict=False):
+    for before, after in itertools.pairwise(means):
         total += max(abs(a - b) for a, b in zip(before, after, strict=True))
     assert Problem(means, range(len(means)), 100, RR).variation == pytest.approx(total, abs=ROUNDING)
 
@@ -133,7 +134,12 @@ class TestEveryGenerator:
     @pytest.mark.parametrize(
         ("name", "first", "last", "starts"),
         [
-            ("random-segments", [0.5477, 0.3439, 0.9209, 0.2482], [0.2673, 0.3777, 0.1794, 0.9778], [0, 491, 969]),
+            ("random-segments", [0.0047, 0.8862, 0.7391, 0.7174], [0.4634, 0.9255, 0.4196, 0.5663], [0, 638, 1538]),
+            ("one-arm-at-a-time", [0.0042, 0.7988, 0.6570, 0.6377], [0.0042, 0.4262, 0.7941, 0.6377], [0, 638, 1538]),
+            ("best-stays-best", [0.0047, 0.8862, 0.7391, 0.7174], [0.1442, 0.6513, 0.0395, 0.0321], [0, 638, 1538]),
+            ("sinusoid", [0.1436, 0.6817, 0.3183, 0.8564], [0.1414, 0.6772, 0.3228, 0.8586], [0, 3, 6]),
+            ("random-walk", [0.6251, 0.8972, 0.7757, 0.2252], [0.9002, 0.1877, 0.5977, 0.6911], [0, 3, 6]),
+            ("linear", [0.2027, 0.6981, 0.9075, 0.2702], [0.0047, 0.8391, 0.7174, 0.4211], [0, 3, 6]),
         ],
     )
     def test_numbers_stay_the_same_for_ever(

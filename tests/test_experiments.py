@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 from pathlib import Path
@@ -306,7 +307,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 def test_every_parameter_reaches_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = REGISTRY["klucb-cf"]
-    changed = type(recipe)(recipe.summary, {**recipe.parameters, "restarts": ...})  # a parameter that is not there yet
+    changed = dataclasses.replace(recipe, parameters={**recipe.parameters, "restarts": ...})  # it has no such parameter
     monkeypatch.setitem(REGISTRY, "klucb-cf", changed)
     seen: list[dict[str, object]] = []
     monkeypatch.setattr(config, "make_policy", lambda name, **given: seen.append(given))
