@@ -4,7 +4,10 @@ Indices are found by bisection on q itself, the window is scanned anew at every 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from numpy.random import Generator
 
 Corruption = Callable[[float], float]
 
@@ -39,55 +42,249 @@ def extended(g: Corruption) -> Corruption:
 
 def largest(holds: Callable[[float], bool], low: float, high: float) -> float:
     """The largest q for which a condition holds that is true at low and false from some q on."""
-    for _ in range(100):
+    for _ in range(64):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
 
 
-def klucb_index(g: Corruption, feedbacks: list[float], level: float) -> float:
+def inverse(line: Corruption, feedback_mean: float, reach: float) -> float:
+    """The mean that an increasing line on [-reach, reach] takes to this feedback mean."""
+    return largest(lambda q: line(q) <= feedback_mean, -reach, reach)
+
+
+def klucb_index(g: Corruption, feedbacks: list[float], level: float, weights: list[float] | None = None) -> float:
     """max {q: N d(mean of the feedbacks, g(q)) <= level}."""
-    if not feedbacks:
+    weights = weights or [1.0] * len(feedbacks)
+    if math.fsum(weights) == 0:
         return math.inf
     line = extended(g)
-    mean = math.fsum(feedbacks) / len(feedbacks)
+    count = math.fsum(weights)
+    mean = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True)) / count
     reach = 2 + 2 / abs(g(1.0) - g(0.0))  # beyond this, g is far outside [0, 1]
     rising = g(1.0) > g(0.0)
     inside = largest(lambda q: line(q) <= mean if rising else line(q) >= mean, -reach, reach)
-    return largest(lambda q: len(feedbacks) * divergence(mean, line(q)) <= level, inside, reach)
+    if level == 0:  # where rounding would hide a small divergence
+        return inside
+    return largest(lambda q: count * divergence(mean, line(q)) <= level, inside, reach)
 
 
-class SlidingWindowKLUCB:
+def ucb_index(g: Corruption, feedbacks: list[float], level: float, weights: list[float], xi: float) -> float:
+    """The mean whose feedback mean is sqrt(xi level / N) on the good side of the mean of the feedbacks."""
+    count = math.fsum(weights)
+    if count == 0:
+        return math.inf
+    mean = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True)) / count
+    bonus = math.sqrt(xi * level / count)
+    secant = g(1.0) - g(0.0)
+    reach = 2 + (2 + bonus) / abs(secant)
+    if secant > 0:
+        return inverse(extended(g), mean + bonus, reach)
+    return inverse(lambda q: -extended(g)(q), -(mean - bonus), reach)
+
+
+def klucb_plus_level(count: float, arms: int, horizon: float) -> float:
+    """log+(r (1 + log+^2 r)) with r = T / (K N)."""
+    ratio = horizon / (arms * count)
+    log = math.log(max(1.0, ratio))
+    return math.log(max(1.0, ratio * (1 + log**2)))
+
+
+def draw_gamma(rng: Generator, shape: float) -> float:
+    """Marsaglia and Tsang 2000, A simple method for generating gamma variables: the algorithm of its section 6."""
+    d = shape - 1 / 3
+    while True:
+        x = rng.standard_normal()
+        v = (1 + x / math.sqrt(9 * d)) ** 3
+        if v > 0:
+            u = rng.random()
+            if u < 1 - 0.0331 * x**4 or math.log(u) < x**2 / 2 + d * (1 - v + math.log(v)):
+                return d * v
+
+
+def draw_beta(rng: Generator, a: float, b: float) -> float:
+    """A share of two Gamma variables."""
+    x = draw_gamma(rng, a)
+    y = draw_gamma(rng, b)
+    return x / (x + y)
+
+
+class Observation(NamedTuple):
+    """What is kept of a pull."""
+
+    arm: int
+    feedback: float
+    corruption: Corruption | None  # None: the arm's own
+
+
+class Twin:
+    """A policy of memory and index, and of what makes it forget; everything is worked out anew at every step."""
+
+    def __init__(
+        self,
+        corruption: list[Corruption],
+        index: str = "klucb",
+        *,
+        c: float = 3.0,
+        xi: float = 2.0,
+        horizon: int | None = None,
+        window: float = math.inf,
+        gamma: float = 1.0,
+        restarts: Iterable[int] = (),
+        detects: Callable[[list[float], float], bool] | None = None,
+        delta: float = 1.0,
+        local: bool = False,
+        exploration: float = 0.0,
+        prior_changes: float = 0.01,
+        follow_up: float = 0.0,
+        evidence: Callable[[list[float]], float] = lambda stream: 0.0,
+    ) -> None:
+        self.corruption, self.index, self.c, self.xi, self.horizon = corruption, index, c, xi, horizon
+        self.window, self.gamma, self.restarts = window, gamma, set(restarts)
+        self.detects, self.delta, self.local, self.exploration = detects, delta, local, exploration
+        self.arms = len(corruption)
+        self.history: list[Observation] = []
+        self.mixed = False
+        self.alarms = 0
+        self.prior_changes = prior_changes
+        self.follow_up, self.evidence, self.evidence_before = follow_up, evidence, 0.0
+        self.look_arm = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Nothing from before this moment counts."""
+        now = len(self.history)
+        self.since = [now] * self.arms
+        self.pulled = [now] * self.arms
+        self.look_at = now + 2 * self.arms
+
+    def remembered(self, arm: int) -> tuple[list[float], list[float], Corruption]:
+        """The feedbacks of an arm that count, their weights, and the mean of their corruption functions."""
+        now = len(self.history)
+        first = max(self.since[arm], now - int(min(self.window, now)))
+        kept = [
+            (self.gamma ** (now - 1 - time), self.history[time])
+            for time in range(first, now)
+            if self.history[time].arm == arm
+        ]
+        weights = [weight for weight, _ in kept]
+        if not self.mixed:
+            return [seen.feedback for _, seen in kept], weights, self.corruption[arm]
+        feedbacks, lows, spans = [], [], []
+        for _, seen in kept:  # all flipped to where the corruption increases, so that they can be averaged
+            g = seen.corruption or self.corruption[arm]
+            low, span = g(0.0), g(1.0) - g(0.0)
+            feedbacks.append(seen.feedback if span > 0 else 1 - seen.feedback)
+            lows.append(low if span > 0 else 1 - low)
+            spans.append(abs(span))
+        count = math.fsum(weights) or 1.0
+        low = math.fsum(w * x for w, x in zip(weights, lows, strict=True)) / count
+        span = math.fsum(w * x for w, x in zip(weights, spans, strict=True)) / count
+        return feedbacks, weights, lambda mean: low + span * mean
+
+    def level(self, arm: int) -> float:
+        """f of the weight of everything that counts, of all arms."""
+        ages = range(int(min(len(self.history) - self.since[arm], self.window)))
+        return exploration(max(1.0, math.fsum(self.gamma**age for age in ages)), self.c)
+
+    def indices(self) -> list[float]:
+        return [self.score(arm) for arm in range(self.arms)]
+
+    def score(self, arm: int) -> float:
+        feedbacks, weights, g = self.remembered(arm)
+        if self.index == "ts":  # the mean of the posterior
+            return self.posterior(arm, lambda a, b: a / (a + b))
+        count = math.fsum(weights)
+        if count == 0:
+            return math.inf
+        if self.index == "ucb":
+            return ucb_index(g, feedbacks, self.level(arm), weights, self.xi)
+        if self.index == "klucb-plus":
+            assert self.horizon is not None
+            return klucb_index(g, feedbacks, klucb_plus_level(count, self.arms, self.horizon), weights)
+        return klucb_index(g, feedbacks, self.level(arm), weights)
+
+    def posterior(self, arm: int, value: Callable[[float, float], float]) -> float:
+        """The mean that a value of the posterior Beta(a, b) of the feedback mean belongs to."""
+        feedbacks, weights, g = self.remembered(arm)
+        count = math.fsum(weights)
+        if self.mixed and count == 0:
+            return math.inf
+        falling = g(1.0) < g(0.0)
+        if falling:
+            feedbacks = [1 - x for x in feedbacks]
+        total = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True))
+        line = extended(lambda mean: 1 - g(mean) if falling else g(mean))
+        return inverse(line, value(1 + total, 1 + count - total), 2 + 2 / abs(g(1.0) - g(0.0)))
+
+    def forced(self) -> int | None:
+        """The arm that is to be looked at now, whatever its index."""
+        return self.look_arm if self.exploration > 0 and len(self.history) >= self.look_at else None
+
+    def choose(self, rng: Generator | None = None) -> int:
+        forced = self.forced()
+        if forced is not None:
+            return forced
+        if rng is None:
+            scores = self.indices()
+            return scores.index(max(scores))
+        draws: list[float] = []
+        for arm in range(self.arms):
+            draws.append(self.posterior(arm, lambda a, b: draw_beta(rng, a, b)))
+            if draws[-1] == math.inf:
+                break
+        return draws.index(max(draws))
+
+    def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
+        self.mixed = self.mixed or corruption is not None
+        self.history.append(Observation(arm, feedback, corruption))
+        now = len(self.history)
+        self.pulled[arm] = now
+        if now in self.restarts:
+            self.restart()
+        elif self.detects is not None and self.detects(self.stream(arm), self.delta / math.sqrt(self.horizon or now)):
+            self.alarms += 1
+            if self.local:
+                self.since[arm] = now
+            else:
+                self.restart()
+        if self.exploration > 0 and now > self.look_at and not self.looks_again(arm):
+            self.look_at, self.look_arm = look(self)
+            self.evidence_before = 0.0
+
+    def stream(self, arm: int) -> list[float]:
+        """What an arm's detector has seen."""
+        return [seen.feedback for seen in self.history[self.since[arm] :] if seen.arm == arm]
+
+    def looks_again(self, arm: int) -> bool:
+        """Whether a look has raised the evidence of a change, so that another is worth it."""
+        if self.follow_up == 0 or arm != self.look_arm:
+            return False
+        before, self.evidence_before = self.evidence_before, self.evidence(self.stream(arm) or [0.0])
+        return self.evidence_before > max(self.follow_up, before)
+
+
+def look(twin: Twin) -> tuple[int, int]:
+    """When to look next at the arm that was not pulled for longest, and which that is."""
+    now = len(twin.history)
+    rate = twin.exploration * math.sqrt(twin.arms * (twin.alarms + twin.prior_changes) / now)
+    pause = max(2, int(1 / min(0.5, rate)))
+    stalest = twin.pulled.index(min(twin.pulled))
+    return max(now + pause, twin.pulled[stalest] + twin.arms * pause), stalest
+
+
+class SlidingWindowKLUCB(Twin):
     """SW-KLUCB-CF; with an infinite window, KLUCB-CF."""
 
     def __init__(self, corruption: list[Corruption], window: float, c: float) -> None:
-        self.corruption = corruption
-        self.window = window
-        self.c = c
-        self.history: list[tuple[int, float]] = []
-
-    def indices(self) -> list[float]:
-        seen = len(self.history)
-        remembered = self.history[max(0, seen - int(min(self.window, seen))) :]
-        level = exploration(min(seen, self.window), self.c) if seen else 0.0
-        return [
-            klucb_index(g, [feedback for chosen, feedback in remembered if chosen == arm], level)
-            for arm, g in enumerate(self.corruption)
-        ]
-
-    def choose(self) -> int:
-        scores = self.indices()
-        return scores.index(max(scores))
-
-    def observe(self, arm: int, feedback: float) -> None:
-        self.history.append((arm, feedback))
+        super().__init__(corruption, window=window, c=c)
 
 
 def simulate(
     means: list[list[float]],
     starts: list[int],
     horizon: int,
-    policy: SlidingWindowKLUCB,
+    policy: Twin,
     draws: list[float],
 ) -> tuple[list[float], list[int], list[int]]:
     """One run: cumulative regret after every step, pulls, and pulls while suboptimal, of every arm."""

@@ -1,73 +1,229 @@
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+import naive_change
 from maskedbandits import Monotone, Policy, RandomizedResponse, load_policy, make_policy
+from maskedbandits.core.state import views
 from maskedbandits.corruption import Corruption
 from maskedbandits.policies import REGISTRY
-from naive import SlidingWindowKLUCB
+from naive import SlidingWindowKLUCB, Twin
+from twins import TIE, examples, feedbacks, play_both, responses
 
 RR = RandomizedResponse.from_epsilon(1.0)
 CURVES = [Monotone(lambda x: 0.1 + 0.8 * x * x), Monotone(lambda x: 1 - math.sqrt(x))]
-TIE = 1e-7  # two indices this close are a tie, where the slow and the fast way may round differently
-
-
-def responses() -> st.SearchStrategy[RandomizedResponse]:
-    probability = st.floats(0, 1).map(lambda p: round(p, 3))
-    pairs = st.tuples(probability, probability).filter(lambda p: abs(p[0] + p[1] - 1) > 0.05)
-    return pairs.map(lambda p: RandomizedResponse(*p))
-
 
 corruptions: st.SearchStrategy[Corruption] = st.one_of(responses(), responses(), st.sampled_from(CURVES))
 
 
-def play_both(fast: Policy, slow: SlidingWindowKLUCB, feedbacks: list[float]) -> None:
-    """Both see the same; at every step the fast one's choice is the slow one's, or ties with it."""
-    for feedback in feedbacks:
-        expected = np.array(slow.indices())
-        got = fast.indices()
-        assert np.array_equal(np.isinf(got), np.isinf(expected))
-        finite = np.isfinite(expected)
-        # at level f(1) = 0 the naive divergence is 0, by rounding, as far as 1e-8 from its minimum
-        tolerance = 1e-6 if fast.observations == 1 else TIE
-        assert np.allclose(got[finite], expected[finite], rtol=1e-8, atol=tolerance)
-        arm = fast.choose()
-        assert fast.choose() == arm
-        best = expected.max()
-        assert expected[arm] == best or expected[arm] > best - TIE
-        if expected[arm] == best and np.isinf(best):
-            assert arm == int(np.argmax(expected))
-        fast.observe(arm, feedback)
-        slow.observe(arm, feedback)
-
-
-@settings(max_examples=1200)
+@examples(600)
 @given(st.data())
 def test_it_plays_as_the_paper_says(data: st.DataObject) -> None:
     arms = data.draw(st.integers(1, 4), label="arms")
     each = [data.draw(corruptions, label="g") for _ in range(arms)]
     window = data.draw(st.one_of(st.integers(arms, 15), st.just(math.inf)), label="window")
     c = data.draw(st.sampled_from([0.0, 3.0]), label="c")
-    bits = st.lists(st.sampled_from([0.0, 1.0]), max_size=35)
-    feedbacks = data.draw(st.one_of(bits, bits, st.lists(st.floats(0, 1), max_size=35)), label="feedbacks")
     fast = make_policy("sw-klucb-cf", arms=arms, corruption=each, window=window, c=c)
-    play_both(fast, SlidingWindowKLUCB(list(each), window, c), feedbacks)
+    play_both(fast, SlidingWindowKLUCB(list(each), window, c), data.draw(feedbacks(35), label="feedbacks"))
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.integers(0, 2**32), st.integers(2, 12), st.integers(12, 90), st.sampled_from([0.0, 3.0]))
 def test_it_goes_on_as_the_paper_says(seed: int, arms: int, window: int, c: float) -> None:
     """Longer plays, through several epochs and turns of the ring."""
     rng = np.random.default_rng(seed)
     each = [RandomizedResponse(*rng.choice([[0.8, 0.9], [0.2, 0.3], [0.7, 0.7]])) for _ in range(arms)]
-    feedbacks = rng.integers(0, 2, 3 * window).astype(float).tolist()
+    bits = rng.integers(0, 2, 3 * window).astype(float).tolist()
     fast = make_policy("sw-klucb-cf", arms=arms, corruption=each, window=window, c=c)
-    play_both(fast, SlidingWindowKLUCB(list(each), window, c), feedbacks)
+    play_both(fast, SlidingWindowKLUCB(list(each), window, c), bits)
+
+
+def changing(seed: int, length: int) -> list[float]:
+    """Bits of a mean that jumps between near 0 and near 1."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(20, 70, length)
+    means = np.resize(rng.permutation([0.05, 0.95, 0.5, 0.9, 0.1]), length).repeat(lengths)[:length]
+    return (rng.random(length) < means).astype(float).tolist()
+
+
+DETECTORS: dict[str, tuple[dict[str, Any], Callable[[list[float], float], bool]]] = {
+    "glr": ({}, naive_change.glr),
+    "cusum": (
+        {"drift": 0.05, "threshold": 3.123, "samples": 5},
+        lambda seen, delta: naive_change.cusum(seen, 0.05, 3.123, 5),
+    ),
+    "ph": ({"drift": 0.05, "threshold": 3.123}, lambda seen, delta: naive_change.page_hinkley(seen, 0.05, 3.123)),
+    "m": ({"width": 10, "threshold": 2.5}, lambda seen, delta: naive_change.two_windows(seen, 10, 2.5)),
+}
+
+
+class TestDetection:
+    """Restarts by detection, and the exploration that goes with it; the twin scans everything at every step."""
+
+    @staticmethod
+    def play(name: str, kind: str, seed: int, length: int, **given: Any) -> Policy:
+        settings, detects = DETECTORS[name]
+        each = [RandomizedResponse(0.9, 0.9), RandomizedResponse(0.2, 0.1), RR][: 2 + seed % 2]
+        scored = {"klucb": {"c": 3.0}, "ucb": {"c": 0.0}, "ts": {}}[kind]
+        fast = make_policy(f"{name}-{kind}-cf", arms=len(each), corruption=each, **settings, **scored, **given)
+        evidence = naive_change.glr_statistic
+        play_both(
+            fast, Twin(list(each), kind, detects=detects, evidence=evidence, **scored, **given), changing(seed, length)
+        )
+        return fast
+
+    @pytest.mark.parametrize("name", DETECTORS)
+    @pytest.mark.parametrize("kind", ["klucb", "ucb", "ts"])
+    @pytest.mark.parametrize("local", [False, True])
+    def test_without_exploration(self, name: str, kind: str, local: bool) -> None:
+        follow_up = {"follow_up": 0.0} if name == "glr" else {}
+        alarms = [
+            self.play(name, kind, seed, 150, local=local, exploration=0.0, **follow_up).restarts for seed in range(2)
+        ]
+        assert sum(alarms) > 0
+
+    @examples(20)
+    @given(
+        seed=st.integers(0, 2**32),
+        kind=st.sampled_from(["klucb", "ucb", "ts"]),
+        local=st.booleans(),
+        exploration=st.sampled_from([0.0, 0.3, 5.0]),
+        follow_up=st.sampled_from([0.0, 2.0]),
+        delta=st.sampled_from([0.05, 1.0]),
+        horizon=st.sampled_from([None, 200]),
+    )
+    def test_likelihood_ratio_with_exploration(self, seed: int, kind: str, **given: Any) -> None:
+        self.play("glr", kind, seed, 120, **given)
+
+    def test_an_arm_left_alone_is_looked_at_and_its_change_found(self) -> None:
+        policy = make_policy("glr-klucb-cf", arms=2, corruption=RandomizedResponse(1, 1))
+        rng = np.random.default_rng(0)
+        means = [0.8, 0.2]
+        pulls = 0
+        for step in range(6000):
+            if step == 2000:
+                means = [0.8, 1.0]
+            arm = policy.choose()
+            policy.observe(arm, float(rng.random() < means[arm]))
+            pulls += step >= 5000 and arm == 1
+        assert policy.restarts >= 1
+        assert pulls > 900
+
+
+class TestCorruptionOfAReport:
+    """Every report may come with its own corruption: what counts is the mean of the functions."""
+
+    MEMORIES: ClassVar[dict[str, dict[str, Any]]] = {"": {}, "sw-": {"window": 9}, "d-": {"gamma": 0.8}}
+    INDICES: ClassVar[dict[str, dict[str, Any]]] = {
+        "klucb": {"c": 3.0},
+        "ucb": {"c": 0.0},
+        "klucb-plus": {"horizon": 50},
+        "ts": {},
+    }
+
+    @pytest.mark.parametrize("kind", INDICES)
+    @pytest.mark.parametrize("before", MEMORIES)
+    @examples(25)
+    @given(data=st.data())
+    def test_it_is_the_naive_mean(self, before: str, kind: str, data: st.DataObject) -> None:
+        arms = data.draw(st.integers(1, 3), label="arms")
+        each = [data.draw(responses(), label="g") for _ in range(arms)]
+        seen = data.draw(feedbacks(30), label="feedbacks")
+        begin = data.draw(st.integers(0, 15), label="begin")  # mixing begins in mid-run
+        few = data.draw(st.lists(responses(), min_size=1, max_size=3), label="own")
+        own = [None] * begin + [data.draw(st.sampled_from([None, *few])) for _ in seen[begin:]]
+        given = {**self.MEMORIES[before], **self.INDICES[kind]}
+        restarts = data.draw(st.sampled_from([None, [0, 12]]), label="restarts")
+        fast = make_policy(f"{before}{kind}-cf", arms=arms, corruption=each, restarts=restarts, **given)
+        play_both(fast, Twin(list(each), kind, restarts=restarts or (), **given), seen, own, seed=begin)
+
+    @pytest.mark.parametrize("before", MEMORIES)
+    def test_it_goes_on_as_the_naive_mean(self, before: str) -> None:
+        """Through turns of the ring; epsilon is each person's choice, and some answer the other way round."""
+        rng = np.random.default_rng(9)
+        people = [
+            RandomizedResponse.from_epsilon(0.5),
+            RandomizedResponse(0.9, 0.8),
+            RandomizedResponse(0.1, 0.3),
+            None,
+        ]
+        own = [people[who] for who in rng.integers(0, 4, 150)]
+        given = {**self.MEMORIES[before], "c": 3.0}
+        fast = make_policy(f"{before}klucb-cf", arms=3, corruption=RR, **given)
+        play_both(fast, Twin([RR] * 3, **given), changing(1, 150), own)
+
+    @pytest.mark.parametrize("before", MEMORIES)
+    @pytest.mark.parametrize("kind", INDICES)
+    def test_what_an_arm_has_anyway_changes_nothing(self, before: str, kind: str) -> None:
+        each = [RR, RandomizedResponse(0.2, 0.3)]
+        given = {**self.MEMORIES[before], **self.INDICES[kind]}
+        plain, told = (make_policy(f"{before}{kind}-cf", arms=2, corruption=each, **given) for _ in range(2))
+        lots = np.random.default_rng(0)
+        for bit in changing(2, 80):
+            arm = plain.choose(lots)
+            plain.observe(arm, bit)
+            told.observe(arm, bit, corruption=each[arm])
+            missing = np.isinf(told.indices())  # without an observation an arm has no corruption
+            assert told.indices()[~missing] == pytest.approx(plain.indices()[~missing], abs=1e-9)
+            assert told.estimates() == pytest.approx(plain.estimates(), abs=1e-9, nan_ok=True)
+
+    @pytest.mark.parametrize("before", MEMORIES)
+    @pytest.mark.parametrize("kind", INDICES)
+    def test_saved_and_loaded_it_goes_on_exactly(self, before: str, kind: str, tmp_path: Path) -> None:
+        given = {**self.MEMORIES[before], **self.INDICES[kind]}
+        one = make_policy(f"{before}{kind}-cf", arms=2, corruption=RR, **given)
+        people = [RandomizedResponse.from_epsilon(0.5), RandomizedResponse(0.1, 0.3), None]
+        for step, bit in enumerate(changing(4, 90)):
+            one.observe(one.choose(), bit, corruption=people[step % 3])
+        one.save(tmp_path / "policy")
+        copy = load_policy(tmp_path / "policy")
+        for step, bit in enumerate(changing(5, 60)):
+            arm = one.choose()
+            assert copy.choose() == arm
+            for policy in (one, copy):
+                policy.observe(arm, bit, corruption=people[step % 3])
+            assert np.array_equal(one.indices(), copy.indices())
+
+    def test_sums_do_not_pile_up_rounding_errors(self) -> None:
+        policy = make_policy("sw-klucb-cf", arms=2, corruption=RR, window=10)
+        rng = np.random.default_rng(0)
+        recent: list[tuple[int, float, RandomizedResponse]] = []
+        for bit in rng.integers(0, 2, 20_000):
+            arm, g = policy.choose(), RandomizedResponse(*rng.uniform(0.6, 1.0, 2))
+            policy.observe(arm, bit, corruption=g)
+            recent = [*recent[-9:], (arm, float(bit), g)]
+        view = views(policy._ints, policy._floats)
+        for arm in range(2):
+            assert view.low_sums[arm] == pytest.approx(math.fsum(g(0.0) for a, _, g in recent if a == arm), abs=1e-14)
+
+    @pytest.mark.parametrize(
+        ("name", "arm", "report", "complaint"),
+        [
+            ("klucb-cf", CURVES[0], RR, "need arms with a RandomizedResponse"),
+            ("klucb-cf", RR, CURVES[0], "not affine"),
+            ("klucb-cf", RR, 0.5, "not affine"),
+            ("glr-klucb-cf", RR, RR, "must stay the same"),
+            ("m-ts-cf", RR, RandomizedResponse(0.9, 0.9), "must stay the same"),
+        ],
+    )
+    def test_what_has_no_mean_is_refused_and_changes_nothing(
+        self, name: str, arm: Corruption, report: Any, complaint: str
+    ) -> None:
+        policy = make_policy(name, arms=2, corruption=[RR, arm])
+        policy.observe(0, 1)
+        before = policy._ints.copy(), policy._floats.copy()
+        with pytest.raises(ValueError, match=complaint) as caught:
+            policy.observe(1, 1, corruption=report)
+        assert "\n" not in str(caught.value)
+        assert np.array_equal(policy._ints, before[0])
+        assert np.array_equal(policy._floats, before[1])
+        policy.observe(1, 1)
 
 
 def stream(policy: Policy, draws: np.ndarray[Any, np.dtype[np.float64]]) -> list[int]:
@@ -89,6 +245,7 @@ def test_an_endless_window_is_klucb_cf(seed: int, arms: int, c: float) -> None:
     assert stream(endless, draws) == stream(stationary, draws) == stream(long, draws)
 
 
+@examples(30)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(6, 60))
 def test_certain_responses_are_plain_sliding_window_klucb(seed: int, arms: int, window: int) -> None:
     draws = np.random.default_rng(seed).random(150)
@@ -124,19 +281,6 @@ def test_swapped_matrix_and_flipped_feedback_change_nothing(
         assert other.choose() == arm
         one.observe(arm, feedback)
         other.observe(arm, 1 - feedback)
-
-
-@given(st.integers(0, 2**32), st.permutations(range(5)), st.integers(5, 60))
-def test_arms_have_no_rank_but_their_number(seed: int, order: list[int], window: int) -> None:
-    """Relabelling arms relabels indices; choices too, but for ties."""
-    each = [RandomizedResponse(0.6 + 0.05 * arm, 0.9) for arm in range(5)]
-    one = make_policy("sw-klucb-cf", arms=5, corruption=each, window=window)
-    other = make_policy("sw-klucb-cf", arms=5, corruption=[each[arm] for arm in order], window=window)
-    for feedback in np.random.default_rng(seed).integers(0, 2, 120):
-        arm = one.choose()
-        assert np.array_equal(one.indices()[order], other.indices())
-        one.observe(arm, feedback)
-        other.observe(order.index(arm), feedback)
 
 
 @given(st.integers(0, 20), st.integers(1, 20), st.integers(1, 6), corruptions)
@@ -309,7 +453,7 @@ class TestSavedFiles:
             with pytest.raises(ValueError, match="not a saved policy"):
                 load_policy(saved)
 
-    @settings(max_examples=300)
+    @examples(200)
     @given(data=st.data())
     def test_a_changed_number_is_refused_or_harmless(
         self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

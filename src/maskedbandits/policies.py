@@ -10,7 +10,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from maskedbandits.core import change, policy, state
+from maskedbandits import own
+from maskedbandits.core import change, index, memory, policy, state
+from maskedbandits.core import own as core_own
 from maskedbandits.core.compiled import announce
 from maskedbandits.core.state import Floats, Ints, Layout, State
 from maskedbandits.corruption import IDENTITY, Corruption, Polyline
@@ -36,6 +38,7 @@ def make_policy(
         raise ValueError(f"{name} needs corruption: the RandomizedResponse that masks the feedback")
     each = per_arm(IDENTITY if corruption is None else corruption, arms)
     lines = [one.polyline for one in (each if recipe(name).sees_corruption else (IDENTITY,) * arms)]
+    own.refuse_curves(name, recipe(name).own, lines)
     return Policy(name, known, *_pack(name, known, lines))
 
 
@@ -53,15 +56,12 @@ def _pack(name: str, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -
             nodes += line.means.size
         first.append(places[key])
     kind = recipe(name)
-    window = steps_remembered(parameters)
-    restarts = parameters.get("restarts")
-    plan = [time for time in restarts if time > 0] if isinstance(restarts, list) else []
-    ring = 0 if window == state.FOREVER else window
-    box = change.box_size(kind.detector, parameters.get("width", change.HULL))
-    ints, floats = Layout(len(lines), ring, nodes, box=box, plan=len(plan)).arrays()
+    layout = _layout_for(name, parameters, len(lines), nodes)
+    box = layout.box
+    ints, floats = layout.arrays()
     _write_head(ints, floats, name, parameters)
     view = state.views(ints, floats)
-    view.plan[:] = plan
+    view.plan[:] = _plan(parameters)
     view.flips[:] = [line.flipped for line in lines]
     view.first_node[:] = first
     view.last_node[:] = [begin + line.means.size - 1 for begin, line in zip(first, lines, strict=True)]
@@ -71,9 +71,31 @@ def _pack(name: str, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -
     view.rates[:] = [1.0 / (line.feedbacks[-1] - line.feedbacks[0]) for line in lines]
     for arm in range(len(lines)):
         change.configure(kind.detector, view.boxes[arm * box : (arm + 1) * box], parameters.get("width", change.HULL))
-    announce(policy.start_packed)
-    policy.start_packed(ints, floats)
+    own.configure(view, kind.own, parameters)
+    start(ints, floats)
     return ints, floats
+
+
+def start(ints: Ints, floats: Floats) -> None:
+    """Forget everything that a policy has seen."""
+    begin = core_own.start_packed if ints[state.INDEX] == index.OWN else policy.start_packed
+    announce(begin)
+    begin(ints, floats)
+
+
+def _plan(parameters: Mapping[str, Any]) -> list[int]:
+    """Return the times at which to restart."""
+    restarts = parameters.get("restarts")
+    return [time for time in restarts if time > 0] if isinstance(restarts, list) else []
+
+
+def _layout_for(name: str, parameters: Mapping[str, Any], arms: int, nodes: int) -> Layout:
+    """Return the layout of a policy that has seen nothing."""
+    window = steps_remembered(parameters)
+    ring = 0 if window == state.FOREVER else window
+    box = change.box_size(recipe(name).detector, parameters.get("width", change.HULL))
+    alone = own.size(recipe(name).own, arms, parameters)
+    return Layout(arms, ring, nodes, box=box, plan=len(_plan(parameters)), own=alone)
 
 
 def _write_head(ints: Ints, floats: Floats, name: str, parameters: Mapping[str, Any]) -> None:
@@ -81,6 +103,7 @@ def _write_head(ints: Ints, floats: Floats, name: str, parameters: Mapping[str, 
     kind = recipe(name)
     ints[state.MEMORY] = kind.memory
     ints[state.INDEX] = kind.index
+    ints[state.OWN_KIND] = kind.own
     ints[state.DETECTOR] = kind.detector
     ints[state.RESTART] = restart_kind(parameters)
     ints[state.LOCAL] = parameters.get("local", False)
@@ -91,13 +114,15 @@ def _write_head(ints: Ints, floats: Floats, name: str, parameters: Mapping[str, 
     floats[state.HORIZON] = parameters.get("horizon") or 0.0
     floats[state.DELTA] = parameters.get("delta", 0.0)
     floats[state.EXPLORATION] = parameters.get("exploration", 0.0)
+    floats[state.PRIOR_CHANGES] = parameters.get("prior_changes", 0.0)
+    floats[state.FOLLOW_UP] = parameters.get("follow_up", 0.0)
     floats[state.DETECTION + change.DRIFT] = parameters.get("drift", 0.0)
     floats[state.DETECTION + change.THRESHOLD] = parameters.get("threshold", 0.0)
     floats[state.DETECTION + change.SAMPLES] = parameters.get("samples", 0)
 
 
 # What a state holds from the beginning, and what it has gathered.
-_GIVEN = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates", "plan", "boxes")
+_GIVEN = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates", "plan", "boxes", "own")
 _GATHERED = ("counts", "sums", "since", "last", "ring_arms", "ring_feedbacks", "winners", "values")
 
 
@@ -139,6 +164,7 @@ class Policy:
         self._ints = ints
         self._floats = floats
         self._random = recipe(name).random
+        self._alone = bool(recipe(name).own)
         self._rng = rng or np.random.default_rng()
 
     def __repr__(self) -> str:
@@ -156,14 +182,24 @@ class Policy:
         Asked again without observing, a policy gives the same answer, unless it draws lots: then it draws again, from the
         generator given, or else from one of its own, so that a play can be repeated exactly.
         """
+        if self._alone:
+            return core_own.decide_packed(self._ints, self._floats, rng or self._rng)
         if self._random:
             return policy.decide_packed(self._ints, self._floats, rng or self._rng)
         return policy.choose_packed(self._ints, self._floats)
 
-    def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
+    def observe(
+        self,
+        arm: int,
+        feedback: float,
+        corruption: Corruption | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
         """Take in the masked feedback, a number in [0, 1], that came back for an arm.
 
-        A report may come with a corruption of its own, such as another epsilon; it has to be a RandomizedResponse.
+        A report may come with a corruption of its own, such as another epsilon; it has to be a RandomizedResponse. Two
+        policies for comparison, ``ldp-ucb-l`` and ``dp-ucb``, are to be given the reward itself instead, and mask it with
+        noise from the generator given, or else from their own.
         """
         place = operator.index(arm)
         if not 0 <= place < self.arms:
@@ -171,16 +207,23 @@ class Policy:
         value = float(feedback)
         if not 0.0 <= value <= 1.0:
             raise ValueError(f"feedback {feedback} is out of range: give a number in [0, 1]")
-        if corruption is not None or self._ints[state.MIXED]:
+        if self._alone:
+            self._refuse_own(corruption)
+            core_own.observe_packed(self._ints, self._floats, place, value, rng or self._rng)
+        elif corruption is not None or self._ints[state.MIXED]:
             self._observe_own(place, value, corruption)
         else:
             policy.observe_packed(self._ints, self._floats, place, value)
 
+    def _refuse_own(self, corruption: Corruption | None) -> None:
+        if corruption is not None:
+            raise ValueError(f"{self.name} takes no corruption of a report's own: give the feedback alone")
+
     def _observe_own(self, arm: int, feedback: float, corruption: Corruption | None) -> None:
         """Take in a feedback that has a corruption of its own."""
         view = state.views(self._ints, self._floats)
-        line = corruption.polyline if corruption is not None else None
-        if line is not None and line.means.size != 2:
+        line = getattr(corruption, "polyline", None)
+        if corruption is not None and (line is None or line.means.size != 2):
             raise ValueError("corruption of a report is not affine: give a RandomizedResponse")
         if not self._ints[state.MIXED]:
             self._begin_mixing()
@@ -212,7 +255,8 @@ class Policy:
     def indices(self) -> Floats:
         """Return what is compared to choose, one number per arm: not clipped, infinite for an arm not remembered."""
         out = np.empty(self.arms)
-        policy.scores_packed(self._ints, self._floats, out)
+        write = core_own.scores_packed if self._alone else policy.scores_packed
+        write(self._ints, self._floats, out)
         return out
 
     def estimates(self) -> Floats:
@@ -246,7 +290,7 @@ class Policy:
         ints, floats = _relaid(self._ints, self._floats, layout._replace(ring=0) if endless else layout, _GIVEN)
         if endless:
             ints[state.WINDOW] = state.FOREVER
-        policy.start_packed(ints, floats)
+        start(ints, floats)
         return ints, floats
 
 
@@ -277,7 +321,10 @@ def load_policy(path: str | Path) -> Policy:
     rng = None
     if about.get("generator"):
         rng = np.random.default_rng()
-        rng.bit_generator.state = about["generator"]
+        try:
+            rng.bit_generator.state = about["generator"]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise ValueError(f"{path} is damaged: its generator is not in order; load an older copy") from None
     return Policy(about["name"], about["parameters"], ints, floats, rng)
 
 
@@ -293,9 +340,12 @@ def _fault(about: dict[str, Any], ints: Ints, floats: Floats) -> str:
     if layout.arms < 1 or (ints.size, floats.size) != layout.lengths or ints[state.LEAVES] != layout.leaves:
         return "the lengths disagree"
     try:
-        lines = _lines(state.views(ints, floats))
-        fresh = _pack(about["name"], complete(about["name"], about["parameters"], layout.arms), lines)
-    except (ValueError, IndexError) as error:
+        parameters = complete(about["name"], about["parameters"], layout.arms)
+        expected = _layout_for(about["name"], parameters, layout.arms, layout.nodes)
+        if layout._replace(mixed=0) != expected or layout.mixed > 1:  # before arrays are made as large as asked for
+            return "it is not of the size that its parameters say"
+        fresh = _pack(about["name"], parameters, _lines(state.views(ints, floats)))
+    except (ValueError, IndexError, OverflowError) as error:
         return f"its parameters are not those of a policy ({error})"
     return _contradiction(state.views(ints, floats), state.views(*fresh), layout)
 
@@ -311,25 +361,70 @@ def _contradiction(view: State, fresh: State, layout: Layout) -> str:
     """Return where a state contradicts itself or a fresh one of the same kind."""
     kinds = slice(state.MEMORY, state.WINDOW + 1)
     fixed = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates", "plan")
-    if not np.array_equal(view.head[kinds], fresh.head[kinds]) or layout.memo != 1 or layout.mixed > 1:
+    gathered = (state.WEIGHT, state.LEVEL, state.EVIDENCE)
+    if not np.array_equal(view.head[kinds], fresh.head[kinds]):
         return "it is not of the kind that its name says"
+    if not np.array_equal(np.delete(view.real, gathered), np.delete(fresh.real, gathered)):
+        return "its parameters are not those that it tells"
     if not all(np.array_equal(getattr(view, one), getattr(fresh, one)) for one in fixed):
         return "its corruption is not in order"
+    if np.any(view.last_node <= view.first_node):
+        return "its corruption is cut off"
     head, played = view.head, view.head[state.TIME] - view.head[state.SINCE]
     ranges = (
         (view.ring_arms, layout.arms - 1),
+        (view.winners[1], layout.arms - 1),
         (view.winners, layout.leaves - 1),
         (head[state.SLOT], max(layout.ring - 1, 0)),
         (head[state.EXPLORE_ARM], layout.arms - 1),
         (view.since, head[state.TIME]),
         (view.last, head[state.TIME]),
         (head[state.SINCE], head[state.TIME]),
+        (head[state.TIME], state.FOREVER),
+        (head[state.EPOCH], state.FOREVER),
+        (head[state.EXPLORE_AT], state.FOREVER),
+        (head[state.FOLLOWING], max(layout.plan, 50)),  # a schedule that doubles gets no further
     )
     if any(np.any((numbers < 0) | (numbers > most)) for numbers, most in ranges):
         return "a number is out of range"
     held = np.bincount(view.ring_arms[: min(played, layout.ring)], minlength=layout.arms)
     if layout.ring and not np.array_equal(held, view.counts):
         return "counts and observations disagree"
-    if not all(np.all(np.isfinite(one)) and np.all(one >= 0.0) for one in (view.counts, view.sums + 1e-9)):
+    if not _sums_fit(view):
         return "a count is out of range"
+    if not _tournament_holds(view, layout):
+        return "its scores are not in order"
+    boxes, fresh_boxes = view.boxes.reshape(layout.arms, -1), fresh.boxes.reshape(layout.arms, -1)
+    if layout.box and not np.array_equal(boxes[:, change.ROOM], fresh_boxes[:, change.ROOM]):
+        return "its detectors are not of the size that they should be"
+    if not all(change.is_sound(head[state.DETECTOR], box) for box in boxes):
+        return "a detector is not in order"
     return ""
+
+
+def _sums_fit(view: State) -> bool:
+    """Tell whether sums are sums of as many numbers in [0, 1] as are counted, but for rounding."""
+    slack = 1e-9 * (1.0 + view.counts)
+    sums = [view.sums, view.low_sums, view.span_sums] if view.head[state.MIXED] else [view.sums]
+    fit = all(np.all((one >= -slack) & (one <= view.counts + slack)) for one in sums)
+    spans = view.span_sums[view.counts[: view.span_sums.size] > 0.0]
+    weight, level = view.real[[state.WEIGHT, state.LEVEL]]
+    heaviest = memory.HEAVY if view.head[state.MEMORY] == memory.DISCOUNTED else 1.0
+    plain = np.all((view.counts >= 0.0) & np.isfinite(view.counts)) and np.all(spans > 0.0)
+    return bool(plain and fit and 1.0 <= weight <= heaviest and 0.0 <= level < math.inf)
+
+
+def _tournament_holds(view: State, layout: Layout) -> bool:
+    """Tell whether every match went to the higher score, and none to an arm that does not exist."""
+    leaves, first_absent = layout.leaves, layout.leaves + layout.arms
+    if np.any(view.winners[leaves:] != np.arange(leaves)) or np.any(view.values[first_absent:] != -math.inf):
+        return False
+    if not np.all(view.values[leaves:first_absent] > -math.inf):  # nor is NaN
+        return False
+    values, winners = view.values[2:].reshape(-1, 2), view.winners[2:].reshape(-1, 2)
+    right = values[:, 1] > values[:, 0]
+    played = values.max(axis=1, initial=-math.inf) > -math.inf
+    return bool(
+        np.array_equal(view.values[1:leaves], np.where(right, values[:, 1], values[:, 0]))
+        and np.array_equal(view.winners[1:leaves][played], np.where(right, winners[:, 1], winners[:, 0])[played])
+    )

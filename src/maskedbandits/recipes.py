@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from maskedbandits.core import change, index, memory, policy
+from maskedbandits.core import change, index, memory, own, policy
 from maskedbandits.core.state import FOREVER
 
 REQUIRED = ...
@@ -14,7 +14,7 @@ REQUIRED = ...
 
 @dataclass(frozen=True)
 class Recipe:
-    """A point on the axes; parameters come with their defaults, ``...`` where one must be given."""
+    """A point on the axes, or what stands on its own; parameters have their defaults, ``...`` where one must be given."""
 
     summary: str
     reference: str
@@ -23,11 +23,13 @@ class Recipe:
     detector: int = change.NOTHING
     parameters: Mapping[str, Any] = field(default_factory=dict)
     sees_corruption: bool = True
+    sees_rewards: bool = False  # it is shown rewards as they are, and masks them itself
+    own: int = own.NONE
 
     @property
     def random(self) -> bool:
-        """Tell whether it draws lots to choose."""
-        return self.index == index.THOMPSON
+        """Tell whether it draws lots, to choose or to mask."""
+        return self.index == index.THOMPSON or self.own not in (own.NONE, own.ORACLE)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ INDICES = {
     "ts": _Axis(index.THOMPSON, "Thompson sampling", "Gajane et al. 2018; Kaufmann et al. 2012"),
 }
 
-_WATCH = {"exploration": 0.1, "local": False, "horizon": None}
+_WATCH = {"exploration": 0.3, "prior_changes": 0.01, "local": False, "horizon": None}
 
 MEMORIES = {
     "": _Axis(memory.ALL, "everything", "", {"restarts": None}),
@@ -59,7 +61,7 @@ MEMORIES = {
         memory.ALL,
         "since a restart by the exact likelihood-ratio test",
         "Besson et al. 2022",
-        {"delta": 1.0, **_WATCH},
+        {"delta": 1.0, "follow_up": 2.0, **_WATCH},
         change.GLR,
     ),
     "cusum-": _Axis(
@@ -82,6 +84,53 @@ MEMORIES = {
         "Cao et al. 2019",
         {"width": 200, "threshold": 30.0, **_WATCH},
         change.TWO_WINDOWS,
+    ),
+}
+
+
+def _alone(
+    kind: int, summary: str, reference: str, parameters: Mapping[str, Any], *, debiases: bool = False, rewards: bool = False
+) -> Recipe:
+    return Recipe(summary, reference, memory.ALL, index.OWN, change.NOTHING, parameters, debiases, rewards, kind)
+
+
+ALONE = {
+    "uniform": _alone(own.UNIFORM, "draws every arm alike", "", {}),
+    "oracle": _alone(own.ORACLE, "plays the best arm, which it is told", "", {"restarts": REQUIRED, "best": REQUIRED}),
+    "exp3s": _alone(
+        own.EXP3,
+        "exponential weights that can rise again, for adversaries",
+        "Auer et al. 2002",
+        {"horizon": REQUIRED, "changes": 1},
+        debiases=True,
+    ),
+    "rexp3": _alone(
+        own.EXP3,
+        "exponential weights, restarted as a variation budget asks",
+        "Besbes et al. 2014",
+        {"horizon": REQUIRED, "variation": REQUIRED},
+        debiases=True,
+    ),
+    "adswitch": _alone(
+        own.ADSWITCH,
+        "evicts arms, checks them at random, restarts on a change",
+        "Auer et al. 2019",
+        {"horizon": REQUIRED, "strictness": 16.0},
+        debiases=True,
+    ),
+    "ldp-ucb-l": _alone(
+        own.LAPLACE,
+        "shown rewards, adds Laplace noise to each: local privacy",
+        "Ren et al. 2020",
+        {"epsilon": REQUIRED},
+        rewards=True,
+    ),
+    "dp-ucb": _alone(
+        own.CENTRAL,
+        "shown rewards, makes noisy sums public: central privacy",
+        "Mishra & Thakurta 2015; Tossou & Dimitrakakis 2016",
+        {"epsilon": REQUIRED},
+        rewards=True,
     ),
 }
 
@@ -109,7 +158,14 @@ def _registry() -> dict[str, Recipe]:
         parameters=plain.parameters,
         sees_corruption=False,
     )
-    return recipes
+    recipes["ldp-ucb-b"] = Recipe(
+        "randomised response x UCB: ucb-cf as it is by default",
+        "Ren et al. 2020",
+        recipes["ucb-cf"].memory,
+        recipes["ucb-cf"].index,
+        parameters={"c": 0.0, "xi": 2.0},
+    )
+    return recipes | ALONE
 
 
 REGISTRY: dict[str, Recipe] = _registry()
@@ -143,7 +199,7 @@ def complete(name: str, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
             raise ValueError(f"{name} has no parameter {key!r}{nearest(key, known)}")
     values = {**known, **given}
     for key, value in values.items():
-        if value is REQUIRED:
+        if value is REQUIRED or (value is None and known[key] is REQUIRED):
             raise ValueError(f"{name} needs the parameter {key!r}{_HINTS.get(key, '')}")
         values[key] = _CHECKS[key](key, value)
     if values.get("window", math.inf) < arms:
@@ -151,7 +207,20 @@ def complete(name: str, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
             f"window {values['window']} is smaller than the number of arms {arms}: some arm would always be out of "
             f"sight, and be pulled for that alone; give {arms} or more"
         )
+    if "best" in values:
+        _refuse_odd_oracle(values, arms)
     return values
+
+
+def _refuse_odd_oracle(values: Mapping[str, Any], arms: int) -> None:
+    """Refuse best arms that do not fit the arms or the segments."""
+    starts, best = values["restarts"], values["best"]
+    if not isinstance(starts, list) or not starts or starts[0] != 0:
+        raise ValueError(f"restarts = {starts!r}: give the times at which segments begin, the first of them 0")
+    if len(best) != len(starts):
+        raise ValueError(f"best has {len(best)} arms for {len(starts)} segments: give one for each of the restarts")
+    if max(best) >= arms:
+        raise ValueError(f"best = {best!r}: arms are numbered 0 to {arms - 1}")
 
 
 _HINTS = {
@@ -159,6 +228,9 @@ _HINTS = {
     "gamma": ": the discount of a step, such as 0.999",
     "restarts": ": the times of the changes, such as [0, 5000]",
     "horizon": ": how many steps will be played",
+    "best": ": the best arm of every segment, such as [0, 2]",
+    "variation": ": by how much the means move in all, such as problem.variation",
+    "epsilon": ": the privacy loss of a reward, such as 1.0",
 }
 
 
@@ -214,6 +286,19 @@ def _restarts(name: str, value: Any) -> list[int] | str | None:
     return times
 
 
+def _best(name: str, value: Any) -> list[int]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError(f"{name} = {value!r}: give the best arm of every segment, such as [0, 2]")
+    return [whole(f"{name}[{place}]", arm, 0) for place, arm in enumerate(value)]
+
+
+def _epsilon(name: str, value: Any) -> float:
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0.0
+    if not fits:
+        raise ValueError(f"{name} = {value!r}: give a number above 0, or math.inf for no noise")
+    return float(value)
+
+
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "window": _window,
     "gamma": _number(0.0, 1.0, open_ends=True),
@@ -221,8 +306,15 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "xi": _number(0.0, math.inf),
     "horizon": _horizon,
     "restarts": _restarts,
+    "best": _best,
+    "changes": whole,
+    "variation": _number(0.0, math.inf),
+    "epsilon": _epsilon,
+    "strictness": _number(0.0, math.inf),
     "delta": _number(0.0, 1.0),
     "exploration": _number(0.0, math.inf),
+    "follow_up": _number(0.0, math.inf),
+    "prior_changes": _number(0.0, math.inf),
     "local": _flag,
     "drift": _number(0.0, 1.0),
     "threshold": _number(0.0, math.inf),

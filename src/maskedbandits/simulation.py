@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits.core import policy as core_policy
 from maskedbandits.core import simulate as core
 from maskedbandits.core.compiled import announce
 from maskedbandits.environments import Problem
-from maskedbandits.policies import Policy, make_policy
+from maskedbandits.policies import Policy, make_policy, start
+from maskedbandits.recipes import recipe
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
 MEMO = (
@@ -97,10 +97,10 @@ class _Batch:
     """The runs of one simulation: their world, their results, and how far they are."""
 
     def __init__(self, problem: Problem, policy: Policy, runs: int, seed: int, times: NDArray[np.int64]) -> None:
-        self.world = core.World(
-            np.append(problem.starts, problem.horizon), problem.feedback_means.copy(), problem.gaps.copy()
-        )
+        shown = problem.means if recipe(policy.name).sees_rewards else problem.feedback_means
+        self.world = core.World(np.append(problem.starts, problem.horizon), shown.copy(), problem.gaps.copy())
         self.policy = policy
+        self.on_its_own = 1 if recipe(policy.name).own else None
         self.horizon = problem.horizon
         self.times = times
         self.seeds = np.random.SeedSequence(seed).spawn(runs)
@@ -129,7 +129,7 @@ class _Batch:
         memo = 1 << int(np.clip(self.horizon // 8, 1 << 6, MEMO)).bit_length() - 1
         ints, floats = self.policy.for_simulation(self.horizon, memo)
         for run in range(first, len(self.seeds), stride):
-            core_policy.start_packed(ints, floats)
+            start(ints, floats)
             self.play_one(run, ints, floats, self.horizon)
 
     def play_one(self, run: int, ints: NDArray[np.int64], floats: NDArray[np.float64], steps: int) -> None:
@@ -148,7 +148,7 @@ class _Batch:
             if self.stop.is_set():
                 return
             until = min(pause + PAUSE, steps)
-            core.advance(ints, floats, rng, self.world, self.times, tally, until)
+            core.advance(ints, floats, rng, self.world, self.times, tally, until, self.on_its_own)
             self.done[run] = until
 
 

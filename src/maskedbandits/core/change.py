@@ -88,6 +88,21 @@ def configure(kind: int, box: Floats, parameter: int = HULL) -> None:
     restart(kind, box)
 
 
+def is_sound(kind: int, box: Floats) -> bool:
+    """Tell whether a box from elsewhere, with the room it should have, can be trusted: some numbers are used as places."""
+    if kind == NOTHING:
+        return True
+    counts_and_sums = bool(0.0 <= box[TOTAL] <= box[COUNT] < 1 << 53)
+    if kind == GLR:
+        places, lowest, highest = box[[LOWER, UPPER]], 1.0, box[ROOM]
+    elif kind == TWO_WINDOWS:
+        places, lowest, highest = box[[SLOT]], 0.0, box[ROOM] - 1.0
+    else:
+        places, lowest, highest = box[[COUNT]], 0.0, math.inf
+    in_place = np.all((places >= lowest) & (places <= highest) & (places == np.floor(places)))
+    return bool(counts_and_sums and in_place and not np.any(np.isnan(box)))
+
+
 @compiled
 def restart(kind: int, box: Floats) -> None:
     """Forget every observation."""

@@ -19,7 +19,7 @@ from maskedbandits.core import kl
 from maskedbandits.core.compiled import compiled, inlined
 
 
-KL, UCB, KL_PLUS, THOMPSON = range(4)
+KL, UCB, KL_PLUS, THOMPSON, OWN = range(5)  # OWN: none of these, see own.py
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 A memory keeps, for every arm, how many observations count and the sum of their feedbacks. A window also keeps the
 observations themselves in a ring, so that the oldest can be taken away again. A discount of gamma a step is kept by
-giving later observations larger weights, 1, 1/gamma, 1/gamma^2, ..., and dividing by the weight of the present when a
+giving later observations larger weights, 1, 1/gamma, 1/gamma^2, ..., and dividing by the weight of the latest when a
 count is asked for: so one arm changes in a step, not all.
 """
 

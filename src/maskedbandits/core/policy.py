@@ -27,9 +27,11 @@ from maskedbandits.core.state import (
     DETECTION,
     DETECTOR,
     EPOCH,
+    EVIDENCE,
     EXPLORATION,
     EXPLORE_ARM,
     EXPLORE_AT,
+    FOLLOW_UP,
     FOLLOWING,
     FRACTIONAL,
     GAMMA,
@@ -42,6 +44,8 @@ from maskedbandits.core.state import (
     MEMORY,
     MIXED,
     NOT_NEGATIVE,
+    PLANNED_AT,
+    PRIOR_CHANGES,
     RESTART,
     RING,
     SINCE,
@@ -83,6 +87,8 @@ def restart(state: State) -> None:
     state.head[GROWING] = state.head[INDEX] != index.KL_PLUS or state.head[MEMORY] == memory.DISCOUNTED
     state.head[EPOCH] = time
     state.head[EXPLORE_AT] = time + 2 * state.head[ARMS]
+    state.head[EXPLORE_ARM] = 0
+    state.head[PLANNED_AT] = time
     state.real[WEIGHT] = 1.0
     state.counts[:] = 0.0
     state.sums[:] = 0.0
@@ -117,7 +123,7 @@ def _level(state: State, arm: int, time: int) -> float:
     """Return f of the number of observations that count, of all arms together."""
     if state.head[MEMORY] == memory.DISCOUNTED:
         gamma = state.real[GAMMA]
-        seen = (1.0 - gamma ** float(time - state.since[arm])) / (1.0 - gamma)
+        seen = math.expm1(math.log(gamma) * float(time - state.since[arm])) / (gamma - 1.0)
     else:
         seen = float(min(time - state.since[arm], state.head[WINDOW]))
     return index.exploration(max(1.0, seen), state.real[C])
@@ -267,26 +273,39 @@ def decide(state: State, rng: np.random.Generator) -> int:
 
 
 @compiled
-def _plan_exploration(state: State) -> None:
-    """Fix when to look next at an arm that has long not been pulled, and at which.
+def _pause(state: State, arm: int, best: float) -> int:
+    """Return after how many steps without a pull an arm deserves a look.
 
-    The rate, e sqrt(K log n / n) after n steps since the last restart, is the one that balances what looking costs and
-    what a change that is found late costs (Besson et al. 2022); an arm that is pulled that often anyway is passed over.
+    Looking at an arm costs its gap; a change that goes unseen costs about a gap at every step. If r changes come in a
+    step and n looks tell the arm from the best one, both costs together are least at the rate sqrt(r n).
     """
+    if state.counts[arm] <= 0.0:
+        return 1
+    mean = _mean_of(state, arm, state.sums[arm] / state.counts[arm])
+    gap = max(best - mean, 1e-3) / abs(state.rates[arm])  # as it shows in the feedback
+    needed = min(state.counts[arm], 6.0 / (gap * gap))
+    changes = (state.head[ALARMS] + state.real[PRIOR_CHANGES]) / max(state.head[TIME], 1)
+    rate = state.real[EXPLORATION] * math.sqrt(changes * needed)
+    return max(2, int(min(1.0 / rate, 1e15)))
+
+
+@compiled
+def _plan_exploration(state: State) -> None:
+    """Fix when to look next at an arm that has long not been pulled, and at which."""
     time = state.head[TIME]
-    arms = state.head[ARMS]
-    played = float(max(time - state.head[SINCE], 2)) if state.real[HORIZON] <= 0.0 else state.real[HORIZON]
-    rate = min(0.5, state.real[EXPLORATION] * math.sqrt(arms * math.log(played) / played))
-    pause = max(2, int(1.0 / rate))
-    state.head[EXPLORE_AT] = time + pause
-    stalest = 0
-    for arm in range(arms):
-        if state.last[arm] < state.last[stalest]:
-            stalest = arm
-    state.head[EXPLORE_ARM] = stalest
-    rested = state.last[stalest] + arms * pause
-    if rested > time + pause:
-        state.head[EXPLORE_AT] = rested
+    best = -math.inf
+    for arm in range(state.head[ARMS]):
+        if state.counts[arm] > 0.0:
+            best = max(best, _mean_of(state, arm, state.sums[arm] / state.counts[arm]))
+    earliest = time + (1 << 40)
+    for arm in range(state.head[ARMS]):
+        due = state.last[arm] + _pause(state, arm, best)
+        if due < earliest:
+            earliest = due
+            state.head[EXPLORE_ARM] = arm
+    state.head[EXPLORE_AT] = max(earliest, time + 1)
+    state.head[PLANNED_AT] = time
+    state.real[EVIDENCE] = 0.0
 
 
 @compiled
@@ -318,12 +337,16 @@ def _restart_is_due(state: State) -> bool:
 @inlined
 def observe(state: State, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
+    if state.head[MEMORY] == memory.DISCOUNTED:
+        memory.age(state)
     _take_in(state, arm, 1.0 - feedback if state.flips[arm] else feedback)
 
 
 @compiled
 def observe_own(state: State, arm: int, feedback: float, low: float, span: float) -> None:
     """Take in a feedback that has a corruption of its own: flipped, if need be, so that it increases from low by span."""
+    if state.head[MEMORY] == memory.DISCOUNTED:
+        memory.age(state)
     full = state.head[RING] > 0 and state.head[TIME] - state.head[SINCE] >= state.head[RING]
     memory.push_own(state, state.head[SLOT], full, arm, low, span)
     _take_in(state, arm, feedback)
@@ -359,23 +382,38 @@ def _look_out(state: State, arm: int, feedback: float) -> bool:
         forgotten = True
     elif state.head[DETECTOR] != change.NOTHING and _detect(state, arm, feedback):
         forgotten = not state.head[LOCAL]
-    if state.real[EXPLORATION] > 0.0 and state.head[TIME] > state.head[EXPLORE_AT]:
-        _plan_exploration(state)
+    if state.real[EXPLORATION] > 0.0 and state.head[TIME] >= state.head[EXPLORE_AT]:
+        # either the look was just taken, or it is due: but the arm may have been pulled since it was planned
+        if forgotten or state.last[state.head[EXPLORE_ARM]] > state.head[PLANNED_AT]:
+            if forgotten or arm != state.head[EXPLORE_ARM] or not _worth_another_look(state, arm):
+                _plan_exploration(state)
     return forgotten
+
+
+@compiled
+def _worth_another_look(state: State, arm: int) -> bool:
+    """Tell whether a look at an arm raised the evidence of a change: then look again at once, rather than much later."""
+    follow_up = state.real[FOLLOW_UP]
+    if follow_up <= 0.0 or arm != state.head[EXPLORE_ARM] or state.head[DETECTOR] != change.GLR:
+        return False
+    size = state.head[BOX]
+    before = state.real[EVIDENCE]
+    state.real[EVIDENCE] = change.glr_statistic(state.boxes[arm * size : (arm + 1) * size])
+    grown = state.real[EVIDENCE] > before
+    return state.real[EVIDENCE] > (follow_up if grown else 2.0 * follow_up)
 
 
 @inlined
 def _settle(state: State, arm: int, evicted: int, full: bool) -> None:
     """Bring the scores up to date after an observation."""
     head = state.head
-    if head[MEMORY] == memory.DISCOUNTED:
-        memory.age(state)
+    inexact = full and head[SLOT] == 0 and (head[FRACTIONAL] or head[MIXED])
     if head[INDEX] == index.THOMPSON:
-        if full and head[SLOT] == 0 and head[FRACTIONAL]:
+        if inexact:
             memory.recount(state)
     elif head[GROWING] and (head[TIME] >= head[EPOCH] or head[TIME] - head[SINCE] >= head[WINDOW]):
         _begin_epoch(state)
-    elif full and head[SLOT] == 0 and head[FRACTIONAL]:
+    elif inexact:
         memory.recount(state)
         _rescore_all(state)
     else:

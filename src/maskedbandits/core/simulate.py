@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.core import policy
+from maskedbandits.core import own, policy
 from maskedbandits.core.compiled import compiled, inlined
-from maskedbandits.core.state import State, unpack
+from maskedbandits.core.state import State, solo, unpack
 
 
 class World(NamedTuple):
     """A piecewise stationary problem, as arrays."""
 
     starts: NDArray[np.int64]  # (L + 1,), the horizon at the end
-    feedback_means: NDArray[np.float64]  # (L, K)
+    feedback_means: NDArray[np.float64]  # (L, K) of what the policy is shown
     gaps: NDArray[np.float64]  # (L, K) best mean less the arm's
 
 
@@ -40,13 +40,22 @@ def _play(
     feedback_means: NDArray[np.float64],
     recent: NDArray[np.int64],
     steps: int,
+    on_its_own: int | None,
 ) -> None:
     """Play on in a world that stands still."""
-    for _ in range(steps):
-        arm = policy.decide(state, rng)
-        feedback = 1.0 if rng.random() < feedback_means[arm] else 0.0
-        policy.observe(state, arm, feedback)
-        recent[arm] += 1
+    if on_its_own is None:
+        for _ in range(steps):
+            arm = policy.decide(state, rng)
+            feedback = 1.0 if rng.random() < feedback_means[arm] else 0.0
+            policy.observe(state, arm, feedback)
+            recent[arm] += 1
+    else:
+        alone = solo(state)
+        for _ in range(steps):
+            arm = own.decide(alone, rng)
+            feedback = 1.0 if rng.random() < feedback_means[arm] else 0.0
+            own.observe(alone, arm, feedback, rng)
+            recent[arm] += 1
 
 
 @inlined
@@ -70,15 +79,20 @@ def advance(
     checkpoints: NDArray[np.int64],
     tally: Tally,
     until: int,
+    on_its_own: int | None,
 ) -> None:
-    """Play one run on, up to step ``until``, stopping at every change and every checkpoint to reckon."""
+    """Play one run on, up to step ``until``, stopping at every change and every checkpoint to reckon.
+
+    ``on_its_own`` is None for a policy on the axes, and any number for one in ``own.py``: the compiler makes two kernels of
+    this one, so that neither kind waits for the other to be compiled, nor asks at every step which it is.
+    """
     state = unpack(ints, floats)
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     while done < until:
         stop = min(until, world.starts[segment + 1])
         if following < checkpoints.size:
             stop = min(stop, checkpoints[following])
-        _play(state, rng, world.feedback_means[segment], tally.recent, stop - done)
+        _play(state, rng, world.feedback_means[segment], tally.recent, stop - done, on_its_own)
         done = stop
         changed = done == world.starts[segment + 1]
         checked = following < checkpoints.size and done == checkpoints[following]

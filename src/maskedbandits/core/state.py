@@ -20,12 +20,20 @@ ARMS, RING, LEAVES, NODES, MEMO, BOX, PLAN, MIXED, OWN = range(9)
 MEMORY, INDEX, RESTART, DETECTOR, LOCAL, WINDOW = range(9, 15)
 # ... and how far it is.
 TIME, SINCE, SLOT, GROWING, EPOCH, FRACTIONAL, FOLLOWING, EXPLORE_AT, EXPLORE_ARM, ALARMS = range(15, 25)
+PLANNED_AT = 31
+OWN_KIND = 25  # which policy it is, if it stands on its own
 INT_HEAD = 32
 
 # Places in the head of the floats: parameters, and what is derived from them
 C, XI, GAMMA, HORIZON, DELTA, EXPLORATION, WEIGHT, LEVEL = range(8)
-DETECTION = 8  # and after it the detector's own numbers
+DETECTION = 8  # and after it the detector's own numbers, three at most
+EVIDENCE, FOLLOW_UP, PRIOR_CHANGES = 11, 12, 13
 FLOAT_HEAD = 16
+
+# Places at the beginning of the section of a policy that stands on its own: where gains begin and how far they reach,
+# and after these the kind's own parameters
+FLOOR, WIDTH = range(2)
+OWN_HEAD = 8
 
 FOREVER = 1 << 62  # the window of a policy that forgets nothing
 NOT_NEGATIVE = FOREVER - 1  # a mask that tells the compiler that an index is none of Python's negative ones
@@ -159,6 +167,36 @@ def unpack(ints: Ints, floats: Floats) -> State:
         ring_lows=floats[f12:f13],
         ring_spans=floats[f13:f14],
         own=floats[f14 : f14 + ints[OWN]],
+    )
+
+
+class Solo(NamedTuple):
+    """What a policy that stands on its own uses of a state: handing over less takes less time, above all to compile."""
+
+    head: Ints
+    counts: Floats
+    sums: Floats
+    last: Ints
+    flips: Ints
+    lows: Floats
+    rates: Floats
+    plan: Ints
+    own: Floats
+
+
+@inlined
+def solo(state: State) -> Solo:
+    """Pick out what a policy that stands on its own uses."""
+    return Solo(
+        head=state.head,
+        counts=state.counts,
+        sums=state.sums,
+        last=state.last,
+        flips=state.flips,
+        lows=state.lows,
+        rates=state.rates,
+        plan=state.plan,
+        own=state.own,
     )
 
 

@@ -1,0 +1,72 @@
+"""Play a policy and its naive twin side by side, and draw what they play with."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from maskedbandits import Policy, RandomizedResponse
+from naive import Twin
+
+TIE = 1e-7  # two indices this close are a tie, where the slow and the fast way may round differently
+
+
+def examples(count: int) -> settings:
+    """So many examples, or few if few are asked for: with the compiler off."""
+    return settings(max_examples=min(count, 5) if os.environ.get("HYPOTHESIS_PROFILE") == "few" else count)
+
+
+def responses() -> st.SearchStrategy[RandomizedResponse]:
+    probability = st.floats(0, 1).map(lambda p: round(p, 3))
+    pairs = st.tuples(probability, probability).filter(lambda p: abs(p[0] + p[1] - 1) > 0.05)
+    return pairs.map(lambda p: RandomizedResponse(*p))
+
+
+def feedbacks(most: int) -> st.SearchStrategy[list[float]]:
+    """Mostly bits, sometimes fractions."""
+    bits = st.lists(st.sampled_from([0.0, 1.0]), max_size=most)
+    return st.one_of(bits, bits, st.lists(st.floats(0, 1), max_size=most))
+
+
+def play_both(
+    fast: Policy,
+    slow: Twin,
+    feedbacks: Sequence[float],
+    own: Sequence[RandomizedResponse | None] = (),
+    seed: int = 0,
+) -> None:
+    """Both see the same; at every step the fast one's choice is the slow one's, or ties with it.
+
+    What draws lots is given two generators of one seed, and has to draw the same from them.
+    """
+    lots = np.random.default_rng(seed), np.random.default_rng(seed)
+    for step, feedback in enumerate(feedbacks):
+        expected = np.array(slow.indices())
+        got = fast.indices()
+        assert np.array_equal(np.isinf(got), np.isinf(expected))
+        finite = np.isfinite(expected)
+        assert np.allclose(got[finite], expected[finite], rtol=1e-8, atol=TIE)
+        if slow.index == "ts":
+            arm = fast.choose(lots[0])
+            assert arm == slow.choose(lots[1])
+            assert lots[0].bit_generator.state == lots[1].bit_generator.state
+        else:
+            arm = fast.choose()
+            assert fast.choose() == arm
+            check_choice(arm, expected, slow.forced())
+        corruption = own[step] if step < len(own) else None
+        fast.observe(arm, feedback, corruption=corruption)
+        slow.observe(arm, feedback, corruption)
+    assert fast.restarts == slow.alarms
+
+
+def check_choice(arm: int, expected: np.ndarray[tuple[int, ...], np.dtype[np.float64]], forced: int | None) -> None:
+    if forced is not None:
+        assert arm == forced
+        return
+    best = expected.max()
+    assert expected[arm] == best or expected[arm] > best - TIE
+    if np.isinf(best):
+        assert arm == int(np.argmax(expected))
