@@ -85,7 +85,7 @@ def simulated(arms: int, window: int, steps: int, ramp: int = 0, epsilon: float 
     checkpoints = np.array([problem.horizon])
 
     def play(until: int) -> None:
-        core.advance(ints, floats, rng, world, checkpoints, tally, until)
+        core.advance(ints, floats, rng, world, checkpoints, tally, until, None)
 
     play(ramp)
     return timed(lambda: play(ramp + steps)) / steps

@@ -134,29 +134,21 @@ class Twin:
         detects: Callable[[list[float], float], bool] | None = None,
         delta: float = 1.0,
         local: bool = False,
-        exploration: float = 0.0,
-        prior_changes: float = 0.01,
-        follow_up: float = 0.0,
-        evidence: Callable[[list[float]], float] = lambda stream: 0.0,
     ) -> None:
         self.corruption, self.index, self.c, self.xi, self.horizon = corruption, index, c, xi, horizon
         self.window, self.gamma, self.restarts = window, gamma, set(restarts)
-        self.detects, self.delta, self.local, self.exploration = detects, delta, local, exploration
+        self.detects, self.delta, self.local = detects, delta, local
         self.arms = len(corruption)
         self.history: list[Observation] = []
         self.mixed = False
         self.alarms = 0
-        self.prior_changes = prior_changes
-        self.follow_up, self.evidence, self.evidence_before = follow_up, evidence, 0.0
-        self.look_arm = 0
+        self.look: int | None = None  # the arm that is to be looked at now, whatever its index
         self.restart()
 
     def restart(self) -> None:
         """Nothing from before this moment counts."""
         now = len(self.history)
         self.since = [now] * self.arms
-        self.pulled = [now] * self.arms
-        self.look_at = now + 2 * self.arms
 
     def remembered(self, arm: int) -> tuple[list[float], list[float], Corruption]:
         """The feedbacks of an arm that count, their weights, and the mean of their corruption functions."""
@@ -217,14 +209,9 @@ class Twin:
         line = extended(lambda mean: 1 - g(mean) if falling else g(mean))
         return inverse(line, value(1 + total, 1 + count - total), 2 + 2 / abs(g(1.0) - g(0.0)))
 
-    def forced(self) -> int | None:
-        """The arm that is to be looked at now, whatever its index."""
-        return self.look_arm if self.exploration > 0 and len(self.history) >= self.look_at else None
-
     def choose(self, rng: Generator | None = None) -> int:
-        forced = self.forced()
-        if forced is not None:
-            return forced
+        if self.look is not None:
+            return self.look
         if rng is None:
             scores = self.indices()
             return scores.index(max(scores))
@@ -239,7 +226,6 @@ class Twin:
         self.mixed = self.mixed or corruption is not None
         self.history.append(Observation(arm, feedback, corruption))
         now = len(self.history)
-        self.pulled[arm] = now
         if now in self.restarts:
             self.restart()
         elif self.detects is not None and self.detects(self.stream(arm), self.delta / math.sqrt(self.horizon or now)):
@@ -248,29 +234,10 @@ class Twin:
                 self.since[arm] = now
             else:
                 self.restart()
-        if self.exploration > 0 and now > self.look_at and not self.looks_again(arm):
-            self.look_at, self.look_arm = look(self)
-            self.evidence_before = 0.0
 
     def stream(self, arm: int) -> list[float]:
         """What an arm's detector has seen."""
         return [seen.feedback for seen in self.history[self.since[arm] :] if seen.arm == arm]
-
-    def looks_again(self, arm: int) -> bool:
-        """Whether a look has raised the evidence of a change, so that another is worth it."""
-        if self.follow_up == 0 or arm != self.look_arm:
-            return False
-        before, self.evidence_before = self.evidence_before, self.evidence(self.stream(arm) or [0.0])
-        return self.evidence_before > max(self.follow_up, before)
-
-
-def look(twin: Twin) -> tuple[int, int]:
-    """When to look next at the arm that was not pulled for longest, and which that is."""
-    now = len(twin.history)
-    rate = twin.exploration * math.sqrt(twin.arms * (twin.alarms + twin.prior_changes) / now)
-    pause = max(2, int(1 / min(0.5, rate)))
-    stalest = twin.pulled.index(min(twin.pulled))
-    return max(now + pause, twin.pulled[stalest] + twin.arms * pause), stalest
 
 
 class SlidingWindowKLUCB(Twin):

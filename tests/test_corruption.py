@@ -49,7 +49,7 @@ def test_epsilon_of_the_private_response(epsilon: float) -> None:
 
 @given(probability, probability)
 def test_epsilon_is_the_largest_of_four_log_ratios(p00: float, p11: float) -> None:
-    if p00 + p11 == 1 or p11 - (1 - p00) == 0:
+    if abs(p00 + p11 - 1) < 1e-11:
         return
     pairs = [(p00, 1 - p11), (1 - p11, p00), (p11, 1 - p00), (1 - p00, p11)]
     ratios = [0.0 if a == b else math.log(a) - math.log(b) if a > 0 and b > 0 else math.inf for a, b in pairs]
@@ -120,7 +120,7 @@ def test_what_is_not_a_corruption_is_refused(function: Callable[[float], float],
 
 
 @pytest.mark.parametrize(
-    ("p00", "p11"), [(0.5, 0.5), (0.3, 0.7), (-0.1, 0.9), (0.9, 1.1), (math.nan, 0.9), (0.9, math.inf)]
+    ("p00", "p11"), [(0.5, 0.5), (0.3, 0.7), (0.7, 0.3), (0.9, 0.1), (0.55, 0.45), (-0.1, 0.9), (0.9, 1.1), (math.nan, 0.9), (0.9, math.inf)]
 )
 def test_what_is_not_a_matrix_is_refused(p00: float, p11: float) -> None:
     with pytest.raises(ValueError, match=r"give|move"):

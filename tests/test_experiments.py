@@ -446,3 +446,27 @@ def test_the_log_has_a_line_for_each_cell_once_it_lasts(tmp_path: Path, capsys: 
 def test_the_files_in_experiments_are_good(name: str) -> None:
     experiment = experiments.load(Path(__file__).parent.parent / "experiments" / f"{name}.toml")
     assert len(experiment.tasks) >= 12
+
+
+def test_a_table_tells_the_regret_of_the_whole_play(tmp_path: Path) -> None:
+    short = GOOD.replace("checkpoints = 10", "checkpoints = [5, 50]")
+    for cell in run(write(tmp_path, short), tmp_path / "out").cells:
+        assert cell.outcome.times.tolist() == [5, 50, cell.horizon]
+
+
+def test_an_endless_window_is_shown(tmp_path: Path) -> None:
+    from maskedbandits.report import tables
+
+    made = run(write(tmp_path, GOOD.replace('window = "paper"', "window = inf")), tmp_path / "out")
+    assert tables.window(made.cells[0]) == "∞"
+
+
+@pytest.mark.parametrize("name", ["runs", "seed"])
+def test_numbers_beyond_all_measure_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=f"{name}: expected a whole number"):
+        experiments.load(write(tmp_path, GOOD.replace(f"{name} =", f"{name} = 1{'0' * 40} #")))
+
+
+def test_brackets_without_end_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nested too deeply"):
+        experiments.load(write(tmp_path, f"title = {'[' * 5000}{']' * 5000}"))

@@ -47,7 +47,7 @@ def test_every_index_goes_on_as_the_naive_one(kind: str, memory: str) -> None:
     given: dict[str, Any] = {"horizon": 150} if kind == "klucb-plus" else {}
     if kind == "ucb":
         given["c"] = 0.0
-    window = {"window": 40} if memory else {}
+    window: dict[str, Any] = {"window": 40} if memory else {}
     fast = make_policy(f"{memory}{kind}-cf", arms=5, corruption=each, **window, **given)
     play_both(fast, Twin(list(each), kind, **window, **given), rng.integers(0, 2, 150).astype(float).tolist())
 

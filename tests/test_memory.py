@@ -18,10 +18,13 @@ INDICES: dict[str, dict[str, Any]] = {
     "ts": {},
 }
 
+MEMORIES: dict[str, dict[str, Any]] = {"": {}, "sw-": {"window": 17}, "d-": {"gamma": 0.9}}
+
 
 def bits(seed: int, length: int) -> list[float]:
     rng = np.random.default_rng(seed)
-    return np.floor(rng.random(length) + rng.choice([0.2, 0.5, 0.8], length // 20 + 1).repeat(20)[:length]).tolist()
+    means = rng.choice([0.2, 0.5, 0.8], length // 20 + 1).repeat(20)[:length]
+    return [float(draw < mean) for draw, mean in zip(rng.random(length), means, strict=True)]
 
 
 @pytest.mark.parametrize("kind", INDICES)
@@ -63,12 +66,11 @@ def test_weights_that_grow_too_large_are_scaled_down(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", INDICES)
-@pytest.mark.parametrize("before", ["", "sw-", "d-"])
+@pytest.mark.parametrize("before", MEMORIES)
 def test_planned_restarts_are_the_naive_ones(before: str, kind: str) -> None:
-    memory: dict[str, Any] = {"": {}, "sw-": {"window": 17}, "d-": {"gamma": 0.9}}[before]
     restarts = [0, 5, 6, 41, 60]
     each = [RandomizedResponse(0.8, 0.9), RandomizedResponse(0.2, 0.3), RR]
-    given = {**memory, **INDICES[kind]}
+    given = {**MEMORIES[before], **INDICES[kind]}
     fast = make_policy(f"{before}{kind}-cf", arms=3, corruption=each, restarts=restarts, **given)
     play_both(fast, Twin(list(each), kind, restarts=restarts, **given), bits(1, 100))
 
@@ -127,14 +129,15 @@ class TestLimits:
     def test_an_endless_window_and_a_restart_at_0_forget_nothing(self, kind: str, seed: int, arms: int) -> None:
         given = {"arms": arms, "corruption": RR, **INDICES[kind]}
         expected, indices = self.play(make_policy(f"{kind}-cf", **given), seed)
-        for name, memory in [
+        same: list[tuple[str, dict[str, Any]]] = [
             (f"sw-{kind}-cf", {"window": math.inf}),
             (f"sw-{kind}-cf", {"window": 150}),
             (f"{kind}-cf", {"restarts": [0]}),
             (f"oracle-{kind}-cf", {"restarts": [0]}),
             (f"oracle-{kind}-cf", {"restarts": []}),
             (f"{kind}-cf", {"restarts": "doubling"}),
-        ]:
+        ]
+        for name, memory in same:
             chosen, got = self.play(make_policy(name, **given, **memory), seed)
             assert chosen == expected
             assert np.array_equal(got, indices)
@@ -160,8 +163,7 @@ class TestLimits:
     @given(seed=st.integers(0, 2**32), order=st.permutations(range(5)), memory=st.sampled_from(["", "sw-", "d-"]))
     def test_arms_have_no_rank_but_their_number(self, kind: str, seed: int, order: list[int], memory: str) -> None:
         """Relabelling arms relabels indices; choices too, but for ties and lots."""
-        given: dict[str, Any] = {"": {}, "sw-": {"window": 20}, "d-": {"gamma": 0.9}}[memory]
-        given = {**given, **INDICES[kind], "arms": 5}
+        given = {**MEMORIES[memory], **INDICES[kind], "arms": 5}
         each = [RandomizedResponse(0.6 + 0.05 * arm, 0.9) for arm in range(5)]
         one = make_policy(f"{memory}{kind}-cf", corruption=each, **given)
         other = make_policy(f"{memory}{kind}-cf", corruption=[each[arm] for arm in order], **given)

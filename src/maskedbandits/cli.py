@@ -91,9 +91,9 @@ def main() -> None:
     type=click.Path(path_type=Path),
     help="Folder for the results.  [default: results/<name of FILE>]",
 )
-@click.option("--runs", type=click.IntRange(min=1), help="Runs of each policy, in place of the file's.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed, in place of the file's.")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads to use; the numbers do not depend on it.")
+@click.option("--runs", type=click.IntRange(1, 2**53), help="Runs of each policy, in place of the file's.")
+@click.option("--seed", type=click.IntRange(0, 2**53), help="Seed, in place of the file's.")
+@click.option("--threads", type=click.IntRange(1, 2**53), help="Threads to use; the numbers do not depend on it.")
 @click.option("--fresh", is_flag=True, help="Run everything again, also what is finished.")
 @click.option("--no-progress", is_flag=True, help="Say nothing on the way.")
 @as_json
@@ -206,8 +206,8 @@ def report(folder: Path, json_wanted: bool) -> None:
 
 @main.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--horizon", type=click.IntRange(min=1), help="T: how many steps.")
-@click.option("--changes", type=click.IntRange(min=1), help="L: stationary segments; a world that never changes has 1.")
+@click.option("--horizon", type=click.IntRange(1, 2**53), help="T: how many steps.")
+@click.option("--changes", type=click.IntRange(1, 2**53), help="L: stationary segments; a world that never changes has 1.")
 @click.option(
     "--means",
     type=Numbers(float),
@@ -216,7 +216,7 @@ def report(folder: Path, json_wanted: bool) -> None:
 )
 @click.option("--starts", type=Numbers(int), help="Where segments start, such as 0,5000.  [default: equal lengths]")
 @click.option("--epsilon", type=float, multiple=True, help="Privacy of a report, or inf; may be given several times.")
-@click.option("--window", type=click.IntRange(min=1), help="A window of your own, beside the others.")
+@click.option("--window", type=click.IntRange(1, 2**53), help="A window of your own, beside the others.")
 @as_json
 def bound(
     file: Path | None,

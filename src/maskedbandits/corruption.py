@@ -60,7 +60,7 @@ class RandomizedResponse:
             if not 0.0 <= value <= 1.0:
                 raise ValueError(f"{name} = {value} is not a probability: give a number in [0, 1]")
             object.__setattr__(self, name, value)
-        if self.slope == 0.0:
+        if abs(self.slope) < 1e-12:  # 0 but for rounding
             raise ValueError(
                 f"p00 + p11 = 1 (p00 = {self.p00}, p11 = {self.p11}) makes the feedback independent of the reward, "
                 "nothing could be learnt: move either away"
@@ -119,7 +119,7 @@ def _log_ratio(a: float, b: float) -> float:
     return abs(math.log(a) - math.log(b)) if a > 0.0 and b > 0.0 else math.inf
 
 
-ROUNDING = 1e-15  # what two values of g may differ by and still be the same
+ROUNDINGS = 4.0  # of its last digit by which two values of g may differ and still be the same
 IDENTITY = RandomizedResponse(1.0, 1.0)
 
 
@@ -196,14 +196,16 @@ class Monotone:
         """Compare g, the given inverse and the polyline at points that the refinement has not seen."""
         means, feedbacks, flipped = self.polyline
         cells = np.unique(np.linspace(0, means.size - 2, 4096).astype(np.int64))
-        # 0.382...: no dyadic point, so none of those that the refinement looked at
-        points = means[cells] + 0.3819660112501051 * (means[cells + 1] - means[cells])
+        # no dyadic shares, so none of the points that the refinement looked at
+        shares = np.array([0.1458980337503155, 0.3819660112501051, 0.8541019662496845])
+        points = (means[cells] + np.outer(shares, means[cells + 1] - means[cells])).ravel()
         values = np.array([self._at(float(point)) for point in points])
         seen = 1.0 - values if flipped else values
-        error = np.abs(np.interp(points, means, feedbacks) - seen).max()
+        followed = np.interp(points, means, feedbacks)
         returned = np.interp(seen, feedbacks, means)
         # where g is so flat that rounding its value moves the mean, no inverse could be closer
-        exact = np.abs(np.interp(returned, means, feedbacks) - np.interp(points, means, feedbacks)) <= 4 * ROUNDING
+        exact = np.abs(followed - seen) <= 4.0 * ROUNDINGS * np.spacing(values)
+        error = np.abs(followed - seen).max()
         back = np.where(exact, 0.0, np.abs(returned - points)).max()
         if self._inverse is not None:
             given = np.array([float(self._inverse(float(value))) for value in values])
@@ -237,7 +239,7 @@ def _refine(g: Callable[[float], float], increasing: bool, tolerance: float, mos
         chord = 0.5 * (values[left] + values[left + 1])
         slope = np.abs(values[left + 1] - values[left]) / (means[left + 1] - means[left])
         miss = np.abs(at - chord)
-        far = (np.maximum(miss, miss / np.minimum(slope, 1.0)) > tolerance) & (miss > ROUNDING)
+        far = (np.maximum(miss, miss / np.minimum(slope, 1.0)) > tolerance) & (miss > ROUNDINGS * np.spacing(at))
         rough[left[~far]] = False
         after = left[far] + 1
         means = np.insert(means, after, middles[far])

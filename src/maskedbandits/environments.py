@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits.corruption import Corruption
+from maskedbandits.corruption import Corruption, RandomizedResponse
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,7 +28,9 @@ Ints = NDArray[np.int64]
 
 def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[Corruption, ...]:
     """Return one corruption for every arm, whether one was given for all or one for each."""
-    each = (corruption,) * arms if isinstance(corruption, Corruption) else tuple(corruption)
+    if isinstance(corruption, Corruption):
+        return (corruption,) * arms
+    each = tuple(corruption) if isinstance(corruption, Sequence) else (corruption,) * arms
     if len(each) != arms:
         raise ValueError(f"{len(each)} corruptions for {arms} arms: give one for all, or one for each")
     for arm, one in enumerate(each):
@@ -67,6 +69,13 @@ def _whole(name: str, numbers: ArrayLike) -> Ints:
     return whole
 
 
+def _one(name: str, number: int) -> int:
+    given = _whole(name, number)
+    if given.ndim:
+        raise ValueError(f"{name} = {number!r}: give one number")
+    return int(given)
+
+
 def _checked_starts(starts: ArrayLike, segments: int, horizon: int) -> Ints:
     whole = _whole("starts", starts)
     if whole.shape != (segments,):
@@ -76,6 +85,18 @@ def _checked_starts(starts: ArrayLike, segments: int, horizon: int) -> Ints:
     if whole[-1] >= horizon:
         raise ValueError(f"start {whole[-1]} is not before the horizon {horizon}: drop it or play longer")
     return whole
+
+
+def _seen_through(each: tuple[Corruption, ...], means: Floats) -> Floats:
+    """Return the feedback means, arm by arm; all arms with one randomised response at once."""
+    seen = np.empty_like(means)
+    for g in {id(one): one for one in each}.values():
+        columns = np.array([one is g for one in each])
+        if isinstance(g, RandomizedResponse):
+            seen[:, columns] = 1.0 - g.p00 + g.slope * means[:, columns]
+        else:
+            seen[:, columns] = [[g(float(mean)) for mean in row] for row in means[:, columns]]
+    return seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +122,14 @@ class Problem:
         corruption: Corruption | Sequence[Corruption],
     ) -> None:
         table = _checked_means(means)
-        steps = int(_whole("horizon", horizon).reshape(()))
+        steps = _one("horizon", horizon)
         if steps < table.shape[1]:
             raise ValueError(
                 f"horizon {steps} is shorter than the number of arms {table.shape[1]}: not every arm could be tried"
             )
         begins = _checked_starts(starts, table.shape[0], steps)
         each = per_arm(corruption, table.shape[1])
-        seen = np.array([[g(float(mean)) for g, mean in zip(each, row, strict=True)] for row in table])
+        seen = _seen_through(each, table)
         values = {
             "means": table,
             "starts": begins,

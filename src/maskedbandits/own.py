@@ -16,7 +16,7 @@ DEBIASED = (core.EXP3, core.ADSWITCH)  # those that turn every single feedback b
 
 def size(kind: int, arms: int, parameters: Mapping[str, Any]) -> int:
     """Return how many numbers a policy keeps."""
-    return core.size(kind, arms, len(parameters.get("best", ())), int(parameters.get("horizon") or 1))
+    return core.size(kind, arms, len(parameters.get("best", ())))
 
 
 def refuse_curves(name: str, kind: int, lines: Sequence[Polyline]) -> None:
@@ -36,7 +36,8 @@ def configure(view: State, kind: int, parameters: Mapping[str, Any]) -> None:
         log = max(1.0, math.log(parameters["horizon"]))
         numbers[adswitch.LOG] = log
         numbers[adswitch.RATE] = 1.0 / math.sqrt(view.counts.size * parameters["horizon"] * log)
-        numbers[adswitch.EVICTION] = parameters["strictness"]
+        numbers[adswitch.STRICTNESS] = parameters["strictness"]
+        numbers[adswitch.FINEST] = parameters["finest"]
     elif kind == core.ORACLE:
         numbers[state.OWN_HEAD :] = parameters["best"]
     elif kind in (core.LAPLACE, core.CENTRAL):
@@ -70,7 +71,11 @@ def contradiction(view: State, fresh: State) -> str:
     """Return where a saved state contradicts itself or a fresh one: compiled code would trust it blindly."""
     kind = view.head[state.OWN_KIND]
     given = view.own.size if kind == core.ORACLE else state.OWN_HEAD
-    if kind != fresh.head[state.OWN_KIND] or not np.array_equal(view.own[:given], fresh.own[:given]):
+    if (
+        kind != fresh.head[state.OWN_KIND]
+        or view.head[state.MIXED]
+        or not np.array_equal(view.own[:given], fresh.own[:given])
+    ):
         return "it is not of the kind that its name says"
     if not np.all(np.isfinite(view.own[given:])) or (kind == core.EXP3 and np.any(view.own[given:] <= 0.0)):
         return "a number is out of range"

@@ -4,9 +4,9 @@ import json
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from maskedbandits.core.compiled import announce
 from maskedbandits.core.state import Floats, Ints, Layout, State
 from maskedbandits.corruption import IDENTITY, Corruption, Polyline
 from maskedbandits.environments import per_arm
+from maskedbandits.errors import DAMAGED
 from maskedbandits.recipes import REGISTRY as REGISTRY
 from maskedbandits.recipes import complete, recipe, restart_kind, steps_remembered, whole
 from maskedbandits.recipes import names as names
@@ -37,24 +38,20 @@ def make_policy(
     if recipe(name).sees_corruption and corruption is None:
         raise ValueError(f"{name} needs corruption: the RandomizedResponse that masks the feedback")
     each = per_arm(IDENTITY if corruption is None else corruption, arms)
-    lines = [one.polyline for one in (each if recipe(name).sees_corruption else (IDENTITY,) * arms)]
+    seen = each if recipe(name).sees_corruption else (IDENTITY,) * arms
+    drawn = {id(one): one.polyline for one in {id(one): one for one in seen}.values()}
+    lines = [drawn[id(one)] for one in seen]
     own.refuse_curves(name, recipe(name).own, lines)
     return Policy(name, known, *_pack(name, known, lines))
 
 
 def _pack(name: str, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -> tuple[Ints, Floats]:
     """Return the two arrays of a state that has seen nothing; arms with one polyline share its nodes."""
-    places: dict[tuple[bytes, bytes], int] = {}
-    distinct: list[Polyline] = []
-    first: list[int] = []
-    nodes = 0
-    for line in lines:
-        key = (line.means.tobytes(), line.feedbacks.tobytes())
-        if key not in places:
-            places[key] = nodes
-            distinct.append(line)
-            nodes += line.means.size
-        first.append(places[key])
+    distinct = {id(line): line for line in lines}
+    ends = np.cumsum([line.means.size for line in distinct.values()])
+    nodes = int(ends[-1])
+    places = dict(zip(distinct, [0, *ends[:-1]], strict=True))
+    first = [places[id(line)] for line in lines]
     kind = recipe(name)
     layout = _layout_for(name, parameters, len(lines), nodes)
     box = layout.box
@@ -65,8 +62,8 @@ def _pack(name: str, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -
     view.flips[:] = [line.flipped for line in lines]
     view.first_node[:] = first
     view.last_node[:] = [begin + line.means.size - 1 for begin, line in zip(first, lines, strict=True)]
-    view.node_means[:] = np.concatenate([line.means for line in distinct])
-    view.node_feedbacks[:] = np.concatenate([line.feedbacks for line in distinct])
+    view.node_means[:] = np.concatenate([line.means for line in distinct.values()])
+    view.node_feedbacks[:] = np.concatenate([line.feedbacks for line in distinct.values()])
     view.lows[:] = [line.feedbacks[0] for line in lines]
     view.rates[:] = [1.0 / (line.feedbacks[-1] - line.feedbacks[0]) for line in lines]
     for arm in range(len(lines)):
@@ -147,7 +144,8 @@ def _layout(ints: Ints) -> Layout:
 class Policy:
     """A policy at work: choose an arm, observe what came back, again and again.
 
-    Made by ``make_policy``; nothing but masked feedback ever enters it.
+    Made by ``make_policy``; nothing but masked feedback ever enters it, but for two that are there for comparison: see
+    ``observe``.
     """
 
     def __init__(
@@ -198,10 +196,12 @@ class Policy:
         """Take in the masked feedback, a number in [0, 1], that came back for an arm.
 
         A report may come with a corruption of its own, such as another epsilon; it has to be a RandomizedResponse. Two
-        policies for comparison, ``ldp-ucb-l`` and ``dp-ucb``, are to be given the reward itself instead, and mask it with
-        noise from the generator given, or else from their own.
+        policies, ``ldp-ucb-l`` and ``dp-ucb``, are given the reward itself instead, and mask it with noise from the
+        generator given, or else from one of their own.
         """
-        place = operator.index(arm)
+        if type(arm) is not int or type(feedback) not in (int, float):  # the usual kinds need no second look
+            arm, feedback = _plain_numbers(arm, feedback)
+        place = arm
         if not 0 <= place < self.arms:
             raise ValueError(f"arm {arm} does not exist: arms are numbered 0 to {self.arms - 1}")
         value = float(feedback)
@@ -279,9 +279,12 @@ class Policy:
         }
         target = Path(path)
         draft = target.with_name(target.name + ".part")
-        with draft.open("wb") as file:  # an open file, so that numpy adds no ending to the name
-            np.savez_compressed(file, about=np.array(json.dumps(about)), ints=self._ints, floats=self._floats)
-        draft.replace(target)
+        try:
+            with draft.open("wb") as file:  # an open file, so that numpy adds no ending to the name
+                np.savez_compressed(file, about=np.array(json.dumps(about)), ints=self._ints, floats=self._floats)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
 
     def for_simulation(self, horizon: int, memo: int) -> tuple[Ints, Floats]:
         """Return the arrays of a fresh policy of this kind, with no window longer than the horizon."""
@@ -292,6 +295,15 @@ class Policy:
             ints[state.WINDOW] = state.FOREVER
         start(ints, floats)
         return ints, floats
+
+
+def _plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
+    """Return an arm and a feedback of whatever kind of number as plain ones; text and truth values are no arms."""
+    if isinstance(arm, (bool, np.bool_)) or not isinstance(arm, SupportsIndex):
+        raise ValueError(f"arm {arm!r} is not a whole number: arms are numbered from 0")
+    if not isinstance(feedback, (Real, np.bool_)):
+        raise ValueError(f"feedback {feedback!r} is not a number: give one in [0, 1]")
+    return operator.index(arm), float(feedback)
 
 
 def _estimate(view: State, arm: int) -> float:
@@ -311,7 +323,9 @@ def load_policy(path: str | Path) -> Policy:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             about = json.loads(str(file["about"]))
             ints, floats = file["ints"], file["floats"]
-    except (BadZipFile, KeyError, ValueError, EOFError) as error:
+    except FileNotFoundError:
+        raise
+    except DAMAGED as error:
         raise ValueError(f"{path} is not a saved policy, or is damaged: save it again ({error})") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise ValueError(f"{path} was saved in another format: load it with the version that saved it")
@@ -344,15 +358,21 @@ def _fault(about: dict[str, Any], ints: Ints, floats: Floats) -> str:
         expected = _layout_for(about["name"], parameters, layout.arms, layout.nodes)
         if layout._replace(mixed=0) != expected or layout.mixed > 1:  # before arrays are made as large as asked for
             return "it is not of the size that its parameters say"
-        fresh = _pack(about["name"], parameters, _lines(state.views(ints, floats)))
+        with np.errstate(all="ignore"):  # a line without a slope is refused below
+            fresh = _pack(about["name"], parameters, _lines(state.views(ints, floats)))
     except (ValueError, IndexError, OverflowError) as error:
         return f"its parameters are not those of a policy ({error})"
     return _contradiction(state.views(ints, floats), state.views(*fresh), layout)
 
 
 def _lines(view: State) -> list[Polyline]:
+    """Return the polylines of the arms; those that share their nodes are one."""
+    known: dict[tuple[int, int, bool], Polyline] = {}
+    for a, b, flip in zip(view.first_node, view.last_node, view.flips, strict=True):
+        line = Polyline(view.node_means[a : b + 1], view.node_feedbacks[a : b + 1], bool(flip))
+        known.setdefault((int(a), int(b), bool(flip)), line)
     return [
-        Polyline(view.node_means[a : b + 1], view.node_feedbacks[a : b + 1], bool(flip))
+        known[int(a), int(b), bool(flip)]
         for a, b, flip in zip(view.first_node, view.last_node, view.flips, strict=True)
     ]
 
@@ -387,6 +407,8 @@ def _contradiction(view: State, fresh: State, layout: Layout) -> str:
     )
     if any(np.any((numbers < 0) | (numbers > most)) for numbers, most in ranges):
         return "a number is out of range"
+    if head[state.INDEX] == index.OWN:
+        return own.contradiction(view, fresh)
     held = np.bincount(view.ring_arms[: min(played, layout.ring)], minlength=layout.arms)
     if layout.ring and not np.array_equal(held, view.counts):
         return "counts and observations disagree"

@@ -14,7 +14,7 @@ REQUIRED = ...
 
 @dataclass(frozen=True)
 class Recipe:
-    """A point on the axes, or what stands on its own; parameters have their defaults, ``...`` where one must be given."""
+    """A point on the axes, or what stands on its own; a parameter has a default, or ``...`` where it must be given."""
 
     summary: str
     reference: str
@@ -89,7 +89,13 @@ MEMORIES = {
 
 
 def _alone(
-    kind: int, summary: str, reference: str, parameters: Mapping[str, Any], *, debiases: bool = False, rewards: bool = False
+    kind: int,
+    summary: str,
+    reference: str,
+    parameters: Mapping[str, Any],
+    *,
+    debiases: bool = False,
+    rewards: bool = False,
 ) -> Recipe:
     return Recipe(summary, reference, memory.ALL, index.OWN, change.NOTHING, parameters, debiases, rewards, kind)
 
@@ -115,7 +121,7 @@ ALONE = {
         own.ADSWITCH,
         "evicts arms, checks them at random, restarts on a change",
         "Auer et al. 2019",
-        {"horizon": REQUIRED, "strictness": 16.0},
+        {"horizon": REQUIRED, "strictness": 16.0, "finest": 16.0},
         debiases=True,
     ),
     "ldp-ucb-l": _alone(
@@ -288,7 +294,7 @@ def _restarts(name: str, value: Any) -> list[int] | str | None:
 
 def _best(name: str, value: Any) -> list[int]:
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ValueError(f"{name} = {value!r}: give the best arm of every segment, such as [0, 2]")
+        raise ValueError(f"{name} = {value!r}: give the best arm of every segment, such as [0, 2]")  # noqa: TRY004 - one kind of error for all
     return [whole(f"{name}[{place}]", arm, 0) for place, arm in enumerate(value)]
 
 
@@ -311,6 +317,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "variation": _number(0.0, math.inf),
     "epsilon": _epsilon,
     "strictness": _number(0.0, math.inf),
+    "finest": _number(2.0, math.inf),  # less, and an arm with a large gap would never be checked
     "delta": _number(0.0, 1.0),
     "exploration": _number(0.0, math.inf),
     "follow_up": _number(0.0, math.inf),

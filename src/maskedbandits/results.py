@@ -17,7 +17,6 @@ import json
 import math
 import os
 import tempfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -28,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from maskedbandits.errors import UserError
+from maskedbandits.errors import DAMAGED, UserError
 
 FORMAT = 1
 INDEX = "results.json"
@@ -115,9 +114,9 @@ class Cell:
         return [int(start) for start in self.outcome.question["starts"][1:]]
 
     @property
-    def window(self) -> int | None:
-        """The window that the policy was given, if it has one."""
-        window: int | None = self.outcome.question["parameters"].get("window")
+    def window(self) -> int | str | None:
+        """The window that the policy was given, if it has one; the word inf for one without end."""
+        window: int | str | None = self.outcome.question["parameters"].get("window")
         return window
 
     @cached_property
@@ -220,7 +219,7 @@ def load_outcome(folder: Path, key: str) -> Outcome | None:
         return None
     except UserError:
         raise
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGED as error:
         raise UserError(f"{path}: damaged results file; delete it and run again to replace it") from error
 
 

@@ -15,7 +15,7 @@ from maskedbandits.core import simulate as core
 from maskedbandits.core.compiled import announce
 from maskedbandits.environments import Problem
 from maskedbandits.policies import Policy, make_policy, start
-from maskedbandits.recipes import recipe
+from maskedbandits.recipes import recipe, whole
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
 MEMO = (
@@ -57,21 +57,15 @@ def simulate(
         policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption)
     if policy.arms != problem.arms:
         raise ValueError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
-    runs = _at_least_one("runs", runs)
-    workers = min(_at_least_one("threads", threads or _cores()), runs)
-    batch = _Batch(problem, policy, runs, seed, _checked_times(checkpoints, problem.horizon))
+    runs = whole("runs", runs)
+    workers = min(whole("threads", _cores() if threads is None else threads), runs)
+    batch = _Batch(problem, policy, runs, whole("seed", seed, 0), _checked_times(checkpoints, problem.horizon))
     announce(core.advance)
     batch.play_one(0, *policy.for_simulation(problem.horizon, 1), steps=0)  # compiles, off the clock
     started = time.perf_counter()
     with _shown(progress) as show:
         batch.play(workers, show)
     return Simulation(batch.times, batch.regret, batch.pulls, batch.suboptimal_pulls, time.perf_counter() - started)
-
-
-def _at_least_one(name: str, value: int) -> int:
-    if isinstance(value, bool) or value != int(value) or value < 1:
-        raise ValueError(f"{name} = {value!r}: give a whole number, 1 or more")
-    return int(value)
 
 
 def _cores() -> int:
@@ -83,14 +77,21 @@ def _cores() -> int:
 def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int64]:
     given = np.asarray(checkpoints)
     if given.ndim == 0:
-        count = min(_at_least_one("checkpoints", int(given)), horizon)
+        count = min(whole("checkpoints", checkpoints), horizon)
         return np.arange(1, count + 1, dtype=np.int64) * horizon // count
-    times = given.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # NaN becomes some number, and then is not the same
+        times = given.astype(np.int64)
     if times.ndim != 1 or times.size < 1 or np.any(times != given) or np.any(np.diff(times) <= 0):
         raise ValueError("checkpoints: give a number of them, or whole numbers of steps, increasing")
     if times[0] < 1 or times[-1] > horizon:
         raise ValueError(f"checkpoints {times[0]} to {times[-1]}: give times from 1 to the horizon {horizon}")
     return times
+
+
+def _refuse_too_much(numbers: int) -> None:
+    """Refuse results that no machine could hold, rather than let the machine choke on them."""
+    if numbers > 1 << 33:
+        raise ValueError(f"the results would take {numbers >> 27} GiB: ask for fewer runs or checkpoints")
 
 
 class _Batch:
@@ -103,7 +104,9 @@ class _Batch:
         self.on_its_own = 1 if recipe(policy.name).own else None
         self.horizon = problem.horizon
         self.times = times
-        self.seeds = np.random.SeedSequence(seed).spawn(runs)
+        self.seed = seed
+        self.runs = runs
+        _refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
         self.regret = np.zeros((runs, times.size))
         self.pulls = np.zeros((runs, problem.arms), dtype=np.int64)
         self.suboptimal_pulls = np.zeros((runs, problem.arms), dtype=np.int64)
@@ -112,7 +115,7 @@ class _Batch:
 
     def play(self, workers: int, show: Progress) -> None:
         """Play all runs in threads; an interrupt stops them within some hundredths of a second."""
-        total = len(self.seeds) * self.horizon
+        total = self.runs * self.horizon
         with ThreadPoolExecutor(workers) as pool:
             pending: set[Future[None]] = {pool.submit(self._play_every, first, workers) for first in range(workers)}
             try:
@@ -128,7 +131,7 @@ class _Batch:
         # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
         memo = 1 << int(np.clip(self.horizon // 8, 1 << 6, MEMO)).bit_length() - 1
         ints, floats = self.policy.for_simulation(self.horizon, memo)
-        for run in range(first, len(self.seeds), stride):
+        for run in range(first, self.runs, stride):
             start(ints, floats)
             self.play_one(run, ints, floats, self.horizon)
 
@@ -143,7 +146,7 @@ class _Batch:
             suboptimal_pulls=self.suboptimal_pulls[run],
             recent=np.zeros(arms, dtype=np.int64),
         )
-        rng = np.random.default_rng(self.seeds[run])
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(run,)))
         for pause in range(0, steps + 1, PAUSE):
             if self.stop.is_set():
                 return

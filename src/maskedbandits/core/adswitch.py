@@ -1,22 +1,25 @@
 """AdSwitch (Auer, Gajane and Ortner 2019): near-optimal regret under changes, without knowing how many there are.
 
 It plays in episodes. In an episode arms are good until evicted, and the good ones are pulled in turn. With n_I(a) and
-m_I(a) the number and the mean of the arm's gains in an interval I of time, T the horizon and l the number of the episode:
+m_I(a) the number and the mean of the arm's gains in an interval I of time, T the horizon, l the number of the episode:
 
     evict    a good arm a if for some s: max m_[s,t] over good arms - m_[s,t](a) > sqrt(C log T / (n_[s,t](a) - 1));
              remember m~(a) = m_[s,t](a) and the gap D~(a) on the left
-    check    an evicted arm, with probability 2^-i sqrt(l / (K T log T)) a step for each i with 2^-i >= D~(a) / 16, by
+    check    an evicted arm, with probability 2^-i sqrt(l / (K T log T)) a step for each i with 2^-i >= D~(a) / F, by
              pulling it in turn with the good arms until it has ceil(2^(2i+1) log T) more gains
     restart  with a new episode if the gains of a good arm contradict themselves: for some s and [s', t']
              |m_[s',t'] - m_[s,t]| > sqrt(2 log T / n_[s',t']) + sqrt(2 log T / n_[s,t]), or if an evicted arm has
              changed: for some s, |m_[s,t] - m~| > D~ / 4 + sqrt(2 log T / n_[s,t])
 
-**What differs.** All starts s would cost O(K t) a step, all intervals more. Here s runs over a grid: with n steps played
-in the episode, s = (floor(n / 2^j) - 1) 2^j for every j with 2^j <= n, and, for an evicted arm, when its present check
-began. So an interval of n steps is seen by at least a quarter of it, which costs a constant factor of what is needed
-to notice a change; [s', t'] runs over all intervals [s, t] seen so far. For these it is enough to keep the highest lower
-and the lowest upper end of the confidence intervals seen. A step costs O(K log t) while several arms are good, and
-O(K + log t) once one is left. Of several checks that begin at once only the longest is drawn: it covers the others.
+C = F = 16 in the proof. They are dear: before T is in the millions, play is not far from uniform. Smaller ones pay.
+
+**What differs from the paper.** All starts s would cost O(K t) a step, all intervals more. Here s runs over a grid:
+with n steps played in the episode, s = (floor(n / 2^j) - 1) 2^j for every j with 2^j <= n, and, for an evicted arm, the
+beginning of its present check. So at least a quarter of any interval up to now is seen, which costs a constant factor
+of what is needed to notice a change; [s', t'] runs over all intervals [s, t] seen so far. For these it is enough to
+keep the highest lower and the lowest upper end of the confidence intervals. A step costs O(K log t) while several arms
+are good, and O(K + log t) once one is left. An arm evicted on a long interval is no longer compared on shorter ones. Of
+several checks that begin at once only the longest is drawn: it covers the others.
 
 Gains are debiased feedbacks, shrunk to [0, 1] (``corruption.gain``), so that T and C mean what they do in the paper.
 """
@@ -30,10 +33,11 @@ from maskedbandits.core import corruption
 from maskedbandits.core.compiled import compiled, inlined
 from maskedbandits.core.state import ALARMS, ARMS, FLOOR, OWN_HEAD, SINCE, TIME, WIDTH, Floats, Solo
 
-LOG, RATE, EVICTION = range(2, 5)  # places among the parameters: log T, 1 / sqrt(K T log T), C
+LOG, RATE, STRICTNESS, FINEST = range(2, 6)  # places among the parameters: log T, 1 / sqrt(K T log T), C, F
 ROWS = 9  # of one number per arm, see Book
 # In the grid, for each level j: count and sum at the last multiple of 2^j steps, and at the one before
 LAST_COUNT, LAST_SUM, START_COUNT, START_SUM, GRID_ROWS = range(5)
+LEVELS = 48  # enough for any episode
 FAR = 1e9  # beyond any confidence interval of a gain
 
 
@@ -49,17 +53,12 @@ class Book(NamedTuple):
     quotas: Floats  # (K,) the count up to which it is pulled
     check_counts: Floats  # (K,) count and sum when its check began
     check_sums: Floats
-    grid: Floats  # (levels * GRID_ROWS * K,)
+    grid: Floats  # (LEVELS * GRID_ROWS * K,)
 
 
-def levels(horizon: int) -> int:
-    """Return how many levels the grid has: enough for the horizon."""
-    return min(horizon.bit_length(), 60)
-
-
-def size(arms: int, horizon: int) -> int:
+def size(arms: int) -> int:
     """Return how many numbers it keeps."""
-    return OWN_HEAD + arms * (ROWS + GRID_ROWS * levels(horizon))
+    return OWN_HEAD + arms * (ROWS + GRID_ROWS * LEVELS)
 
 
 @inlined
@@ -89,10 +88,9 @@ def _place(arms: int, level: int, row: int, arm: int) -> int:
 @compiled
 def _depth(state: Solo) -> int:
     """Return how many levels of the grid have a start in this episode."""
-    most = (state.own.size - OWN_HEAD) // state.head[ARMS] - ROWS
     played = state.head[TIME] - state.head[SINCE]
     depth = 0
-    while GRID_ROWS * (depth + 1) <= most and played >> depth > 0:
+    while depth < LEVELS and played >> depth > 0:
         depth += 1
     return depth
 
@@ -153,8 +151,9 @@ def observe(state: Solo, arm: int, feedback: float, rng: np.random.Generator) ->
         start(state)
         return
     if good:
-        _evict(state.counts, book, state.own[EVICTION] * log, depth)
-    _draw_checks(state.counts, book, state.own[RATE] * math.sqrt(state.head[ALARMS] + 1.0), log, rng)
+        _evict(state.counts, book, state.own[STRICTNESS] * log, depth)
+    rate = state.own[RATE] * math.sqrt(state.head[ALARMS] + 1.0)
+    _draw_checks(state.counts, book, rate, log, state.own[FINEST], rng)
 
 
 @compiled
@@ -244,7 +243,7 @@ def _evict_since(counts: Floats, book: Book, since_counts: Floats, since_sums: F
 
 
 @compiled
-def _draw_checks(counts: Floats, book: Book, rate: float, log: float, rng: np.random.Generator) -> None:
+def _draw_checks(counts: Floats, book: Book, rate: float, log: float, finest: float, rng: np.random.Generator) -> None:
     """Draw, for each evicted arm, the longest check that begins now, if any."""
     for arm in range(counts.size):
         if book.evicted[arm] == 0.0:
@@ -252,7 +251,7 @@ def _draw_checks(counts: Floats, book: Book, rate: float, log: float, rng: np.ra
         lot = rng.random()
         if lot >= rate:  # the probabilities of all lengths add up to less
             continue
-        exponent = _longest_check(lot, rate, book.gaps[arm])
+        exponent = _longest_check(lot, rate, book.gaps[arm] / finest)
         if exponent == 0:
             continue
         if counts[arm] >= book.quotas[arm]:
@@ -262,10 +261,10 @@ def _draw_checks(counts: Floats, book: Book, rate: float, log: float, rng: np.ra
 
 
 @compiled
-def _longest_check(lot: float, rate: float, gap: float) -> int:
+def _longest_check(lot: float, rate: float, least: float) -> int:
     """Return the largest i among the checks that begin, each on its own with probability 2^-i rate; 0 if none does."""
-    exponent = 1
-    while exponent < 30 and 0.5 ** (exponent + 1) >= gap / 16.0:
+    exponent = 0
+    while exponent < 30 and 0.5 ** (exponent + 1) >= least:
         exponent += 1
     none = 1.0
     while exponent > 0:

@@ -89,7 +89,7 @@ def configure(kind: int, box: Floats, parameter: int = HULL) -> None:
 
 
 def is_sound(kind: int, box: Floats) -> bool:
-    """Tell whether a box from elsewhere, with the room it should have, can be trusted: some numbers are used as places."""
+    """Tell whether a box from elsewhere, of the right room, can be trusted: some of its numbers are used as places."""
     if kind == NOTHING:
         return True
     counts_and_sums = bool(0.0 <= box[TOTAL] <= box[COUNT] < 1 << 53)

@@ -46,6 +46,7 @@ def _cache_folder() -> Path:
 
 
 CACHE = _cache_folder()
+_announced: list[str] = []  # once is enough
 
 
 def _compile(kernel: Kernel, **options: bool) -> Kernel:
@@ -73,6 +74,7 @@ def announce(kernel: Callable[..., Any]) -> None:
     """Say what is being waited for, if calling the kernel will first compile it, which takes some seconds."""
     if getattr(kernel, "signatures", True):
         return  # compiled or loaded already, or the compiler is off
-    if not any(CACHE.rglob(f"*.{kernel.__name__}-*.nbi")):
+    if not _announced and not any(CACHE.rglob(f"*.{kernel.__name__}-*.nbi")):
+        _announced.append(kernel.__name__)
         sys.stderr.write("maskedbandits: compiling for this machine, once; this takes some seconds ...\n")
         sys.stderr.flush()

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from maskedbandits.core import kl
 from maskedbandits.core.compiled import compiled, inlined
 
-
 KL, UCB, KL_PLUS, THOMPSON, OWN = range(5)  # OWN: none of these, see own.py
 
 

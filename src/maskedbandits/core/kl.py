@@ -27,6 +27,9 @@ TINY = 1e-16  # a mean this close to 0 is 0: the inverse moves by less than 1e-1
 @compiled
 def divergence(p: float, q: float) -> float:
     """Return d(p, q); infinite when q excludes what p allows."""
+    z = q - p
+    if abs(z) < 0.1 * min(p, 1.0 - p):  # the two terms nearly cancel: keep the digits of z
+        return max(0.0, -p * math.log1p(z / p) - (1.0 - p) * math.log1p(-z / (1.0 - p)))
     total = 0.0
     if p > 0.0:
         if q <= 0.0:

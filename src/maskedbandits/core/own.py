@@ -27,14 +27,14 @@ from maskedbandits.core.state import (
 NONE, UNIFORM, ORACLE, EXP3, ADSWITCH, LAPLACE, CENTRAL = range(7)
 
 
-def size(kind: int, arms: int, segments: int, horizon: int) -> int:
+def size(kind: int, arms: int, segments: int) -> int:
     """Return how many numbers a policy of this kind keeps."""
     sizes = {
         NONE: 0,
         UNIFORM: OWN_HEAD,
         ORACLE: OWN_HEAD + segments,
         EXP3: exp3.size(arms),
-        ADSWITCH: adswitch.size(arms, horizon),
+        ADSWITCH: adswitch.size(arms),
         LAPLACE: OWN_HEAD,
         CENTRAL: private.size(arms),
     }
@@ -69,7 +69,7 @@ def decide(state: Solo, rng: np.random.Generator) -> int:
         return exp3.decide(state, rng)
     if kind == ADSWITCH:
         return adswitch.decide(state)
-    if kind == LAPLACE or kind == CENTRAL:
+    if kind in (LAPLACE, CENTRAL):
         return private.decide(state, kind == LAPLACE)
     if kind == ORACLE:
         return _best(state)

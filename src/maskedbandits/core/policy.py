@@ -22,7 +22,6 @@ from maskedbandits.core.state import (
     ALARMS,
     ARMS,
     BOX,
-    C,
     DELTA,
     DETECTION,
     DETECTOR,
@@ -54,6 +53,7 @@ from maskedbandits.core.state import (
     WEIGHT,
     WINDOW,
     XI,
+    C,
     Floats,
     Ints,
     State,
@@ -70,6 +70,9 @@ def start(state: State) -> None:
     state.head[TIME] = 0
     state.head[FOLLOWING] = 0
     state.head[ALARMS] = 0
+    state.head[EXPLORE_ARM] = 0
+    state.real[EVIDENCE] = 0.0
+    state.head[PLANNED_AT] = 0
     state.head[FRACTIONAL] = 0
     state.memo_keys[:] = -1
     leaves = state.head[LEAVES]

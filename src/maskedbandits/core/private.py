@@ -4,18 +4,18 @@
 is added up. With N noisy rewards of an arm at step t its index is their mean + sqrt(2 log t / N) +
 sqrt(32 log t / N) / epsilon, once N > 4 log(t + 1); an arm that has fewer is pulled first.
 
-**DP-UCB** is central (Mishra and Thakurta 2015; Tossou and Dimitrakakis 2016): the learner knows every reward, and what
-it *does* is epsilon-differentially private. Each arm has its own sum, made public by the hybrid mechanism (Chan, Shi and
-Song 2011), which needs no horizon. One reward enters the sum of one arm, so each sum may spend all of epsilon. With
-N = 2^k + r rewards, r < 2^k,
+**DP-UCB** is central (Mishra and Thakurta 2015; Tossou and Dimitrakakis 2016): the learner knows every reward, and
+what it *does* is epsilon-differentially private. Each arm has its own sum, made public by the hybrid mechanism (Chan,
+Shi and Song 2011), which needs no horizon. One reward enters the sum of one arm, so each sum may spend all of epsilon.
+With N = 2^k + r rewards, r < 2^k,
 
     - at each power of two the rewards since the one before are added, with Laplace noise of scale 2 / epsilon, and
     - the r rewards since are covered by one node of a binary tree for each bit set in r; a reward is part of at most k
       nodes, and a node has noise of scale 2 k / epsilon.
 
-The sum of Laplace noises of scales b_i exceeds ``max(sqrt(sum b_i^2), max b_i sqrt(l)) sqrt(8 l)``, l = log(2 t^4), with
-probability at most t^-4 (Lemma 2.8 of Chan et al.), so that the index is the mean of the public sum plus
-sqrt(2 log t / N) plus that over N.
+A sum of Laplace noises of scales b_i exceeds ``max(sqrt(sum b_i^2), max b_i sqrt(l)) sqrt(8 l)``, l = log(2 t^4), with
+probability at most t^-4 (Lemma 2.8 of Chan et al.), so the index is the mean of the public sum plus sqrt(2 log t / N)
+plus that over N.
 
 The noise is drawn in floating point: good to compare regrets by, and no mechanism to publish anything through. A saved
 DP-UCB holds true sums, and is as secret as the rewards are.

@@ -83,8 +83,8 @@ def advance(
 ) -> None:
     """Play one run on, up to step ``until``, stopping at every change and every checkpoint to reckon.
 
-    ``on_its_own`` is None for a policy on the axes, and any number for one in ``own.py``: the compiler makes two kernels of
-    this one, so that neither kind waits for the other to be compiled, nor asks at every step which it is.
+    ``on_its_own`` is None for a policy on the axes, and any number for one in ``own.py``: the compiler makes two
+    kernels of this one, so that neither kind waits for the other to be compiled, nor asks at every step which it is.
     """
     state = unpack(ints, floats)
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]

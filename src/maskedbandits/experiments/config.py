@@ -27,6 +27,8 @@ PROBLEM_KEYS = (*SHARED_KEYS, "means", "starts", "generator")
 Matrices = tuple[RandomizedResponse, ...]
 
 # Windows that depend on the problem are asked for by the name of their rule.
+LARGEST = 2**53  # beyond it, a float would not be exact
+
 WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
     "paper": lambda problem, c: theory.paper_window(problem.horizon, problem.segments),
     "lambert": lambda problem, c: theory.lambert_window(problem.horizon, problem.segments),
@@ -109,8 +111,8 @@ class Section:
     def whole(self, key: str, default: int | None = None, least: int = 0) -> int:
         """Return a whole number that is at least the given one."""
         value = self.values.get(key, default)
-        if not is_whole(value) or value < least:
-            raise self.mistake(key, f"expected a whole number of at least {least}, {got(value)}")
+        if not is_whole(value) or not least <= value <= LARGEST:
+            raise self.mistake(key, f"expected a whole number from {least} to {LARGEST}, {got(value)}")
         return value
 
     def numbers(self, key: str, expected: str, fits: Callable[[float], bool]) -> list[float]:
@@ -118,6 +120,8 @@ class Section:
         value = self.values.get(key)
         entries: list[Any] = value if isinstance(value, list) else [value]
         for entry in entries:
+            if is_whole(entry) and abs(entry) > LARGEST:
+                raise self.mistake(key, f"expected {expected}, {got(entry)}")
             if isinstance(entry, bool) or not isinstance(entry, int | float) or not fits(entry):
                 raise self.mistake(key, f"expected {expected}, {got(entry)}")
         if not entries:
@@ -164,6 +168,8 @@ def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | N
         top = Section(file, "", tomllib.loads(source))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{file}: not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise UserError(f"{file}: brackets are nested too deeply") from error
     top.refuse_unknown(TOP_KEYS)
     labels = labels_of(top.sections("policies"))
     worlds = worlds_of(top, labels)
@@ -363,7 +369,7 @@ def task_of(section: Section, label: str, world: World) -> Task:
             c = parameters.get("c", REGISTRY[name].parameters.get("c", 3.0))
             parameters["window"] = WINDOW_RULES[rule](world.problem, c)
         make_policy(name, arms=world.problem.arms, corruption=world.problem.corruption, **parameters)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         where = world.name if world.epsilon is None else f"{world.name}, epsilon {world.epsilon:g}"
         raise UserError(f"{section.file}: {section.place}: {error} (on {where})") from error
     return Task(world, name, label, parameters, rule if isinstance(rule, str) else None)

@@ -86,6 +86,13 @@ def cell_seed(seed: int, asked: dict[str, Any]) -> int:
     return int(state[0] >> np.uint64(1))  # 63 bits: a signed integer anywhere
 
 
+def up_to_the_end(checkpoints: int | list[int], horizon: int) -> int | list[int]:
+    """Return the checkpoints, the horizon among them: tables tell the regret of the whole play."""
+    if isinstance(checkpoints, int) or checkpoints[-1] == horizon:
+        return checkpoints
+    return [*checkpoints, horizon]
+
+
 def question_of(experiment: Experiment, task: Task) -> dict[str, Any]:
     """Return everything that determines a cell's numbers."""
     asked = world_and_policy(task)
@@ -93,7 +100,7 @@ def question_of(experiment: Experiment, task: Task) -> dict[str, Any]:
         **asked,
         "runs": experiment.runs,
         "seed": cell_seed(experiment.seed, asked),
-        "checkpoints": experiment.checkpoints,
+        "checkpoints": up_to_the_end(experiment.checkpoints, task.world.problem.horizon),
         "code": code(),
     }
 

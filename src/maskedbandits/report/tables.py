@@ -48,7 +48,7 @@ def window(cell: Cell) -> str:
     if cell.window is None:
         return "–"
     rule = f" ({cell.label.window})" if cell.label.window else ""
-    return f"{cell.window:,}{rule}"
+    return f"{'∞' if cell.window == 'inf' else format(cell.window, ',')}{rule}"
 
 
 def against_published(cell: Cell) -> str:

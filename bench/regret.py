@@ -1,0 +1,241 @@
+"""How much the policies lose on a seeded suite of problems, against a policy that is told every change.
+
+For every policy: the geometric mean over the suite of its regret divided by that of KLUCB-CF restarted by an oracle, the worst
+problem, and the time of a step. Problems: K in {2, 5, 10, 50}, L in {1, 4, 10}, eps in {0.5, 1, 2, inf}, T = 10^5, all
+means drawn anew at each change; and drifting ones (a sinusoid and a random walk) for the same K and eps.
+
+    make bench-regret                # the main policies; python -m bench.regret --all for all of them
+    python -m bench.regret [--all] [--long] [--policies NAME ...] [--json] [--out DIR]
+"""
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maskedbandits import Policy, Problem, RandomizedResponse, make_policy, simulate, theory
+from maskedbandits.environments import random_segments, random_walk, sinusoid
+
+REFERENCE = "oracle-klucb-cf"
+ARMS, SEGMENTS, EPSILONS = (2, 5, 10, 50), (1, 4, 10), (0.5, 1.0, 2.0, math.inf)
+PRECISION = 0.05  # the half-width wanted of the 95 % interval of the mean ratio
+FEWEST, MOST = 8, 64  # runs of a policy on a problem
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem of the suite and its coordinates."""
+
+    kind: str
+    segments: int
+    epsilon: float
+    problem: Problem
+
+    @property
+    def name(self) -> str:
+        """What to call it in a table."""
+        what = f"L = {self.segments}" if self.kind == "abrupt" else self.kind
+        return f"K = {self.problem.arms}, {what}, eps = {self.epsilon:g}"
+
+
+def suite(horizon: int) -> Iterator[Case]:
+    """Yield every problem; its seed depends on its place alone."""
+    for i, arms in enumerate(ARMS):
+        for j, epsilon in enumerate(EPSILONS):
+            mask = RandomizedResponse.from_epsilon(epsilon)
+            for k, segments in enumerate(SEGMENTS):
+                seed = 100 * i + 10 * j + k
+                drawn = random_segments(arms, horizon, corruption=mask, segments=segments, seed=seed)
+                yield Case("abrupt", segments, epsilon, drawn)
+            wave = sinusoid(arms, horizon, corruption=mask, seed=10 * i + j)
+            walk = random_walk(arms, horizon, corruption=mask, seed=10 * i + j)
+            yield Case("sinusoid", wave.segments, epsilon, wave)
+            yield Case("walk", walk.segments, epsilon, walk)
+
+
+def _window(rule: Callable[[Problem], int]) -> Callable[[Problem], dict[str, Any]]:
+    return lambda problem: {"window": max(problem.arms, rule(problem))}
+
+
+def _longer(problem: Problem) -> int:
+    """Return a window for K arms that is tuned to the horizon and the changes, not to the gaps."""
+    return int(8 * math.sqrt(problem.arms * problem.horizon / problem.segments))
+
+
+def _discount(problem: Problem) -> dict[str, Any]:
+    """Return the discount of Garivier and Moulines, 1 - sqrt(L / T) / 4."""
+    return {"gamma": 1 - math.sqrt(problem.segments / problem.horizon) / 4}
+
+
+def _told(problem: Problem) -> dict[str, Any]:
+    return {"restarts": problem.starts.tolist()}
+
+
+def _nothing(problem: Problem) -> dict[str, Any]:
+    return {}
+
+
+MAIN: dict[str, tuple[str, Callable[[Problem], dict[str, Any]]]] = {
+    "oracle-ts-cf": ("oracle-ts-cf", _told),
+    "auto": ("auto", _nothing),
+    "glr-klucb-cf": ("glr-klucb-cf", _nothing),
+    "glr-ts-cf": ("glr-ts-cf", _nothing),
+    "sw-klucb-cf, paper's window": (
+        "sw-klucb-cf",
+        _window(lambda problem: theory.paper_window(problem.horizon, problem.segments)),
+    ),
+    "sw-klucb-cf, longer window": ("sw-klucb-cf", _window(_longer)),
+    "klucb-cf": ("klucb-cf", _nothing),
+    "ts-cf": ("ts-cf", _nothing),
+}
+
+OTHERS: dict[str, tuple[str, Callable[[Problem], dict[str, Any]]]] = {
+    "sw-ts-cf": ("sw-ts-cf", _window(_longer)),
+    "sw-ucb-cf": ("sw-ucb-cf", _window(_longer)),
+    "d-klucb-cf": ("d-klucb-cf", _discount),
+    "d-ucb-cf": ("d-ucb-cf", _discount),
+    "d-ts-cf": ("d-ts-cf", _discount),
+    "ucb-cf": ("ucb-cf", _nothing),
+    "cusum-klucb-cf": ("cusum-klucb-cf", _nothing),
+    "ph-klucb-cf": ("ph-klucb-cf", _nothing),
+    "m-klucb-cf": ("m-klucb-cf", _nothing),
+    "glr-klucb-cf, local": ("glr-klucb-cf", lambda problem: {"local": True}),
+}
+
+
+def regrets(case: Case, make: Callable[[Problem], Policy]) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
+    """Return the regrets at the horizon, of as many runs as the interval needs, and the seconds of a step."""
+    runs, policy = FEWEST, make(case.problem)
+    while True:
+        result = simulate(case.problem, policy, runs=runs, seed=1, checkpoints=1, progress=False)
+        last = result.regret[:, -1]
+        half_width = 1.96 * last.std(ddof=1) / math.sqrt(runs)
+        if half_width <= PRECISION * last.mean() or runs >= MOST:
+            return last, result.seconds / (runs * case.problem.horizon)
+        runs *= 2
+
+
+@dataclass(frozen=True)
+class Row:
+    """One policy over the suite."""
+
+    policy: str
+    abrupt: float
+    interval: float  # half-width of the 95 % interval of log abrupt, times abrupt
+    drift: float
+    worst: float
+    worst_case: str
+    nanoseconds: float
+    ratios: dict[str, float]
+
+
+def measured(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
+    """Return a policy's row; the time of a step is wall time on all cores, the median over the problems."""
+    name, parameters = {**MAIN, **OTHERS}[label]
+    ratios, errors, times = [], [], []
+    for case, yardstick in zip(cases, yardsticks, strict=True):
+        last, seconds = regrets(
+            case,
+            lambda problem: make_policy(name, arms=problem.arms, corruption=problem.corruption, **parameters(problem)),
+        )
+        ratios.append(float(last.mean()) / yardstick)
+        errors.append(float(last.std(ddof=1)) / math.sqrt(last.size) / max(float(last.mean()), 1e-9))
+        times.append(seconds)
+    logs, abrupt = np.log(ratios), np.array([case.kind == "abrupt" for case in cases])
+    middle = float(np.exp(logs[abrupt].mean()))
+    half_width = 1.96 * float(np.sqrt(np.sum(np.square(errors)[abrupt]))) / int(abrupt.sum())
+    worst = int(np.argmax(np.where(abrupt, ratios, 0.0)))
+    return Row(
+        label,
+        middle,
+        half_width * middle,
+        float(np.exp(logs[~abrupt].mean())),
+        ratios[worst],
+        cases[worst].name,
+        1e9 * float(np.median(times)),
+        {case.name: ratio for case, ratio in zip(cases, ratios, strict=True)},
+    )
+
+
+def yardsticks_of(cases: list[Case]) -> list[float]:
+    """Return the reference's regret on every problem; a drift is a change at every step, so there it restarts never."""
+
+    def told(problem: Problem) -> Policy:
+        restarts = problem.starts.tolist() if problem.segments <= max(SEGMENTS) else [0]
+        return make_policy(REFERENCE, arms=problem.arms, corruption=problem.corruption, restarts=restarts)
+
+    return [float(regrets(case, told)[0].mean()) for case in cases]
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw every ratio as a dot, one line for each policy, and the geometric mean as a bar."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 0.45 * len(rows) + 1.4), layout="constrained")
+    axes = figure.add_subplot()
+    for height, row in enumerate(reversed(rows)):
+        abrupt = [ratio for name, ratio in row.ratios.items() if "L =" in name]
+        axes.scatter(abrupt, [height] * len(abrupt), s=14, color="#0072b2", alpha=0.35, linewidths=0)
+        axes.plot([row.abrupt] * 2, [height - 0.32, height + 0.32], color="#d55e00", linewidth=3)
+        axes.text(row.abrupt, height + 0.36, f"{row.abrupt:.2f}", ha="center", va="bottom", color="#d55e00", size=8)
+    axes.axvline(1.0, color="#444444", linewidth=1, linestyle="--")
+    axes.set_yticks(range(len(rows)), [row.policy for row in reversed(rows)])
+    axes.set_xscale("log")
+    axes.set_ylim(-0.6, len(rows) - 0.1)
+    axes.set_xlabel("regret / regret of KLUCB-CF that is told every change")
+    axes.set_title("A dot is a problem, the bar the geometric mean; left is better", loc="left", size=10)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    """Measure, print a table, write the figure and the JSON document."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="all policies, not the main ones alone")
+    parser.add_argument("--long", action="store_true", help="T = 10^6 in place of 10^5")
+    parser.add_argument("--policies", nargs="+", choices=[*MAIN, *OTHERS], metavar="NAME", help="only these")
+    parser.add_argument("--out", type=Path, default=Path("results/regret"), help="folder for figure and JSON")
+    parser.add_argument("--json", action="store_true", help="print the JSON document instead of the table")
+    options = parser.parse_args()
+    labels = options.policies or ([*MAIN, *OTHERS] if options.all else [*MAIN])
+    cases = list(suite(1_000_000 if options.long else 100_000))
+    started = time.perf_counter()
+    yardsticks = yardsticks_of(cases)
+    rows = []
+    for label in labels:
+        rows.append(measured(cases, label, yardsticks))
+        print(f"{label}: {rows[-1].abrupt:.2f} ({time.perf_counter() - started:.0f} s)", file=sys.stderr, flush=True)
+    document = {
+        "reference": dict(zip([case.name for case in cases], yardsticks, strict=True)),
+        "policies": [vars(row) for row in rows],
+        "seconds": time.perf_counter() - started,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "regret.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    draw(rows, options.out / "regret.png")
+    print(json.dumps(document, indent=1) if options.json else as_table(rows))
+
+
+def as_table(rows: list[Row]) -> str:
+    """Return the table in Markdown."""
+    lines = [
+        "| policy | abrupt | drift | worst | on | ns a step |",
+        "|---|--:|--:|--:|---|--:|",
+        *(
+            f"| {row.policy} | {row.abrupt:.2f} ± {row.interval:.2f} | {row.drift:.2f} | {row.worst:.2f} "
+            f"| {row.worst_case} | {row.nanoseconds:,.0f} |"
+            for row in rows
+        ),
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
