@@ -1,8 +1,8 @@
 """How much the policies lose on a seeded suite of problems, against a policy that is told every change.
 
-For every policy: the geometric mean over the suite of its regret divided by that of KLUCB-CF restarted by an oracle, the worst
-problem, and the time of a step. Problems: K in {2, 5, 10, 50}, L in {1, 4, 10}, eps in {0.5, 1, 2, inf}, T = 10^5, all
-means drawn anew at each change; and drifting ones (a sinusoid and a random walk) for the same K and eps.
+For every policy: the geometric mean over the suite of its regret divided by that of KLUCB-CF restarted by an oracle,
+the worst problem, and the time of a step. Problems: K in {2, 5, 10, 50}, L in {1, 4, 10}, eps in {0.5, 1, 2, inf},
+T = 10^5, all means drawn anew at each change; and drifting ones (a sinusoid and a random walk) for the same K and eps.
 
     make bench-regret                # the main policies; python -m bench.regret --all for all of them
     python -m bench.regret [--all] [--long] [--policies NAME ...] [--json] [--out DIR]

@@ -48,3 +48,20 @@ def test_every_command_is_documented() -> None:
         for parameter in command.params:
             for option in parameter.opts:
                 assert not option.startswith("--") or option in text, f"{name} {option}"
+
+
+def test_the_table_of_policies_names_all_of_them() -> None:
+    sys.path.insert(0, str(ROOT))
+    from docs import policies as page
+
+    text = page.PAGE.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    # all but the measured columns, which come from the benchmark
+    assert [row.rsplit("|", 3)[0] for row in rows] == [
+        page.row(name, {}).rsplit("|", 3)[0] for name in sorted(page.REGISTRY)
+    ]
+
+
+def test_no_page_holds_a_place_to_be_filled() -> None:
+    for page in PAGES:
+        assert not re.search(r"^[A-Z]{4,}$", page.read_text(encoding="utf-8"), re.MULTILINE), page.name

@@ -104,10 +104,11 @@ def test_adswitch_plays_as_described(seed: int, arms: int, finest: float) -> Non
 
 
 def test_adswitch_notices_an_evicted_arm_that_became_best() -> None:
-    world = Problem([[0.9, 0.1], [0.9, 1.0]], [0, 10_000], 30_000, RandomizedResponse(1, 1))
-    policy = make_policy("adswitch", arms=2, corruption=world.corruption, horizon=30_000, strictness=2.0, finest=2.0)
-    pulls = simulate(world, policy, runs=10).suboptimal_pulls
-    assert pulls[:, 0].mean() < 12_000  # of the 20,000 steps in which arm 0 is second best
+    certain = RandomizedResponse(1, 1)
+    world = Problem([[0.8, 0.1], [0.8, 1.0]], [0, 4000], 14_000, certain)
+    policy = make_policy("adswitch", arms=2, corruption=certain, horizon=14_000, strictness=2.0, finest=2.0)
+    pulls = simulate(world, policy, runs=4).suboptimal_pulls
+    assert pulls[:, 0].max() < 6000  # of the 10,000 steps in which arm 0 is second best
 
 
 @pytest.mark.parametrize("seed", range(4))

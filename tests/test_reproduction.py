@@ -17,7 +17,7 @@ FILE = Path(__file__).parent.parent / "experiments" / "gajane2018.toml"
 def test_gajane_2018(tmp_path: Path) -> None:
     experiment = experiments.load(FILE)
     published = tuple(task for task in experiment.tasks if task.published is not None)
-    assert len(published) >= 8  # panel a, and seven epsilons of panel b
+    assert len(published) == 17  # panel a of three policies, and seven epsilons of panel b of two
     made = experiments.run(dataclasses.replace(experiment, tasks=published), tmp_path, Silent(), command="this test")
     for cell in made.cells:
         assert cell.label.published is not None
