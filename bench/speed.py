@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from bench import peers
 from maskedbandits import Problem, RandomizedResponse, make_policy, theory
+from maskedbandits.core import change
 from maskedbandits.core import simulate as core
 from maskedbandits.simulation import MEMO
 
@@ -60,6 +62,13 @@ GOALS = [
     Goal("window 10^5 / window 10^3, eps = 0.5", "window 10^5, eps = 0.5", "window 10^3, eps = 0.5", 1.3, False),
     Goal("10,000 arms / 10 arms, window 10^5", "10,000 arms", "window 10^5", 5, False),
     Goal("10,000 arms / 10 arms, window 10^5, eps = 1", "10,000 arms, eps = 1", "window 10^5, eps = 1", 5, False),
+    Goal("SMPyBandits' GLR-klUCB, first 1,000 steps / ours", "smpybandits glr", "glr-klucb-cf", 1000, True),
+    Goal("  the same, looking every 10th step / ours", "smpybandits glr-lazy", "glr-klucb-cf", 1000, True),
+    Goal("likelihood-ratio test at n = 10^6 / at 10^3", "test at n = 10^6", "test at n = 10^3", 2, False),
+    *(
+        Goal(f"{name} / sw-klucb-cf", name, "sw-klucb-cf", 3, False)
+        for name in ("sw-ucb-cf", "sw-ts-cf", "d-klucb-cf", "d-ucb-cf", "d-ts-cf")
+    ),
     Goal("pymab's ask and tell / our choose and observe", "pymab live", "live", 1, True),
     Goal("pymab's private handle / our choose and observe", "pymab live-handle", "live", 1, True),
 ]
@@ -72,11 +81,21 @@ def timed(action: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def simulated(arms: int, window: int, steps: int, ramp: int = 0, epsilon: float = PEERS_PROBLEM) -> float:
+def simulated(
+    arms: int,
+    window: int | None,
+    steps: int,
+    ramp: int = 0,
+    epsilon: float = PEERS_PROBLEM,
+    name: str = "sw-klucb-cf",
+    **parameters: float,
+) -> float:
     """Return seconds per step of the simulator, after ``ramp`` steps that are not timed."""
+    if window is not None:
+        parameters["window"] = window
     response = RandomizedResponse.from_epsilon(epsilon)
     problem = Problem(peers.means(arms), [0], ramp + steps, response)
-    policy = make_policy("sw-klucb-cf", arms=arms, corruption=response, window=window)
+    policy = make_policy(name, arms=arms, corruption=response, **parameters)
     ints, floats = policy.for_simulation(problem.horizon, MEMO)
     world = core.World(np.array([0, problem.horizon]), problem.feedback_means.copy(), problem.gaps.copy())
     zeros = np.zeros(arms, dtype=np.int64)
@@ -171,13 +190,50 @@ def ours() -> Rates:
             ("10,000 arms", 10_000, 100_000),
         ):
             rates[name + end] = simulated(arms, window, HORIZON // 2, ramp=200_000, epsilon=epsilon)
+    return rates | other_policies() | detection()
+
+
+def other_policies() -> Rates:
+    """Measure other points of the axes, once; a window or a discount remembers about as much as the paper's window."""
+    gamma = 1 - 1 / WINDOW
+    return {
+        "glr-klucb-cf": simulated(10, None, 100_000, name="glr-klucb-cf"),
+        "sw-ucb-cf": simulated(10, WINDOW, HORIZON // 4, name="sw-ucb-cf"),
+        "sw-ts-cf": simulated(10, WINDOW, HORIZON // 8, name="sw-ts-cf"),
+        "d-klucb-cf": simulated(10, None, HORIZON // 8, name="d-klucb-cf", gamma=gamma),
+        "d-ucb-cf": simulated(10, None, HORIZON // 8, name="d-ucb-cf", gamma=gamma),
+        "d-ts-cf": simulated(10, None, HORIZON // 8, name="d-ts-cf", gamma=gamma),
+    }
+
+
+def detection() -> Rates:
+    """Measure the exact likelihood-ratio test: an observation of an arm that has a thousand, and a million."""
+    bits = (np.random.default_rng(0).random(1_001_000) < 0.5).astype(np.float64)
+    rates = {}
+    for name, seen, repeats in (("test at n = 10^3", 1_000, 100), ("test at n = 10^6", 1_000_000, 1)):
+        box = np.zeros(change.box_size(change.GLR))
+        seconds = 0.0
+        for repeat in range(repeats):
+            change.configure(change.GLR, box)
+            _show(box, bits[:seen])
+            seconds += timed(partial(_show, box, bits[seen - repeat : seen - repeat + 1_000]))
+        rates[name] = seconds / (1_000 * repeats)
     return rates
+
+
+@numba.njit(error_model="numpy")
+def _show(box: NDArray[np.float64], bits: NDArray[np.float64]) -> None:
+    """Show observations to a detector."""
+    for bit in bits:
+        change.observe(change.GLR, box, bit, 0.01, bits)
 
 
 def theirs() -> Rates:
     """Measure the peers, once; CPU seconds as for ours."""
     plan = [
         (peers.SMPYBANDITS, "sw", 20_000),
+        (peers.SMPYBANDITS, "glr", 1_000),
+        (peers.SMPYBANDITS, "glr-lazy", 2_000),
         (peers.PYMAB, "sw", 400_000),
         (peers.PYMAB, "live", 100_000),
         (peers.PYMAB, "live-handle", 100_000),

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from maskedbandits.policies import REGISTRY, names
+from maskedbandits.policies import REGISTRY
+from maskedbandits.policies import names as names
 
 PAGE = Path(__file__).with_suffix(".md")
 MEASURED = Path(__file__).parent.parent / "results" / "regret" / "regret.json"

@@ -120,7 +120,18 @@ def test_what_is_not_a_corruption_is_refused(function: Callable[[float], float],
 
 
 @pytest.mark.parametrize(
-    ("p00", "p11"), [(0.5, 0.5), (0.3, 0.7), (0.7, 0.3), (0.9, 0.1), (0.55, 0.45), (-0.1, 0.9), (0.9, 1.1), (math.nan, 0.9), (0.9, math.inf)]
+    ("p00", "p11"),
+    [
+        (0.5, 0.5),
+        (0.3, 0.7),
+        (0.7, 0.3),
+        (0.9, 0.1),
+        (0.55, 0.45),
+        (-0.1, 0.9),
+        (0.9, 1.1),
+        (math.nan, 0.9),
+        (0.9, math.inf),
+    ],
 )
 def test_what_is_not_a_matrix_is_refused(p00: float, p11: float) -> None:
     with pytest.raises(ValueError, match=r"give|move"):

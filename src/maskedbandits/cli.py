@@ -207,7 +207,9 @@ def report(folder: Path, json_wanted: bool) -> None:
 @main.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--horizon", type=click.IntRange(1, 2**53), help="T: how many steps.")
-@click.option("--changes", type=click.IntRange(1, 2**53), help="L: stationary segments; a world that never changes has 1.")
+@click.option(
+    "--changes", type=click.IntRange(1, 2**53), help="L: stationary segments; a world that never changes has 1."
+)
 @click.option(
     "--means",
     type=Numbers(float),

@@ -35,9 +35,7 @@ def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[C
         raise ValueError(f"{len(each)} corruptions for {arms} arms: give one for all, or one for each")
     for arm, one in enumerate(each):
         if not isinstance(one, Corruption):
-            raise ValueError(  # noqa: TRY004 - one kind of error for every refused input
-                f"corruption of arm {arm} is {one!r}: give a RandomizedResponse or a Monotone"
-            )
+            raise ValueError(f"corruption of arm {arm} is {one!r}: give a RandomizedResponse or a Monotone")
     return each
 
 

@@ -177,8 +177,8 @@ class Policy:
     def choose(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm to pull next.
 
-        Asked again without observing, a policy gives the same answer, unless it draws lots: then it draws again, from the
-        generator given, or else from one of its own, so that a play can be repeated exactly.
+        Asked again without observing, a policy gives the same answer, unless it draws lots: then it draws again, from
+        the generator given, or else from one of its own, so that a play can be repeated exactly.
         """
         if self._alone:
             return core_own.decide_packed(self._ints, self._floats, rng or self._rng)
@@ -239,7 +239,9 @@ class Policy:
         """Make room for the corruption of every observation; those so far had the arm's own."""
         view = state.views(self._ints, self._floats)
         if np.any(view.last_node - view.first_node > 1):
-            raise ValueError("reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone")
+            raise ValueError(
+                "reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone"
+            )
         if self._ints[state.DETECTOR]:
             raise ValueError(f"{self.name} watches the mean of the feedback, so its corruption must stay the same")
         layout = _layout(self._ints)._replace(mixed=1)

@@ -4,6 +4,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from maskedbandits.core import change, index, memory, own, policy
@@ -273,7 +274,7 @@ def _number(least: float, most: float, *, open_ends: bool = False) -> Callable[[
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{name} = {value!r}: give True or False")  # noqa: TRY004 - one kind of error for all
+        raise ValueError(f"{name} = {value!r}: give True or False")
     return value
 
 
@@ -286,15 +287,15 @@ def _restarts(name: str, value: Any) -> list[int] | str | None:
         return value if value is None else str(value)
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ValueError(f"{name} = {value!r}: give times such as [0, 5000], 'doubling' or None")
-    times = [whole(f"{name}[{place}]", time, 0) for place, time in enumerate(value)]
-    if any(later <= earlier for earlier, later in zip(times, times[1:], strict=False)):
+    times = [min(whole(f"{name}[{place}]", time, 0), FOREVER) for place, time in enumerate(value)]
+    if any(later <= earlier for earlier, later in pairwise(times)):
         raise ValueError(f"{name} = {value!r}: give increasing times")
     return times
 
 
 def _best(name: str, value: Any) -> list[int]:
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ValueError(f"{name} = {value!r}: give the best arm of every segment, such as [0, 2]")  # noqa: TRY004 - one kind of error for all
+        raise ValueError(f"{name} = {value!r}: give the best arm of every segment, such as [0, 2]")
     return [whole(f"{name}[{place}]", arm, 0) for place, arm in enumerate(value)]
 
 
@@ -318,7 +319,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "epsilon": _epsilon,
     "strictness": _number(0.0, math.inf),
     "finest": _number(2.0, math.inf),  # less, and an arm with a large gap would never be checked
-    "delta": _number(0.0, 1.0),
+    "delta": _number(1e-300, 1.0),
     "exploration": _number(0.0, math.inf),
     "follow_up": _number(0.0, math.inf),
     "prior_changes": _number(0.0, math.inf),

@@ -1,9 +1,9 @@
 """From what is remembered of an arm to its score: optimistic indices, and draws from a posterior.
 
-With N observations of mean p, the index of the paper (KL) has ``u`` the largest q with ``N d(p, q) <= f(t ^ w)``, and is
-``g^-1(u)`` for an increasing g. For a decreasing one it is ``g^-1(l)`` with the smallest such q; flipping the feedback of
-such an arm (see ``core/corruption.py``) turns that into the first case. The index is not clipped to [0, 1]: clipped, all
-arms would tie at 1 where privacy is strong, and play would be uniform. The others differ in u alone:
+With N observations of mean p, the index of the paper (KL) has ``u`` the largest q with ``N d(p, q) <= f(t ^ w)``, and
+is ``g^-1(u)`` for an increasing g. For a decreasing one it is ``g^-1(l)`` with the smallest such q; flipping the
+feedback of such an arm (see ``core/corruption.py``) turns that into the first case. The index is not clipped to [0, 1]:
+clipped, all arms would tie at 1 where privacy is strong, and play would be uniform. The others differ in u alone:
 
     UCB         p + sqrt(xi f / N), on the feedback scale (Gajane et al. 2018; Garivier and Moulines 2011)
     KL++        as KL with the level log+(r (1 + log+^2 r)), r = T / (K N) (Menard and Garivier 2017)

@@ -1,15 +1,15 @@
 """A policy: the three things it does with its state: start, choose, observe.
 
-The same functions serve a live policy, one call at a time, and the simulator's loop. A policy is a memory (``memory.py``),
-an index (``index.py``) and what makes it forget at once: restarts at given times, or when a detector (``change.py``) sounds
-the alarm.
+The same functions serve a live policy, one call at a time, and the simulator's loop. A policy is a memory
+(``memory.py``), an index (``index.py``) and what makes it forget at once: restarts at given times, or when a detector
+(``change.py``) sounds the alarm.
 
-**How choosing stays cheap.** Scores stand in a tournament (``tree.py``). Once a window is full the level f(w) is constant:
-the score of an arm depends on what is remembered of it alone, so only the arm pulled and the arm pushed out change, and
-the root is the choice. While the level grows, or counts fade under a discount, every score grows at every step. Then the
-tournament holds *ceilings*: scores of the end of the present epoch, which no score passes before. Choosing searches the
-tree for the highest score of this moment and looks only below nodes whose ceiling is above the best found; an epoch is
-short enough that this is an arm or two.
+**How choosing stays cheap.** Scores stand in a tournament (``tree.py``). Once a window is full the level f(w) is
+constant: the score of an arm depends on what is remembered of it alone, so only the arm pulled and the arm pushed out
+change, and the root is the choice. While the level grows, or counts fade under a discount, every score grows at every
+step. Then the tournament holds *ceilings*: scores of the end of the present epoch, which no score passes before.
+Choosing searches the tree for the highest score of this moment and looks only below nodes whose ceiling is above the
+best found; an epoch is short enough that this is an arm or two.
 """
 
 import math
@@ -347,7 +347,7 @@ def observe(state: State, arm: int, feedback: float) -> None:
 
 @compiled
 def observe_own(state: State, arm: int, feedback: float, low: float, span: float) -> None:
-    """Take in a feedback that has a corruption of its own: flipped, if need be, so that it increases from low by span."""
+    """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span."""
     if state.head[MEMORY] == memory.DISCOUNTED:
         memory.age(state)
     full = state.head[RING] > 0 and state.head[TIME] - state.head[SINCE] >= state.head[RING]

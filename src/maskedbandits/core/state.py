@@ -1,7 +1,7 @@
 """The state of a policy: two flat arrays, and named views over them.
 
-Handing many arrays over from the interpreter costs more than a step, so a state lives in one array of integers and one of
-floats; ``unpack`` lays the views.
+Handing many arrays over from the interpreter costs more than a step, so a state lives in one array of integers and one
+of floats; ``unpack`` lays the views.
 """
 
 from typing import NamedTuple
