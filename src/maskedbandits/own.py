@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.core import adswitch, exp3, private, state
+from maskedbandits.core import adswitch, exp3, private, state, switching
 from maskedbandits.core import own as core
 from maskedbandits.core.state import Floats, State
 from maskedbandits.corruption import Polyline
@@ -42,6 +42,21 @@ def configure(view: State, kind: int, parameters: Mapping[str, Any]) -> None:
         numbers[state.OWN_HEAD :] = parameters["best"]
     elif kind in (core.LAPLACE, core.CENTRAL):
         numbers[private.EPSILON] = parameters["epsilon"]
+    elif kind == core.SWITCHING:
+        _write_priors(view)
+
+
+def _write_priors(view: State) -> None:
+    """Write down the priors of feedback means: Beta, with the mean and variance of g(U) for a uniform U."""
+    held = switching.views(view)
+    for arm, (first, last) in enumerate(zip(view.first_node, view.last_node, strict=True)):
+        widths = np.diff(view.node_means[first : last + 1])
+        left, right = view.node_feedbacks[first:last], view.node_feedbacks[first + 1 : last + 1]
+        mean = float(np.sum(widths * (left + right)) / 2.0)
+        variance = float(np.sum(widths * (left * left + left * right + right * right)) / 3.0) - mean * mean
+        weight = mean * (1.0 - mean) / max(variance, 1e-12) - 1.0
+        held.alphas[arm] = max(1.0, mean * weight)
+        held.betas[arm] = max(1.0, (1.0 - mean) * weight)
 
 
 def _write_range(view: State) -> None:
@@ -70,7 +85,7 @@ def _configure_exp3(numbers: Floats, arms: int, parameters: Mapping[str, Any]) -
 def contradiction(view: State, fresh: State) -> str:
     """Return where a saved state contradicts itself or a fresh one: compiled code would trust it blindly."""
     kind = view.head[state.OWN_KIND]
-    given = view.own.size if kind == core.ORACLE else state.OWN_HEAD
+    given = {core.ORACLE: view.own.size, core.SWITCHING: state.OWN_HEAD + 2 * view.counts.size}.get(kind, state.OWN_HEAD)
     if (
         kind != fresh.head[state.OWN_KIND]
         or view.head[state.MIXED]
@@ -81,4 +96,6 @@ def contradiction(view: State, fresh: State) -> str:
         return "a number is out of range"
     if np.any(view.counts < 0.0) or not np.all(np.isfinite(view.counts) & np.isfinite(view.sums)):
         return "a count is out of range"
+    if kind == core.SWITCHING and not switching.is_sound(view):
+        return "its beliefs are not in order"
     return ""

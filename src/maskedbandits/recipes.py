@@ -102,6 +102,13 @@ def _alone(
 
 
 ALONE = {
+    "auto": Recipe(
+        "Thompson sampling that learns how often the world changes: needs to know nothing",
+        "Mellor & Shapiro 2013; Wilson et al. 2010",
+        memory.ALL,
+        index.OWN,
+        own=own.SWITCHING,
+    ),
     "uniform": _alone(own.UNIFORM, "draws every arm alike", "", {}),
     "oracle": _alone(own.ORACLE, "plays the best arm, which it is told", "", {"restarts": REQUIRED, "best": REQUIRED}),
     "exp3s": _alone(

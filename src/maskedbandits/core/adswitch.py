@@ -11,7 +11,9 @@ m_I(a) the number and the mean of the arm's gains in an interval I of time, T th
              |m_[s',t'] - m_[s,t]| > sqrt(2 log T / n_[s',t']) + sqrt(2 log T / n_[s,t]), or if an evicted arm has
              changed: for some s, |m_[s,t] - m~| > D~ / 4 + sqrt(2 log T / n_[s,t])
 
-C = F = 16 in the proof. They are dear: before T is in the millions, play is not far from uniform. Smaller ones pay.
+C = F = 16 in the proof, and by default. They are dear: on means (.9, .4, .3) that never change, regret is 77 % of that
+of uniform play at T = 10^5, 44 % at 10^6 and 16 % at 10^7; under epsilon = 1 it is 90, 66 and 29 %. C = F = 2 leaves
+13 % and 35 % at T = 10^5.
 
 **What differs from the paper.** All starts s would cost O(K t) a step, all intervals more. Here s runs over a grid:
 with n steps played in the episode, s = (floor(n / 2^j) - 1) 2^j for every j with 2^j <= n, and, for an evicted arm, the

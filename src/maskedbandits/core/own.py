@@ -7,7 +7,7 @@ told: they are the two ends of the scale on which the others lie. Counts and sum
 
 import numpy as np
 
-from maskedbandits.core import adswitch, exp3, private
+from maskedbandits.core import adswitch, exp3, private, switching
 from maskedbandits.core.compiled import compiled
 from maskedbandits.core.state import (
     ALARMS,
@@ -24,7 +24,7 @@ from maskedbandits.core.state import (
     unpack,
 )
 
-NONE, UNIFORM, ORACLE, EXP3, ADSWITCH, LAPLACE, CENTRAL = range(7)
+NONE, UNIFORM, ORACLE, EXP3, ADSWITCH, LAPLACE, CENTRAL, SWITCHING = range(8)
 
 
 def size(kind: int, arms: int, segments: int) -> int:
@@ -37,6 +37,7 @@ def size(kind: int, arms: int, segments: int) -> int:
         ADSWITCH: adswitch.size(arms),
         LAPLACE: OWN_HEAD,
         CENTRAL: private.size(arms),
+        SWITCHING: switching.size(arms),
     }
     return sizes[kind]
 
@@ -58,6 +59,8 @@ def start(state: Solo) -> None:
         adswitch.start(state)
     elif kind == CENTRAL:
         state.own[OWN_HEAD:] = 0.0
+    elif kind == SWITCHING:
+        switching.start(state)
 
 
 @compiled
@@ -65,6 +68,8 @@ def decide(state: Solo, rng: np.random.Generator) -> int:
     """Return the arm to pull next."""
     kind = state.head[OWN_KIND]
     arms = state.head[ARMS]
+    if kind == SWITCHING:
+        return switching.decide(state, rng)
     if kind == EXP3:
         return exp3.decide(state, rng)
     if kind == ADSWITCH:
@@ -90,6 +95,9 @@ def observe(state: Solo, arm: int, feedback: float, rng: np.random.Generator) ->
     state.head[TIME] += 1
     if state.flips[arm]:
         feedback = 1.0 - feedback
+    if kind == SWITCHING:
+        switching.observe(state, arm, feedback)
+        return
     if kind == LAPLACE:
         private.local_observe(state, arm, feedback, rng)
         return
@@ -111,6 +119,8 @@ def observe(state: Solo, arm: int, feedback: float, rng: np.random.Generator) ->
 def score(state: Solo, arm: int) -> float:
     """Return what is compared to choose; of those that draw an arm, the probability that it is this one."""
     kind = state.head[OWN_KIND]
+    if kind == SWITCHING:
+        return switching.score(state, arm)
     if kind == EXP3:
         return exp3.score(state, arm)
     if kind == ADSWITCH:

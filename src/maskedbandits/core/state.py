@@ -178,6 +178,10 @@ class Solo(NamedTuple):
     sums: Floats
     last: Ints
     flips: Ints
+    first_node: Ints
+    last_node: Ints
+    node_means: Floats
+    node_feedbacks: Floats
     lows: Floats
     rates: Floats
     plan: Ints
@@ -193,6 +197,10 @@ def solo(state: State) -> Solo:
         sums=state.sums,
         last=state.last,
         flips=state.flips,
+        first_node=state.first_node,
+        last_node=state.last_node,
+        node_means=state.node_means,
+        node_feedbacks=state.node_feedbacks,
         lows=state.lows,
         rates=state.rates,
         plan=state.plan,
