@@ -118,6 +118,52 @@ class TestDetection:
         assert pulls > 900
 
 
+def planned(pulls: list[int], arms: int, alarms: int, exploration: float, prior: float) -> tuple[int, int]:
+    """The arm not pulled for longest, and when it is to be looked at; pulls are the arms pulled since a restart at 0."""
+    now = len(pulls)
+    last = [max((step + 1 for step, arm in enumerate(pulls) if arm == each), default=0) for each in range(arms)]
+    pause = int(1 / min(0.5, exploration * math.sqrt(arms * (alarms + prior) / now)))
+    stalest = last.index(min(last))
+    return stalest, max(now + pause, last[stalest] + arms * pause)
+
+
+@pytest.mark.parametrize("exploration", [0.3, 3.0])
+@pytest.mark.parametrize("kind", ["klucb", "ts"])
+def test_looks_at_arms_left_alone_are_planned_as_described(kind: str, exploration: float) -> None:
+    given = {"exploration": exploration, "prior_changes": 0.5, "follow_up": 0.0}
+    policy = make_policy(f"glr-{kind}-cf", arms=3, corruption=RandomizedResponse(1, 1), **given)
+    rng = np.random.default_rng(0)
+    pulls: list[int] = []
+    arm, due, made, looks = 0, 6, 0, 0  # the first look is planned for when every arm could have been seen twice
+    for step in range(3000):
+        chosen = policy.choose(rng)
+        if step >= due:
+            assert chosen == arm
+            looks += 1
+        policy.observe(chosen, float(rng.random() < (0.9, 0.1, 0.2)[chosen]))
+        pulls.append(chosen)
+        if len(pulls) >= due and arm in pulls[made:]:  # looked at, or pulled before that was due
+            made = len(pulls)
+            arm, due = planned(pulls, 3, policy.restarts, exploration, 0.5)
+    assert policy.restarts == 0
+    assert looks > 5
+
+
+def test_evidence_is_followed_up() -> None:
+    """An arm that has risen is looked at again and again until the alarm, not once in a long while."""
+    delays = []
+    for follow_up in (0.0, 3.0):
+        policy = make_policy("glr-ts-cf", arms=2, corruption=RandomizedResponse(1, 1), follow_up=follow_up)
+        rng = np.random.default_rng(3)
+        step = 0
+        while policy.restarts == 0 and step < 100_000:
+            arm = policy.choose(rng)
+            policy.observe(arm, float(rng.random() < (0.6, 0.1 if step < 2000 else 1.0)[arm]))
+            step += 1
+        delays.append(step - 2000)
+    assert delays[1] < delays[0] / 2
+
+
 class TestCorruptionOfAReport:
     """Every report may come with its own corruption: what counts is the mean of the functions."""
 

@@ -428,14 +428,15 @@ def _contradiction(view: State, fresh: State, layout: Layout) -> str:
 
 def _sums_fit(view: State) -> bool:
     """Tell whether sums are sums of as many numbers in [0, 1] as are counted, but for rounding."""
+    if not np.all((view.counts >= 0.0) & (view.counts < 1e200)):  # nor is NaN
+        return False
     slack = 1e-9 * (1.0 + view.counts)
     sums = [view.sums, view.low_sums, view.span_sums] if view.head[state.MIXED] else [view.sums]
     fit = all(np.all((one >= -slack) & (one <= view.counts + slack)) for one in sums)
     spans = view.span_sums[view.counts[: view.span_sums.size] > 0.0]
     weight, level = view.real[[state.WEIGHT, state.LEVEL]]
     heaviest = memory.HEAVY if view.head[state.MEMORY] == memory.DISCOUNTED else 1.0
-    plain = np.all((view.counts >= 0.0) & np.isfinite(view.counts)) and np.all(spans > 0.0)
-    return bool(plain and fit and 1.0 <= weight <= heaviest and 0.0 <= level < math.inf)
+    return bool(np.all(spans > 0.0) and fit and 1.0 <= weight <= heaviest and 0.0 <= level < math.inf)
 
 
 def _tournament_holds(view: State, layout: Layout) -> bool:

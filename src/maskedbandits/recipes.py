@@ -62,7 +62,7 @@ MEMORIES = {
         memory.ALL,
         "since a restart by the exact likelihood-ratio test",
         "Besson et al. 2022",
-        {"delta": 1.0, "follow_up": 2.0, **_WATCH},
+        {"delta": 1.0, "follow_up": 3.0, **_WATCH},
         change.GLR,
     ),
     "cusum-": _Axis(

@@ -92,6 +92,7 @@ def restart(state: State) -> None:
     state.head[EXPLORE_AT] = time + 2 * state.head[ARMS]
     state.head[EXPLORE_ARM] = 0
     state.head[PLANNED_AT] = time
+    state.real[EVIDENCE] = 0.0
     state.real[WEIGHT] = 1.0
     state.counts[:] = 0.0
     state.sums[:] = 0.0
@@ -276,37 +277,23 @@ def decide(state: State, rng: np.random.Generator) -> int:
 
 
 @compiled
-def _pause(state: State, arm: int, best: float) -> int:
-    """Return after how many steps without a pull an arm deserves a look.
-
-    Looking at an arm costs its gap; a change that goes unseen costs about a gap at every step. If r changes come in a
-    step and n looks tell the arm from the best one, both costs together are least at the rate sqrt(r n).
-    """
-    if state.counts[arm] <= 0.0:
-        return 1
-    mean = _mean_of(state, arm, state.sums[arm] / state.counts[arm])
-    gap = max(best - mean, 1e-3) / abs(state.rates[arm])  # as it shows in the feedback
-    needed = min(state.counts[arm], 6.0 / (gap * gap))
-    changes = (state.head[ALARMS] + state.real[PRIOR_CHANGES]) / max(state.head[TIME], 1)
-    rate = state.real[EXPLORATION] * math.sqrt(changes * needed)
-    return max(2, int(min(1.0 / rate, 1e15)))
-
-
-@compiled
 def _plan_exploration(state: State) -> None:
-    """Fix when to look next at an arm that has long not been pulled, and at which."""
+    """Fix when to look at the arm that was not pulled for longest.
+
+    With r changes a step, looks at a rate of about sqrt(K r) cost as much as changes of arms that are not looked at do;
+    r is what the alarms so far make of it. An arm that is pulled often enough anyway is due later.
+    """
     time = state.head[TIME]
-    best = -math.inf
-    for arm in range(state.head[ARMS]):
-        if state.counts[arm] > 0.0:
-            best = max(best, _mean_of(state, arm, state.sums[arm] / state.counts[arm]))
-    earliest = time + (1 << 40)
-    for arm in range(state.head[ARMS]):
-        due = state.last[arm] + _pause(state, arm, best)
-        if due < earliest:
-            earliest = due
-            state.head[EXPLORE_ARM] = arm
-    state.head[EXPLORE_AT] = max(earliest, time + 1)
+    arms = state.head[ARMS]
+    stalest = 0
+    for arm in range(1, arms):
+        if state.last[arm] < state.last[stalest]:
+            stalest = arm
+    changes = (state.head[ALARMS] + state.real[PRIOR_CHANGES]) / time
+    rate = min(0.5, state.real[EXPLORATION] * math.sqrt(arms * changes))
+    pause = int(min(1.0 / rate, 1e15)) if rate > 0.0 else 1 << 50
+    state.head[EXPLORE_ARM] = stalest
+    state.head[EXPLORE_AT] = max(time + pause, state.last[stalest] + arms * pause)
     state.head[PLANNED_AT] = time
     state.real[EVIDENCE] = 0.0
 
@@ -387,9 +374,8 @@ def _look_out(state: State, arm: int, feedback: float) -> bool:
         forgotten = not state.head[LOCAL]
     if state.real[EXPLORATION] > 0.0 and state.head[TIME] >= state.head[EXPLORE_AT]:
         # either the look was just taken, or it is due: but the arm may have been pulled since it was planned
-        if forgotten or state.last[state.head[EXPLORE_ARM]] > state.head[PLANNED_AT]:
-            if forgotten or arm != state.head[EXPLORE_ARM] or not _worth_another_look(state, arm):
-                _plan_exploration(state)
+        if state.last[state.head[EXPLORE_ARM]] > state.head[PLANNED_AT] and not _worth_another_look(state, arm):
+            _plan_exploration(state)
     return forgotten
 
 
@@ -397,13 +383,12 @@ def _look_out(state: State, arm: int, feedback: float) -> bool:
 def _worth_another_look(state: State, arm: int) -> bool:
     """Tell whether a look at an arm raised the evidence of a change: then look again at once, rather than much later."""
     follow_up = state.real[FOLLOW_UP]
-    if follow_up <= 0.0 or arm != state.head[EXPLORE_ARM] or state.head[DETECTOR] != change.GLR:
+    if follow_up <= 0.0 or arm != state.head[EXPLORE_ARM]:
         return False
     size = state.head[BOX]
     before = state.real[EVIDENCE]
     state.real[EVIDENCE] = change.glr_statistic(state.boxes[arm * size : (arm + 1) * size])
-    grown = state.real[EVIDENCE] > before
-    return state.real[EVIDENCE] > (follow_up if grown else 2.0 * follow_up)
+    return state.real[EVIDENCE] > max(follow_up, before)
 
 
 @inlined

@@ -111,8 +111,10 @@ class Section:
     def whole(self, key: str, default: int | None = None, least: int = 0) -> int:
         """Return a whole number that is at least the given one."""
         value = self.values.get(key, default)
-        if not is_whole(value) or not least <= value <= LARGEST:
-            raise self.mistake(key, f"expected a whole number from {least} to {LARGEST}, {got(value)}")
+        if not is_whole(value) or value < least:
+            raise self.mistake(key, f"expected a whole number of at least {least}, {got(value)}")
+        if value > LARGEST:
+            raise self.mistake(key, f"expected a whole number of at most {LARGEST}, {got(value)}")
         return value
 
     def numbers(self, key: str, expected: str, fits: Callable[[float], bool]) -> list[float]:

@@ -1,0 +1,96 @@
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maskedbandits import Monotone, Problem, RandomizedResponse, load_policy, make_policy, simulate
+from maskedbandits.core import state, switching
+from naive_switching import Switching, prior
+from test_own import play_both
+
+CERTAIN = RandomizedResponse(1, 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("fractions", [False, True])
+@pytest.mark.parametrize("arms", [1, 3])
+def test_it_is_bayes_rule(seed: int, arms: int, fractions: bool) -> None:
+    """Through changes and mergers; the twin counts everything anew at every step."""
+    each = [CERTAIN, RandomizedResponse(0.9, 0.8), RandomizedResponse(0.7, 1.0)][:arms]
+    means = [[0.9, 0.2, 0.4][:arms], [0.1, 0.8, 0.6][:arms]]
+    fast = make_policy("auto", arms=arms, corruption=each)
+    slow = Switching(list(each), switching.ROOM, switching.FEW, switching.MOVES)
+    play_both(fast, slow, means, 5 * switching.ROOM, seed, fractions=fractions)
+    assert fast.indices() == pytest.approx(slow.indices(), rel=1e-9)
+    assert fast.estimates() == pytest.approx(
+        [np.clip((s / n - g(0)) / (g(1) - g(0)), 0, 1) if n else math.nan for g, (n, s) in zip(each, slow.known, strict=True)],
+        nan_ok=True,
+    )
+    if not fractions:
+        assert fast.restarts >= 1
+
+
+def test_the_prior_is_that_of_the_means_seen_through_the_mask() -> None:
+    curve = Monotone(lambda x: 0.1 + 0.8 * x * x)
+    each = [CERTAIN, RandomizedResponse.from_epsilon(0.5), RandomizedResponse(0.1, 0.3), curve]
+    policy = make_policy("auto", arms=4, corruption=each)
+    held = switching.views(state.views(policy._ints, policy._floats))
+    assert (held.alphas[0], held.betas[0]) == pytest.approx((1, 1))
+    assert (held.alphas[1], held.betas[1]) == pytest.approx(prior(each[1]))
+    assert (held.betas[2], held.alphas[2]) == pytest.approx(prior(each[2]))  # flipped
+    mean, second = 0.1 + 0.8 / 3, 0.01 + 0.16 / 3 + 0.64 / 5  # of 0.1 + 0.8 U^2
+    weight = mean * (1 - mean) / (second - mean**2) - 1
+    assert held.alphas[3] == pytest.approx(max(1.0, mean * weight), abs=1e-3)
+    assert held.betas[3] == pytest.approx(max(1.0, (1 - mean) * weight), abs=1e-3)
+
+
+def test_decreasing_masks_and_flipped_feedback_change_nothing() -> None:
+    one = make_policy("auto", arms=3, corruption=RandomizedResponse(0.8, 0.9))
+    other = make_policy("auto", arms=3, corruption=RandomizedResponse(0.2, 0.1))
+    world = np.random.default_rng(1)
+    for step in range(400):
+        arm = one.choose(np.random.default_rng(step))
+        assert other.choose(np.random.default_rng(step)) == arm
+        bit = float(world.random() < 0.2 + 0.3 * arm)
+        one.observe(arm, bit)
+        other.observe(arm, 1 - bit)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_it_watches_for_little_where_nothing_changes(epsilon: float) -> None:
+    mask = RandomizedResponse.from_epsilon(epsilon)
+    world = Problem([[0.7, 0.4, 0.3]], [0], 20_000, mask)
+    auto, told = (simulate(world, name, runs=16, seed=2).regret[:, -1].mean() for name in ("auto", "ts-cf"))
+    assert auto < 1.5 * told
+
+
+@pytest.mark.parametrize("after", [[0.3, 0.6], [0.6, 0.95]])
+def test_it_finds_drops_of_the_best_and_rises_of_the_others(after: list[float]) -> None:
+    world = Problem([[0.6, 0.2], after], [0, 10_000], 40_000, CERTAIN)
+    result = simulate(world, "auto", runs=16, seed=3)
+    assert np.median(result.suboptimal_pulls[:, 0]) < 6000  # of the 30,000 steps in which arm 0 is second best
+
+
+def test_it_learns_how_often_the_world_changes() -> None:
+    policy = make_policy("auto", arms=2, corruption=CERTAIN)
+    rng = np.random.default_rng(4)
+    for step in range(8000):
+        arm = policy.choose(rng)
+        policy.observe(arm, float(rng.random() < (0.9 if (step // 1000 + arm) % 2 else 0.1)))
+    assert 7 <= policy.restarts <= 10
+
+
+@pytest.mark.parametrize(
+    ("section", "value"), [("order", 1.0), ("order", -1.0), ("live", 0.5), ("live", 99.0), ("weights", -1.0), ("moved", 2.0)]
+)
+def test_beliefs_that_contradict_themselves_are_refused(section: str, value: float, tmp_path: Path) -> None:
+    policy = make_policy("auto", arms=2, corruption=CERTAIN)
+    rng = np.random.default_rng(0)
+    for bit in rng.integers(0, 2, 100):
+        policy.observe(policy.choose(rng), float(bit))
+    held = switching.views(state.views(policy._ints, policy._floats))
+    getattr(held, section)[0] = value if getattr(held, section)[0] != value else value + 1
+    policy.save(tmp_path / "policy")
+    with pytest.raises(ValueError, match="damaged"):
+        load_policy(tmp_path / "policy")
