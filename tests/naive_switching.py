@@ -1,4 +1,4 @@
-"""A slow, obvious reference for `auto`: Bayes' rule over the times of the last change; nothing of the package is imported.
+"""A slow, obvious reference for `auto`, Bayes' rule over the last change; nothing of the package is imported.
 
 A hypothesis keeps when the last change came, and everything else is counted anew from the whole history at every step.
 """

@@ -16,6 +16,7 @@ RR = RandomizedResponse.from_epsilon(1.0)
 MATRICES = [(0.9, 0.8), (0.2, 0.3), (0.7, 0.95), (1.0, 1.0)]
 ALONE: dict[str, dict[str, Any]] = {
     "uniform": {},
+    "auto": {},
     "oracle": {"restarts": [0, 40, 100], "best": [2, 0, 1]},
     "exp3s": {"horizon": 300, "changes": 3},
     "rexp3": {"horizon": 300, "variation": 2.0},

@@ -17,7 +17,7 @@ from maskedbandits.core.state import views
 from maskedbandits.corruption import Corruption
 from maskedbandits.policies import REGISTRY
 from naive import SlidingWindowKLUCB, Twin
-from twins import INTERPRETED, TIE, examples, feedbacks, play_both, responses
+from twins import INTERPRETED, TIE, examples, feedbacks, planned_look, play_both, responses
 
 RR = RandomizedResponse.from_epsilon(1.0)
 LONG = 2000 if INTERPRETED else 100_000
@@ -119,7 +119,7 @@ class TestDetection:
 
 
 def planned(pulls: list[int], arms: int, alarms: int, exploration: float, prior: float) -> tuple[int, int]:
-    """The arm not pulled for longest, and when it is to be looked at; pulls are the arms pulled since a restart at 0."""
+    """The arm not pulled for longest, and when it is to be looked at, after these pulls without a restart."""
     now = len(pulls)
     last = [max((step + 1 for step, arm in enumerate(pulls) if arm == each), default=0) for each in range(arms)]
     pause = int(1 / min(0.5, exploration * math.sqrt(arms * (alarms + prior) / now)))
@@ -150,18 +150,26 @@ def test_looks_at_arms_left_alone_are_planned_as_described(kind: str, exploratio
 
 
 def test_evidence_is_followed_up() -> None:
-    """An arm that has risen is looked at again and again until the alarm, not once in a long while."""
-    delays = []
-    for follow_up in (0.0, 3.0):
-        policy = make_policy("glr-ts-cf", arms=2, corruption=RandomizedResponse(1, 1), follow_up=follow_up)
-        rng = np.random.default_rng(3)
-        step = 0
-        while policy.restarts == 0 and step < 100_000:
-            arm = policy.choose(rng)
-            policy.observe(arm, float(rng.random() < (0.6, 0.1 if step < 2000 else 1.0)[arm]))
-            step += 1
-        delays.append(step - 2000)
-    assert delays[1] < delays[0] / 2
+    """A look that raised the evidence above the level is followed by another; one that did not is the last."""
+    policy = make_policy("glr-ts-cf", arms=2, corruption=RandomizedResponse(1, 1), exploration=5.0, follow_up=1.0)
+    rng = np.random.default_rng(0)
+    seen: list[float] = []
+    evidence, again = 0.0, 0
+    for step in range(4000):
+        look = planned_look(policy)
+        arm = policy.choose(rng)
+        bit = float(step % 4 > 0) if arm == 0 else float(step > 2500)
+        policy.observe(arm, bit)
+        seen += [bit] if arm == 1 else []
+        if policy.restarts:
+            break
+        if look == 1:
+            before, evidence = evidence, naive_change.glr_statistic(seen)
+            assert (planned_look(policy) == 1) == (evidence > max(1.0, before))
+            again += evidence > max(1.0, before)
+            evidence = evidence if evidence > max(1.0, before) else 0.0
+    assert policy.restarts == 1
+    assert again > 0
 
 
 class TestCorruptionOfAReport:

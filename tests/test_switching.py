@@ -24,7 +24,10 @@ def test_it_is_bayes_rule(seed: int, arms: int, fractions: bool) -> None:
     play_both(fast, slow, means, 5 * switching.ROOM, seed, fractions=fractions)
     assert fast.indices() == pytest.approx(slow.indices(), rel=1e-9)
     assert fast.estimates() == pytest.approx(
-        [np.clip((s / n - g(0)) / (g(1) - g(0)), 0, 1) if n else math.nan for g, (n, s) in zip(each, slow.known, strict=True)],
+        [
+            np.clip((s / n - g(0)) / (g(1) - g(0)), 0, 1) if n else math.nan
+            for g, (n, s) in zip(each, slow.known, strict=True)
+        ],
         nan_ok=True,
     )
     if not fractions:
@@ -33,12 +36,12 @@ def test_it_is_bayes_rule(seed: int, arms: int, fractions: bool) -> None:
 
 def test_the_prior_is_that_of_the_means_seen_through_the_mask() -> None:
     curve = Monotone(lambda x: 0.1 + 0.8 * x * x)
-    each = [CERTAIN, RandomizedResponse.from_epsilon(0.5), RandomizedResponse(0.1, 0.3), curve]
-    policy = make_policy("auto", arms=4, corruption=each)
+    responses = [CERTAIN, RandomizedResponse.from_epsilon(0.5), RandomizedResponse(0.1, 0.3)]
+    policy = make_policy("auto", arms=4, corruption=[*responses, curve])
     held = switching.views(state.views(policy._ints, policy._floats))
     assert (held.alphas[0], held.betas[0]) == pytest.approx((1, 1))
-    assert (held.alphas[1], held.betas[1]) == pytest.approx(prior(each[1]))
-    assert (held.betas[2], held.alphas[2]) == pytest.approx(prior(each[2]))  # flipped
+    assert (held.alphas[1], held.betas[1]) == pytest.approx(prior(responses[1]))
+    assert (held.betas[2], held.alphas[2]) == pytest.approx(prior(responses[2]))  # flipped
     mean, second = 0.1 + 0.8 / 3, 0.01 + 0.16 / 3 + 0.64 / 5  # of 0.1 + 0.8 U^2
     weight = mean * (1 - mean) / (second - mean**2) - 1
     assert held.alphas[3] == pytest.approx(max(1.0, mean * weight), abs=1e-3)
@@ -82,7 +85,8 @@ def test_it_learns_how_often_the_world_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "value"), [("order", 1.0), ("order", -1.0), ("live", 0.5), ("live", 99.0), ("weights", -1.0), ("moved", 2.0)]
+    ("section", "value"),
+    [("order", 1.0), ("order", -1.0), ("live", 0.5), ("live", 99.0), ("weights", -1.0), ("moved", 2.0)],
 )
 def test_beliefs_that_contradict_themselves_are_refused(section: str, value: float, tmp_path: Path) -> None:
     policy = make_policy("auto", arms=2, corruption=CERTAIN)

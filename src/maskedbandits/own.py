@@ -85,7 +85,9 @@ def _configure_exp3(numbers: Floats, arms: int, parameters: Mapping[str, Any]) -
 def contradiction(view: State, fresh: State) -> str:
     """Return where a saved state contradicts itself or a fresh one: compiled code would trust it blindly."""
     kind = view.head[state.OWN_KIND]
-    given = {core.ORACLE: view.own.size, core.SWITCHING: state.OWN_HEAD + 2 * view.counts.size}.get(kind, state.OWN_HEAD)
+    given = {core.ORACLE: view.own.size, core.SWITCHING: state.OWN_HEAD + 2 * view.counts.size}.get(
+        kind, state.OWN_HEAD
+    )
     if (
         kind != fresh.head[state.OWN_KIND]
         or view.head[state.MIXED]

@@ -353,9 +353,9 @@ def _take_in(state: State, arm: int, feedback: float) -> None:
     if head[RING] > 0:
         head[SLOT] = slot + 1 if slot + 1 < head[RING] else 0
     watchful = head[RESTART] != NEVER or head[DETECTOR] != change.NOTHING or state.real[EXPLORATION] > 0.0
-    if full and state.ring_arms[slot] == arm and state.ring_feedbacks[slot] == feedback:
-        if not watchful and not head[MIXED]:
-            return  # the same comes as goes
+    same = full and state.ring_arms[slot] == arm and state.ring_feedbacks[slot] == feedback
+    if same and not watchful and not head[MIXED]:
+        return  # the same comes as goes
     evicted = memory.push(state, slot, full, arm, feedback)
     if not watchful or not _look_out(state, arm, feedback):
         _settle(state, arm, evicted, full)
@@ -372,16 +372,17 @@ def _look_out(state: State, arm: int, feedback: float) -> bool:
         forgotten = True
     elif state.head[DETECTOR] != change.NOTHING and _detect(state, arm, feedback):
         forgotten = not state.head[LOCAL]
-    if state.real[EXPLORATION] > 0.0 and state.head[TIME] >= state.head[EXPLORE_AT]:
-        # either the look was just taken, or it is due: but the arm may have been pulled since it was planned
-        if state.last[state.head[EXPLORE_ARM]] > state.head[PLANNED_AT] and not _worth_another_look(state, arm):
-            _plan_exploration(state)
+    # what a look was planned for is done once its arm is pulled: by the look itself, or before that was due
+    due = state.real[EXPLORATION] > 0.0 and state.head[TIME] >= state.head[EXPLORE_AT]
+    pulled = state.last[state.head[EXPLORE_ARM]] > state.head[PLANNED_AT]
+    if due and pulled and not _worth_another_look(state, arm):
+        _plan_exploration(state)
     return forgotten
 
 
 @compiled
 def _worth_another_look(state: State, arm: int) -> bool:
-    """Tell whether a look at an arm raised the evidence of a change: then look again at once, rather than much later."""
+    """Tell whether a look at an arm raised the evidence of a change: then look again at once, not much later."""
     follow_up = state.real[FOLLOW_UP]
     if follow_up <= 0.0 or arm != state.head[EXPLORE_ARM]:
         return False

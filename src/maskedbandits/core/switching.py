@@ -1,22 +1,22 @@
 """Thompson sampling in a world that may have changed: what is believed of the last change, and what follows from it.
 
-The model. A step brings a change with probability r. At a change every arm moves with probability MOVES, independently, to
-a mean drawn afresh from its prior. Everything else is Bayes' rule, so that nothing is left to tune:
+The model: a step brings a change with probability r. At a change every arm moves with probability MOVES, independently,
+to a mean drawn afresh from its prior. Everything else is Bayes' rule, so that little is left to tune:
 
-* *Hypotheses.* One for each time at which the last change may have come. It keeps, of every arm, what was seen since; what
-  was known of the arm before; and the probability that the arm moved. It predicts the next feedback, and its weight is
-  multiplied by the probability it gave to what came: detection without a threshold, which adds up what all arms tell.
+* *Hypotheses.* One for each time at which the last change may have come. It keeps, of every arm, what was seen since;
+  what was known of the arm before; and the probability that the arm moved. It predicts the next feedback, and its
+  weight is multiplied by the probability it gave to what came: detection without a threshold, by all arms together.
 * *The rate of changes* is learnt. A hypothesis that has seen c changes in t steps expects r = (c + FEW) / (t + 1)
-  (Wilson, Nassar and Gold 2010, Bayesian online learning of the hazard rate in change-point problems). So the price of
-  watching for changes falls to almost nothing in a world that stands still.
-* *Exploration.* A draw from the posterior is a draw of a hypothesis, then of whether each arm moved, then of its mean. The
-  longer an arm was not looked at, the more weight lies on changes since: then it is drawn from its prior, and looked at
-  if that draw wins. No arm is starved, and those are spared that could not win.
+  (Wilson, Nassar and Gold 2010, Bayesian online learning of the hazard rate in change-point problems). So
+  watching for changes costs little where there are none, about sqrt(t) in all, and more where they come often.
+* *Exploration.* A draw from the posterior is a draw of a hypothesis, then of whether each arm moved, then of its mean.
+  The longer an arm was not looked at, the more weight lies on changes since: then it is drawn from its prior, and
+  looked at if that draw wins. No arm is starved, and those are spared that could not win.
 
-This is the global switching Thompson sampling of Mellor and Shapiro 2013 (Thompson sampling in switching environments
-with Bayesian online change detection, AISTATS), extended by arms that stay, the learnt rate and the corruption: the prior
-of a feedback mean is the Beta distribution with the mean and variance of g(U), U uniform. Without it, under strong
-privacy, most of the prior would lie where g never leads.
+This is the Thompson sampling of Mellor and Shapiro 2013 (Thompson sampling in switching environments with Bayesian
+online change detection, AISTATS) with arms that may stay, a rate that is learnt, and the corruption: the prior of a
+feedback mean is the Beta distribution with the mean and variance of g(U), U uniform. A flat one would lie, under strong
+privacy, mostly where g never leads.
 
 At most ROOM hypotheses are kept: when there is one too many, two neighbours become one, the pair for which the smaller
 weight times the difference of their ages, relative to the age, is least.
@@ -31,8 +31,9 @@ from maskedbandits.core.compiled import compiled, inlined
 from maskedbandits.core.state import ALARMS, ARMS, OWN_HEAD, TIME, Floats, Solo, State
 
 ROOM = 48  # hypotheses; twice as many gain nothing that can be measured
-FEW = 0.01  # changes seen before the first step, so to speak
-MOVES = 0.9  # probability that an arm moves at a change
+# The two numbers of the model, chosen on random problems of 10^5 steps:
+FEW = 0.01  # changes seen before the first step, so to speak: more find a first quiet change sooner, at a cost to all
+MOVES = 0.9  # probability that an arm moves at a change: less helps where arms move singly, and costs where all do
 
 
 class Beliefs(NamedTuple):
@@ -134,7 +135,9 @@ def decide(state: Solo, rng: np.random.Generator) -> int:
         if held.moved[row + arm] < 1.0 and rng.random() >= held.moved[row + arm]:
             count += held.old_counts[row + arm]
             total += held.old_sums[row + arm]
-        value = _mean_of(state, arm, beta.draw(rng, held.alphas[arm] + total, held.betas[arm] + max(count - total, 0.0)))
+        value = _mean_of(
+            state, arm, beta.draw(rng, held.alphas[arm] + total, held.betas[arm] + max(count - total, 0.0))
+        )
         if value > best:
             best = value
             chosen = arm
@@ -281,5 +284,5 @@ def is_sound(view: State) -> bool:
     weighed = np.all((held.weights >= 0.0) & (held.weights <= 1.0)) and held.weights[slots].sum() > 0.0
     counted = np.all((held.changes >= 0.0) & (held.changes <= time + 1.0))
     old, new = (held.old_counts, held.old_sums), (held.counts, held.sums)
-    fit = all(np.all((0.0 <= s) & (s <= n + 1e-9 * (1.0 + n)) & (n <= time)) for n, s in (old, new))
+    fit = all(np.all((s >= 0.0) & (s <= n + 1e-9 * (1.0 + n)) & (n <= time)) for n, s in (old, new))
     return bool(in_order and weighed and counted and fit and np.all((held.moved >= 0.0) & (held.moved <= 1.0)))
