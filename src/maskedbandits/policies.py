@@ -244,6 +244,7 @@ class Policy:
             )
         if self._ints[state.DETECTOR]:
             raise ValueError(f"{self.name} watches the mean of the feedback, so its corruption must stay the same")
+        self._ints[state.SETTLED] = 0
         layout = _layout(self._ints)._replace(mixed=1)
         ints, floats = _relaid(self._ints, self._floats, layout, _GIVEN + _GATHERED)
         new = state.views(ints, floats)
@@ -403,6 +404,7 @@ def _contradiction(view: State, fresh: State, layout: Layout) -> str:
         (view.last, head[state.TIME]),
         (head[state.SINCE], head[state.TIME]),
         (head[state.TIME], state.FOREVER),
+        (head[state.SETTLED], int(layout.ring > 0 and played >= layout.ring and not layout.mixed)),
         (head[state.EPOCH], state.FOREVER),
         (head[state.EXPLORE_AT], state.FOREVER),
         (head[state.FOLLOWING], max(layout.plan, 50)),  # a schedule that doubles gets no further

@@ -47,6 +47,7 @@ from maskedbandits.core.state import (
     PRIOR_CHANGES,
     RESTART,
     RING,
+    SETTLED,
     SINCE,
     SLOT,
     TIME,
@@ -88,6 +89,7 @@ def restart(state: State) -> None:
     state.head[SINCE] = time
     state.head[SLOT] = 0
     state.head[GROWING] = state.head[INDEX] != index.KL_PLUS or state.head[MEMORY] == memory.DISCOUNTED
+    state.head[SETTLED] = 0
     state.head[EPOCH] = time
     state.head[EXPLORE_AT] = time + 2 * state.head[ARMS]
     state.head[EXPLORE_ARM] = 0
@@ -178,10 +180,6 @@ def _rescore(state: State, arm: int) -> None:
         value = math.inf
     elif head[GROWING]:
         value = score(state, arm, head[EPOCH])
-    elif head[INDEX] == index.KL and not head[FRACTIONAL]:
-        level = state.real[LEVEL]
-        bound = index.remembered_kl_bound(count, state.sums[arm], level, state.memo_keys, state.memo_bounds)
-        value = _mean_of(state, arm, bound)
     elif head[INDEX] == index.UCB:
         bound = index.ucb_bound(count, state.sums[arm], state.real[LEVEL], state.real[XI])
         value = _mean_of(state, arm, bound)
@@ -206,6 +204,8 @@ def _begin_epoch(state: State) -> None:
     elif played >= state.head[WINDOW]:
         state.head[GROWING] = 0
         state.real[LEVEL] = _level(state, 0, time)
+        plain = state.head[INDEX] == index.KL and not state.head[FRACTIONAL] and not state.head[MIXED]
+        state.head[SETTLED] = plain and state.head[RING] > 0 and not _watchful(state)
     else:
         state.head[EPOCH] = time + played // 64 + state.head[ARMS]
     _rescore_all(state)
@@ -343,19 +343,61 @@ def observe_own(state: State, arm: int, feedback: float, low: float, span: float
 
 
 @inlined
+def _watchful(state: State) -> bool:
+    """Tell whether there is more to a step than to remember: restarts, a detector, forced exploration."""
+    alert = state.head[RESTART] != NEVER or state.head[DETECTOR] != change.NOTHING
+    return alert or state.real[EXPLORATION] > 0.0
+
+
+@inlined
+def _slide(state: State, arm: int, feedback: float) -> None:
+    """Take in a bit when a plain window is full: what ``_take_in`` would do, and nothing that it would not."""
+    head = state.head
+    slot = head[SLOT] & NOT_NEGATIVE
+    head[TIME] += 1
+    head[SLOT] = slot + 1 if slot + 1 < head[RING] else 0
+    if state.ring_arms[slot] == arm and state.ring_feedbacks[slot] == feedback:
+        return  # the same comes as goes
+    evicted = memory.push(state, slot, True, arm, feedback)
+    if evicted != arm:
+        _replace(state, evicted)
+    _replace(state, arm)
+
+
+@inlined
+def _replace(state: State, arm: int) -> None:
+    """Bring the arm's place in the tournament up to date, at a constant level."""
+    value = math.inf
+    if state.counts[arm] > 0.0:
+        bound = index.remembered_kl_bound(
+            state.counts[arm], state.sums[arm], state.real[LEVEL], state.memo_keys, state.memo_bounds
+        )
+        value = _mean_of(state, arm, bound)
+    tree.place(state.values, state.winners, arm, value)
+
+
+@inlined
 def _take_in(state: State, arm: int, feedback: float) -> None:
+    head = state.head
+    if head[SETTLED] and (feedback == 0.0 or feedback == 1.0):
+        _slide(state, arm, feedback)
+    else:
+        _weigh_in(state, arm, feedback)
+
+
+@compiled
+def _weigh_in(state: State, arm: int, feedback: float) -> None:
+    """Take in any feedback in any state."""
     head = state.head
     if feedback != 0.0 and feedback != 1.0:
         head[FRACTIONAL] = 1
+        head[SETTLED] = 0
     slot = head[SLOT] & NOT_NEGATIVE
     full = head[RING] > 0 and head[TIME] - head[SINCE] >= head[RING]
     head[TIME] += 1
     if head[RING] > 0:
         head[SLOT] = slot + 1 if slot + 1 < head[RING] else 0
-    watchful = head[RESTART] != NEVER or head[DETECTOR] != change.NOTHING or state.real[EXPLORATION] > 0.0
-    same = full and state.ring_arms[slot] == arm and state.ring_feedbacks[slot] == feedback
-    if same and not watchful and not head[MIXED]:
-        return  # the same comes as goes
+    watchful = _watchful(state)
     evicted = memory.push(state, slot, full, arm, feedback)
     if not watchful or not _look_out(state, arm, feedback):
         _settle(state, arm, evicted, full)

@@ -21,6 +21,7 @@ MEMORY, INDEX, RESTART, DETECTOR, LOCAL, WINDOW = range(9, 15)
 # ... and how far it is.
 TIME, SINCE, SLOT, GROWING, EPOCH, FRACTIONAL, FOLLOWING, EXPLORE_AT, EXPLORE_ARM, ALARMS = range(15, 25)
 PLANNED_AT = 31
+SETTLED = 30  # 1 when a plain window is full: then a step has few things to do, and does no others
 OWN_KIND = 25  # which policy it is, if it stands on its own
 INT_HEAD = 32
 
