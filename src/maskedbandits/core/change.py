@@ -42,11 +42,9 @@ splits are examined, so no alarm is raised that the full test would not raise, a
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maskedbandits.core.compiled import compiled, inlined
-
-Floats = NDArray[np.float64]
+from maskedbandits.core.state import NOT_NEGATIVE, Floats
 
 NOTHING, GLR, CUSUM, PAGE_HINKLEY, TWO_WINDOWS = range(5)
 HULL = 192  # points for which a hull has room: random feedback needs about 20 in 10^6 observations
@@ -61,7 +59,6 @@ RISE, FALL = range(3, 5)  # CUSUM and Page-Hinkley
 RECENT, OLDER, SLOT = range(3, 6)  # two windows
 HEAD = 10
 
-NOT_NEGATIVE = (1 << 62) - 1  # a mask that tells the compiler that an index is none of Python's negative ones
 MARGIN = 1e-6  # looks are taken a little early, which hides the rounding of bounds
 TINY = 1e-200  # a count this small is none
 HUGE = 1e300  # the cost of what the past excludes
