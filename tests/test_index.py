@@ -68,6 +68,6 @@ def test_the_level_of_plus_is_the_naive_one_and_shrinks_with_the_count(count: fl
 @given(st.integers(1, 50), st.integers(0, 50), st.floats(0, 20), st.sampled_from([0.5, 2.0]))
 def test_ucb_is_wider_than_kl_by_pinsker(count: int, ones: int, level: float, xi: float) -> None:
     """Pinsker: a bonus of sqrt(f / 2 N) is never below the KL bound."""
-    total = float(min(ones, count))
-    assert index.ucb_bound(count, total, level, 0.5) >= index.kl_bound(count, total, level) - 1e-9
-    assert index.ucb_bound(count, total, level, xi) == pytest.approx(total / count + math.sqrt(xi * level / count))
+    mean, spread = min(ones, count) / count, level / count
+    assert index.ucb_bound(mean, spread, 0.5) >= index.kl_bound(mean, spread) - 1e-9
+    assert index.ucb_bound(mean, spread, xi) == pytest.approx(mean + math.sqrt(xi * spread))

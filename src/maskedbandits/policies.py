@@ -120,7 +120,8 @@ def _write_head(ints: Ints, floats: Floats, name: str, parameters: Mapping[str, 
 
 # What a state holds from the beginning, and what it has gathered.
 _GIVEN = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates", "plan", "boxes", "own")
-_GATHERED = ("counts", "sums", "since", "last", "ring_arms", "ring_feedbacks", "winners", "values")
+_TOURNAMENT = ("winners", "values", "anchors", "bounds", "slopes")
+_GATHERED = ("counts", "sums", "since", "last", "ring_arms", "ring_feedbacks", *_TOURNAMENT)
 
 
 def _relaid(ints: Ints, floats: Floats, layout: Layout, sections: Sequence[str]) -> tuple[Ints, Floats]:
@@ -384,7 +385,7 @@ def _contradiction(view: State, fresh: State, layout: Layout) -> str:
     """Return where a state contradicts itself or a fresh one of the same kind."""
     kinds = slice(state.MEMORY, state.WINDOW + 1)
     fixed = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates", "plan")
-    gathered = (state.WEIGHT, state.LEVEL, state.EVIDENCE)
+    gathered = (state.WEIGHT, state.LEVEL, state.EVIDENCE, state.SEEN, state.LEVEL_AHEAD, state.FADE)
     if not np.array_equal(view.head[kinds], fresh.head[kinds]):
         return "it is not of the kind that its name says"
     if not np.array_equal(np.delete(view.real, gathered), np.delete(fresh.real, gathered)):
@@ -400,6 +401,7 @@ def _contradiction(view: State, fresh: State, layout: Layout) -> str:
         (view.winners, layout.leaves - 1),
         (head[state.SLOT], max(layout.ring - 1, 0)),
         (head[state.EXPLORE_ARM], layout.arms - 1),
+        (head[state.PULLED], layout.arms - 1),
         (view.since, head[state.TIME]),
         (view.last, head[state.TIME]),
         (head[state.SINCE], head[state.TIME]),
@@ -436,9 +438,11 @@ def _sums_fit(view: State) -> bool:
     sums = [view.sums, view.low_sums, view.span_sums] if view.head[state.MIXED] else [view.sums]
     fit = all(np.all((one >= -slack) & (one <= view.counts + slack)) for one in sums)
     spans = view.span_sums[view.counts[: view.span_sums.size] > 0.0]
-    weight, level = view.real[[state.WEIGHT, state.LEVEL]]
+    weight, *running = view.real[[state.WEIGHT, state.LEVEL, state.LEVEL_AHEAD, state.SEEN, state.FADE]]
     heaviest = memory.HEAVY if view.head[state.MEMORY] == memory.DISCOUNTED else 1.0
-    return bool(np.all(spans > 0.0) and fit and 1.0 <= weight <= heaviest and 0.0 <= level < math.inf)
+    in_range = 1.0 <= weight <= heaviest and all(0.0 <= number < math.inf for number in running)
+    laid = np.isfinite([view.anchors, view.bounds, view.slopes])
+    return bool(np.all(spans > 0.0) and fit and in_range and np.all(laid))
 
 
 def _tournament_holds(view: State, layout: Layout) -> bool:

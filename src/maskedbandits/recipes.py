@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from maskedbandits.core import change, index, memory, own, policy
+from maskedbandits.core import change, index, memory, own, restart
 from maskedbandits.core.state import FOREVER
 
 REQUIRED = ...
@@ -348,5 +348,5 @@ def restart_kind(parameters: Mapping[str, Any]) -> int:
     """Return what the compiled code calls the restarts asked for."""
     restarts = parameters.get("restarts")
     if restarts is None:
-        return policy.NEVER
-    return policy.DOUBLING if restarts == "doubling" else policy.PLANNED
+        return restart.NEVER
+    return restart.DOUBLING if restarts == "doubling" else restart.PLANNED

@@ -29,15 +29,15 @@ def exploration(x: float, c: float) -> float:
 
 
 @compiled
-def kl_bound(count: float, total: float, level: float) -> float:
-    """Return u, the upper end of the confidence interval of the feedback mean."""
-    return kl.upper(min(max(total / count, 0.0), 1.0), level / count)
+def kl_bound(mean: float, spread: float) -> float:
+    """Return u, the upper end of the confidence interval of the feedback mean, with the spread f / N."""
+    return kl.upper(min(max(mean, 0.0), 1.0), spread)
 
 
 @inlined
-def ucb_bound(count: float, total: float, level: float, xi: float) -> float:
-    """Return the upper end of the sub-Gaussian confidence interval of the feedback mean."""
-    return total / count + math.sqrt(xi * level / count)
+def ucb_bound(mean: float, spread: float, xi: float) -> float:
+    """Return the upper end of the sub-Gaussian confidence interval of the feedback mean, with the spread f / N."""
+    return mean + math.sqrt(xi * spread)
 
 
 @compiled
@@ -63,5 +63,5 @@ def remembered_kl_bound(
     key = (n << 32) | s
     if keys[slot] != key:
         keys[slot] = key
-        bounds[slot] = kl_bound(count, total, level)
+        bounds[slot] = kl_bound(total / count, level / count)
     return bounds[slot]

@@ -7,7 +7,7 @@ count is asked for: so one arm changes in a step, not all.
 """
 
 from maskedbandits.core.compiled import compiled, inlined
-from maskedbandits.core.state import GAMMA, MIXED, NOT_NEGATIVE, WEIGHT, State
+from maskedbandits.core.state import FADE, GAMMA, MIXED, NOT_NEGATIVE, WEIGHT, State
 
 ALL, SLIDING, DISCOUNTED = range(3)
 NOBODY = -1
@@ -49,6 +49,7 @@ def push_own(state: State, slot: int, full: bool, arm: int, low: float, span: fl
 def age(state: State) -> None:
     """Let one step pass under a discount: the next observation weighs more than all before."""
     state.real[WEIGHT] /= state.real[GAMMA]
+    state.real[FADE] /= state.real[GAMMA]
     if state.real[WEIGHT] > HEAVY:
         scale = 1.0 / state.real[WEIGHT]
         for arm in range(state.counts.size):

@@ -20,6 +20,7 @@ ARMS, RING, LEAVES, NODES, MEMO, BOX, PLAN, MIXED, OWN = range(9)
 MEMORY, INDEX, RESTART, DETECTOR, LOCAL, WINDOW = range(9, 15)
 # ... and how far it is.
 TIME, SINCE, SLOT, GROWING, EPOCH, FRACTIONAL, FOLLOWING, EXPLORE_AT, EXPLORE_ARM, ALARMS = range(15, 25)
+PULLED = 26  # the arm of the last observation
 PLANNED_AT = 31
 SETTLED = 30  # 1 when a plain window is full: then a step has few things to do, and does no others
 OWN_KIND = 25  # which policy it is, if it stands on its own
@@ -29,7 +30,9 @@ INT_HEAD = 32
 C, XI, GAMMA, HORIZON, DELTA, EXPLORATION, WEIGHT, LEVEL = range(8)
 DETECTION = 8  # and after it the detector's own numbers, three at most
 EVIDENCE, FOLLOW_UP, PRIOR_CHANGES = 11, 12, 13
-FLOAT_HEAD = 16
+SEEN = 14  # the weight of all observations under a discount
+LEVEL_AHEAD, FADE = 15, 16  # the level, and what is left of a weight, at the end of the present epoch
+FLOAT_HEAD = 20
 
 # Places at the beginning of the section of a policy that stands on its own: where gains begin and how far they reach,
 # and after these the kind's own parameters
@@ -54,6 +57,9 @@ class State(NamedTuple):
     ring_feedbacks: Floats
     winners: Ints  # the tournament
     values: Floats
+    anchors: Floats  # (K,) while scores grow, the tangents of the arms: where they were laid,
+    bounds: Floats  # what was bounded there,
+    slopes: Floats  # and how steeply it rose
     stack: Ints  # scratch of the search
     flips: Ints  # (K,) 1 where g decreases
     first_node: Ints  # (K,) the arm's polyline among the nodes
@@ -94,7 +100,7 @@ class Layout(NamedTuple):
     def lengths(self) -> tuple[int, int]:
         """Lengths of the array of integers and of the array of floats."""
         ints = INT_HEAD + 5 * self.arms + self.ring + 2 * self.leaves + STACK + self.memo + self.plan
-        floats = FLOAT_HEAD + 4 * self.arms + self.ring + 2 * self.leaves + 2 * self.nodes + self.memo
+        floats = FLOAT_HEAD + 7 * self.arms + self.ring + 2 * self.leaves + 2 * self.nodes + self.memo
         return ints, floats + self.arms * self.box + self.mixed * 2 * (self.arms + self.ring) + self.own
 
     def arrays(self) -> tuple[Ints, Floats]:
@@ -140,6 +146,9 @@ def unpack(ints: Ints, floats: Floats) -> State:
     f12 = f11 + own_arms
     f13 = f12 + own_ring
     f14 = f13 + own_ring
+    f15 = f14 + ints[OWN]
+    f16 = f15 + arms
+    f17 = f16 + arms
     return State(
         head=ints[:INT_HEAD],
         real=floats[:FLOAT_HEAD],
@@ -167,7 +176,10 @@ def unpack(ints: Ints, floats: Floats) -> State:
         span_sums=floats[f11:f12],
         ring_lows=floats[f12:f13],
         ring_spans=floats[f13:f14],
-        own=floats[f14 : f14 + ints[OWN]],
+        own=floats[f14:f15],
+        anchors=floats[f15:f16],
+        bounds=floats[f16:f17],
+        slopes=floats[f17 : f17 + arms],
     )
 
 
