@@ -1,8 +1,11 @@
 """How much the policies lose on a seeded suite of problems, against a policy that is told every change.
 
 For every policy: the geometric mean over the suite of its regret divided by that of KLUCB-CF restarted by an oracle,
-the worst problem, and the time of a step. Problems: K in {2, 5, 10, 50}, L in {1, 4, 10}, eps in {0.5, 1, 2, inf},
-T = 10^5, all means drawn anew at each change; and drifting ones (a sinusoid and a random walk) for the same K and eps.
+the worst problem, and the time of a step. Problems: K in {2, 5, 10, 50}, eps in {0.5, 1, 2, inf}, T = 10^5, and
+
+    abrupt     L in {1, 4, 10} segments, all means drawn anew at each change;
+    singly     10 segments, one arm alone moves at each change;
+    drift      a sinusoid and a random walk. There the oracle restarts at equal distances, the best in hindsight.
 
     make bench-regret                # the main policies; python -m bench.regret --all for all of them
     python -m bench.regret [--all] [--long] [--policies NAME ...] [--json] [--out DIR]
@@ -15,34 +18,36 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from maskedbandits import Policy, Problem, RandomizedResponse, make_policy, simulate, theory
-from maskedbandits.environments import random_segments, random_walk, sinusoid
+from maskedbandits.environments import one_arm_at_a_time, random_segments, random_walk, sinusoid
 
 REFERENCE = "oracle-klucb-cf"
 ARMS, SEGMENTS, EPSILONS = (2, 5, 10, 50), (1, 4, 10), (0.5, 1.0, 2.0, math.inf)
-PRECISION = 0.05  # the half-width wanted of the 95 % interval of the mean ratio
-FEWEST, MOST = 8, 64  # runs of a policy on a problem
+PRECISION = 0.1  # the half-width wanted of the 95 % interval on a problem; that of the mean ratio is far smaller
+FEWEST, MOST = 8, 32  # runs of a policy on a problem
+FAMILIES = ("abrupt", "singly", "drift")
+RHYTHMS = [1 << power for power in range(9)]  # into how many equal parts an oracle divides a drift
 
 
 @dataclass(frozen=True)
 class Case:
     """A problem of the suite and its coordinates."""
 
-    kind: str
-    segments: int
+    family: str
+    what: str
     epsilon: float
     problem: Problem
 
     @property
     def name(self) -> str:
         """What to call it in a table."""
-        what = f"L = {self.segments}" if self.kind == "abrupt" else self.kind
-        return f"K = {self.problem.arms}, {what}, eps = {self.epsilon:g}"
+        return f"K = {self.problem.arms}, {self.what}, eps = {self.epsilon:g}"
 
 
 def suite(horizon: int) -> Iterator[Case]:
@@ -53,11 +58,12 @@ def suite(horizon: int) -> Iterator[Case]:
             for k, segments in enumerate(SEGMENTS):
                 seed = 100 * i + 10 * j + k
                 drawn = random_segments(arms, horizon, corruption=mask, segments=segments, seed=seed)
-                yield Case("abrupt", segments, epsilon, drawn)
-            wave = sinusoid(arms, horizon, corruption=mask, seed=10 * i + j)
-            walk = random_walk(arms, horizon, corruption=mask, seed=10 * i + j)
-            yield Case("sinusoid", wave.segments, epsilon, wave)
-            yield Case("walk", walk.segments, epsilon, walk)
+                yield Case("abrupt", f"L = {segments}", epsilon, drawn)
+            seed = 10 * i + j
+            single = one_arm_at_a_time(arms, horizon, corruption=mask, segments=max(SEGMENTS), seed=seed)
+            yield Case("singly", "one arm at a time", epsilon, single)
+            yield Case("drift", "sinusoid", epsilon, sinusoid(arms, horizon, corruption=mask, seed=seed))
+            yield Case("drift", "walk", epsilon, random_walk(arms, horizon, corruption=mask, seed=seed))
 
 
 def _window(rule: Callable[[Problem], int]) -> Callable[[Problem], dict[str, Any]]:
@@ -75,7 +81,20 @@ def _discount(problem: Problem) -> dict[str, Any]:
 
 
 def _told(problem: Problem) -> dict[str, Any]:
-    return {"restarts": problem.starts.tolist()}
+    """Return the changes, as an oracle tells them."""
+    return {"restarts": _rhythm(problem) if problem.segments > max(SEGMENTS) else problem.starts.tolist()}
+
+
+@cache
+def _rhythm(problem: Problem) -> list[int]:
+    """Return the equal distances at which the reference does best on a drift."""
+    schedules = [[problem.horizon * part // parts for part in range(parts)] for parts in RHYTHMS]
+
+    def lost(restarts: list[int]) -> float:
+        policy = make_policy(REFERENCE, arms=problem.arms, corruption=problem.corruption, restarts=restarts)
+        return float(simulate(problem, policy, runs=4, seed=2, checkpoints=1, progress=False).regret.mean())
+
+    return min(schedules, key=lost)
 
 
 def _nothing(problem: Problem) -> dict[str, Any]:
@@ -124,14 +143,13 @@ def regrets(case: Case, make: Callable[[Problem], Policy]) -> tuple[np.ndarray[A
 
 @dataclass(frozen=True)
 class Row:
-    """One policy over the suite."""
+    """One policy over the suite; of each family the geometric mean and the highest of its ratios."""
 
     policy: str
-    abrupt: float
-    interval: float  # half-width of the 95 % interval of log abrupt, times abrupt
-    drift: float
-    worst: float
-    worst_case: str
+    means: dict[str, float]
+    interval: float  # half-width of the 95 % interval of the mean over abrupt problems
+    worst: dict[str, float]
+    worst_case: str  # the abrupt problem on which it is worst
     nanoseconds: float
     ratios: dict[str, float]
 
@@ -148,28 +166,27 @@ def measured(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
         ratios.append(float(last.mean()) / yardstick)
         errors.append(float(last.std(ddof=1)) / math.sqrt(last.size) / max(float(last.mean()), 1e-9))
         times.append(seconds)
-    logs, abrupt = np.log(ratios), np.array([case.kind == "abrupt" for case in cases])
-    middle = float(np.exp(logs[abrupt].mean()))
+    within = {family: np.array([case.family == family for case in cases]) for family in FAMILIES}
+    means = {family: float(np.exp(np.log(ratios)[held].mean())) for family, held in within.items()}
+    worst = {family: int(np.argmax(np.where(held, ratios, 0.0))) for family, held in within.items()}
+    abrupt = within["abrupt"]
     half_width = 1.96 * float(np.sqrt(np.sum(np.square(errors)[abrupt]))) / int(abrupt.sum())
-    worst = int(np.argmax(np.where(abrupt, ratios, 0.0)))
     return Row(
         label,
-        middle,
-        half_width * middle,
-        float(np.exp(logs[~abrupt].mean())),
-        ratios[worst],
-        cases[worst].name,
+        means,
+        half_width * means["abrupt"],
+        {family: ratios[place] for family, place in worst.items()},
+        cases[worst["abrupt"]].name,
         1e9 * float(np.median(times)),
         {case.name: ratio for case, ratio in zip(cases, ratios, strict=True)},
     )
 
 
 def yardsticks_of(cases: list[Case]) -> list[float]:
-    """Return the reference's regret on every problem; a drift is a change at every step, so there it restarts never."""
+    """Return the reference's regret on every problem."""
 
     def told(problem: Problem) -> Policy:
-        restarts = problem.starts.tolist() if problem.segments <= max(SEGMENTS) else [0]
-        return make_policy(REFERENCE, arms=problem.arms, corruption=problem.corruption, restarts=restarts)
+        return make_policy(REFERENCE, arms=problem.arms, corruption=problem.corruption, **_told(problem))
 
     return [float(regrets(case, told)[0].mean()) for case in cases]
 
@@ -183,8 +200,9 @@ def draw(rows: list[Row], path: Path) -> None:
     for height, row in enumerate(reversed(rows)):
         abrupt = [ratio for name, ratio in row.ratios.items() if "L =" in name]
         axes.scatter(abrupt, [height] * len(abrupt), s=14, color="#0072b2", alpha=0.35, linewidths=0)
-        axes.plot([row.abrupt] * 2, [height - 0.32, height + 0.32], color="#d55e00", linewidth=3)
-        axes.text(row.abrupt, height + 0.36, f"{row.abrupt:.2f}", ha="center", va="bottom", color="#d55e00", size=8)
+        mean = row.means["abrupt"]
+        axes.plot([mean] * 2, [height - 0.32, height + 0.32], color="#d55e00", linewidth=3)
+        axes.text(mean, height + 0.36, f"{mean:.2f}", ha="center", va="bottom", color="#d55e00", size=8)
     axes.axvline(1.0, color="#444444", linewidth=1, linestyle="--")
     axes.set_yticks(range(len(rows)), [row.policy for row in reversed(rows)])
     axes.set_xscale("log")
@@ -211,7 +229,11 @@ def main() -> None:
     rows = []
     for label in labels:
         rows.append(measured(cases, label, yardsticks))
-        print(f"{label}: {rows[-1].abrupt:.2f} ({time.perf_counter() - started:.0f} s)", file=sys.stderr, flush=True)
+        print(
+            f"{label}: {rows[-1].means['abrupt']:.2f} ({time.perf_counter() - started:.0f} s)",
+            file=sys.stderr,
+            flush=True,
+        )
     document = {
         "reference": dict(zip([case.name for case in cases], yardsticks, strict=True)),
         "policies": [vars(row) for row in rows],
@@ -226,11 +248,12 @@ def main() -> None:
 def as_table(rows: list[Row]) -> str:
     """Return the table in Markdown."""
     lines = [
-        "| policy | abrupt | drift | worst | on | ns a step |",
-        "|---|--:|--:|--:|---|--:|",
+        "| policy | abrupt | worst | on | singly | worst | drift | worst | ns a step |",
+        "|---|--:|--:|---|--:|--:|--:|--:|--:|",
         *(
-            f"| {row.policy} | {row.abrupt:.2f} ± {row.interval:.2f} | {row.drift:.2f} | {row.worst:.2f} "
-            f"| {row.worst_case} | {row.nanoseconds:,.0f} |"
+            f"| {row.policy} | {row.means['abrupt']:.2f} ± {row.interval:.2f} | {row.worst['abrupt']:.2f} "
+            f"| {row.worst_case} | {row.means['singly']:.2f} | {row.worst['singly']:.2f} "
+            f"| {row.means['drift']:.2f} | {row.worst['drift']:.2f} | {row.nanoseconds:,.0f} |"
             for row in rows
         ),
     ]

@@ -41,7 +41,7 @@ def row(name: str, measured: dict[str, Any]) -> str:
     """Return a policy as a row of the table."""
     recipe = REGISTRY[name]
     found = measured.get(name)
-    ratio, step = (f"{found['abrupt']:.2f}", f"{found['nanoseconds']:,.0f}") if found else ("–", "–")
+    ratio, step = (f"{found['means']['abrupt']:.2f}", f"{found['nanoseconds']:,.0f}") if found else ("–", "–")
     facts = (f"`{name}`", recipe.summary, needs(name), private(name), recipe.reference or "–", ratio, step)
     return f"| {' | '.join(facts)} |"
 
