@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from maskedbandits.environments import Problem
+    from maskedbandits.privacy.audit import Findings
     from maskedbandits.results import Results
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -230,13 +233,13 @@ def bound(
     window: int | None,
     json_wanted: bool,
 ) -> None:
-    r"""Print windows for SW-KLUCB-CF and bounds on its suboptimal pulls.
+    """Print windows for SW-KLUCB-CF and bounds on its suboptimal pulls.
 
     \b
     Windows alone:   maskedbandits bound --horizon 100000 --changes 4
     Of a problem:    maskedbandits bound --horizon 100000 --means 0.9,0.4 --means 0.4,0.9 --epsilon 0.5
     Of a file:       maskedbandits bound experiments/paper.toml
-    """
+    """  # noqa: D301 -- click's mark for lines to leave alone
     if file is not None:
         if horizon or changes or means or starts or epsilon:
             raise click.UsageError("give a FILE, or --horizon and the others, not both")
@@ -339,6 +342,149 @@ def policies(json_wanted: bool) -> None:
     for name in names():
         parameters = ", ".join(parameter_text(key, value) for key, value in REGISTRY[name].parameters.items())
         click.echo(f"{name:{width}}  {REGISTRY[name].summary}" + (f"  [{parameters}]" if parameters else ""))
+
+
+@main.command()
+@click.option("--epsilon", default="1", show_default=True, metavar="E", help="The claim, as a decimal or a ratio.")
+@click.option(
+    "--trials",
+    type=click.IntRange(100, 10**9),
+    default=10**6,
+    show_default=True,
+    help="Reports (with --retries: decisions) for each of the two inputs.",
+)
+@click.option("--command", help="Audit this program instead of our own randomiser; no shell is asked.")
+@click.option(
+    "--retries",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Send every decision so many times in a row, as lines `BIT NAME`; the claim covers all its reports together.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 86_400),
+    default=60.0,
+    show_default=True,
+    help="Seconds that the program may take.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 0.9999999),
+    default=0.99,
+    show_default=True,
+    help="Of all bounds together.",
+)
+@click.option(
+    "--exact", is_flag=True, help="Draw nothing: print the real epsilon, proved, for --epsilon or for a grid."
+)
+@as_json
+@click.pass_context
+def audit(
+    ctx: click.Context,
+    epsilon: str,
+    trials: int,
+    command: str | None,
+    retries: int,
+    timeout: float,
+    confidence: float,
+    exact: bool,
+    json_wanted: bool,
+) -> None:
+    """Check the epsilon of a randomiser from its reports.
+
+    \b
+    Our own:         maskedbandits audit --epsilon 1
+    Anybody's:       maskedbandits audit --epsilon 1 --command "python mine.py"
+    The exact one:   maskedbandits audit --exact
+
+    Prints a lower confidence bound on epsilon, the claimed one, and what excess so many trials could have seen.
+    Exit code 0 if nothing contradicts the claim, 1 if it is refuted, 2 for a mistake.
+
+    A program reads one 0 or 1 a line on standard input and writes one report, of at most 256 characters, a line on
+    standard output. It is started 8 times with the same opening, so that a fixed seed shows. With --retries R a line
+    is a bit and the name of a decision, and every decision comes R times in a row: a program that promises one
+    permanent answer for each decision, and draws a new one each time, is refuted.
+    """  # noqa: D301 -- click's mark for lines to leave alone
+    given = ctx.get_parameter_source("epsilon") is not click.core.ParameterSource.DEFAULT
+    if exact:
+        show_exact(epsilon if given else None, json_wanted)
+        return
+    if command is None and retries != 1:
+        raise click.UsageError("--retries goes with --command: our own randomiser draws every report anew")
+    if command is not None and trials * retries > MOST_LINES:
+        raise click.UsageError(f"--trials {trials} with --command: at most {MOST_LINES} lines for each input")
+    show_findings(ctx, audited(command, epsilon, trials, retries, timeout, confidence), json_wanted)
+
+
+MOST_LINES = 10**7  # for each input of somebody's program
+
+
+def audited(
+    command: str | None, epsilon: str, trials: int, retries: int, timeout: float, confidence: float
+) -> Findings:
+    """Return the findings about our own randomiser, or about somebody's."""
+    from maskedbandits.privacy import audit as audits
+
+    watch = Slow()
+    try:
+        if command is None:
+            return audits.audit_own(epsilon, trials, confidence, watch)
+        return audits.audit_program(command, epsilon, trials, confidence, retries, timeout, watch)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    finally:
+        watch.end()
+
+
+class Slow:
+    """Says on standard error how far some work is, once it has lasted two seconds, and every two seconds."""
+
+    EVERY = 2.0
+
+    def __init__(self) -> None:
+        self.said = time.monotonic()
+        self.terminal = sys.stderr.isatty()
+        self.open = False
+
+    def __call__(self, share: float) -> None:
+        """Take note of a share of the work that is done."""
+        if share < 1 and time.monotonic() - self.said >= self.EVERY:
+            self.said = time.monotonic()
+            self.open = self.terminal
+            start = "\r" if self.terminal else ""  # a person sees one line, a log gets many
+            click.echo(f"{start}{share:4.0%} done", err=True, nl=not self.terminal)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self.open:
+            click.echo("\r" + " " * 9 + "\r", err=True, nl=False)
+
+
+def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> None:
+    """Print the findings; a refuted claim is a failure."""
+    from maskedbandits.privacy import verdict
+
+    if json_wanted:
+        echo_json(verdict.as_json(findings))
+    else:
+        click.echo("\n".join(verdict.lines(findings)))
+    if findings.outcome != "not refuted":
+        ctx.exit(FAILED)
+
+
+def show_exact(epsilon: str | None, json_wanted: bool) -> None:
+    """Print the real epsilon of one stated epsilon, or of a grid of them."""
+    from maskedbandits.privacy import Randomizer, verdict
+
+    try:
+        randomizers = [Randomizer(stated) for stated in (verdict.GRID if epsilon is None else [epsilon])]
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if json_wanted:
+        echo_json([verdict.exact_as_json(randomizer) for randomizer in randomizers])
+    else:
+        click.echo("\n".join(verdict.exact_lines(randomizers)))
 
 
 def parameter_text(key: str, default: object) -> str:

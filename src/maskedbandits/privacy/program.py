@@ -1,0 +1,168 @@
+"""Somebody's randomiser as a program: it reads one 0 or 1 a line, and writes one report a line.
+
+It is started several times at once, so that a generator seeded with a constant, or with the clock, shows. Everything
+passes through files: the input is complete before the program starts and ends where the file ends, so no program can
+wait for more, and none can block by writing.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from typing import IO, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.errors import UserError
+
+RUNS = 8
+LONGEST = 256  # characters of a report
+MOST_ERRORS = 1 << 20  # bytes
+PAUSE = 0.01  # seconds between two looks
+
+
+class Run(NamedTuple):
+    """One start of the program."""
+
+    process: subprocess.Popen[bytes]
+    given: IO[bytes]
+    out: IO[bytes]
+    errors: IO[bytes]
+    lines: int
+
+
+def ask(
+    command: str, inputs: Sequence[NDArray[np.uint8]], retries: int, timeout: float, watch: Callable[[float], None]
+) -> list[list[bytes]]:
+    """Start the program once for each sequence of bits, and return the lines that each run wrote."""
+    words = split(command)
+    with ExitStack() as stack:
+        runs: list[Run] = []
+        stack.callback(stop, runs)
+        for bits in inputs:
+            runs.append(start(words, bits, retries, stack))
+        wait(runs, timeout, watch)
+        return [lines_of(run) for run in runs]
+
+
+def refuse(complaint: str) -> NoReturn:
+    """Refuse a program, in one line."""
+    raise UserError(f"--command: {complaint}")
+
+
+def split(command: str) -> list[str]:
+    """Return the words of a command; no shell is asked."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        refuse(f"{command!r} cannot be read: {error}")
+    if not words:
+        refuse("nothing to start: give a program and its arguments")
+    return words
+
+
+def start(words: list[str], bits: NDArray[np.uint8], retries: int, stack: ExitStack) -> Run:
+    """Start the program on a file of input, in a group of its own, so that all of it can be stopped."""
+    given, out, errors = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))  # noqa: SIM115 -- by the stack
+    given.write(text_of(bits, retries))
+    given.seek(0)
+    try:
+        process = subprocess.Popen(words, stdin=given, stdout=out, stderr=errors, start_new_session=True)  # noqa: S603 -- asked for
+    except (OSError, ValueError) as error:
+        refuse(f"{words[0]} cannot be started: {getattr(error, 'strerror', None) or error}")
+    return Run(process, given, out, errors, bits.size * retries)
+
+
+def text_of(bits: NDArray[np.uint8], retries: int) -> bytes:
+    """Return the input: a bit a line; with retries a bit and the name of a decision, so many times in a row."""
+    if retries == 1:
+        return np.stack([bits + ord("0"), np.full_like(bits, ord("\n"))], axis=1).tobytes()
+    names = os.urandom(8 * bits.size).hex()
+    return "".join(f"{bit} {names[16 * i : 16 * i + 16]}\n" * retries for i, bit in enumerate(bits)).encode()
+
+
+def wait(runs: list[Run], timeout: float, watch: Callable[[float], None]) -> None:
+    """Wait until all runs have ended; none may take too long or write too much."""
+    deadline = time.monotonic() + timeout
+    while True:
+        ended = sum(run.process.poll() is not None for run in runs)
+        watch(min(map(share_read, runs)))
+        for run in runs:
+            written = max(os.fstat(file.fileno()).st_size for file in (run.out, run.errors))
+            if written > run.lines * (LONGEST + 2) + MOST_ERRORS:
+                refuse(
+                    f"the program writes on and on: it must write one line, of at most {LONGEST} characters, for each "
+                    "line that it reads"
+                )
+        if ended == len(runs):
+            return
+        if time.monotonic() > deadline:
+            refuse(
+                f"the program has not ended after {timeout:g} s: it must end where its input ends; "
+                "give it more time with --timeout, or fewer --trials"
+            )
+        time.sleep(PAUSE)
+
+
+def share_read(run: Run) -> float:
+    """Return how much of its input a run has read: program and audit share one place in the file."""
+    return os.lseek(run.given.fileno(), 0, os.SEEK_CUR) / os.fstat(run.given.fileno()).st_size
+
+
+def stop(runs: list[Run]) -> None:
+    """End what is still running."""
+    for run in runs:
+        if run.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(run.process.pid, signal.SIGKILL)
+            run.process.wait()
+
+
+def lines_of(run: Run) -> list[bytes]:
+    """Return the lines that a run wrote, one for each that it read."""
+    run.out.seek(0)
+    lines = run.out.read().split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    if run.process.returncode:
+        refuse(f"the program {ending(run)} after {len(lines):,} of {run.lines:,} lines{last_words(run)}")
+    if len(lines) != run.lines:
+        refuse(
+            f"the program wrote {len(lines):,} lines for the {run.lines:,} that it read: "
+            "it must write one report for each, and end where its input ends"
+        )
+    return [checked(number, line) for number, line in enumerate(lines, 1)]
+
+
+def checked(number: int, line: bytes) -> bytes:
+    """Return a report, if it is short and text."""
+    report = line.rstrip(b"\r")
+    if len(report) > LONGEST:
+        refuse(f"line {number:,} has {len(report):,} characters: a report may have {LONGEST}")
+    if not report.isascii():
+        try:
+            report.decode()
+        except UnicodeDecodeError:
+            refuse(f"line {number:,} is not text in UTF-8: write reports as text")
+    return report
+
+
+def ending(run: Run) -> str:
+    """Return how a run ended, in words."""
+    code = run.process.returncode
+    return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def last_words(run: Run) -> str:
+    """Return the last line that a run wrote on standard error."""
+    run.errors.seek(0, os.SEEK_END)
+    run.errors.seek(max(0, run.errors.tell() - 1000))
+    said = run.errors.read().decode(errors="replace").strip().splitlines()
+    return f": {said[-1].strip()}" if said else ""
