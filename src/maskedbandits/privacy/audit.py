@@ -21,10 +21,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, pairwise
+from itertools import chain, compress, pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maskedbandits.privacy import program
 from maskedbandits.privacy.events import (
@@ -207,7 +208,7 @@ def judged(
         events=(*events, *more),
         power=power(float(claimed), trials, other if more else known, float(testing)),
         link=link_of(events[1], claimed) if plain else None,
-        restarts=restarts_of([reports[:opening] for reports in joint], inputs[0][:opening], table),
+        restarts=restarts_of(joint, inputs, opening, table),
         retries=retries,
     )
 
@@ -238,8 +239,8 @@ def opening_length(claimed: float, trials: int) -> int:
     least = trials // program.RUNS
     agree = -math.log1p(math.exp(-claimed))  # logarithm of the probability of the most frequent report
     pairs = program.RUNS * (program.RUNS - 1) / 2
-    # half as many again, because what is judged by is measured
-    return 2 * min(least, math.ceil(0.75 * math.log(CHANCE / pairs) / agree))
+    # twice as many, because what it is judged by is measured
+    return 2 * min(least, math.ceil(math.log(CHANCE / pairs) / agree))
 
 
 def questions(trials: int, opening: int) -> list[Bits]:
@@ -256,12 +257,21 @@ def shuffled(each: int) -> Bits:
     return bits[np.argsort(np.frombuffer(os.urandom(8 * bits.size), dtype=np.uint64), kind="stable")]
 
 
-def restarts_of(openings: list[list[bytes]], bits: Bits, table: Table) -> Restarts:
+def restarts_of(joint: Sequence[list[bytes]], inputs: Sequence[Bits], opening: int, table: Table) -> Restarts:
     """Return how many runs answered the opening as another one did, and how likely that is by chance."""
-    runs = len(openings)
-    same = sum(count for count in Counter(map(tuple, openings)).values() if count > 1)
-    seen, trials = table.counts.sum(axis=1), table.trials.sum(axis=0)
-    frequent = highest(seen.max(axis=0), trials, CHANCE)
-    times = np.array([np.count_nonzero(bits == bit) for bit in (0, 1)])
-    chance = math.exp(float((times * np.log(frequent)).sum())) * runs * (runs - 1) / 2
-    return Restarts(runs, same, bits.size, min(1.0, chance))
+    runs = len(joint)
+    same = sum(count for count in Counter(tuple(reports[:opening]) for reports in joint).values() if count > 1)
+    frequent = highest(table.counts.sum(axis=1).max(axis=0), table.trials.sum(axis=0), CHANCE)
+    # a program that settles on one answer for each run is no more frequent than another in all runs together
+    settled = [
+        [most_frequent(reports, bits == bit) for bit in (0, 1)] for reports, bits in zip(joint, inputs, strict=True)
+    ]
+    agree = np.maximum(frequent, np.max(settled, axis=0))
+    chance = math.exp(opening / 2 * float(np.log(agree).sum())) * runs * (runs - 1) / 2
+    return Restarts(runs, same, opening, min(1.0, chance))
+
+
+def most_frequent(reports: list[bytes], mask: NDArray[np.bool_]) -> float:
+    """Return the share of the most frequent of some reports."""
+    counts = Counter(compress(reports, mask))
+    return max(counts.values()) / counts.total()

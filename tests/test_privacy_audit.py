@@ -1,0 +1,450 @@
+"""The audit: it refutes broken randomisers, leaves sound ones alone, and says what it could have seen.
+
+Audits of sound programs here are asked for a confidence of 0.9999999, so that chance refutes one in ten million times.
+Broken ones are given so many trials that missing one is less likely still; where that is not plain, a comment says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import naive_privacy as naive
+from maskedbandits import cli
+from maskedbandits.privacy import Randomizer, audit, events, program
+
+SURE = ("--confidence", "0.9999999")
+MUTANTS = Path(__file__).parent / "mutants.py"
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.main, ["audit", *map(str, arguments)])
+
+
+def python(*arguments: object) -> str:
+    return shlex.join([sys.executable, *map(str, arguments)])
+
+
+def script(text: str) -> str:
+    """A program given as its text."""
+    return python("-c", f"import os, sys, time\n{text}")
+
+
+def audited(name: str, epsilon: float, trials: int, *options: object) -> tuple[Result, dict[str, Any]]:
+    result = call(
+        *("--epsilon", epsilon, "--trials", trials, "--command", python(MUTANTS, name, epsilon)),
+        *("--json", *SURE, *options),
+    )
+    assert result.exit_code in (0, 1), result.output
+    return result, json.loads(result.stdout)
+
+
+# Mutants
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "trials", "least"),
+    [
+        ("never_flips", 1, 2000, 4.0),
+        ("flips_only_ones", 1, 2000, 4.0),
+        ("leaves_one_bit_of_a_vector", 1, 2000, 3.0),
+        # Of 128 words 2 flip, not 2.3: the real epsilon is 4.143. Each of the two events bounds it by 4.143 - 5.7 / 68 on
+        # average, with a deviation of 1 / 68; they are independent, and both miss with a probability below 10^-9.
+        ("seven_bits", 4, 300_000, 4.0),
+    ],
+)
+def test_a_broken_randomiser_is_refuted(name: str, epsilon: float, trials: int, least: float) -> None:
+    result, found = audited(name, epsilon, trials)
+    assert result.exit_code == cli.FAILED
+    assert found["outcome"] == "refuted"
+    assert found["epsilon_at_least"] > least
+    assert found["verdict"].startswith(f"REFUTED: epsilon is at least {found['epsilon_at_least']:.5f}"[:32])
+
+
+def test_a_fixed_seed_is_refuted() -> None:
+    result, found = audited("same_seed", 1, 2000)
+    assert result.exit_code == cli.FAILED
+    assert found["seed"]["fixed"]
+    assert found["seed"]["same"] == found["seed"]["runs"] == 8
+    assert found["seed"]["chance"] < 1e-9
+    assert found["outcome"] in ("fixed seed", "refuted")  # eight times the same draws are not independent
+
+
+def test_permanent_answers_that_are_drawn_anew_are_refuted() -> None:
+    result, found = audited("permanent_in_name_only", 1, 3000, "--retries", 3)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")
+    assert found["epsilon_at_least"] > 1.5  # three reports reveal 3; a bound below 1.5 is 15 deviations away
+    # and without retries nothing is wrong with it
+    result, found = audited("permanent_in_name_only", 1, 3000)
+    assert (result.exit_code, found["outcome"]) == (0, "not refuted")
+
+
+def test_many_retries_are_judged_together() -> None:
+    # No two answers of 25 reports are the same, and each report by itself is private: only the score of all tells.
+    result, found = audited("permanent_in_name_only", 1, 1000, "--retries", 25)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")
+    assert max(found["events"], key=lambda one: float(one["epsilon_at_least"]))["event"].startswith("score of char")
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "trials", "options"),
+    [
+        ("sound", 1, 20_000, ()),
+        ("sound", 0, 20_000, ()),
+        ("sound", 4, 100_000, ()),
+        ("sound_vector", 1, 20_000, ()),
+        ("permanent", 1, 20_000, ("--retries", 3)),
+    ],
+)
+def test_a_sound_randomiser_is_not_refuted(name: str, epsilon: float, trials: int, options: tuple[object, ...]) -> None:
+    result, found = audited(name, epsilon, trials, *options)
+    assert (result.exit_code, found["outcome"]) == (0, "not refuted"), result.output
+    assert found["seed"]["telling"]
+    assert not found["seed"]["same"]
+    assert (found["g"] is None) == ("vector" in name)
+    # it sees what is there: the bound is that far below only once in millions of times
+    assert found["epsilon_at_least"] > epsilon - 3 * found["smallest_excess"]
+
+
+@pytest.mark.parametrize("name", ["swapped", "another_p", "always_zero"])
+def test_private_enough_but_not_what_was_claimed(name: str) -> None:
+    result, found = audited(name, 1, 20_000)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "other g")
+    assert "epsilon holds, but g is not the stated one" in found["verdict"]
+    assert found["epsilon_at_least"] <= 1
+
+
+def test_a_vector_has_no_g_to_check() -> None:
+    printed = call("--trials", 1000, "--command", python(MUTANTS, "sound_vector", 1), *SURE).stdout
+    assert "g                     not checked: reports are more than a 0 or a 1" in printed
+
+
+# Our own
+
+
+def test_our_own_randomiser_is_not_refuted() -> None:
+    started = time.process_time()
+    result = call("--epsilon", 1, *SURE)
+    assert time.process_time() - started < 5.0
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Randomizer(1): 1,000,000 trials for each input, joint confidence 99.99999 %"
+    assert lines[-1] == "Not refuted: nothing that was seen contradicts epsilon = 1."
+    exactly = "4961093570831980854 of 2^64 words flip a bit: epsilon = ln(6742825251438785381/2480546785415990427)"
+    assert exactly in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("broken", "outcome"),
+    [
+        (lambda self, values: np.asarray(values), "refuted"),
+        (lambda self, values: np.asarray(values) & Randomizer(1).bits(values), "refuted"),
+        (lambda self, values: 1 - Randomizer(1).bits(values), "other g"),
+    ],
+)
+def test_our_own_randomiser_would_be_refuted(monkeypatch: pytest.MonkeyPatch, broken: Any, outcome: str) -> None:
+    class Broken(Randomizer):
+        bits = broken
+
+    monkeypatch.setattr(audit, "Randomizer", Broken)
+    result = call("--epsilon", 1, "--trials", 20_000, "--json", *SURE)
+    assert (result.exit_code, json.loads(result.stdout)["outcome"]) == (cli.FAILED, outcome)
+
+
+def test_too_few_trials_for_the_claim_are_said_to_be_too_few() -> None:
+    result = call("--epsilon", 10, "--trials", 1000, "--json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["smallest_excess"]) == (0, None)
+    assert f"that takes --trials {found['trials_needed']}" in call("--epsilon", 10, "--trials", 1000).stdout
+    enough = json.loads(call("--epsilon", 10, "--trials", found["trials_needed"], "--json").stdout)
+    assert enough["smallest_excess"] is not None
+
+
+def test_exact_prints_a_grid_or_one_epsilon() -> None:
+    grid = call("--exact").stdout.splitlines()
+    assert len(grid) == 11
+    assert grid[6].split() == ["1", "73.105858%", "4961093570831980854", "0.999999999999999999960025"]
+    [one] = json.loads(call("--exact", "--epsilon", "1/3", "--json").stdout)
+    assert one["epsilon"] == "1/3"
+    odds = Fraction(int(one["odds"][0]), int(one["odds"][1]))
+    assert odds == Randomizer("1/3").exact_epsilon.odds
+    assert not naive.log_exceeds(odds, Fraction(1, 3))
+
+
+# What is asked
+
+
+def test_runs_share_an_opening_and_ask_each_bit_equally_often() -> None:
+    inputs = audit.questions(1003, 40)
+    assert len(inputs) == program.RUNS
+    assert sum(bits.size for bits in inputs) == 2006
+    for bits in inputs:
+        assert bits[:40].tolist() == inputs[0][:40].tolist()
+        assert bits.sum() * 2 == bits.size
+        assert bits[:40].sum() == 20
+    assert len({bits[40:].tobytes() for bits in inputs}) == program.RUNS
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 4.0])
+def test_the_opening_is_long_enough(epsilon: float) -> None:
+    truth = 1 / (1 + np.exp(-epsilon))
+    assert 28 * truth ** audit.opening_length(epsilon, 10**6) < audit.CHANCE
+    assert audit.opening_length(epsilon, 800) <= 200
+    assert audit.opening_length(16, 800) == 200
+
+
+def test_a_retried_decision_has_a_name_of_its_own() -> None:
+    lines = program.text_of(np.array([0, 1, 1], dtype=np.uint8), 2).decode().splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "0", "1", "1", "1", "1"]
+    assert lines[::2] == lines[1::2]
+    assert len({line.split()[1] for line in lines}) == 3
+    assert program.text_of(np.array([0, 1, 1], dtype=np.uint8), 1) == b"0\n1\n1\n"
+
+
+# The statistics
+
+
+@pytest.mark.parametrize("level", [0.05, 1e-4])
+@pytest.mark.parametrize(("hits", "trials"), [(0, 10), (1, 10), (7, 10), (10, 10), (3, 60), (30, 60)])
+def test_bounds_are_clopper_and_pearsons(hits: int, trials: int, level: float) -> None:
+    one, of = np.array(hits), np.array(trials)
+    assert events.lowest(one, of, level) == pytest.approx(naive.lowest_share(hits, trials, level), abs=1e-9)
+    highest = 1 - naive.lowest_share(trials - hits, trials, level)
+    assert events.highest(one, of, level) == pytest.approx(highest, abs=1e-9)
+
+
+def test_a_bound_on_epsilon_is_the_worse_of_two_ratios() -> None:
+    seen = events.Event("", (30, 80), (100, 100), 0.01)
+    low = naive.lowest_share(80, 100, 0.01)
+    high = 1 - naive.lowest_share(70, 100, 0.01)
+    assert seen.epsilon == pytest.approx(np.log(low / high), abs=1e-8)
+    assert events.Event("", (80, 30), (100, 100), 0.01).epsilon == pytest.approx(seen.epsilon, abs=1e-12)
+    assert events.Event("", (50, 50), (100, 100), 0.01).epsilon == 0
+    assert events.Event("", (0, 0), (100, 100), 0.01).epsilon == 0
+
+
+@pytest.mark.parametrize(("claimed", "trials"), [(1.0, 10_000), (0.1, 2000), (3.0, 100_000)])
+def test_the_smallest_excess_is_seen_that_often(claimed: float, trials: int) -> None:
+    level, _ = audit.levels(0.99)
+    excess = events.smallest_excess(claimed, trials, level)
+    assert excess is not None
+    rng = np.random.default_rng(1)
+    rates = []
+    for factor in (1.0, 0.5):
+        false = 1 / (1 + np.exp(claimed + factor * excess))
+        hits = np.stack([rng.binomial(trials, 1 - false, 4000), rng.binomial(trials, false, 4000)], axis=1)
+        rates.append(np.mean(events.epsilon_at_least(hits, np.full(2, trials), level) > claimed))
+    # 4000 draws with a fixed seed: the true rates are above 0.95 and far below it
+    assert rates[0] >= 0.95
+    assert rates[1] < 0.9
+
+
+def test_trials_needed_are_the_fewest() -> None:
+    level, _ = audit.levels(0.99)
+    needed = events.trials_needed(5.0, level)
+    assert events.smallest_excess(5.0, needed, level) is not None
+    assert events.smallest_excess(5.0, needed - 1, level) is None
+
+
+def judge(reports: list[list[bytes]], inputs: list[Any], confidence: float = 0.9) -> audit.Findings:
+    return audit.judged("", Fraction(0), confidence, inputs, reports, 1, 20)
+
+
+def test_events_are_not_tested_on_what_chose_them() -> None:
+    # Words that say nothing of the input, so many that each comes once or twice: some fit any half by chance.
+    rng = np.random.default_rng(2)
+    refuted = 0
+    for _ in range(100):
+        inputs = audit.questions(400, 20)
+        words = [[f"{rng.integers(300):04}".encode() for _ in bits] for bits in inputs]
+        refuted += judge(words, inputs).outcome == "refuted"
+    assert refuted <= 40  # at most 10 on average: more than 40 come once in 10^14 times
+
+
+def test_a_leak_in_many_words_is_found_by_the_score_of_reports() -> None:
+    # Even words for a 0, odd ones for a 1, in a code whose characters say nothing.
+    rng = np.random.default_rng(3)
+    code = [f"{word:03}" for word in rng.permutation(200)]
+    inputs = audit.questions(2000, 20)
+    words = [[code[2 * rng.integers(100) + bit].encode() for bit in bits] for bits in inputs]
+    found = judge(words, inputs, 0.9999999)
+    assert found.outcome == "refuted"
+    assert max(found.events, key=lambda one: one.epsilon).name.startswith("score of reports")
+
+
+def test_reports_of_different_lengths_are_compared_by_place() -> None:
+    inputs = audit.questions(2000, 20)
+    words = [[b"noo" if bit else b"no" for bit in bits] for bits in inputs]
+    found = judge(words, inputs, 0.9999999)
+    assert found.outcome == "refuted"
+    assert {"report noo", "report no", "character 3 is o", "no character 3"} <= {one.name for one in found.events}
+
+
+def test_a_constant_answer_is_not_taken_for_a_seed() -> None:
+    inputs = audit.questions(200, 20)
+    found = judge([[b"x"] * bits.size for bits in inputs], inputs)
+    assert found.restarts is not None
+    assert (found.restarts.same, found.restarts.telling, found.outcome) == (8, False, "not refuted")
+    assert "cannot be judged" in call("--trials", 200, "--command", python(MUTANTS, "always_zero", 1)).stdout
+
+
+def test_an_answer_drawn_once_for_each_run_is_not_taken_for_a_seed() -> None:
+    inputs = audit.questions(200, 20)
+    answers = [[b"%d" % (run % 2)] * bits.size for run, bits in enumerate(inputs)]
+    found = judge(answers, inputs)
+    assert found.restarts is not None
+    assert (found.restarts.same, found.restarts.telling) == (8, False)
+
+
+def test_two_of_eight_runs_with_the_same_seed_are_found() -> None:
+    inputs = audit.questions(4000, 200)
+    streams = [np.frombuffer(os.urandom(1100), dtype=np.uint8) & 1 for _ in inputs]
+    streams[5] = streams[2]
+    answers = [
+        [b"%d" % (bit ^ flip) for bit, flip in zip(bits, stream, strict=False)]
+        for bits, stream in zip(inputs, streams, strict=True)
+    ]
+    found = audit.judged("", Fraction(0), 0.9999999, inputs, answers, 1, 200)
+    assert found.restarts is not None
+    assert (found.restarts.same, found.restarts.fixed) == (2, True)
+
+
+# Mistakes, of the user and of the program
+
+COPY = "sys.stdout.write(sys.stdin.read())"
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        (
+            "no-such-program-anywhere",
+            "--command: no-such-program-anywhere cannot be started: No such file or directory",
+        ),
+        ("/", "--command: / cannot be started: Permission denied"),
+        ("", "--command: nothing to start: give a program and its arguments"),
+        ("echo 'x", "cannot be read: No closing quotation"),
+        ("a\0b", "cannot be started: embedded null byte"),
+        (script("sys.exit('out of luck')"), "ended with exit code 1 after 0 of 24 lines: out of luck"),
+        (script("print(sys.stdin.readline()); sys.exit(3)"), "ended with exit code 3 after 2 of 24 lines"),
+        (script("os.kill(os.getpid(), 9)"), "was ended by signal 9"),
+        (script("print(0)"), "the program wrote 1 lines for the 24 that it read: it must write one report for each"),
+        (script(f"{COPY}; print(0)"), "the program wrote 25 lines for the 24 that it read"),
+        (script("while True: print('0' * 100)"), "the program writes on and on"),
+        (script("while True: print('0' * 100, file=sys.stderr)"), "the program writes on and on"),
+        (script("print('0' * 300); print('0\\n' * 23, end='')"), "line 1 has 300 characters: a report may have 256"),
+        (script("sys.stdout.buffer.write(b'\\xff\\n' * 24)"), "line 1 is not text in UTF-8"),
+        (script(f"{COPY}; sys.stdout.flush(); time.sleep(100)"), "the program has not ended after 1 s"),
+    ],
+)
+def test_programs_that_cannot_be_audited(command: str, complaint: str) -> None:
+    started = time.monotonic()
+    result = call("--trials", 100, "--timeout", 1, "--command", command)
+    assert result.exit_code == cli.USAGE, result.output
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--epsilon", "17"], "epsilon = 17 is above 16"),
+        (["--epsilon", "-1"], "epsilon = -1 is negative"),
+        (["--epsilon", "nan"], "epsilon is NaN"),
+        (["--epsilon", "x"], "epsilon = 'x' is not a number"),
+        (["--epsilon", "17", "--exact"], "epsilon = 17 is above 16"),
+        (["--epsilon", "17", "--command", "cat"], "epsilon = 17 is above 16"),
+        (["--trials", "99"], "Invalid value for '--trials'"),
+        (["--confidence", "1"], "Invalid value for '--confidence'"),
+        (["--retries", "2"], "--retries goes with --command"),
+        (["--retries", "100", "--command", "cat"], "--trials 1000000 with --command: at most 10000000 lines"),
+        (["--timeout", "0", "--command", "cat"], "Invalid value for '--timeout'"),
+    ],
+)
+def test_mistakes_are_refused(options: list[str], complaint: str) -> None:
+    result = call(*options)
+    assert result.exit_code == cli.USAGE, result.output
+    assert complaint in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has asked after yet counts as ended."""
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text(encoding="utf-8").rsplit(") ", 1)[1].startswith("Z")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are looked up in /proc")
+def test_nothing_is_left_running(tmp_path: Path) -> None:
+    note = tmp_path / "pids"
+    child = f"{sys.executable} -c 'import time; time.sleep(100)'"
+    text = f"""
+import subprocess
+child = subprocess.Popen({shlex.split(child)!r})
+with open({str(note)!r}, "a") as note: note.write(f"{{os.getpid()}} {{child.pid}}\\n")
+time.sleep(100)
+"""
+    assert call("--trials", 100, "--timeout", 2, "--command", script(text)).exit_code == cli.USAGE
+    pids = [int(pid) for pid in note.read_text(encoding="utf-8").split()]
+    assert len(pids) == 2 * program.RUNS
+    for _ in range(100):
+        if all(map(gone, pids)):
+            break
+        time.sleep(0.05)
+    assert all(map(gone, pids))
+
+
+def test_an_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[program.Run] = []
+
+    def interrupted(runs: list[program.Run], *rest: object) -> None:
+        seen.extend(runs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "wait", interrupted)
+    result = call("--trials", 100, "--command", script("time.sleep(100)"))
+    assert result.exit_code == cli.INTERRUPTED
+    assert len(seen) == program.RUNS
+    assert {run.process.poll() for run in seen} == {-9}
+
+
+def test_windows_line_ends_are_no_part_of_a_report() -> None:
+    result = call("--trials", 2000, "--command", script("for line in sys.stdin: print(line.strip(), end='\\r\\n')"))
+    assert "report 1\r" not in result.stdout
+    assert "P(1 | 1) in" in result.stdout
+
+
+def test_slow_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("--trials", 1000).stderr == ""
+    monkeypatch.setattr(cli.Slow, "EVERY", 0.0)
+    monkeypatch.setattr(audit, "CHUNK", 500)
+    result = call("--trials", 1000)
+    assert result.stderr == " 50% done\n"
+    assert "done" not in result.stdout
+
+
+def test_a_person_at_a_terminal_sees_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(cli.Slow, "EVERY", 0.0)
+    watch = cli.Slow()
+    watch(0.25)
+    watch(0.5)
+    watch(1.0)
+    watch.end()
+    assert capsys.readouterr().err == "\r 25% done\r 50% done\r         \r"
