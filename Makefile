@@ -32,6 +32,7 @@ bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems
 	@$(BIN)/python -m bench.regret
 
 docs: $(VENV)/.run ## make the figures and tables of docs/ anew
+	@$(BIN)/python -m docs.privacy
 	@$(BIN)/python -m docs.reproduction
 	@$(BIN)/python -m docs.theory_figure
 	@$(BIN)/maskedbandits run experiments/paper.toml --out results/paper

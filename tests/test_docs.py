@@ -1,5 +1,6 @@
 """The examples in the documentation run, and what it names exists."""
 
+import math
 import re
 import subprocess
 import sys
@@ -58,6 +59,32 @@ def test_the_table_of_policies_names_all_of_them() -> None:
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     # all but the measured columns, which come from the benchmark
     assert [row.rsplit("|", 3)[0] for row in rows] == [page.row(name, {}).rsplit("|", 3)[0] for name in page.names()]
+
+
+def test_the_tables_of_the_privacy_page_are_what_the_code_computes() -> None:
+    sys.path.insert(0, str(ROOT))
+    from docs import privacy as page
+    from maskedbandits.privacy import Randomizer
+
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert [name for _, name, _ in page.BLOCK.findall(text)] == list(page.TABLES)
+    assert page.filled(text) == text
+    prose = page.BLOCK.sub("", text)
+    once, often = page.percent(Randomizer(1).p00), page.percent(page.majority(25, "1"))
+    assert f"At ε = 1 a report is true {once} of the time" in prose
+    assert f"25 fresh reports at ε = 1 give the bit away with {often}" in prose
+    assert "prints 1.0" in prose
+    assert 1 / (1 + math.exp(-37)) == 1.0
+
+
+def test_the_exact_epsilons_of_the_privacy_page_are_what_its_command_prints() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "maskedbandits.cli", "audit", "--exact"], capture_output=True, text=True
+    )
+    text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    assert len(done.stdout.splitlines()) > 10
+    for line in done.stdout.splitlines():
+        assert f"    {line}\n" in text
 
 
 def test_no_page_holds_a_place_to_be_filled() -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "Simulation",
     "load_policy",
     "make_policy",
+    "privacy",
     "simulate",
     "theory",
 ]
@@ -30,6 +31,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from maskedbandits import privacy as privacy
     from maskedbandits import theory as theory
     from maskedbandits.corruption import Monotone as Monotone
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "theory":
-        return importlib.import_module("maskedbandits.theory")
+    if name in ("privacy", "theory"):
+        return importlib.import_module(f"maskedbandits.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")
     return getattr(importlib.import_module(f"maskedbandits.{_HOMES[name]}"), name)

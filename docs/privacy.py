@@ -1,0 +1,95 @@
+"""Writes the tables of docs/privacy.md: `python -m docs.privacy`. All are computed, none is measured."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from math import comb
+from pathlib import Path
+
+from maskedbandits.privacy import Randomizer, verdict
+from maskedbandits.privacy.audit import levels, power
+
+PAGE = Path(__file__).with_suffix(".md")
+BLOCK = re.compile(r"(<!-- begin: python -m docs\.privacy (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+EPSILONS = ("0", "0.1", "0.5", "1", "2", "4", "8")
+BELIEFS = (Fraction(1, 2), Fraction(1, 10), Fraction(1, 100))
+
+
+def percent(share: Fraction) -> str:
+    """Return a share in per cent, and never 100 % of what is less."""
+    if share >= Fraction(99_999, 100_000):
+        return "> 99.999 %"
+    return f"{float(100 * share):.1f} %" if share < Fraction(999, 1000) else f"{float(100 * share):.3f} %"
+
+
+def markdown(heading: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [heading, ["--:"] * len(heading), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def belief(prior: Fraction, epsilon: str) -> Fraction:
+    """Return the most that one report can make of a belief, by Bayes' rule."""
+    odds = Randomizer(epsilon).exact_epsilon.odds * prior / (1 - prior)
+    return odds / (1 + odds)
+
+
+def reveals() -> str:
+    """Return what one report reveals."""
+    heading = ["ε", "a report is true", *(f"a belief of {float(100 * prior):g} % becomes" for prior in BELIEFS)]
+    rows = [
+        [epsilon, percent(Randomizer(epsilon).p00), *(percent(belief(prior, epsilon)) for prior in BELIEFS)]
+        for epsilon in EPSILONS
+    ]
+    return markdown(heading, rows)
+
+
+def majority(reports: int, epsilon: str) -> Fraction:
+    """Return how often most of an odd number of fresh reports of one bit are true."""
+    truth = Randomizer(epsilon).p00
+    terms = (comb(reports, k) * truth**k * (1 - truth) ** (reports - k) for k in range(reports // 2 + 1, reports + 1))
+    return sum(terms, Fraction(0))
+
+
+def repeated() -> str:
+    """Return what many fresh reports of one bit reveal."""
+    counts = (1, 3, 9, 25, 101)
+    epsilons = ("0.1", "0.5", "1", "2")
+    heading = ["fresh reports of one bit", *(f"most are true, ε = {epsilon}" for epsilon in epsilons)]
+    return markdown(heading, [[str(n), *(percent(majority(n, epsilon)) for epsilon in epsilons)] for n in counts])
+
+
+def exact() -> str:
+    """Return what `maskedbandits audit --exact` prints."""
+    lines = verdict.exact_lines([Randomizer(epsilon) for epsilon in verdict.GRID])
+    return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact", *lines])
+
+
+def seen() -> str:
+    """Return the smallest excess that an audit sees."""
+    trials = (10**4, 10**5, 10**6, 10**7)
+    level, _ = levels(0.99)
+    heading = ["claimed ε", *(f"{count:,} trials a bit" for count in trials)]
+    rows = []
+    for epsilon in ("0.1", "0.5", "1", "2", "4", "8"):
+        excesses = [power(float(epsilon), count, level).excess for count in trials]
+        rows.append([epsilon, *("none" if excess is None else f"{excess:.4f}" for excess in excesses)])
+    return markdown(heading, rows)
+
+
+TABLES = {"reveals": reveals, "repeated": repeated, "exact": exact, "seen": seen}
+
+
+def filled(page: str) -> str:
+    """Return the page with its tables made anew."""
+    return BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", page)
+
+
+def main() -> None:
+    """Write the tables into the page."""
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
