@@ -64,6 +64,7 @@ def test_the_table_of_policies_names_all_of_them() -> None:
 def test_the_tables_of_the_privacy_page_are_what_the_code_computes() -> None:
     sys.path.insert(0, str(ROOT))
     from docs import privacy as page
+
     from maskedbandits.privacy import Randomizer
 
     text = page.PAGE.read_text(encoding="utf-8")
