@@ -1,0 +1,210 @@
+"""What many reports add up to: the privacy loss of all reports of one device together.
+
+Reports of e_1, ..., e_k are basically (e_1 + ... + e_k)-differentially private, however the epsilons were chosen. Who
+grants a small delta pays much less. Among mechanisms that are e-private, randomised response at e loses most, also in
+company and when a value depends on earlier reports (Kairouz, Oh & Viswanath 2015; Murtagh & Vadhan 2016 for different
+epsilons); the epsilons themselves must then be set without looking at the reports. So with n_j reports of e_j, of
+which t_j ~ Binomial(n_j, 1 / (1 + exp(-e_j))) are true, everything together is (epsilon, delta)-private if and only if
+
+    delta >= E max(0, 1 - exp(epsilon - L)),    L = sum over j of e_j (2 t_j - n_j).
+
+L lies on a lattice, and its distribution is computed cell by cell. Every error is on the safe side:
+- t_j further than sqrt(50 n_j) from its mean has probability below 1e-43 (Hoeffding): counted as a loss without limit;
+- where the epsilons have no common divisor large enough for a lattice of affordable size, the part of each of G groups
+  in L is rounded up to a coarser one of step s: epsilon is overstated by less than G s, see ``Losses.rounding``;
+- more than 16 different epsilons are raised to 16 of them;
+- only positive numbers are multiplied and added, so that rounding errors are relative to the result, and bounded.
+
+No advanced composition theorem is offered: it bounds from above what is exact here, so it would only cost budget.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.errors import UserError
+from maskedbandits.privacy.exact import Number, as_epsilon, as_number
+
+Floats = NDArray[np.float64]
+Reports = Mapping[Fraction, int] | Mapping[float, int] | Iterable[Number]
+
+OUTSIDE = 1e-43  # above 2 exp(-100), what Hoeffding leaves outside of a group's window
+MOST_GROUPS = 16
+MOST_CELLS = 1 << 16
+MOST_WORK = 30_000_000  # cells times outcomes: some hundredths of a second
+DECIMALS = 10**9  # a total is rounded up to the ninth decimal
+
+
+class Losses(NamedTuple):
+    """The distribution of the privacy loss: cell i has the loss lowest + i step."""
+
+    lowest: float
+    step: float
+    probabilities: Floats
+    outside: float  # probability of a loss without limit
+    slack: float  # relative error of the probabilities
+    rounding: float  # by how much a loss may be overstated
+
+
+class Group(NamedTuple):
+    """Reports of one epsilon: the probabilities of first, first + 1, ... true ones."""
+
+    epsilon: Fraction
+    reports: int
+    first: int
+    probabilities: Floats
+
+    @property
+    def span(self) -> Fraction:
+        """How far apart its outcomes lie."""
+        return self.epsilon * (self.probabilities.size - 1)
+
+
+def counted(reports: Reports) -> dict[Fraction, int]:
+    """Return how many reports there are of each epsilon, from a list of epsilons or from such counts."""
+    counts: Counter[Fraction] = Counter()
+    for epsilon, count in Counter(reports).items():
+        if not isinstance(count, int) or count < 0:
+            raise UserError(f"{count} reports of epsilon = {epsilon}: give a whole number, 0 or more")
+        counts[as_epsilon(epsilon)] += count
+    return dict(counts)
+
+
+def as_delta(delta: float) -> float:
+    """Return delta, refused unless it is in [0, 1)."""
+    try:
+        number = float(delta)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 <= number < 1.0:
+        raise UserError(f"delta = {delta} is not a small probability: give a number in [0, 1), such as 1e-6")
+    return number
+
+
+def basic_epsilon(reports: Reports) -> Fraction:
+    """Return the sum of the epsilons: what all reports are together, without a delta."""
+    return sum((epsilon * count for epsilon, count in counted(reports).items()), Fraction(0))
+
+
+def total_epsilon(reports: Reports, delta: float = 0.0) -> Fraction:
+    """Return the epsilon of all reports together at this delta, rounded up.
+
+    >>> float(total_epsilon([0.1] * 100)), float(total_epsilon([0.1] * 100, delta=1e-6))
+    (10.0, 4.774567589)
+    """
+    counts, allowed = counted(reports), as_delta(delta)
+    basic = basic_epsilon(counts)
+    if allowed == 0.0 or basic == 0:
+        return basic
+    losses = losses_of(counts)
+    low, high = -1, math.ceil(basic * DECIMALS)  # the smallest that will do is in (low, high]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if delta_at(losses, middle / DECIMALS) <= allowed:
+            high = middle
+        else:
+            low = middle
+    return min(basic, Fraction(high, DECIMALS))
+
+
+def total_delta(reports: Reports, epsilon: Number) -> float:
+    """Return the delta of all reports together at this epsilon, rounded up."""
+    counts, total = counted(reports), as_number("epsilon", epsilon)
+    if total < 0:
+        raise UserError(f"epsilon = {epsilon} is negative: give 0 or more")
+    return 0.0 if total >= basic_epsilon(counts) else delta_at(losses_of(counts), float(total))
+
+
+def delta_at(losses: Losses, epsilon: float) -> float:
+    """Return E max(0, 1 - exp(epsilon - L)), rounded up."""
+    cells, highest = losses.probabilities, losses.lowest + losses.step * losses.probabilities.size
+    # A loss and an epsilon are a few roundings (2^-53) of their size away from the truth.
+    below = epsilon - 2.0**-48 * (abs(losses.lowest) + abs(highest) + abs(epsilon))
+    first = min(max(math.floor((below - losses.lowest) / losses.step), 0), cells.size)
+    excess = losses.lowest + losses.step * np.arange(first, cells.size) - below
+    # not a dot product: its threads cost more than they save
+    delta = float((cells[first:] * -np.expm1(-np.maximum(excess, 0.0))).sum())
+    return min(1.0, delta * (1.0 + losses.slack) + losses.outside)
+
+
+def losses_of(counts: Mapping[Fraction, int]) -> Losses:
+    """Return the distribution of the loss of these reports."""
+    groups = [group_of(epsilon, count) for epsilon, count in few(counts).items()]
+    groups.sort(key=lambda group: (group.span, group.epsilon), reverse=True)  # the widest is not looped over
+    unit, exact = unit_of(groups)
+    cells, lowest = np.ones(1), 0
+    for group in groups:
+        places = places_of(group, unit)
+        cells = spread(cells, places - places[0], group.probabilities)
+        lowest += int(places[0])
+    outcomes = sum(group.probabilities.size for group in groups)
+    total = sum((group.epsilon * group.reports for group in groups), Fraction(0))
+    return Losses(
+        lowest=float(2 * unit * lowest - total),
+        step=float(2 * unit),
+        probabilities=cells,
+        outside=OUTSIDE * len(groups),
+        # 42 roundings (2^-53) a report at most in ``group_of``, 3 an outcome in ``spread``
+        slack=2.0**-46 * (sum(group.reports for group in groups) + outcomes + 8),
+        rounding=0.0 if exact else float(2 * unit * len(groups)),
+    )
+
+
+def few(counts: Mapping[Fraction, int]) -> dict[Fraction, int]:
+    """Return the counts without what costs nothing; of many epsilons, neighbours are raised to their largest."""
+    ordered = sorted(epsilon for epsilon, count in counts.items() if epsilon > 0 and count > 0)
+    size = max(1, math.ceil(len(ordered) / MOST_GROUPS))
+    chunks = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    return {chunk[-1]: sum(counts[epsilon] for epsilon in chunk) for chunk in chunks}
+
+
+def group_of(epsilon: Fraction, count: int) -> Group:
+    """Return the binomial distribution of the true ones among reports of one epsilon, but for its far tails.
+
+    From the mode outwards each probability is the one before times a ratio, and all are divided by their sum: no
+    logarithm of a factorial, whose rounding errors would grow with its size. Leaving out the tails makes the sum
+    smaller and the probabilities larger, which is the safe side.
+    """
+    odds = math.exp(epsilon)
+    mean, reach = count * odds / (1.0 + odds), math.sqrt(50.0 * count)
+    first, last = max(0, math.floor(mean - reach) - 1), min(count, math.ceil(mean + reach) + 1)
+    true = np.arange(first, last, dtype=np.float64)
+    ratios = (count - true) / (true + 1.0) * odds  # of true + 1 to true
+    mode = min(max(math.floor(mean), first), last) - first
+    below, above = np.cumprod(1.0 / ratios[:mode][::-1])[::-1], np.cumprod(ratios[mode:])
+    weights = np.concatenate([below, np.ones(1), above])
+    return Group(epsilon, count, first, weights / weights.sum())
+
+
+def unit_of(groups: list[Group]) -> tuple[Fraction, bool]:
+    """Return the lattice's unit, half the step of the loss, and whether every outcome lies on it."""
+    if not groups:
+        return Fraction(1), True
+    common = math.lcm(*(group.epsilon.denominator for group in groups))
+    divisor = Fraction(math.gcd(*(int(group.epsilon * common) for group in groups)), common)
+    work = sum(group.probabilities.size for group in groups[1:])  # one cell's, see ``spread``
+    affordable = min(MOST_CELLS, MOST_WORK // max(work, 1))
+    coarsest = sum((group.span for group in groups), Fraction(0)) / max(affordable, 1)
+    return (divisor, True) if divisor >= coarsest else (coarsest, False)
+
+
+def places_of(group: Group, unit: Fraction) -> NDArray[np.int64]:
+    """Return the lattice points of a group's outcomes, rounded up where they lie between two."""
+    ratio = group.epsilon / unit
+    true = range(group.first, group.first + group.probabilities.size)
+    return np.array([-(-ratio.numerator * t // ratio.denominator) for t in true], dtype=np.int64)
+
+
+def spread(cells: Floats, shifts: NDArray[np.int64], probabilities: Floats) -> Floats:
+    """Return the distribution of a sum: cells, shifted by each of these with its probability."""
+    if cells.size == 1:
+        return np.bincount(shifts, weights=cells[0] * probabilities).astype(np.float64)
+    result = np.zeros(cells.size + int(shifts[-1]))
+    for shift, probability in zip(shifts.tolist(), probabilities.tolist(), strict=True):
+        result[shift : shift + cells.size] += probability * cells
+    return result

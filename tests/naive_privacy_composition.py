@@ -1,0 +1,64 @@
+"""Slow, obvious composition of randomised response: every one of the 2^k outcomes; nothing of the package is imported.
+
+Of k reports, a set S is true. Under one sequence of rewards its probability is the product of the truths in S and the
+lies outside; under the sequence that differs everywhere, of the lies in S and the truths outside.
+"""
+
+import itertools
+from collections.abc import Sequence
+from fractions import Fraction
+
+from mpmath import binomial, mp, mpf
+
+mp.dps = 60
+
+
+def real(number: Fraction | float) -> mpf:
+    """Exactly, as far as the digits go."""
+    exact = Fraction(number)
+    return mpf(exact.numerator) / mpf(exact.denominator)
+
+
+def outcomes(epsilons: Sequence[Fraction]) -> list[tuple[mpf, mpf]]:
+    """The probabilities of all outcomes under both sequences."""
+    truths = [mp.exp(real(epsilon)) / (1 + mp.exp(real(epsilon))) for epsilon in epsilons]
+    pairs = []
+    for true in itertools.product([True, False], repeat=len(epsilons)):
+        here = [truth if told else 1 - truth for truth, told in zip(truths, true, strict=True)]
+        there = [1 - truth if told else truth for truth, told in zip(truths, true, strict=True)]
+        pairs.append((mp.fprod(here), mp.fprod(there)))
+    return pairs
+
+
+def delta(epsilons: Sequence[Fraction], epsilon: Fraction | float) -> mpf:
+    """sum over outcomes of max(0, P - e^epsilon Q)."""
+    factor = mp.exp(real(epsilon))
+    return mp.fsum(max(mpf(0), here - factor * there) for here, there in outcomes(epsilons))
+
+
+def delta_of_equals(epsilon: Fraction, count: int, total: Fraction | float) -> mpf:
+    """The same for many reports of one epsilon: outcomes with as many truths are alike."""
+    truth = mp.exp(real(epsilon)) / (1 + mp.exp(real(epsilon)))
+    lie, factor = 1 - truth, mp.exp(real(total))
+    return mp.fsum(
+        binomial(count, true)
+        * max(mpf(0), truth**true * lie ** (count - true) - factor * lie**true * truth ** (count - true))
+        for true in range(count + 1)
+    )
+
+
+def smallest_epsilon(epsilons: Sequence[Fraction], allowed: float) -> mpf:
+    """The smallest epsilon whose delta is at most the one allowed, by halving an interval."""
+    pairs = outcomes(epsilons)
+
+    def too_small(epsilon: mpf) -> bool:
+        factor = mp.exp(epsilon)
+        return bool(mp.fsum(max(mpf(0), here - factor * there) for here, there in pairs) > real(allowed))
+
+    low, high = mpf(0), mp.fsum(real(epsilon) for epsilon in epsilons)
+    if not too_small(low):
+        return low
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if too_small(middle) else (low, middle)
+    return high

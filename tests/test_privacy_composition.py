@@ -1,0 +1,207 @@
+import functools
+import math
+import time
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive_privacy_composition as naive
+from maskedbandits.errors import UserError
+from maskedbandits.privacy import composition
+from maskedbandits.privacy.composition import basic_epsilon, counted, losses_of, total_delta, total_epsilon
+
+tenths = st.integers(0, 30).map(lambda tenth: Fraction(tenth, 10))
+odd = st.fractions(0, 3, max_denominator=10**9)  # no two have a common divisor to speak of
+few_tenths = st.lists(tenths, min_size=1, max_size=7)
+few_odd = st.lists(odd, min_size=1, max_size=7)
+deltas = st.floats(-12, -0.1).map(lambda power: 10.0**power)
+DIGITS = 1e-55  # how exact the twin is
+
+
+def test_without_a_delta_epsilons_add_up_exactly() -> None:
+    assert total_epsilon([0.1] * 10) == 1
+    assert total_epsilon([0.1, 0.2, 0.3]) == Fraction(6, 10)
+    assert total_epsilon({0.1: 10**6}) == 10**5
+    assert total_epsilon([]) == total_epsilon([], 1e-6) == 0
+
+
+def test_counts_and_lists_are_the_same() -> None:
+    assert (
+        counted([0.1, Fraction(1, 10), "0.1", 0.5])
+        == counted({0.1: 3, 0.5: 1})
+        == {Fraction(1, 10): 3, Fraction(1, 2): 1}
+    )
+
+
+@settings(max_examples=40)
+@given(few_tenths, st.floats(0, 1))
+def test_delta_is_that_of_all_outcomes(epsilons: list[Fraction], share: float) -> None:
+    epsilon = Fraction(share) * sum(epsilons)
+    ours, exact = total_delta(epsilons, epsilon), naive.delta(epsilons, epsilon)
+    assert exact - DIGITS <= ours <= exact * (1 + 1e-10) + 1e-11  # never below
+
+
+@settings(max_examples=40)
+@given(few_odd, st.floats(0, 1))
+def test_delta_is_overstated_by_no_more_than_the_rounding_of_the_loss(epsilons: list[Fraction], share: float) -> None:
+    epsilon, rounding = Fraction(share) * sum(epsilons), losses_of(counted(epsilons)).rounding
+    ours = total_delta(epsilons, epsilon)
+    assert naive.delta(epsilons, epsilon) - DIGITS <= ours
+    assert ours <= naive.delta(epsilons, epsilon - Fraction(rounding)) * (1 + 1e-10) + 1e-11
+    assert rounding <= 2 * len(set(epsilons)) * float(sum(epsilons)) / composition.MOST_CELLS * (1 + 1e-12)
+
+
+@settings(max_examples=30)
+@given(few_tenths, deltas)
+def test_epsilon_is_the_smallest_that_will_do(epsilons: list[Fraction], delta: float) -> None:
+    ours, exact = total_epsilon(epsilons, delta), naive.smallest_epsilon(epsilons, delta)
+    assert naive.delta(epsilons, ours) - DIGITS <= naive.real(delta)  # never an understatement
+    # beside the rounding to nine decimals, rounding errors of 1e-13 in delta where epsilon hardly changes it
+    loosely = naive.smallest_epsilon(epsilons, delta * (1 - 1e-10))
+    assert exact <= naive.real(ours) <= loosely + 2e-9
+
+
+@settings(max_examples=30)
+@given(few_odd, deltas)
+def test_epsilon_is_never_understated_on_a_coarse_lattice(epsilons: list[Fraction], delta: float) -> None:
+    ours = total_epsilon(epsilons, delta)
+    assert naive.delta(epsilons, ours) - DIGITS <= naive.real(delta)
+    assert ours <= sum(epsilons)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "count", "total"),
+    [("0.01", 5000, 1.0), ("0.1", 2000, 30.0), ("1", 2000, 1010.0), ("3", 500, 1400.0), ("16", 300, 4790.0)],
+)
+def test_many_equal_reports(epsilon: str, count: int, total: float) -> None:
+    exact = naive.delta_of_equals(Fraction(epsilon), count, total)
+    ours = total_delta({Fraction(epsilon): count}, total)
+    assert exact <= ours <= exact * (1 + 1e-8) + 2e-43
+
+
+@pytest.mark.parametrize("step", [Fraction(1, 1000), Fraction(1, 10), Fraction(1)])
+def test_a_coarser_lattice_only_adds(step: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {step: 40, 3 * step: 30, 7 * step: 20}
+    epsilon = float(total_epsilon(counts, 1e-3))
+    exact, found = total_delta(counts, epsilon), []
+    fine = losses_of(counts)
+    assert fine.rounding == 0.0
+    for cells in (200, 100, 30, 10):
+        monkeypatch.setattr(composition, "MOST_CELLS", cells)
+        rounding = losses_of(counts).rounding
+        found.append(total_delta(counts, epsilon))
+        monkeypatch.undo()
+        assert rounding > 0.0
+        assert exact <= found[-1] <= composition.delta_at(fine, epsilon - rounding) * (1 + 1e-9)
+    assert found[-1] > exact
+
+
+def test_of_many_epsilons_neighbours_are_raised() -> None:
+    epsilons = [Fraction(place, 100) for place in range(1, 100)]
+    merged = composition.few(Counter(epsilons))
+    assert len(merged) <= composition.MOST_GROUPS
+    assert sum(merged.values()) == len(epsilons)
+    for level in epsilons:  # at least as many above every level as there were
+        assert sum(n for e, n in merged.items() if e >= level) >= sum(e >= level for e in epsilons)
+    assert total_epsilon(epsilons, 1e-6) <= total_epsilon({0.99: 99}, 1e-6)
+    assert total_epsilon(epsilons, 1e-6) < basic_epsilon(epsilons)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(tenths, st.integers(0, 300), min_size=1, max_size=3), tenths, deltas)
+def test_one_more_report_never_costs_less_than_nothing(
+    counts: dict[Fraction, int], epsilon: Fraction, delta: float
+) -> None:
+    more = {**counts, epsilon: counts.get(epsilon, 0) + 1}
+    before, after = total_epsilon(counts, delta), total_epsilon(more, delta)
+    assert after >= before - Fraction(1, 10**8)
+    assert after <= before + epsilon + Fraction(1, 10**8)  # what basic composition of the two parts would say
+    assert total_epsilon(counts, min(0.9, 2 * delta)) <= before
+
+
+def test_a_report_of_epsilon_zero_costs_nothing() -> None:
+    assert total_epsilon({0: 1000}, 1e-6) == 0
+    assert total_epsilon({0: 1000, 0.5: 30}, 1e-6) == total_epsilon({0.5: 30}, 1e-6)
+
+
+ORACLE = [
+    {0.1: 100},
+    {1.0: 40},
+    {3.0: 10},
+    {0.5: 30, 0.1: 50},
+    {0.2: 25, 0.7: 10, 2.0: 3},
+    {0.123456789: 60, 0.5: 40, 1.0: 10},
+]
+
+
+@pytest.mark.parametrize("counts", ORACLE, ids=str)
+def test_google_s_accountant_agrees(counts: dict[float, int]) -> None:
+    below, above = theirs(counts, pessimistic=False), theirs(counts, pessimistic=True)
+    for delta in (1e-3, 1e-6):
+        least, most = below.get_epsilon_for_delta(delta), above.get_epsilon_for_delta(delta)
+        ours = float(total_epsilon(counts, delta))
+        assert most - least < 0.02  # else the comparison says nothing
+        assert least - 1e-6 <= ours <= most + losses_of(counted(counts)).rounding + 1e-6
+    for epsilon in (0.2 * ours, 0.8 * ours):
+        least, most = below.get_delta_for_epsilon(epsilon), above.get_delta_for_epsilon(epsilon)
+        assert least - 1e-10 <= total_delta(counts, epsilon) <= most * 1.005 + 1e-10
+
+
+def theirs(counts: dict[float, int], *, pessimistic: bool) -> Any:
+    """The same composition by dp-accounting, its losses rounded up or down to multiples of 1e-4."""
+    from dp_accounting.pld import privacy_loss_distribution
+
+    parts = []
+    for epsilon, count in counts.items():
+        flips = 1 / (1 + math.exp(epsilon))
+        one = privacy_loss_distribution.from_randomized_response(2 * flips, 2, pessimistic, 1e-4)
+        parts.append(one.self_compose(count))
+    return functools.reduce(lambda some, more: some.compose(more), parts)
+
+
+def test_ten_thousand_reports_are_added_up_while_one_waits() -> None:
+    counts = {0.1: 3333, 0.5: 3333, 1.0: 3334}
+    taken = []
+    for _ in range(5):
+        start = time.perf_counter()
+        assert total_epsilon(counts, 1e-6) < 2300
+        taken.append(time.perf_counter() - start)
+    assert min(taken) < 0.1
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, 2, math.nan, math.inf, "small", None])
+def test_what_is_no_delta_is_refused(delta: float) -> None:
+    with pytest.raises(UserError, match=r"delta = .* give a number in \[0, 1\)"):
+        total_epsilon([0.1], delta)
+
+
+@pytest.mark.parametrize("epsilon", [-1, math.nan, 17, "much", None, True])
+def test_what_is_no_epsilon_is_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon"):
+        total_epsilon([epsilon], 1e-6)
+
+
+@pytest.mark.parametrize("count", [-1, 0.5, None, "3"])
+def test_what_is_no_count_is_refused(count: int) -> None:
+    with pytest.raises(UserError, match="whole number"):
+        total_epsilon({0.1: count})
+
+
+def test_a_negative_total_is_refused() -> None:
+    with pytest.raises(UserError, match="negative"):
+        total_delta([0.1], -1)
+
+
+def test_the_binomial_is_scipy_s() -> None:
+    from scipy.stats import binom
+
+    group = composition.group_of(Fraction(1), 10_000)
+    true = group.first + np.arange(group.probabilities.size)
+    np.testing.assert_allclose(group.probabilities, binom.pmf(true, 10_000, 1 / (1 + math.exp(-1))), rtol=1e-9)
+    assert binom.cdf(true[0] - 1, 10_000, 1 / (1 + math.exp(-1))) < composition.OUTSIDE
+    assert binom.sf(true[-1], 10_000, 1 / (1 + math.exp(-1))) < composition.OUTSIDE
