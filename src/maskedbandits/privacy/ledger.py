@@ -1,0 +1,396 @@
+"""What a device has spent of its privacy: a cap that no report may pass, and one report for each decision.
+
+A decision is reserved *before* its reward is known, and paid for then: whether it is refused cannot depend on the
+reward. Its report is drawn once, written down, and only then handed out. A retry gets the same bit again, whatever
+happened in between: 25 fresh reports of one bit at epsilon = 1 would give it away with 99.3 %.
+
+    reserve(decision, epsilon)  ──▶  the reward becomes known  ──▶  report(decision, reward)  ──▶  settle(decision)
+    paid, or ``Overdraft``                                          drawn once, remembered         bit forgotten
+
+Without a delta the epsilons add up (exactly: ten reports of 0.1 fit a cap of 1); with one, they compose as in
+``composition``, and must be set without looking at the reports. Nothing is paid back: that a reward never came may say
+something about it.
+
+On disk it is one SQLite file. Its journal is a file beside it while something is written, and is then deleted (a
+write-ahead log would be faster, but the end of a damaged one is dropped in silence, and with it what was spent). Its
+folder is synchronised as well (``EXTRA``), lest a power cut bring the journal back and undo a draw. Every row carries
+a check sum, as SQLite would not notice a changed digit. What is never written, not even for a moment, is the reward.
+"""
+
+import contextlib
+import operator
+import os
+import sqlite3
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from maskedbandits.errors import UserError
+from maskedbandits.privacy.composition import as_delta, basic_epsilon, total_epsilon
+from maskedbandits.privacy.exact import Number, as_epsilon, as_number, as_text
+from maskedbandits.privacy.mechanism import Report, mechanism_for
+
+Decision = str | int
+
+LONGEST = 200  # characters of a decision's name
+MOST_BITS = 256  # of an epsilon's denominator
+WAIT = 10.0  # seconds for another process to finish writing
+APPLICATION, VERSION = 0x4D424C44, 1  # "MBLD"
+FORGOTTEN = 2  # in place of a bit; NULL is a decision whose report is not drawn yet
+
+TABLES = {
+    "decisions": "CREATE TABLE decisions (decision TEXT PRIMARY KEY NOT NULL, epsilon TEXT NOT NULL, bit INTEGER, "
+    "seal TEXT NOT NULL) WITHOUT ROWID",
+    "spending": "CREATE TABLE spending (epsilon TEXT PRIMARY KEY NOT NULL, reports INTEGER NOT NULL, "
+    "seal TEXT NOT NULL) WITHOUT ROWID",
+}
+DAMAGED = "damaged, or not a ledger, so no report is made: restore it; a new one would forget what was spent"
+REASONS = {
+    sqlite3.SQLITE_FULL: "the disk is full, so no report is made: make room and try again",
+    sqlite3.SQLITE_BUSY: f"another process has been writing for {WAIT:g} s, so no report is made: try again",
+    sqlite3.SQLITE_READONLY: "read-only, so no report is made: make the file and its folder writable",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened, so no report is made: check the path and its permissions",
+    sqlite3.SQLITE_NOTADB: DAMAGED,
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_ERROR: DAMAGED,  # a table is missing or has other columns
+}
+
+
+class LedgerError(UserError):
+    """The ledger cannot do what is asked; nothing was spent and no report was made."""
+
+
+class Overdraft(LedgerError):  # noqa: N818 - the word is an error already
+    """A report would pass the cap."""
+
+
+class Damage(Exception):  # noqa: N818 - as above
+    """An entry is not as it was written."""
+
+
+class Entry(NamedTuple):
+    """One decision as it is written down."""
+
+    decision: str
+    epsilon: str
+    bit: int | None
+    seal: str
+
+
+class Ledger:
+    """What a device may still report: in memory, or in a file that outlives crashes and is shared by processes.
+
+    >>> ledger = Ledger(cap=1)
+    >>> ledger.reserve("headline 7", epsilon=0.5)
+    >>> ledger.report("headline 7", 1) == ledger.report("headline 7", 0)  # a retry
+    True
+    >>> ledger.remaining
+    Fraction(1, 2)
+    """
+
+    def __init__(self, cap: Number, path: str | os.PathLike[str] | None = None, *, delta: float = 0.0) -> None:
+        self.cap, self.delta = as_number("cap", cap), as_delta(delta)
+        if self.cap < 0:
+            raise UserError(f"cap = {as_text(self.cap)} is negative: give 0 or more")
+        self.path = None if path is None else Path(path).absolute()
+        self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
+        self._name = "ledger in memory" if self.path is None else str(self.path)
+        with _told(self._name):
+            self._connection = _in_memory() if self.path is None else _in_file(self.path)
+        self._file = self._identity()
+
+    def reserve(self, decision: Decision, epsilon: Number) -> None:
+        """Pay for the report of a decision whose reward is not known yet; to repeat it costs nothing."""
+        name, asked = _name_of(decision), _written(as_epsilon(epsilon))
+        with self._transaction() as connection:
+            entry = _entry(connection, name)
+            if entry is None:
+                self._refuse_overdraft(connection, name, asked)
+                _write(connection, name, asked, None)
+                _pay(connection, asked)
+            elif entry.epsilon != asked:
+                before, now = as_text(Fraction(entry.epsilon)), as_text(Fraction(asked))
+                raise LedgerError(f"decision {name!r} is reserved at epsilon = {before}, not {now}: keep to the first")
+
+    def report(self, decision: Decision, value: float) -> Report:
+        """Return the report of a reserved decision: drawn from the value the first time, the same ever after."""
+        name = _name_of(decision)
+        with self._transaction() as connection:
+            entry = _reserved(connection, name)
+            report = mechanism_for(Fraction(entry.epsilon)).report(value)  # a retry's is thrown away
+            if entry.bit is None:
+                _write(connection, name, entry.epsilon, report.bit)
+            else:
+                report = report._replace(bit=_remembered(entry))
+        return report
+
+    def recall(self, decision: Decision) -> Report | None:
+        """Return the report of a reserved decision if it has been drawn: for a retry that lost the value."""
+        name = _name_of(decision)
+        with self._reading() as connection:
+            entry = _reserved(connection, name)
+        if entry.bit is None:
+            return None
+        mechanism = mechanism_for(Fraction(entry.epsilon))
+        return Report(_remembered(entry), mechanism.epsilon, mechanism.p00, mechanism.p11)
+
+    def settle(self, decision: Decision) -> None:
+        """Forget the bit of a report that has been received; what it cost stays spent."""
+        name = _name_of(decision)
+        with self._transaction() as connection:
+            entry = _reserved(connection, name)
+            if entry.bit is None:
+                raise LedgerError(f"decision {name!r} has no report yet: nothing can have been received")
+            _write(connection, name, entry.epsilon, FORGOTTEN)
+
+    @property
+    def spent(self) -> Fraction:
+        """The epsilon of everything reserved so far, together, at this ledger's delta."""
+        with self._reading() as connection:
+            counts = _counts(connection)
+        return total_epsilon(counts, self.delta)
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left of the cap; with a delta, more than one report of it may fit."""
+        return max(self.cap - self.spent, Fraction(0))
+
+    @property
+    def reports(self) -> int:
+        """How many reports have been paid for."""
+        with self._reading() as connection:
+            return sum(_counts(connection).values())
+
+    def close(self) -> None:
+        """Close the file; everything is written already."""
+        if os.getpid() != self._process:  # a fork's copy: the file is its parent's
+            return
+        with self._lock:
+            self._closed = True
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Ledger, {self._name}, cap={as_text(self.cap)}, delta={self.delta:g}>"
+
+    def _refuse_overdraft(self, connection: sqlite3.Connection, name: str, asked: str) -> None:
+        counts = _counts(connection)
+        more = {**counts, Fraction(asked): counts.get(Fraction(asked), 0) + 1}
+        if basic_epsilon(more) <= self.cap:  # saves the work: a total is never above the sum
+            return
+        total = total_epsilon(more, self.delta)
+        if total > self.cap:
+            spent, asks = as_text(total_epsilon(counts, self.delta)), as_text(Fraction(asked))
+            raise Overdraft(
+                f"decision {name!r}: {spent} is spent, another {asks} makes {as_text(total)}, above the cap of "
+                f"{as_text(self.cap)}: leave it unreported, or raise the cap"
+            )
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write everything or nothing, while nobody else writes; on disk when it ends."""
+        with self._reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # what cannot be undone now is undone by the next who opens
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection to one thread, if it is still this process's and still the file's."""
+        if os.getpid() != self._process:  # before the lock, which a fork may have copied closed
+            raise LedgerError(f"{self._name}: opened by another process: open it in this one, too")
+        with self._lock, _told(self._name):
+            if self._closed:
+                raise LedgerError(f"{self._name}: closed: open it again")
+            if self._identity() != self._file:
+                raise LedgerError(f"{self._name}: moved or replaced while in use: open it again")
+            yield self._connection
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Tell one file from another of the same name."""
+        if self.path is None:
+            return None
+        with contextlib.suppress(FileNotFoundError):
+            found = self.path.stat()
+            return found.st_dev, found.st_ino
+        return (0, 0)
+
+
+@contextlib.contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Tell in one line what the disk or the database did not do."""
+    try:
+        yield
+    except Damage as error:
+        raise LedgerError(f"{name}: {DAMAGED}") from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # none if a text cannot be decoded
+        reason = REASONS.get(code & 0xFF, f"{error}, so no report is made: check the disk")  # & 0xFF: the main code
+        raise LedgerError(f"{name}: {reason}") from error
+    except OSError as error:
+        raise LedgerError(f"{name}: {error.strerror}, so no report is made: check the path") from error
+
+
+def _name_of(decision: Decision) -> str:
+    """Return a decision's name; the number 7 and the text "7" are the same decision."""
+    if isinstance(decision, str):
+        if 0 < len(decision) <= LONGEST and decision.isprintable():
+            return decision
+    elif not isinstance(decision, bool) and hasattr(decision, "__index__"):
+        number = operator.index(decision)
+        if number.bit_length() < 64:
+            return str(number)
+    raise UserError(f"a decision needs another name: 1 to {LONGEST} printable characters, or a number of 64 bits")
+
+
+def _written(epsilon: Fraction) -> str:
+    """Return an epsilon as it is written down: exactly."""
+    if epsilon.denominator.bit_length() > MOST_BITS:
+        raise UserError(f"epsilon = {float(epsilon):g} has too many digits: round it")
+    return str(epsilon)
+
+
+def _seal(*fields: object) -> str:
+    """Return a check sum of a row, as long for every row."""
+    return f"{zlib.crc32(repr(fields).encode()):08x}"
+
+
+def _entry(connection: sqlite3.Connection, name: str) -> Entry | None:
+    """Return what is written down of a decision."""
+    row = connection.execute(
+        "SELECT decision, epsilon, bit, seal FROM decisions WHERE decision = ?", (name,)
+    ).fetchone()
+    return None if row is None else _sealed(Entry(*row))
+
+
+def _sealed(entry: Entry) -> Entry:
+    """Return an entry that is as it was written."""
+    if entry.seal != _seal(*entry[:-1]):
+        raise Damage
+    return entry
+
+
+def _reserved(connection: sqlite3.Connection, name: str) -> Entry:
+    """Return the entry of a decision that must have been reserved."""
+    entry = _entry(connection, name)
+    if entry is None:
+        raise LedgerError(f"decision {name!r} is not reserved: reserve it before its reward is known")
+    return entry
+
+
+def _remembered(entry: Entry) -> int:
+    """Return the bit of a decision whose report is drawn."""
+    if entry.bit not in (0, 1):
+        raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and is forgotten")
+    return entry.bit
+
+
+def _write(connection: sqlite3.Connection, name: str, epsilon: str, bit: int | None) -> None:
+    """Write a decision down."""
+    row = (name, epsilon, bit, _seal(name, epsilon, bit))
+    connection.execute("REPLACE INTO decisions (decision, epsilon, bit, seal) VALUES (?, ?, ?, ?)", row)
+
+
+def _pay(connection: sqlite3.Connection, epsilon: str) -> None:
+    """Count one more report of an epsilon."""
+    reports = _counts(connection).get(Fraction(epsilon), 0) + 1
+    row = (epsilon, reports, _seal(epsilon, reports))
+    connection.execute("REPLACE INTO spending (epsilon, reports, seal) VALUES (?, ?, ?)", row)
+
+
+def _counts(connection: sqlite3.Connection) -> dict[Fraction, int]:
+    """Return how many reports of each epsilon are paid for."""
+    counts = {}
+    for epsilon, reports, seal in connection.execute("SELECT epsilon, reports, seal FROM spending"):
+        if seal != _seal(epsilon, reports) or reports < 1:
+            raise Damage
+        try:
+            counts[as_epsilon(epsilon)] = int(reports)
+        except ValueError as error:
+            raise Damage from error
+    return counts
+
+
+def _in_memory() -> sqlite3.Connection:
+    connection = _connected(":memory:")
+    _begin(connection)
+    return connection
+
+
+def _in_file(path: Path) -> sqlite3.Connection:
+    """Open a ledger's file, created if there is none, and check every entry."""
+    if not path.exists():
+        _create(path)
+    connection = _connected(f"{path.as_uri()}?mode=rw")
+    try:
+        _check(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connected(uri: str) -> sqlite3.Connection:
+    """Open a database; threads may share it if they take turns."""
+    connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False)
+    try:
+        for setting in ("synchronous = EXTRA", "secure_delete = ON", "trusted_schema = OFF", "temp_store = MEMORY"):
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Write an empty ledger."""
+    for statement in (*TABLES.values(), f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}"):
+        connection.execute(statement)
+
+
+def _create(path: Path) -> None:
+    """Let a new ledger appear whole or not at all, so that an empty file is always a damaged one."""
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # nobody else's business
+        with contextlib.closing(_connected(f"{draft.as_uri()}?mode=rw")) as connection:
+            _begin(connection)
+        with contextlib.suppress(FileExistsError):  # another process was first: its ledger is used
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file that is not a ledger as this version writes it, from the first byte to the last entry."""
+    journal = _asked(connection, "journal_mode = DELETE")
+    connection.execute("BEGIN")  # all of it at one moment, whoever else is writing
+    application, version = _asked(connection, "application_id"), _asked(connection, "user_version")
+    if application == APPLICATION and version != VERSION:
+        raise LedgerError(f"{path}: written in format {version}, this version reads {VERSION}: update maskedbandits")
+    tables = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
+    if (application, journal, _asked(connection, "integrity_check"), tables) != (APPLICATION, "delete", "ok", TABLES):
+        raise Damage
+    entries = (_sealed(Entry(*row)) for row in connection.execute("SELECT decision, epsilon, bit, seal FROM decisions"))
+    if Counter(Fraction(entry.epsilon) for entry in entries) != _counts(connection):
+        raise Damage
+    connection.execute("COMMIT")
+
+
+def _asked(connection: sqlite3.Connection, pragma: str) -> object:
+    return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
