@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import naive_privacy_composition as naive
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import composition
 from maskedbandits.privacy.composition import basic_epsilon, counted, losses_of, total_delta, total_epsilon
+from twins import examples
 
 tenths = st.integers(0, 30).map(lambda tenth: Fraction(tenth, 10))
 odd = st.fractions(0, 3, max_denominator=10**9)  # no two have a common divisor to speak of
@@ -38,7 +39,7 @@ def test_counts_and_lists_are_the_same() -> None:
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(few_tenths, st.floats(0, 1))
 def test_delta_is_that_of_all_outcomes(epsilons: list[Fraction], share: float) -> None:
     epsilon = Fraction(share) * sum(epsilons)
@@ -46,7 +47,7 @@ def test_delta_is_that_of_all_outcomes(epsilons: list[Fraction], share: float) -
     assert exact - DIGITS <= ours <= exact * (1 + 1e-10) + 1e-11  # never below
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(few_odd, st.floats(0, 1))
 def test_delta_is_overstated_by_no_more_than_the_rounding_of_the_loss(epsilons: list[Fraction], share: float) -> None:
     epsilon, rounding = Fraction(share) * sum(epsilons), losses_of(counted(epsilons)).rounding
@@ -56,7 +57,7 @@ def test_delta_is_overstated_by_no_more_than_the_rounding_of_the_loss(epsilons: 
     assert rounding <= 2 * len(set(epsilons)) * float(sum(epsilons)) / composition.MOST_CELLS * (1 + 1e-12)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(few_tenths, deltas)
 def test_epsilon_is_the_smallest_that_will_do(epsilons: list[Fraction], delta: float) -> None:
     ours, exact = total_epsilon(epsilons, delta), naive.smallest_epsilon(epsilons, delta)
@@ -66,7 +67,7 @@ def test_epsilon_is_the_smallest_that_will_do(epsilons: list[Fraction], delta: f
     assert exact <= naive.real(ours) <= loosely + 2e-9
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(few_odd, deltas)
 def test_epsilon_is_never_understated_on_a_coarse_lattice(epsilons: list[Fraction], delta: float) -> None:
     ours = total_epsilon(epsilons, delta)
@@ -112,7 +113,7 @@ def test_of_many_epsilons_neighbours_are_raised() -> None:
     assert total_epsilon(epsilons, 1e-6) < basic_epsilon(epsilons)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.dictionaries(tenths, st.integers(0, 300), min_size=1, max_size=3), tenths, deltas)
 def test_one_more_report_never_costs_less_than_nothing(
     counts: dict[Fraction, int], epsilon: Fraction, delta: float

@@ -359,7 +359,8 @@ def _connected(uri: str) -> sqlite3.Connection:
 
 def _begin(connection: sqlite3.Connection) -> None:
     """Write an empty ledger."""
-    for statement in (*TABLES.values(), f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}"):
+    marks = (f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}")
+    for statement in ("BEGIN", *TABLES.values(), *marks, "COMMIT"):
         connection.execute(statement)
 
 
@@ -387,7 +388,9 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     if (application, journal, _asked(connection, "integrity_check"), tables) != (APPLICATION, "delete", "ok", TABLES):
         raise Damage
     entries = (_sealed(Entry(*row)) for row in connection.execute("SELECT decision, epsilon, bit, seal FROM decisions"))
-    if Counter(Fraction(entry.epsilon) for entry in entries) != _counts(connection):
+    if Counter(entry.epsilon for entry in entries) != {
+        _written(epsilon): n for epsilon, n in _counts(connection).items()
+    }:
         raise Damage
     connection.execute("COMMIT")
 

@@ -1,0 +1,145 @@
+"""What the ledger's tests run in processes of their own, which crash, run out of disk, or take turns."""
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from types import FrameType
+from typing import Any
+
+from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["maskedbandits.privacy.ledger"])  # so that not every child waits for it
+
+
+def call(work: Callable[..., Any], *arguments: Any) -> tuple[Any, int | None]:
+    """Run work(send, ...) in a process; return what it sent last, and its exit code."""
+    return finish(start(work, *arguments))
+
+
+def start(work: Callable[..., Any], *arguments: Any) -> tuple[Any, Connection]:
+    receiving, sending = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=work, args=(sending, *arguments))
+    process.start()
+    sending.close()
+    return process, receiving
+
+
+def finish(started: tuple[Any, Connection]) -> tuple[Any, int | None]:
+    process, receiving = started
+    sent = None
+    with contextlib.suppress(EOFError):
+        while True:
+            sent = receiving.recv()
+    process.join(20)
+    return sent, process.exitcode
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def crash_at_statement(send: Connection, path: str, number: int) -> None:
+    """Reserve and report, killed right before a statement of SQL; send the report if it comes to that."""
+    ledger, seen = Ledger(1, path), [0]
+
+    def traced(statement: str) -> None:
+        seen[0] += 1
+        if seen[0] == number:
+            die()
+
+    ledger._connection.set_trace_callback(traced)
+    ledger.reserve("a", 0.5)
+    send.send("reserved")
+    send.send(ledger.report("a", 1).bit)
+
+
+def crash_after_draw(send: Connection, path: str) -> None:
+    """Report, killed when the draw is committed and before the caller has it."""
+    ledger, seen = Ledger(1, path), [""]
+    ledger.reserve("a", 0)
+    ledger._connection.set_trace_callback(lambda statement: seen.__setitem__(0, statement))
+
+    def profiled(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_return" and argument.__name__ == "execute" and seen[0] == "COMMIT":
+            die()
+
+    sys.setprofile(profiled)
+    ledger.report("a", 1)
+    send.send("returned")
+
+
+def crash_after_report(send: Connection, path: str) -> None:
+    """Report, killed before the bits are sent anywhere but to the test."""
+    ledger = Ledger(1, path)
+    for decision in range(64):
+        ledger.reserve(decision, 0)
+    send.send([ledger.report(decision, 1).bit for decision in range(64)])
+    die()
+
+
+def spend_all(send: Connection, path: str, who: int, cap: int, common: int) -> None:
+    """Reserve decisions of one's own until the cap is reached; report the common ones."""
+    paid, bits = 0, []
+    with Ledger(cap, path) as ledger:
+        for decision in range(common):
+            bits.append(ledger.report(f"common {decision}", who % 2).bit)
+        with contextlib.suppress(Overdraft):
+            while True:
+                ledger.reserve(f"{who}: {paid}", 0.1)
+                paid += 1
+    send.send((paid, bits))
+
+
+def create(send: Connection, path: str, who: int) -> None:
+    """Open a ledger that does not exist yet, and spend something."""
+    with Ledger(1000, path) as ledger:
+        ledger.reserve(who, 1)
+    send.send("done")
+
+
+def fill_the_disk(send: Connection, path: str, limit: int) -> None:
+    """Reserve until no file may grow any more; then report what is paid for, and send the error."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    with Ledger(10**6, path) as ledger:
+        paid = 0
+        try:
+            while paid < 2000:
+                ledger.reserve(f"{paid:0>100}", 1)
+                paid += 1
+        except LedgerError as error:
+            send.send((paid, str(error), ledger.reports))
+
+
+def as_nobody(send: Connection, path: str) -> None:
+    """Open a ledger that may be read only."""
+    if os.geteuid() == 0:  # who may do anything
+        os.setuid(65534)
+    with Ledger(1, path) as ledger:
+        errors = []
+        for work in (lambda: ledger.reserve("b", 0.1), lambda: ledger.report("a", 1)):
+            try:
+                work()
+            except LedgerError as error:
+                errors.append(str(error))
+        send.send((errors, ledger.spent, ledger.recall("a")))
+
+
+def use_after_fork(send: Connection, path: str | None) -> None:
+    """Use a copy of a ledger that another process has opened."""
+    with Ledger(1, path) as ledger:
+        ledger.reserve("a", 0.5)
+        child = os.fork()
+        if child == 0:
+            try:
+                ledger.report("a", 1)
+            except LedgerError as error:
+                send.send(str(error))
+            os._exit(0)
+        os.waitpid(child, 0)
+        ledger.report("a", 1)
