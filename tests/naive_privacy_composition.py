@@ -7,19 +7,22 @@ lies outside; under the sequence that differs everywhere, of the lies in S and t
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
-from mpmath import binomial, mp, mpf
+from mpmath import MPContext
 
+mp = MPContext()  # its digits are nobody else's
 mp.dps = 60
+Real = Any  # a number of that context; mpmath ships no types
 
 
-def real(number: Fraction | float) -> mpf:
+def real(number: Fraction | float) -> Real:
     """Exactly, as far as the digits go."""
     exact = Fraction(number)
-    return mpf(exact.numerator) / mpf(exact.denominator)
+    return mp.mpf(exact.numerator) / mp.mpf(exact.denominator)
 
 
-def outcomes(epsilons: Sequence[Fraction]) -> list[tuple[mpf, mpf]]:
+def outcomes(epsilons: Sequence[Fraction]) -> list[tuple[Real, Real]]:
     """The probabilities of all outcomes under both sequences."""
     truths = [mp.exp(real(epsilon)) / (1 + mp.exp(real(epsilon))) for epsilon in epsilons]
     pairs = []
@@ -30,32 +33,32 @@ def outcomes(epsilons: Sequence[Fraction]) -> list[tuple[mpf, mpf]]:
     return pairs
 
 
-def delta(epsilons: Sequence[Fraction], epsilon: Fraction | float) -> mpf:
+def delta(epsilons: Sequence[Fraction], epsilon: Fraction | float) -> Real:
     """sum over outcomes of max(0, P - e^epsilon Q)."""
     factor = mp.exp(real(epsilon))
-    return mp.fsum(max(mpf(0), here - factor * there) for here, there in outcomes(epsilons))
+    return mp.fsum(max(mp.mpf(0), here - factor * there) for here, there in outcomes(epsilons))
 
 
-def delta_of_equals(epsilon: Fraction, count: int, total: Fraction | float) -> mpf:
+def delta_of_equals(epsilon: Fraction, count: int, total: Fraction | float) -> Real:
     """The same for many reports of one epsilon: outcomes with as many truths are alike."""
     truth = mp.exp(real(epsilon)) / (1 + mp.exp(real(epsilon)))
     lie, factor = 1 - truth, mp.exp(real(total))
     return mp.fsum(
-        binomial(count, true)
-        * max(mpf(0), truth**true * lie ** (count - true) - factor * lie**true * truth ** (count - true))
+        mp.binomial(count, true)
+        * max(mp.mpf(0), truth**true * lie ** (count - true) - factor * lie**true * truth ** (count - true))
         for true in range(count + 1)
     )
 
 
-def smallest_epsilon(epsilons: Sequence[Fraction], allowed: float) -> mpf:
+def smallest_epsilon(epsilons: Sequence[Fraction], allowed: float) -> Real:
     """The smallest epsilon whose delta is at most the one allowed, by halving an interval."""
     pairs = outcomes(epsilons)
 
-    def too_small(epsilon: mpf) -> bool:
+    def too_small(epsilon: Real) -> bool:
         factor = mp.exp(epsilon)
-        return bool(mp.fsum(max(mpf(0), here - factor * there) for here, there in pairs) > real(allowed))
+        return bool(mp.fsum(max(mp.mpf(0), here - factor * there) for here, there in pairs) > real(allowed))
 
-    low, high = mpf(0), mp.fsum(real(epsilon) for epsilon in epsilons)
+    low, high = mp.mpf(0), mp.fsum(real(epsilon) for epsilon in epsilons)
     if not too_small(low):
         return low
     for _ in range(60):

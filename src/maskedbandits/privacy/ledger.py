@@ -102,7 +102,7 @@ class Ledger:
         self._name = "ledger in memory" if self.path is None else str(self.path)
         with _told(self._name):
             self._connection = _in_memory() if self.path is None else _in_file(self.path)
-        self._file = self._identity()
+            self._file = self._identity()
 
     def reserve(self, decision: Decision, epsilon: Number) -> None:
         """Pay for the report of a decision whose reward is not known yet; to repeat it costs nothing."""
@@ -218,17 +218,15 @@ class Ledger:
             if self._closed:
                 raise LedgerError(f"{self._name}: closed: open it again")
             if self._identity() != self._file:
-                raise LedgerError(f"{self._name}: moved or replaced while in use: open it again")
+                raise LedgerError(f"{self._name}: replaced while in use, so no report is made: open it again")
             yield self._connection
 
     def _identity(self) -> tuple[int, int] | None:
         """Tell one file from another of the same name."""
         if self.path is None:
             return None
-        with contextlib.suppress(FileNotFoundError):
-            found = self.path.stat()
-            return found.st_dev, found.st_ino
-        return (0, 0)
+        found = self.path.stat()
+        return found.st_dev, found.st_ino
 
 
 @contextlib.contextmanager
