@@ -472,6 +472,18 @@ def test_every_flipped_byte_is_refused_or_harmless(file: Path) -> None:
     assert noticed > 100
 
 
+def test_what_is_no_text_any_more_is_refused(file: Path) -> None:
+    whole = used(file).read_bytes()
+    for before, after in (
+        (b"CREATE TABLE dec", b"CREATE \x8cABLE dec"),
+        (b"decision number 77", b"decision number \xff7"),
+    ):
+        assert before in whole
+        file.write_bytes(whole.replace(before, after))
+        with refused("damaged, or not a ledger"):
+            Ledger(1000, file)
+
+
 def test_a_truncated_file_is_refused(file: Path) -> None:
     used(file)
     whole = file.read_bytes()

@@ -234,7 +234,7 @@ def _told(name: str) -> Iterator[None]:
     """Tell in one line what the disk or the database did not do."""
     try:
         yield
-    except Damage as error:
+    except (Damage, UnicodeDecodeError) as error:  # SQLite's message may quote what is damaged
         raise LedgerError(f"{name}: {DAMAGED}") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # none if a text cannot be decoded
