@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+SHOWS_ITS_OUTPUT = ("ledger",)
 
 
 def examples(page: Path) -> str:
@@ -27,6 +28,8 @@ def test_examples_run_when_pasted(page: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+    if page.stem in SHOWS_ITS_OUTPUT:
+        assert all(line in page.read_text(encoding="utf-8") for line in done.stdout.splitlines())
 
 
 def test_the_readme_has_examples() -> None:
