@@ -97,6 +97,15 @@ def _rhythm(problem: Problem) -> list[int]:
     return min(schedules, key=lost)
 
 
+def _horizon(problem: Problem) -> dict[str, Any]:
+    return {"horizon": problem.horizon}
+
+
+def _epsilon(problem: Problem) -> dict[str, Any]:
+    mask = problem.corruption[0]
+    return {"epsilon": mask.epsilon if isinstance(mask, RandomizedResponse) else math.inf}
+
+
 def _nothing(problem: Problem) -> dict[str, Any]:
     return {}
 
@@ -126,6 +135,15 @@ OTHERS: dict[str, tuple[str, Callable[[Problem], dict[str, Any]]]] = {
     "ph-klucb-cf": ("ph-klucb-cf", _nothing),
     "m-klucb-cf": ("m-klucb-cf", _nothing),
     "glr-klucb-cf, local": ("glr-klucb-cf", lambda problem: {"local": True}),
+    "glr-ucb-cf": ("glr-ucb-cf", _nothing),
+    "klucb": ("klucb", _nothing),
+    "klucb-plus-cf": ("klucb-plus-cf", _horizon),
+    "exp3s": ("exp3s", lambda problem: {"horizon": problem.horizon, "changes": problem.segments}),
+    "rexp3": ("rexp3", lambda problem: {"horizon": problem.horizon, "variation": problem.variation}),
+    "adswitch": ("adswitch", _horizon),
+    "ldp-ucb-l": ("ldp-ucb-l", _epsilon),
+    "dp-ucb": ("dp-ucb", _epsilon),
+    "uniform": ("uniform", _nothing),
 }
 
 
