@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint bench bench-regret docs clean
+.PHONY: help run test test-slow lint bench bench-regret bench-liars docs clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ lint: $(VENV)/.test ## ruff, mypy, import-linter
 
 bench: $(VENV)/.run ## speed, as ratios to other libraries and to a bare loop
 	@$(BIN)/python -m bench.speed
+
+bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a minute
+	@$(BIN)/python -m bench.liars
 
 bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, some minutes
 	@$(BIN)/python -m bench.regret

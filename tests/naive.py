@@ -134,10 +134,11 @@ class Twin:
         detects: Callable[[list[float], float], bool] | None = None,
         delta: float = 1.0,
         local: bool = False,
+        liars: float = 0.0,
     ) -> None:
         self.corruption, self.index, self.c, self.xi, self.horizon = corruption, index, c, xi, horizon
         self.window, self.gamma, self.restarts = window, gamma, set(restarts)
-        self.detects, self.delta, self.local = detects, delta, local
+        self.detects, self.delta, self.local, self.liars = detects, delta, local, liars
         self.arms = len(corruption)
         self.history: list[Observation] = []
         self.mixed = False
@@ -150,6 +151,11 @@ class Twin:
         now = len(self.history)
         self.since = [now] * self.arms
 
+    def lied_about(self, g: Corruption) -> Corruption:
+        """What g may look like at the worst if a share of the reports speak against the arm."""
+        against = 0.0 if g(1.0) > g(0.0) else 1.0
+        return lambda mean: (1 - self.liars) * g(mean) + self.liars * against
+
     def remembered(self, arm: int) -> tuple[list[float], list[float], Corruption]:
         """The feedbacks of an arm that count, their weights, and the mean of their corruption functions."""
         now = len(self.history)
@@ -161,10 +167,10 @@ class Twin:
         ]
         weights = [weight for weight, _ in kept]
         if not self.mixed:
-            return [seen.feedback for _, seen in kept], weights, self.corruption[arm]
+            return [seen.feedback for _, seen in kept], weights, self.lied_about(self.corruption[arm])
         feedbacks, lows, spans = [], [], []
         for _, seen in kept:  # all flipped to where the corruption increases, so that they can be averaged
-            g = seen.corruption or self.corruption[arm]
+            g = self.lied_about(seen.corruption or self.corruption[arm])
             low, span = g(0.0), g(1.0) - g(0.0)
             feedbacks.append(seen.feedback if span > 0 else 1 - seen.feedback)
             lows.append(low if span > 0 else 1 - low)
@@ -228,7 +234,11 @@ class Twin:
         now = len(self.history)
         if now in self.restarts:
             self.restart()
-        elif self.detects is not None and self.detects(self.stream(arm), self.delta / math.sqrt(self.horizon or now)):
+        elif (
+            self.detects is not None
+            and self.shown(self.history[-1]) is not None
+            and self.detects(self.stream(arm), self.delta / math.sqrt(self.horizon or now))
+        ):
             self.alarms += 1
             if self.local:
                 self.since[arm] = now
@@ -237,7 +247,19 @@ class Twin:
 
     def stream(self, arm: int) -> list[float]:
         """What an arm's detector has seen."""
-        return [seen.feedback for seen in self.history[self.since[arm] :] if seen.arm == arm]
+        shown = [self.shown(seen) for seen in self.history[self.since[arm] :] if seen.arm == arm]
+        return [feedback for feedback in shown if feedback is not None]
+
+    def shown(self, seen: Observation) -> float | None:
+        """A report with a corruption of its own masked on, on average, up to the arm's; None if that says more."""
+        if seen.corruption is None:
+            return seen.feedback
+        own, arms = seen.corruption, self.corruption[seen.arm]
+        # what a 0 and a 1 of the report must become, for its mean to be what the arm's corruption makes of any mean
+        slope = (arms(1.0) - arms(0.0)) / (own(1.0) - own(0.0))
+        zero = arms(0.0) - slope * own(0.0)
+        possible = min(zero, zero + slope) >= -1e-12 and max(zero, zero + slope) <= 1 + 1e-12
+        return min(max(zero + slope * seen.feedback, 0.0), 1.0) if possible else None
 
 
 class SlidingWindowKLUCB(Twin):

@@ -317,3 +317,16 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(name: str, change: dict[str
     with pytest.raises(ValueError, match=complaint) as caught:
         draw(name, **change)
     assert "\n" not in str(caught.value)
+
+
+def test_liars_speak_against_the_best_arm_and_for_the_others() -> None:
+    rising, falling = RandomizedResponse(0.8, 0.8), RandomizedResponse(0.1, 0.2)
+    honest = Problem([[0.9, 0.4], [0.2, 0.7]], [0, 10], 20, [rising, falling])
+    lied = Problem(honest.means, honest.starts, 20, honest.corruption, liars=0.25)
+    expected = [[rising(0.9), falling(0.4)], [rising(0.2), falling(0.7)]]
+    says = [[0.0, 0.0], [1.0, 1.0]]  # what is a good word about the falling one is a 0
+    assert lied.feedback_means == pytest.approx(0.75 * np.array(expected) + 0.25 * np.array(says))
+    assert np.array_equal(honest.feedback_means, Problem(honest.means, [0, 10], 20, honest.corruption).feedback_means)
+    for share in (-0.1, 1.1, math.nan, "many"):
+        with pytest.raises(ValueError, match="liars"):
+            Problem([[0.9, 0.4]], [0], 20, rising, liars=share)  # type: ignore[arg-type]

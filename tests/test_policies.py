@@ -246,6 +246,45 @@ class TestCorruptionOfAReport:
                 policy.observe(arm, bit, corruption=people[step % 3])
             assert np.array_equal(one.indices(), copy.indices())
 
+    @pytest.mark.parametrize("name", DETECTORS)
+    @pytest.mark.parametrize("kind", ["klucb", "ts"])
+    @pytest.mark.parametrize("local", [False, True])
+    @pytest.mark.parametrize("share", [0.0, 0.1])
+    def test_a_detector_sees_one_mean_whatever_the_masks(self, name: str, kind: str, local: bool, share: float) -> None:
+        """Reports are masked on up to the arm's corruption; those that say less are not shown."""
+        settings, detects = DETECTORS[name]
+        each = [RandomizedResponse(0.9, 0.9), RandomizedResponse(0.85, 0.9)]
+        people = [RandomizedResponse(1, 1), RandomizedResponse(0.95, 0.92), RandomizedResponse(0.6, 0.7), None]
+        own = [people[who] for who in np.random.default_rng(3).integers(0, 4, 220)]
+        given = {**settings, "exploration": 0.0, "local": local, "contamination": share}
+        given |= {"follow_up": 0.0} if name == "glr" else {}
+        fast = make_policy(f"{name}-{kind}-cf", arms=2, corruption=each, **given)
+        slow = Twin(list(each), kind, detects=detects, local=local, liars=share)
+        play_both(fast, slow, changing(3, 220), own)
+        assert fast.restarts > 0
+
+    def test_an_epsilon_that_changes_is_no_change_of_the_world(self) -> None:
+        """The mean of the feedback jumps from 0.7 to 0.9 with the mask, that of the reward stays: no alarm."""
+        rng = np.random.default_rng(0)
+        weak, strong = RandomizedResponse(0.75, 0.75), RandomizedResponse(1, 1)
+        policy = make_policy("glr-klucb-cf", arms=1, corruption=weak)
+        for mask in (weak, strong):
+            for _ in range(3000):
+                policy.observe(0, float(rng.random() < mask(0.9)), corruption=mask)
+        assert policy.restarts == 0
+        assert policy.estimates()[0] == pytest.approx(0.9, abs=0.03)
+        for _ in range(300):
+            policy.observe(0, float(rng.random() < strong(0.5)), corruption=strong)
+        assert policy.restarts == 1
+
+    def test_who_takes_feedback_at_face_value_takes_all_of_it_so(self) -> None:
+        plain, told = (make_policy("klucb", arms=2) for _ in range(2))
+        for bit in changing(1, 50):
+            arm = plain.choose()
+            plain.observe(arm, bit)
+            told.observe(arm, bit, corruption=RR)
+            assert np.array_equal(told.indices(), plain.indices())
+
     def test_sums_do_not_pile_up_rounding_errors(self) -> None:
         policy = make_policy("sw-klucb-cf", arms=2, corruption=RR, window=10)
         rng = np.random.default_rng(0)
@@ -264,8 +303,7 @@ class TestCorruptionOfAReport:
             ("klucb-cf", CURVES[0], RR, "need arms with a RandomizedResponse"),
             ("klucb-cf", RR, CURVES[0], "not affine"),
             ("klucb-cf", RR, 0.5, "not affine"),
-            ("glr-klucb-cf", RR, RR, "must stay the same"),
-            ("m-ts-cf", RR, RandomizedResponse(0.9, 0.9), "must stay the same"),
+            ("glr-klucb-cf", CURVES[0], RR, "need arms with a RandomizedResponse"),
         ],
     )
     def test_what_has_no_mean_is_refused_and_changes_nothing(
@@ -280,6 +318,83 @@ class TestCorruptionOfAReport:
         assert np.array_equal(policy._ints, before[0])
         assert np.array_equal(policy._floats, before[1])
         policy.observe(1, 1)
+
+
+class TestContamination:
+    """A share of the reports may be lies: bounds are wider by what so many lies can do."""
+
+    @pytest.mark.parametrize("kind", TestCorruptionOfAReport.INDICES)
+    @pytest.mark.parametrize("before", TestCorruptionOfAReport.MEMORIES)
+    @examples(10)
+    @given(data=st.data())
+    def test_it_is_the_naive_bound(self, before: str, kind: str, data: st.DataObject) -> None:
+        each = [data.draw(responses(), label="g") for _ in range(2)]
+        share = data.draw(st.sampled_from([0.0, 0.05, 0.3]), label="share")
+        seen = data.draw(feedbacks(25), label="feedbacks")
+        own = [data.draw(st.sampled_from([None, RR, RandomizedResponse(0.1, 0.3)])) for _ in seen]
+        given = {**TestCorruptionOfAReport.MEMORIES[before], **TestCorruptionOfAReport.INDICES[kind]}
+        fast = make_policy(f"{before}{kind}-cf", arms=2, corruption=each, contamination=share, **given)
+        play_both(fast, Twin(list(each), kind, liars=share, **given), seen, own if share < 0.3 else ())
+
+    @pytest.mark.parametrize("mask", [RandomizedResponse.from_epsilon(1), RandomizedResponse(0.1, 0.2)])
+    @pytest.mark.parametrize("lie", [0.0, 1.0])
+    def test_intervals_keep_the_mean_whatever_the_liars_say(self, mask: RandomizedResponse, lie: float) -> None:
+        """One liar in ten: told so, the interval keeps the mean; not told, it excludes it before long."""
+        rng = np.random.default_rng(1)
+        told = make_policy("klucb-cf", arms=1, corruption=mask, contamination=0.1)
+        trusting = make_policy("klucb-cf", arms=1, corruption=mask)
+        for _ in range(10_000):
+            bit = lie if rng.random() < 0.1 else float(rng.random() < mask(0.5))
+            told.observe(0, bit)
+            trusting.observe(0, bit)
+        (low, high), (narrow_low, narrow_high) = told.intervals()[0], trusting.intervals()[0]
+        assert low <= 0.5 <= high
+        assert not narrow_low <= 0.5 <= narrow_high
+        assert high - low > narrow_high - narrow_low
+        assert low <= told.estimates()[0] <= high
+
+    def test_an_arm_not_seen_may_have_any_mean(self) -> None:
+        policy = make_policy("klucb-cf", arms=2, corruption=RR)
+        policy.observe(1, 1)
+        assert policy.intervals()[0].tolist() == [0.0, 1.0]
+        assert not policy.alarm().any()
+
+    @pytest.mark.parametrize("name", ["klucb-cf", "sw-ts-cf", "d-ucb-cf", "auto"])
+    @pytest.mark.parametrize("mask", [RandomizedResponse.from_epsilon(1), RandomizedResponse(0.3, 0.2)])
+    def test_the_alarm_tells_of_what_honest_reports_cannot_give(self, name: str, mask: RandomizedResponse) -> None:
+        needed: dict[str, dict[str, Any]] = {"sw-ts-cf": {"window": 2000}, "d-ucb-cf": {"gamma": 0.9995}}
+        given = needed.get(name, {})
+        policy = make_policy(name, arms=3, corruption=mask, **given)
+        rng = np.random.default_rng(2)
+        for _ in range(600):
+            for arm, mean in enumerate([mask(0.0), mask(1.0), 0.95]):
+                policy.observe(arm, float(rng.random() < mean))
+        assert policy.alarm().tolist() == [False, False, True]
+
+    def test_so_many_liars_as_are_expected_are_no_alarm(self) -> None:
+        mask = RandomizedResponse.from_epsilon(1)
+        for share, told in ((0.0, True), (0.3, False)):
+            policy = make_policy("klucb-cf", arms=1, corruption=mask, contamination=share)
+            rng = np.random.default_rng(2)
+            for _ in range(2000):
+                policy.observe(0, float(rng.random() < 0.7 * mask(1.0) + 0.3))
+            assert policy.alarm().tolist() == [told]
+
+    @pytest.mark.parametrize("share", [-0.1, 1.0, math.nan, "0.1", True])
+    def test_a_share_that_is_none_is_refused(self, share: Any) -> None:
+        with pytest.raises(ValueError, match="contamination"):
+            make_policy("klucb-cf", arms=2, corruption=RR, contamination=share)
+
+    def test_what_cannot_be_told_is_refused(self) -> None:
+        policy = make_policy("klucb-cf", arms=2, corruption=RR)
+        for delta in (0.0, 1.0, math.nan):
+            with pytest.raises(ValueError, match="delta"):
+                policy.intervals(delta)
+            with pytest.raises(ValueError, match="delta"):
+                policy.alarm(delta)
+        noisy = make_policy("dp-ucb", arms=2, epsilon=1.0)
+        with pytest.raises(ValueError, match="noisy rewards"):
+            noisy.alarm()
 
 
 def stream(policy: Policy, draws: np.ndarray[Any, np.dtype[np.float64]]) -> list[int]:

@@ -362,3 +362,15 @@ def test_measured_pulls_stay_under_the_corrected_bound(name: str) -> None:
 def test_measured_pulls_exceed_the_published_bound() -> None:
     problem, window, c, runs = MEASURED["strong privacy"]
     assert np.all(measured_pulls(problem, window, c, runs) > 5 * theory.published_bound(problem, window))
+
+
+def test_the_turning_share_makes_two_arms_look_alike() -> None:
+    mask = RandomizedResponse.from_epsilon(1.0)
+    share = theory.turning_share(0.3, mask.slope)
+    lied = Problem([[0.65, 0.35]], [0], 100, mask, liars=share)
+    assert lied.feedback_means[0, 0] == pytest.approx(lied.feedback_means[0, 1])
+    assert theory.turning_share(1.0) == 0.5
+    with pytest.raises(ValueError, match="gap"):
+        theory.turning_share(1.5)
+    with pytest.raises(ValueError, match="liars"):
+        theory.corrected_bound(lied, 50)

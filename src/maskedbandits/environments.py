@@ -97,17 +97,26 @@ def _seen_through(each: tuple[Corruption, ...], means: Floats) -> Floats:
     return seen
 
 
+def _with_liars(seen: Floats, means: Floats, corruption: Sequence[Corruption], share: float) -> Floats:
+    """Return the feedback means if a share of the reports are lies against the best arm, and for the others."""
+    best = means == means.max(axis=1, keepdims=True)
+    rising = np.array([one.increasing for one in corruption])
+    return np.asarray((1.0 - share) * seen + share * (best != rising))
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A Bernoulli bandit whose means change at given times: row i of means holds from step starts[i] on.
 
-    One corruption serves all arms, or each arm has its own; one may increase where another decreases.
+    One corruption serves all arms, or each arm has its own; one may increase where another decreases. A share of
+    ``liars`` does its worst: they report what speaks against the best arm, and for every other.
     """
 
     means: Floats
     starts: Ints
     horizon: int
     corruption: tuple[Corruption, ...]
+    liars: float
     lengths: Ints = field(init=False, repr=False)
     best: Floats = field(init=False, repr=False)
     feedback_means: Floats = field(init=False, repr=False)
@@ -118,6 +127,8 @@ class Problem:
         starts: ArrayLike,
         horizon: int,
         corruption: Corruption | Sequence[Corruption],
+        *,
+        liars: float = 0.0,
     ) -> None:
         table = _checked_means(means)
         steps = _one("horizon", horizon)
@@ -127,12 +138,14 @@ class Problem:
             )
         begins = _checked_starts(starts, table.shape[0], steps)
         each = per_arm(corruption, table.shape[1])
-        seen = _seen_through(each, table)
+        share = _number("liars", liars, 0.0, 1.0)
+        seen = _with_liars(_seen_through(each, table), table, each, share)
         values = {
             "means": table,
             "starts": begins,
             "horizon": steps,
             "corruption": each,
+            "liars": share,
             "lengths": np.diff(np.append(begins, steps)),
             "best": table.max(axis=1),
             "feedback_means": seen,

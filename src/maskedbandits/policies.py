@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import NDArray
 
-from maskedbandits import own
+from maskedbandits import confidence, own
 from maskedbandits.core import change, index, memory, policy, state
 from maskedbandits.core import own as core_own
 from maskedbandits.core.compiled import announce
@@ -40,9 +41,20 @@ def make_policy(
     each = per_arm(IDENTITY if corruption is None else corruption, arms)
     seen = each if recipe(name).sees_corruption else (IDENTITY,) * arms
     drawn = {id(one): one.polyline for one in {id(one): one for one in seen}.values()}
+    share = known.get("contamination", 0.0)
+    drawn = {key: _contaminated(line, share) for key, line in drawn.items()}
     lines = [drawn[id(one)] for one in seen]
     own.refuse_curves(name, recipe(name).own, lines)
     return Policy(name, known, *_pack(name, known, lines))
+
+
+def _contaminated(line: Polyline, share: float) -> Polyline:
+    """Return the lowest feedback means that a mean may show if a share of the reports are lies.
+
+    Lies are zeros at the worst, so a feedback mean is at least (1 - share) g(mean): with this line in place of g an
+    upper confidence bound stays one, whatever the liars say. Flipped feedback has flipped lies, so the same holds.
+    """
+    return line if share == 0.0 else line._replace(feedbacks=(1.0 - share) * line.feedbacks)
 
 
 def _pack(name: str, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -> tuple[Ints, Floats]:
@@ -163,6 +175,7 @@ class Policy:
         self._ints = ints
         self._floats = floats
         self._random = recipe(name).random
+        self._sees_corruption = recipe(name).sees_corruption
         self._alone = bool(recipe(name).own)
         self._rng = rng or np.random.default_rng()
 
@@ -211,7 +224,7 @@ class Policy:
         if self._alone:
             self._refuse_own(corruption)
             core_own.observe_packed(self._ints, self._floats, place, value, rng or self._rng)
-        elif corruption is not None or self._ints[state.MIXED]:
+        elif (corruption is not None and self._sees_corruption) or self._ints[state.MIXED]:
             self._observe_own(place, value, corruption)
         else:
             policy.observe_packed(self._ints, self._floats, place, value)
@@ -229,12 +242,14 @@ class Policy:
         if not self._ints[state.MIXED]:
             self._begin_mixing()
             view = state.views(self._ints, self._floats)
-        if line is None:
-            flipped, low, span = bool(view.flips[arm]), view.lows[arm], 1.0 / view.rates[arm]
-        else:
-            flipped, low, span = line.flipped, line.feedbacks[0], line.feedbacks[1] - line.feedbacks[0]
+        honest = 1.0 - self.contamination
+        arms_own = float(view.lows[arm] / honest), float(1.0 / (view.rates[arm] * honest))
+        flipped, low, span = bool(view.flips[arm]), *arms_own
+        if line is not None:
+            flipped, low, span = line.flipped, float(line.feedbacks[0]), float(line.feedbacks[1] - line.feedbacks[0])
         value = 1.0 - feedback if flipped else feedback
-        policy.observe_own_packed(self._ints, self._floats, arm, value, float(low), float(span))
+        shown = _masked_on(value, (low, span), arms_own)
+        policy.observe_own_packed(self._ints, self._floats, arm, value, honest * low, honest * span, shown)
 
     def _begin_mixing(self) -> None:
         """Make room for the corruption of every observation; those so far had the arm's own."""
@@ -243,8 +258,6 @@ class Policy:
             raise ValueError(
                 "reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone"
             )
-        if self._ints[state.DETECTOR]:
-            raise ValueError(f"{self.name} watches the mean of the feedback, so its corruption must stay the same")
         self._ints[state.SETTLED] = 0
         layout = _layout(self._ints)._replace(mixed=1)
         ints, floats = _relaid(self._ints, self._floats, layout, _GIVEN + _GATHERED)
@@ -263,10 +276,63 @@ class Policy:
         write(self._ints, self._floats, out)
         return out
 
+    @property
+    def contamination(self) -> float:
+        """The share of reports that may be lies."""
+        return float(self.parameters.get("contamination", 0.0))
+
     def estimates(self) -> Floats:
-        """Return the estimated mean reward of every arm, clipped to [0, 1]; NaN for an arm not remembered."""
+        """Return the estimated mean reward of every arm, clipped to [0, 1]; NaN for an arm not remembered.
+
+        Where reports may be lies, the middle of what the mean may be.
+        """
         view = state.views(self._ints, self._floats)
-        return np.array([_estimate(view, arm) for arm in range(self.arms)])
+        return np.array(
+            [
+                _mean_of(view, arm, view.sums[arm] / view.counts[arm] - 0.5 * self.contamination)
+                if view.counts[arm] > 0.0
+                else math.nan
+                for arm in range(self.arms)
+            ]
+        )
+
+    def intervals(self, delta: float = 0.05) -> Floats:
+        """Return for every arm a lower and an upper confidence bound of its mean reward, (K, 2), clipped to [0, 1].
+
+        The bounds of an arm hold at all times together but for a probability of delta, if the arm's mean stays and
+        everything is remembered; with a window, a discount or restarts, at every single time. They hold whatever the
+        share of ``contamination`` says.
+        """
+        view = self._masked_only(delta)
+        rows = []
+        for arm in range(self.arms):
+            low, high = confidence.interval(*_remembered(view, arm), delta)
+            ends = _mean_of(view, arm, low - self.contamination), _mean_of(view, arm, high)
+            rows.append(ends if view.counts[arm] > 0.0 else (0.0, 1.0))
+        return np.array(rows)
+
+    def alarm(self, delta: float = 0.001) -> NDArray[np.bool_]:
+        """Tell of which arms the feedback lies outside what honest reports can give, such as [1-p, p].
+
+        Without liars, none is told of with a probability of at least 1 - delta: at all times together if everything
+        is remembered, at every single time with a window, a discount or restarts. With ``contamination``, what so many
+        liars can do is no cause for alarm.
+        """
+        view = self._masked_only(delta)
+        told = np.zeros(self.arms, dtype=np.bool_)
+        for arm in range(self.arms):
+            (count, total), (low, span) = _remembered(view, arm), _line(view, arm)
+            above = confidence.evidence_above(count, total, low + span + self.contamination)
+            told[arm] = max(above, confidence.evidence_below(count, total, low)) >= math.log(2.0 * self.arms / delta)
+        return told
+
+    def _masked_only(self, delta: float) -> State:
+        """Return the views, if what is remembered is masked feedback and the probability is one."""
+        if not 0.0 < delta < 1.0:
+            raise ValueError(f"delta = {delta!r}: give a probability above 0 and below 1")
+        if recipe(self.name).sees_rewards:
+            raise ValueError(f"{self.name} keeps noisy rewards, no masked feedback: ask a policy that is shown reports")
+        return state.views(self._ints, self._floats)
 
     @property
     def restarts(self) -> int:
@@ -310,15 +376,40 @@ def _plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
     return operator.index(arm), float(feedback)
 
 
-def _estimate(view: State, arm: int) -> float:
-    if view.counts[arm] <= 0.0:
+def _masked_on(feedback: float, own: tuple[float, float], arms: tuple[float, float]) -> float:
+    """Return what a report shows on average if it is masked on, from a corruption of its own up to the arm's.
+
+    So a detector sees one mean, whatever corruption reports come with. NaN for a report that says less than one under
+    the arm's corruption would: it cannot be masked less, and shows the detector nothing.
+    """
+    share = arms[1] / own[1]
+    lowest = arms[0] - share * own[0]
+    if lowest < -1e-12 or lowest + share > 1.0 + 1e-12:
         return math.nan
-    mean = view.sums[arm] / view.counts[arm]
+    return min(max(lowest + share * feedback, 0.0), 1.0)
+
+
+def _remembered(view: State, arm: int) -> tuple[float, float]:
+    """Return how many feedbacks count and their sum, between 0 and as many; weights are 1 but under a discount."""
+    weight = view.real[state.WEIGHT] if view.head[state.MEMORY] == memory.DISCOUNTED else 1.0
+    count = float(view.counts[arm] / weight)
+    return count, min(max(float(view.sums[arm] / weight), 0.0), count)
+
+
+def _line(view: State, arm: int) -> tuple[float, float]:
+    """Return the feedback mean of the mean 0, and by how much it rises up to 1."""
+    if view.low_sums.size and view.counts[arm] > 0.0:
+        return float(view.low_sums[arm] / view.counts[arm]), float(view.span_sums[arm] / view.counts[arm])
+    return float(view.lows[arm]), float(1.0 / view.rates[arm])
+
+
+def _mean_of(view: State, arm: int, feedback_mean: float) -> float:
+    """Return the mean that gives this feedback mean, clipped to [0, 1]."""
     if view.low_sums.size:
-        low, span = view.low_sums[arm] / view.counts[arm], view.span_sums[arm] / view.counts[arm]
-        return float(np.clip((mean - low) / span, 0.0, 1.0))
+        low, span = _line(view, arm)
+        return float(np.clip((feedback_mean - low) / span, 0.0, 1.0))
     first, last = view.first_node[arm], view.last_node[arm] + 1
-    return float(np.interp(mean, view.node_feedbacks[first:last], view.node_means[first:last]))
+    return float(np.interp(feedback_mean, view.node_feedbacks[first:last], view.node_means[first:last]))
 
 
 def load_policy(path: str | Path) -> Policy:

@@ -157,7 +157,7 @@ def _registry() -> dict[str, Recipe]:
             remembered.code,
             scored.code,
             remembered.detector,
-            {**remembered.parameters, **scored.parameters},
+            {**remembered.parameters, **scored.parameters, "contamination": 0.0},
         )
         for before, remembered in MEMORIES.items()
         for name, scored in INDICES.items()
@@ -177,7 +177,7 @@ def _registry() -> dict[str, Recipe]:
         "Ren et al. 2020",
         recipes["ucb-cf"].memory,
         recipes["ucb-cf"].index,
-        parameters={"c": 0.0, "xi": 2.0},
+        parameters={"c": 0.0, "xi": 2.0, "contamination": 0.0},
     )
     return recipes | ALONE
 
@@ -313,6 +313,13 @@ def _epsilon(name: str, value: Any) -> float:
     return float(value)
 
 
+def _contamination(name: str, value: Any) -> float:
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value < 1.0
+    if not fits:
+        raise ValueError(f"{name} = {value!r}: give the share of reports that may be lies, from 0 to below 1")
+    return float(value)
+
+
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "window": _window,
     "gamma": _number(0.0, 1.0, open_ends=True),
@@ -326,6 +333,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "epsilon": _epsilon,
     "strictness": _number(0.0, math.inf),
     "finest": _number(2.0, math.inf),  # less, and an arm with a large gap would never be checked
+    "contamination": _contamination,
     "delta": _number(1e-300, 1.0),
     "exploration": _number(0.0, math.inf),
     "follow_up": _number(0.0, math.inf),

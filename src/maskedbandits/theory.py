@@ -195,6 +195,18 @@ def corollary_2(horizon: int, changes: int, arms: int, epsilon: float) -> float:
     return corollary_1(horizon, changes, keep, keep, arms)
 
 
+def turning_share(gap: float, slope: float = 1.0) -> float:
+    """Return the share of liars from which on an arm can be made to look better than one that is better by the gap.
+
+    A share a of lies, against the one and for the other, hides (1 - a) s gap, s the mask's slope, once that is a.
+    """
+    for name, value in (("gap", gap), ("slope", slope)):
+        if not -1.0 <= value <= 1.0:
+            raise ValueError(f"{name} = {value!r}: give a number in [-1, 1]")
+    seen = abs(slope * gap)
+    return seen / (1.0 + seen)
+
+
 class _Pairs(NamedTuple):
     """The pairs (segment, arm) with the arm suboptimal: a row each, and a column for each candidate r."""
 
@@ -209,6 +221,8 @@ class _Pairs(NamedTuple):
 
 
 def _suboptimal(problem: Problem) -> _Pairs:
+    if problem.liars > 0.0:
+        raise ValueError(f"liars = {problem.liars:g}: bounds hold for honest reports; ask for a problem without liars")
     gaps = problem.gaps
     segment, arm = np.nonzero(gaps > 0.0)
     best = problem.best[segment]

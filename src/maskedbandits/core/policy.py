@@ -80,25 +80,29 @@ def observe(state: State, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
     if state.head[MEMORY] == memory.DISCOUNTED:
         memory.age(state)
-    _take_in(state, arm, 1.0 - feedback if state.flips[arm] else feedback)
+    feedback = 1.0 - feedback if state.flips[arm] else feedback
+    _take_in(state, arm, feedback, feedback)
 
 
 @compiled
-def observe_own(state: State, arm: int, feedback: float, low: float, span: float) -> None:
-    """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span."""
+def observe_own(state: State, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+    """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span.
+
+    A detector is shown another number instead, or nothing if that is NaN.
+    """
     if state.head[MEMORY] == memory.DISCOUNTED:
         memory.age(state)
     full = state.head[RING] > 0 and state.head[TIME] - state.head[SINCE] >= state.head[RING]
     memory.push_own(state, state.head[SLOT], full, arm, low, span)
-    _take_in(state, arm, feedback)
+    _take_in(state, arm, feedback, shown)
 
 
 @inlined
-def _take_in(state: State, arm: int, feedback: float) -> None:
+def _take_in(state: State, arm: int, feedback: float, shown: float) -> None:
     if state.head[SETTLED] and (feedback == 0.0 or feedback == 1.0):
         _slide(state, arm, feedback)
     else:
-        _weigh_in(state, arm, feedback)
+        _weigh_in(state, arm, feedback, shown)
 
 
 @inlined
@@ -117,8 +121,8 @@ def _slide(state: State, arm: int, feedback: float) -> None:
 
 
 @compiled
-def _weigh_in(state: State, arm: int, feedback: float) -> None:
-    """Take in any feedback in any state."""
+def _weigh_in(state: State, arm: int, feedback: float, shown: float) -> None:
+    """Take in any feedback in any state, and show a detector what is to be shown."""
     head = state.head
     if feedback != 0.0 and feedback != 1.0:
         head[FRACTIONAL] = 1
@@ -131,7 +135,7 @@ def _weigh_in(state: State, arm: int, feedback: float) -> None:
         head[SLOT] = slot + 1 if slot + 1 < head[RING] else 0
     watchful = restart.is_watchful(state)
     evicted = memory.push(state, slot, full, arm, feedback)
-    if not watchful or not restart.look_out(state, arm, feedback):
+    if not watchful or not restart.look_out(state, arm, shown):
         _settle(state, arm, evicted, full)
 
 
@@ -198,9 +202,11 @@ def observe_packed(ints: Ints, floats: Floats, arm: int, feedback: float) -> Non
 
 
 @compiled
-def observe_own_packed(ints: Ints, floats: Floats, arm: int, feedback: float, low: float, span: float) -> None:
+def observe_own_packed(
+    ints: Ints, floats: Floats, arm: int, feedback: float, low: float, span: float, shown: float
+) -> None:
     """See observe_own."""
-    observe_own(unpack(ints, floats), arm, feedback, low, span)
+    observe_own(unpack(ints, floats), arm, feedback, low, span, shown)
 
 
 @compiled

@@ -148,6 +148,8 @@ def _is_due(state: State) -> bool:
 @inlined
 def _detect(state: State, arm: int, feedback: float) -> bool:
     """Show the feedback to the arm's detector; on an alarm forget the arm, or all of them."""
+    if math.isnan(feedback):
+        return False
     size = state.head[BOX]
     time = float(state.head[TIME]) if state.real[HORIZON] <= 0.0 else state.real[HORIZON]
     delta = state.real[DELTA] / math.sqrt(time)

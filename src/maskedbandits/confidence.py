@@ -1,0 +1,57 @@
+"""What feedback proves about its mean, at whatever moment one looks, and whoever chose when to pull.
+
+For N feedbacks in [0, 1] with sum S, whose means (given what came before) are all at most m, and any q above m, the
+likelihood ratio ``(q/m)^S ((1-q)/(1-m))^(N-S)`` is a supermartingale: each factor is convex in the feedback, so it is
+in the mean at most ``x q/m + (1-x) (1-q)/(1-m)`` with x <= m, which is at most 1. So is its average over q uniform in
+(m, 1),
+
+    M = B(S+1, N-S+1) P(Q > m) / ((1-m) m^S (1-m)^(N-S)),        Q ~ Beta(S+1, N-S+1),
+
+which therefore passes 1/delta, ever, with a probability of at most delta (Ville's inequality). M is the evidence that
+some mean was above m; mirrored (S and N-S, m and 1-m exchanged) it is the evidence that some mean was below.
+"""
+
+import math
+
+from scipy import optimize, special
+
+
+def evidence_above(count: float, total: float, mean: float) -> float:
+    """Return log M, the evidence against "no feedback had a mean above this"."""
+    rest = count - total
+    if count <= 0.0 or mean >= 1.0:
+        return 0.0
+    if mean <= 0.0:
+        return math.inf if total > 0.0 else 0.0
+    tail = float(special.betaincc(total + 1.0, rest + 1.0, mean))
+    if tail <= 0.0:
+        return -math.inf
+    alone = float(special.betaln(total + 1.0, rest + 1.0)) + math.log(tail) - math.log1p(-mean)
+    return alone - total * math.log(mean) - rest * math.log1p(-mean)
+
+
+def evidence_below(count: float, total: float, mean: float) -> float:
+    """Return the evidence against "no feedback had a mean below this"."""
+    return evidence_above(count, count - total, 1.0 - mean)
+
+
+def interval(count: float, total: float, delta: float) -> tuple[float, float]:
+    """Return an interval that keeps the mean at all times together, but for a probability of delta.
+
+    Where means vary, it meets the interval from the lowest to the highest of them.
+    """
+    return 1.0 - _upper(count, count - total, delta / 2.0), _upper(count, total, delta / 2.0)
+
+
+def _upper(count: float, total: float, delta: float) -> float:
+    """Return the mean above which the evidence is too strong that some mean was below."""
+    level = -math.log(delta)
+    middle = total / count if count > 0.0 else 1.0
+    highest = 1.0 - 1e-15
+
+    def excess(mean: float) -> float:
+        return evidence_below(count, total, mean) - level
+
+    if middle >= highest or excess(highest) <= 0.0:
+        return 1.0
+    return float(optimize.brentq(excess, middle, highest, xtol=1e-12))
