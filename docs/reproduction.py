@@ -1,21 +1,19 @@
-"""Writes the table of docs/reproduction.md from a results folder: `python -m docs.reproduction [DIR]`.
+"""Writes the tables of docs/reproduction.md: `python -m docs.reproduction`.
 
-The folder is what `maskedbandits run experiments/gajane2018.toml` has made; without one, the experiment is
-run (or gone on with) in its usual place first.
+The experiments are run, or gone on with, in their usual places first, as `maskedbandits run` would.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from maskedbandits import experiments
 from maskedbandits.experiments.progress import watcher
-from maskedbandits.results import Cell, Results, load
+from maskedbandits.results import Cell, Results
 
 ROOT = Path(__file__).parent.parent
-EXPERIMENT = ROOT / "experiments" / "gajane2018.toml"
+EXPERIMENTS = ("gajane2018", "gajane2018_others")
 PAGE = Path(__file__).with_suffix(".md")
 BEGIN, END = "<!-- begin: python -m docs.reproduction -->", "<!-- end -->"
 
@@ -36,22 +34,26 @@ def table(cells: Sequence[Cell]) -> str:
     return "\n".join([heading, "|---|---|---|---|---|---|", *map(row, ordered)])
 
 
-def results(folder: Path) -> Results:
-    """Run what is missing in a results folder, and return all of it."""
-    experiment = experiments.load(EXPERIMENT)
+def results(name: str) -> Results:
+    """Run what is missing of an experiment, and return all of it."""
+    experiment = experiments.load(ROOT / "experiments" / f"{name}.toml")
     with watcher(quiet=False) as watching:
-        return experiments.run(experiment, folder, watching, command="python -m docs.reproduction")
+        return experiments.run(experiment, ROOT / "results" / name, watching, command="python -m docs.reproduction")
+
+
+def section(made: Results) -> str:
+    """Return what an experiment was, and its table."""
+    first = made.cells[0]
+    facts = f"{first.runs:,} runs of {first.horizon:,} steps, maskedbandits {made.plan.version}."
+    return f"{facts}\n\n{table(made.cells)}"
 
 
 def main() -> None:
-    """Write the table into the page."""
-    made = load(sys.argv[1]) if len(sys.argv) > 1 else results(ROOT / "results" / "gajane2018")
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
+    """Write the tables into the page."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
     _, after = rest.split(END)
-    first = made.cells[0]
-    facts = f"{first.runs} runs of {first.horizon:,} steps, maskedbandits {made.plan.version}."
-    PAGE.write_text(f"{before}{BEGIN}\n{facts}\n\n{table(made.cells)}\n{END}{after}", encoding="utf-8")
+    sections = "\n\n".join(section(results(name)) for name in EXPERIMENTS)
+    PAGE.write_text(f"{before}{BEGIN}\n{sections}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -264,7 +264,7 @@ def test_bound_of_a_problem_and_of_a_file_agree(file: Path) -> None:
     read = json.loads(call("bound", file, "--json").stdout)
     assert [{**entry, "problem": ""} for entry in asked] == [{**entry, "problem": ""} for entry in read]
     assert asked[1]["epsilon"] == "inf"
-    assert set(asked[0]["windows"]) == {"paper", "lambert", "corrected"}
+    assert set(asked[0]["windows"]) == {"paper", "lambert", "corrected", "variation"}
     assert len(asked[0]["suboptimal_pulls"]["paper"]["corrected"]) == 2
     table = call("bound", *options, "--window", 77).stdout
     assert "given" in table

@@ -11,6 +11,7 @@ __all__ = [
     "Problem",
     "RandomizedResponse",
     "Simulation",
+    "environments",
     "load_policy",
     "make_policy",
     "privacy",
@@ -31,6 +32,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from maskedbandits import environments as environments
     from maskedbandits import privacy as privacy
     from maskedbandits import theory as theory
     from maskedbandits.corruption import Monotone as Monotone
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("privacy", "theory"):
+    if name in ("environments", "privacy", "theory"):
         return importlib.import_module(f"maskedbandits.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")

@@ -27,6 +27,8 @@ def bounds_of(problem: Problem, window: int | None = None) -> Bounds:
     """Return a problem's windows, and for each the bounds on every arm's pulls while it is suboptimal."""
     windows = windows_of(problem.horizon, problem.segments)
     windows["corrected"] = theory.corrected_window(problem)
+    slopes = [g(1.0) - g(0.0) for g in problem.corruption]
+    windows["variation"] = theory.variation_window(problem.horizon, problem.arms, problem.variation, slopes)
     # With many arms a rule's window may be too short for one pull of each: it has no bounds then.
     usable = {name: size for name, size in windows.items() if size >= problem.arms}
     if window is not None:
