@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits import confidence, own
-from maskedbandits.core import change, index, memory, policy, state
+from maskedbandits.core import change, index, memory, policy, restart, state
 from maskedbandits.core import own as core_own
 from maskedbandits.core.compiled import announce
 from maskedbandits.core.state import Floats, Ints, Layout, State
@@ -476,7 +476,11 @@ def _contradiction(view: State, fresh: State, layout: Layout) -> str:
     """Return where a state contradicts itself or a fresh one of the same kind."""
     kinds = slice(state.MEMORY, state.WINDOW + 1)
     fixed = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates", "plan")
-    gathered = (state.WEIGHT, state.LEVEL, state.EVIDENCE, state.SEEN, state.LEVEL_AHEAD, state.FADE)
+    gathered = [state.WEIGHT, state.LEVEL, state.EVIDENCE, state.SEEN, state.LEVEL_AHEAD, state.FADE]
+    if view.head[state.RESTART] == restart.DOUBLING:
+        gathered.append(state.HORIZON)
+        if view.real[state.HORIZON] != max(restart.FIRST_PHASE, view.head[state.SINCE]):
+            return "its horizon is not that of its phase"
     if not np.array_equal(view.head[kinds], fresh.head[kinds]):
         return "it is not of the kind that its name says"
     if not np.array_equal(np.delete(view.real, gathered), np.delete(fresh.real, gathered)):

@@ -212,6 +212,10 @@ def complete(name: str, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
         if key not in known:
             raise ValueError(f"{name} has no parameter {key!r}{nearest(key, known)}")
     values = {**known, **given}
+    if values.get("restarts") == "doubling" and "horizon" in known:
+        if "horizon" in given:
+            raise ValueError("restarts = 'doubling' is for an unknown horizon: leave out horizon or restarts")
+        values["horizon"] = restart.FIRST_PHASE  # and of later phases theirs
     for key, value in values.items():
         if value is REQUIRED or (value is None and known[key] is REQUIRED):
             raise ValueError(f"{name} needs the parameter {key!r}{_HINTS.get(key, '')}")

@@ -45,7 +45,7 @@ from maskedbandits.core.state import (
 )
 
 NEVER, PLANNED, DOUBLING = range(3)  # restarts, beside those that a detector asks for
-FIRST_PHASE = 1000  # steps until the first restart of the doubling schedule
+FIRST_PHASE = 1000  # steps until the first restart of the doubling schedule (Besson & Kaufmann 2018)
 
 
 @compiled
@@ -80,6 +80,8 @@ def everything(state: State) -> None:
     state.real[LEVEL_AHEAD] = 0.0
     state.real[SEEN] = 0.0
     state.real[FADE] = 1.0
+    if state.head[RESTART] == DOUBLING:  # the trick: each phase is played as if the horizon were its end
+        state.real[HORIZON] = float(max(FIRST_PHASE, time))
     state.counts[:] = 0.0
     state.sums[:] = 0.0
     state.low_sums[:] = 0.0
