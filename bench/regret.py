@@ -9,6 +9,8 @@ the worst problem, and the time of a step. Problems: K in {2, 5, 10, 50}, eps in
 
     make bench-regret                # the main policies; python -m bench.regret --all for all of them
     python -m bench.regret [--all] [--long] [--policies NAME ...] [--json] [--out DIR]
+
+``--long`` also plays T = 10^6 on a quarter of the problems.
 """
 
 import argparse
@@ -29,6 +31,8 @@ from maskedbandits.environments import one_arm_at_a_time, random_segments, rando
 
 REFERENCE = "oracle-klucb-cf"
 ARMS, SEGMENTS, EPSILONS = (2, 5, 10, 50), (1, 4, 10), (0.5, 1.0, 2.0, math.inf)
+HORIZON, LONG_HORIZON = 100_000, 1_000_000
+LONG_ARMS, LONG_EPSILONS = (2, 10), (1.0, math.inf)  # of the suite, what is also played for longer
 PRECISION = 0.1  # the half-width wanted of the 95 % interval on a problem; that of the mean ratio is far smaller
 FEWEST, MOST = 8, 32  # runs of a policy on a problem
 FAMILIES = ("abrupt", "singly", "drift")
@@ -51,9 +55,11 @@ class Case:
 
 
 def suite(horizon: int) -> Iterator[Case]:
-    """Yield every problem; its seed depends on its place alone."""
+    """Yield every problem, or some of them at a long horizon; its seed depends on its place alone."""
     for i, arms in enumerate(ARMS):
         for j, epsilon in enumerate(EPSILONS):
+            if horizon >= LONG_HORIZON and not (arms in LONG_ARMS and epsilon in LONG_EPSILONS):
+                continue
             mask = RandomizedResponse.from_epsilon(epsilon)
             for k, segments in enumerate(SEGMENTS):
                 seed = 100 * i + 10 * j + k
@@ -231,36 +237,43 @@ def draw(rows: list[Row], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
+def play(horizon: int, labels: list[str]) -> tuple[list[Row], dict[str, Any]]:
+    """Play the suite, telling how far it is; return the rows, and the same as a document."""
+    cases, started = list(suite(horizon)), time.perf_counter()
+    yardsticks = yardsticks_of(cases)
+    rows = []
+    for label in labels:
+        rows.append(measured(cases, label, yardsticks))
+        past = time.perf_counter() - started
+        print(f"{label}: {rows[-1].means['abrupt']:.2f} ({past:.0f} s)", file=sys.stderr, flush=True)
+    document = {
+        "horizon": horizon,
+        "reference": dict(zip([case.name for case in cases], yardsticks, strict=True)),
+        "policies": [vars(row) for row in rows],
+        "seconds": time.perf_counter() - started,
+    }
+    return rows, document
+
+
 def main() -> None:
-    """Measure, print a table, write the figure and the JSON document."""
+    """Measure, print tables, write the figures and the JSON documents."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true", help="all policies, not the main ones alone")
-    parser.add_argument("--long", action="store_true", help="T = 10^6 in place of 10^5")
+    parser.add_argument("--long", action="store_true", help="T = 10^6 too, for the main policies and some problems")
     parser.add_argument("--policies", nargs="+", choices=[*MAIN, *OTHERS], metavar="NAME", help="only these")
     parser.add_argument("--out", type=Path, default=Path("results/regret"), help="folder for figure and JSON")
     parser.add_argument("--json", action="store_true", help="print the JSON document instead of the table")
     options = parser.parse_args()
     labels = options.policies or ([*MAIN, *OTHERS] if options.all else [*MAIN])
-    cases = list(suite(1_000_000 if options.long else 100_000))
-    started = time.perf_counter()
-    yardsticks = yardsticks_of(cases)
-    rows = []
-    for label in labels:
-        rows.append(measured(cases, label, yardsticks))
-        print(
-            f"{label}: {rows[-1].means['abrupt']:.2f} ({time.perf_counter() - started:.0f} s)",
-            file=sys.stderr,
-            flush=True,
-        )
-    document = {
-        "reference": dict(zip([case.name for case in cases], yardsticks, strict=True)),
-        "policies": [vars(row) for row in rows],
-        "seconds": time.perf_counter() - started,
-    }
+    plan = [("regret", HORIZON, labels)]
+    if options.long:
+        plan.append(("regret-long", LONG_HORIZON, options.policies or [*MAIN]))
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "regret.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
-    draw(rows, options.out / "regret.png")
-    print(json.dumps(document, indent=1) if options.json else as_table(rows))
+    for name, horizon, played in plan:
+        rows, document = play(horizon, played)
+        (options.out / f"{name}.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+        draw(rows, options.out / f"{name}.png")
+        print(json.dumps(document, indent=1) if options.json else f"T = {horizon:,}\n\n{as_table(rows)}\n", flush=True)
 
 
 def as_table(rows: list[Row]) -> str:

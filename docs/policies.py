@@ -1,19 +1,24 @@
-"""Writes the table of docs/policies.md from the registry: `python -m docs.policies [results/regret/regret.json]`.
+"""Writes the tables of docs/policies.md: `python -m docs.policies [results/regret]`.
 
-Regret ratios and times come from what `make bench-regret` has left; where there is nothing, a dash stands.
+Names come from the registry. Regret ratios and times come from what `python -m bench.regret --all --long` has left in
+that folder, with its figure; where there is nothing, a dash stands.
 """
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
+
+from bench.regret import Row, as_table
 
 from maskedbandits.policies import REGISTRY
 from maskedbandits.policies import names as names
 
 PAGE = Path(__file__).with_suffix(".md")
-MEASURED = Path(__file__).parent.parent / "results" / "regret" / "regret.json"
-BEGIN, END = "<!-- begin: python -m docs.policies -->", "<!-- end -->"
+MEASURED = Path(__file__).parent.parent / "results" / "regret"
+FIGURE = Path(__file__).parent / "figures" / "policies.png"
+BEGIN, END = "<!-- begin: python -m docs.policies{} -->", "<!-- end -->"
 KNOWS = {
     "window": ("T", "L"),
     "gamma": ("T", "L"),
@@ -52,14 +57,27 @@ def table(measured: dict[str, Any]) -> str:
     return "\n".join([head, "|---|---|---|---|---|--:|--:|", *(row(name, measured) for name in names())])
 
 
+def replaced(text: str, which: str, made: str) -> str:
+    """Return the page with one of its tables made anew."""
+    before, rest = text.split(BEGIN.format(which))
+    _, after = rest.split(END, 1)
+    return f"{before}{BEGIN.format(which)}\n{made}\n{END}{after}"
+
+
 def main() -> None:
-    """Write the table into the page."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else MEASURED
-    rows = json.loads(path.read_text(encoding="utf-8"))["policies"] if path.exists() else []
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    _, after = rest.split(END)
-    made = table({one["policy"].split(",")[0]: one for one in reversed(rows)})
-    PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
+    """Write the tables into the page, and copy the figure."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else MEASURED
+    text = PAGE.read_text(encoding="utf-8")
+    rows: list[dict[str, Any]] = []
+    for which, file in ((" regret", "regret.json"), (" long", "regret-long.json")):
+        if (folder / file).exists():
+            found = json.loads((folder / file).read_text(encoding="utf-8"))["policies"]
+            text = replaced(text, which, as_table([Row(**one) for one in found]))
+            rows = rows or found
+    text = replaced(text, "", table({one["policy"].split(",")[0]: one for one in reversed(rows)}))
+    PAGE.write_text(text, encoding="utf-8")
+    if (folder / "regret.png").exists():
+        shutil.copy(folder / "regret.png", FIGURE)
 
 
 if __name__ == "__main__":
