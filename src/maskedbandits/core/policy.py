@@ -55,9 +55,10 @@ def _draw(state: State, rng: np.random.Generator) -> int:
         return state.head[EXPLORE_ARM]
     best = -math.inf
     chosen = 0
+    fading = 1.0 / state.real[WEIGHT]
     for arm in range(state.head[ARMS]):
-        count = state.counts[arm] / state.real[WEIGHT]
-        total = min(max(state.sums[arm] / state.real[WEIGHT], 0.0), count)
+        count = state.counts[arm] * fading
+        total = min(max(state.sums[arm] * fading, 0.0), count)
         if state.head[MIXED] and count <= 0.0:
             return arm  # without an observation it has no corruption either
         value = scores.mean_of(state, arm, beta.draw(rng, 1.0 + total, 1.0 + count - total))

@@ -94,8 +94,8 @@ def _spread(state: State, arm: int, count: float, level: float, time: int) -> fl
 
 
 @inlined
-def _spread_now(state: State, arm: int) -> float:
-    return _spread(state, arm, state.counts[arm] / state.real[WEIGHT], state.real[LEVEL], state.head[TIME])
+def _spread_now(state: State, arm: int, fading: float) -> float:
+    return _spread(state, arm, state.counts[arm] * fading, state.real[LEVEL], state.head[TIME])
 
 
 @compiled
@@ -122,7 +122,8 @@ def score(state: State, arm: int) -> float:
     if state.counts[arm] <= 0.0:
         return math.inf
     mean = state.sums[arm] / state.counts[arm]
-    return mean_of(state, arm, _bound(state.head[INDEX], mean, _spread_now(state, arm), state.real[XI]))
+    spread = _spread_now(state, arm, 1.0 / state.real[WEIGHT])
+    return mean_of(state, arm, _bound(state.head[INDEX], mean, spread, state.real[XI]))
 
 
 @inlined
@@ -144,10 +145,9 @@ def _tangent(state: State, arm: int, spread: float) -> float:
 
 
 @inlined
-def _ceiling(state: State, arm: int) -> float:
+def _ceiling(state: State, arm: int, fading: float) -> float:
     """Return what the arm's score does not pass in this epoch, if it is not pulled."""
-    count = state.counts[arm] * state.real[FADE] / state.real[WEIGHT]
-    spread = _spread(state, arm, count, state.real[LEVEL_AHEAD], state.head[EPOCH])
+    spread = _spread(state, arm, state.counts[arm] * fading, state.real[LEVEL_AHEAD], state.head[EPOCH])
     return mean_of(state, arm, _tangent(state, arm, spread))
 
 
@@ -157,8 +157,9 @@ def rescore(state: State, arm: int) -> None:
     if state.counts[arm] <= 0.0:
         value = math.inf
     elif state.head[GROWING]:
-        _anchor(state, arm, _spread_now(state, arm))
-        value = _ceiling(state, arm)
+        fading = 1.0 / state.real[WEIGHT]
+        _anchor(state, arm, _spread_now(state, arm, fading))
+        value = _ceiling(state, arm, fading * state.real[FADE])
     else:
         value = score(state, arm)
     tree.place(state.values, state.winners, arm, value)
@@ -183,9 +184,10 @@ def begin_epoch(state: State, watchful: bool) -> None:
         rescore_all(state)
         return
     _plan_epoch(state, played)
+    fading = state.real[FADE] / state.real[WEIGHT]
     for arm in range(head[ARMS]):
         if state.counts[arm] > 0.0:
-            tree.place(state.values, state.winners, arm, _ceiling(state, arm))
+            tree.place(state.values, state.winners, arm, _ceiling(state, arm, fading))
 
 
 @compiled
@@ -219,6 +221,7 @@ def _beats_ceilings(state: State, arm: int, value: float) -> bool:
 def search(state: State) -> int:
     """Return the arm of the highest score of this moment, the lowest such arm, by branch and bound on the ceilings."""
     leaves = state.head[LEAVES]
+    fading = 1.0 / state.real[WEIGHT]
     chosen = state.head[PULLED]
     best = mean_of(state, chosen, state.bounds[chosen])  # just computed
     if _beats_ceilings(state, chosen, best):
@@ -237,7 +240,7 @@ def search(state: State) -> int:
             depth += 2
             continue
         arm = node - leaves
-        spread = _spread_now(state, arm)
+        spread = _spread_now(state, arm, fading)
         if spread > state.anchors[arm]:
             if mean_of(state, arm, _tangent(state, arm, spread)) < best:
                 continue
