@@ -216,9 +216,11 @@ def yardsticks_of(cases: list[Case]) -> list[float]:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Draw every ratio as a dot, one line for each policy, and the geometric mean as a bar."""
+    """Draw every ratio as a dot, one line for each policy, and the geometric mean as a bar; the best on top."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
 
+    rows = sorted(rows, key=lambda row: row.means["abrupt"])
     figure = Figure(figsize=(8, 0.45 * len(rows) + 1.4), layout="constrained")
     axes = figure.add_subplot()
     for height, row in enumerate(reversed(rows)):
@@ -230,6 +232,7 @@ def draw(rows: list[Row], path: Path) -> None:
     axes.axvline(1.0, color="#444444", linewidth=1, linestyle="--")
     axes.set_yticks(range(len(rows)), [row.policy for row in reversed(rows)])
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.set_ylim(-0.6, len(rows) - 0.1)
     axes.set_xlabel("regret / regret of KLUCB-CF that is told every change")
     axes.set_title("A dot is a problem, the bar the geometric mean; left is better", loc="left", size=10)

@@ -1,16 +1,15 @@
 """Writes the tables of docs/policies.md: `python -m docs.policies [results/regret]`.
 
 Names come from the registry. Regret ratios and times come from what `python -m bench.regret --all --long` has left in
-that folder, with its figure; where there is nothing, a dash stands.
+that folder; where there is nothing, a dash stands.
 """
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from bench.regret import Row, as_table
+from bench.regret import Row, as_table, draw
 
 from maskedbandits.policies import REGISTRY
 from maskedbandits.policies import names as names
@@ -65,7 +64,7 @@ def replaced(text: str, which: str, made: str) -> str:
 
 
 def main() -> None:
-    """Write the tables into the page, and copy the figure."""
+    """Write the tables into the page, and draw the figure."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else MEASURED
     text = PAGE.read_text(encoding="utf-8")
     rows: list[dict[str, Any]] = []
@@ -74,10 +73,10 @@ def main() -> None:
             found = json.loads((folder / file).read_text(encoding="utf-8"))["policies"]
             text = replaced(text, which, as_table([Row(**one) for one in found]))
             rows = rows or found
+    if rows:
+        draw([Row(**one) for one in rows], FIGURE)
     text = replaced(text, "", table({one["policy"].split(",")[0]: one for one in reversed(rows)}))
     PAGE.write_text(text, encoding="utf-8")
-    if (folder / "regret.png").exists():
-        shutil.copy(folder / "regret.png", FIGURE)
 
 
 if __name__ == "__main__":

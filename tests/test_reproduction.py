@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ def test_gajane_2018(tmp_path: Path, label: str, cells: int) -> None:
     for cell in made.cells:
         assert cell.label.published is not None
         distance = abs(float(cell.mean[-1]) - cell.label.published)
-        # 5 % of the published value, or our own 95 % interval where that is wider
-        allowed = max(0.05 * cell.label.published, float(cell.half_width[-1]))
+        # 5 % of the published value, or the 95 % interval of a difference where that is wider: published, too, are
+        # means of 1,000 runs
+        allowed = max(0.05 * cell.label.published, math.sqrt(2) * float(cell.half_width[-1]))
         assert distance <= allowed, f"{cell.label}: {cell.mean[-1]:.1f} ± {cell.half_width[-1]:.1f}"

@@ -1,0 +1,54 @@
+"""The benchmarks measure what they say, on a small scale; their figures are nobody's goal here."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from bench import liars, regret
+
+from maskedbandits import make_policy, simulate, theory
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ARMS": (3,), "EPSILONS": (math.inf,), "FEWEST": 2, "MOST": 2, "HORIZON": 3000}.items():
+        monkeypatch.setattr(regret, name, value)
+
+
+@pytest.mark.usefixtures("small")
+def test_regret_is_told_as_a_table_a_figure_and_a_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["regret", "--policies", "klucb-cf", "uniform", "--out", str(tmp_path)])
+    regret.main()
+    document = json.loads((tmp_path / "regret.json").read_text(encoding="utf-8"))
+    first, last = document["policies"]
+    assert set(document["reference"]) == set(first["ratios"])
+    assert len(document["reference"]) == 6  # three abrupt, one in which arms move singly, two drifts
+    assert last["means"]["abrupt"] > 2 * first["means"]["abrupt"]
+    for row in (first, last):
+        abrupt = [ratio for name, ratio in row["ratios"].items() if "L =" in name]
+        assert row["means"]["abrupt"] == pytest.approx(math.prod(abrupt) ** (1 / 3))
+        assert row["worst"]["abrupt"] == max(abrupt) == row["ratios"][row["worst_case"]]
+    assert (tmp_path / "regret.png").stat().st_size > 10_000
+    assert "| uniform |" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("small")
+def test_the_ratio_is_that_of_the_regrets() -> None:
+    case = next(regret.suite(3000))
+    told = make_policy("oracle-klucb-cf", arms=3, corruption=case.problem.corruption, restarts=[0])
+    expected = simulate(case.problem, told, runs=2, seed=1, checkpoints=1).regret.mean()
+    assert regret.yardsticks_of([case]) == [expected]
+
+
+def test_liars_turn_a_policy_where_theory_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(liars, "RUNS", 4)
+    share = theory.turning_share(liars.GAP, math.tanh(0.5))
+    assert liars.better_pulls("klucb-cf", 1.0, 0.7 * share) > 0.6
+    assert liars.better_pulls("klucb-cf", 1.0, 1.3 * share) < 0.4
