@@ -1,4 +1,5 @@
 import contextlib
+import enum
 import math
 import os
 import sqlite3
@@ -13,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -637,7 +639,8 @@ def test_what_is_no_delta_is_refused(delta: float) -> None:
         Ledger(1, delta=delta)
 
 
-NO_NAMES = ["", "a" * 201, "two\nlines", "\ud800", "nul\0", None, 1.0, True, 2**63, 10**5000, b"a"]
+NO_NAMES: list[Any] = ["", "a" * 201, "two\nlines", "\ud800", "nul\0", None, 1.0, True, 2**63, 10**5000, b"a"]
+NO_NAMES += [np.True_, np.float64(1), np.array([1, 2]), np.array("a"), np.str_("two\nlines")]
 
 
 @pytest.mark.parametrize("decision", NO_NAMES, ids=range(len(NO_NAMES)))
@@ -665,6 +668,52 @@ def test_names_of_decisions(place: Path | None) -> None:
         ledger.reserve(7, 1)
         ledger.reserve("7", 1)
         assert ledger.reports == len(names) + 1
+
+
+class Page(enum.StrEnum):
+    HOME = "home"
+
+
+class Shelf(str, enum.Enum):  # noqa: UP042 - the older kind, whose text differs
+    HOME = "home"
+
+
+class Place(enum.IntEnum):
+    SEVENTH = 7
+
+
+class Odd(str):
+    """Says of itself what it is not."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "odd"
+
+    def __repr__(self) -> str:
+        return "two\nlines"
+
+
+@pytest.mark.parametrize(
+    ("decision", "plain"),
+    [
+        (np.str_("home"), "home"),
+        (Page.HOME, "home"),
+        (Shelf.HOME, "home"),
+        (Odd("home"), "home"),
+        (np.int64(7), "7"),
+        (np.uint8(7), "7"),
+        (Place.SEVENTH, "7"),
+    ],
+)
+def test_names_of_other_kinds_are_plain_text(decision: Any, plain: str, file: Path) -> None:
+    with Ledger(1, file) as ledger:
+        ledger.reserve(decision, 0.5)
+        report = ledger.report(decision, 1)
+    with Ledger(1, file) as ledger:
+        assert ledger.recall(plain) == ledger.report(decision, 0) == report
+        ledger.reserve(plain, 0.5)
+        assert ledger.reports == 1
 
 
 def test_an_epsilon_of_endless_digits_is_refused() -> None:

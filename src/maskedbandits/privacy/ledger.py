@@ -18,6 +18,7 @@ a check sum, as SQLite would not notice a changed digit. What is never written, 
 """
 
 import contextlib
+import json
 import operator
 import os
 import sqlite3
@@ -29,6 +30,8 @@ from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
+
+import numpy as np
 
 from maskedbandits.errors import UserError
 from maskedbandits.privacy.composition import as_delta, basic_epsilon, total_epsilon
@@ -245,14 +248,16 @@ def _told(name: str) -> Iterator[None]:
 
 
 def _name_of(decision: Decision) -> str:
-    """Return a decision's name; the number 7 and the text "7" are the same decision."""
+    """Return a decision's name as plain text; the number 7 and the text "7" are the same decision."""
     if isinstance(decision, str):
-        if 0 < len(decision) <= LONGEST and decision.isprintable():
-            return decision
-    elif not isinstance(decision, bool) and hasattr(decision, "__index__"):
-        number = operator.index(decision)
-        if number.bit_length() < 64:
-            return str(number)
+        name = str.__str__(decision)  # of an enumeration's or numpy's too: the text itself
+        if 0 < len(name) <= LONGEST and name.isprintable():
+            return name
+    elif not isinstance(decision, (bool, np.bool_)):
+        with contextlib.suppress(TypeError):
+            number = operator.index(decision)
+            if number.bit_length() < 64:
+                return str(number)
     raise UserError(f"a decision needs another name: 1 to {LONGEST} printable characters, or a number of 64 bits")
 
 
@@ -263,9 +268,9 @@ def _written(epsilon: Fraction) -> str:
     return str(epsilon)
 
 
-def _seal(*fields: object) -> str:
+def _seal(*fields: str | int | None) -> str:
     """Return a check sum of a row, as long for every row."""
-    return f"{zlib.crc32(repr(fields).encode()):08x}"
+    return f"{zlib.crc32(json.dumps(fields).encode()):08x}"  # not repr, which a subclass of str may change
 
 
 def _entry(connection: sqlite3.Connection, name: str) -> Entry | None:
