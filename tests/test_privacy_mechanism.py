@@ -6,6 +6,7 @@ Statistical checks allow what Hoeffding's inequality gives to chance once in ten
 from __future__ import annotations
 
 import ast
+import enum
 import inspect
 import json
 import math
@@ -36,6 +37,7 @@ from maskedbandits.privacy import (
     KaryRandomizer,
     Randomizer,
     as_epsilon,
+    exact,
     mechanism,
     mechanism_for,
     round_value,
@@ -47,6 +49,17 @@ GRID = ["0", "1e-30", "1e-19", "1e-9", "0.001", "0.01", "0.1", "1/3", "0.5", "1"
 GRID += ["5", "8", "12", "15.999999999", "16"]
 epsilons = st.fractions(0, 16) | st.floats(0, 16).map(as_epsilon)
 shares = st.fractions(Fraction(1, 1000), Fraction(999, 1000))
+
+
+class Size(enum.IntEnum):
+    """Whole numbers of yet another kind."""
+
+    TWO = 2
+    THREE = 3
+    EIGHT = 8
+    SIXTEEN = 16
+    THIRTY_TWO = 32
+    SIXTY_FOUR = 64
 
 
 def slack(count: int) -> float:
@@ -157,6 +170,32 @@ def test_a_point_that_needs_more_digits_is_refined() -> None:
 def test_epsilon_0_is_pure_noise() -> None:
     assert Randomizer(0).flips == (2**63, 2**63)
     assert Randomizer(0).exact_epsilon.odds == 1
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.uint64, Size])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_sizes_of_any_whole_kind_are_the_same_sizes(kind: Any, bits: int) -> None:
+    """A numpy integer overflows where Python's grows: 1 << 64 is 0, and a threshold of 0 never flips."""
+    size, two, three = kind(bits), kind(2), kind(3)
+    assert threshold(1, size) == threshold(1, bits)
+    assert threshold(1, size, three) == threshold(1, bits, 3)
+    assert Randomizer(1, bits=size).flips == Randomizer(1, bits=bits).flips
+    assert Randomizer.from_matrix(0.9, 0.6, bits=size).flips == Randomizer.from_matrix(0.9, 0.6, bits=bits).flips
+    assert KaryRandomizer(three, 1, bits=size).each == KaryRandomizer(3, 1, bits=bits).each
+    assert KaryRandomizer(two, 1, bits=size).exact_epsilon == Randomizer(1, bits=bits).exact_epsilon
+    assert type(Randomizer(1, bits=size).word_bits) is type(KaryRandomizer(three, 1).answers) is int
+
+
+@pytest.mark.parametrize("factor", [Fraction(-(10**9)), Fraction(0), Fraction(1, 10)])
+def test_a_threshold_that_cannot_be_makes_no_randomizer(factor: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slipped(x: Fraction, precision: int) -> tuple[int, int]:
+        wrong = math.floor(factor * exp_between(x, precision)[0])
+        return wrong, wrong
+
+    monkeypatch.setattr(exact, "exp_between", slipped)
+    for make in (Randomizer, threshold, lambda epsilon: KaryRandomizer(3, epsilon)):
+        with pytest.raises(ArithmeticError, match="cannot be those of one false answer"):
+            make(1)
 
 
 # The real epsilon
@@ -321,12 +360,18 @@ def test_the_real_epsilon_of_many_answers(answers: int, epsilon: Fraction) -> No
     ("make", "reason"),
     [
         (lambda: KaryRandomizer(1, 1), "answers = 1: a single answer says nothing"),
-        (lambda: KaryRandomizer(2.5, 1), "answers 2.5 is not a whole number"),  # type: ignore[arg-type]
+        (lambda: KaryRandomizer(2.5, 1), "answers is of type float, not a whole number"),  # type: ignore[arg-type]
         (lambda: KaryRandomizer(3, 0), "epsilon = 0 with 3 answers is finer than one word of 64 bits can draw"),
         (lambda: KaryRandomizer(2**65, 1), "finer than one word"),
         (lambda: KaryRandomizer(4, 1).answer(4), "answer 4 does not exist: answers are numbered 0 to 3"),
         (lambda: KaryRandomizer(4, 1).answer(-1), "answer -1 does not exist"),
-        (lambda: KaryRandomizer(4, 1).answer(1.0), "answer 1.0 is not a whole number"),  # type: ignore[arg-type]
+        (lambda: KaryRandomizer(4, 1).answer(1.0), "answer is of type float, not a whole number"),  # type: ignore[arg-type]
+        (lambda: threshold(Fraction(-1)), "epsilon = -1 is negative"),
+        (lambda: threshold(17), "epsilon = 17 is above 16"),
+        (lambda: threshold(1, 0), "bits = 0 is no size of a word"),
+        (lambda: threshold(1, 64.0), "bits is of type float, not a whole number"),  # type: ignore[arg-type]
+        (lambda: threshold(1, 64, 1), "answers = 1: a single answer says nothing"),
+        (lambda: Randomizer(1, bits=True), "bits = 1 is no size of a word"),
         (lambda: KaryRandomizer(4, 1, bits=63), "bits = 63 is no size of a word"),
         (lambda: Randomizer(1, bits=0), "bits = 0 is no size of a word: give one of 8, 16, 32, 64"),
         (lambda: Randomizer(1).bits([0, 2]), "must be bits"),

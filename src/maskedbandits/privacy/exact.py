@@ -11,18 +11,22 @@ the same answer. This ends: e^x is irrational for every rational x but 0 (Lindem
 """
 
 import math
+import operator
 import reprlib
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
+
+from maskedbandits.errors import UserError
 
 Number = int | float | Fraction | Decimal | str
 
 MOST = 16  # epsilon: at 16 a report is false once in nine million times
 LONGEST = 1000  # digits of a number that a person may write
+WORDS = (8, 16, 32, 64)  # bits that a word may have; fewer than 64 are for proofs by enumeration
 PLACES = 24  # decimals that tell the real epsilon of a 64-bit word from the stated one
 
 
@@ -31,14 +35,14 @@ def as_number(name: str, value: Number) -> Fraction:
     try:
         number = _read(value)
     except (ValueError, ZeroDivisionError, InvalidOperation):
-        raise ValueError(f"{name} = {reprlib.repr(value)} is not a number: give one such as 0.5") from None
+        raise UserError(f"{name} = {reprlib.repr(value)} is not a number: give one such as 0.5") from None
     if isinstance(number, Decimal):
         if number.is_nan():
-            raise ValueError(f"{name} is NaN, not a number: give one such as 0.5")
+            raise UserError(f"{name} is NaN, not a number: give one such as 0.5")
         if number.is_infinite():
-            raise ValueError(f"{name} is infinite, which hides nothing: give a finite number such as 0.5")
+            raise UserError(f"{name} is infinite, which hides nothing: give a finite number such as 0.5")
     if _digits(number) > LONGEST:  # a billion zeros would keep the machine busy for hours
-        raise ValueError(f"{name} has more than {LONGEST} digits: round it")
+        raise UserError(f"{name} has more than {LONGEST} digits: round it")
     return Fraction(number)
 
 
@@ -72,9 +76,9 @@ def as_epsilon(value: Number) -> Fraction:
     """
     epsilon = as_number("epsilon", value)
     if epsilon < 0:
-        raise ValueError(f"epsilon = {as_text(epsilon)} is negative: give 0 (pure noise) or more")
+        raise UserError(f"epsilon = {as_text(epsilon)} is negative: give 0 (pure noise) or more")
     if epsilon > MOST:
-        raise ValueError(
+        raise UserError(
             f"epsilon = {as_text(epsilon)} is above {MOST}, where a report is false less than once in eight million "
             f"times and hides nothing: give {MOST} or less"
         )
@@ -99,12 +103,38 @@ def exp_between(x: Fraction, precision: int) -> tuple[int, int]:
     return low, high + 2 * above
 
 
-def threshold(epsilon: Fraction, bits: int = 64, answers: int = 2) -> int:
+def as_whole(name: str, value: SupportsIndex) -> int:
+    """Return a whole number as Python's own, which has no largest: numpy's would overflow in silence."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise UserError(f"{name} is of type {type(value).__name__}, not a whole number: give one") from None
+
+
+def as_word(bits: SupportsIndex) -> int:
+    """Return the bits of a word, or refuse a size that no word has."""
+    size = as_whole("bits", bits)
+    if size not in WORDS:
+        raise UserError(f"bits = {size} is no size of a word: give one of {', '.join(map(str, WORDS))}")
+    return size
+
+
+def threshold(epsilon: Number, bits: SupportsIndex = 64, answers: SupportsIndex = 2) -> int:
     """Return how many of the 2^bits words make one false answer: ceil(2^bits / (e^eps + answers - 1)).
 
-    >>> threshold(Fraction(0))
+    >>> threshold(0)
     9223372036854775808
     """
+    exact, size, count = as_epsilon(epsilon), as_word(bits), as_whole("answers", answers)
+    if count < 2:
+        raise UserError(f"answers = {count}: a single answer says nothing, give 2 or more")
+    false = _threshold(exact, size, count)
+    if not 0 < false <= -(-(1 << size) // count):  # at most an equal share: a slip above must not become a report
+        raise ArithmeticError(f"{false} of 2^{size} words cannot be those of one false answer of {count}: tell us")
+    return false
+
+
+def _threshold(epsilon: Fraction, bits: int, answers: int) -> int:
     precision = 2 * bits
     while True:
         low, high = exp_between(epsilon, precision)

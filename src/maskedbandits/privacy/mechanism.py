@@ -13,19 +13,28 @@ report costs the same draws, one comparison, and no branch on the bit.
 """
 
 import math
-import operator
 import os
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.privacy.exact import MOST, ExactEpsilon, Number, as_number, as_text, at_most_exp, threshold
-from maskedbandits.privacy.exact import as_epsilon as as_epsilon
+from maskedbandits.errors import UserError
+from maskedbandits.privacy.exact import (
+    MOST,
+    ExactEpsilon,
+    Number,
+    as_epsilon,
+    as_number,
+    as_text,
+    as_whole,
+    as_word,
+    at_most_exp,
+    threshold,
+)
 
-WORDS = (8, 16, 32, 64)  # bits that a word may have; fewer than 64 are for proofs by enumeration
 ROUNDING_BITS = 1080  # whole bytes, and no fewer than the 1074 of the smallest float
 
 
@@ -51,9 +60,9 @@ def round_value(value: float) -> int:
 def _rounded(value: float, word: int, bits: int) -> int:
     """Return the bit that a word makes of a value, which must be a multiple of 2^-bits."""
     if not isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
-        raise ValueError(f"value {value!r} is not a number: give one in [0, 1]")
+        raise UserError(f"value {value!r} is not a number: give one in [0, 1]")
     if not 0 <= value <= 1:
-        raise ValueError(f"value {value} is out of range: give a number in [0, 1]")
+        raise UserError(f"value {value} is out of range: give a number in [0, 1]")
     numerator, denominator = float(value).as_integer_ratio()
     return int(word < numerator * ((1 << bits) // denominator))
 
@@ -83,29 +92,29 @@ class Randomizer:
     word_bits: int
     flips: tuple[int, int]  # of the 2^word_bits words, how many flip a 0, and how many a 1
 
-    def __init__(self, epsilon: Number, *, bits: int = 64) -> None:
-        self.word_bits = _word_size(bits)
+    def __init__(self, epsilon: Number, *, bits: SupportsIndex = 64) -> None:
+        self.word_bits = as_word(bits)
         self.epsilon = as_epsilon(epsilon)
-        flips = threshold(self.epsilon, bits)
+        flips = threshold(self.epsilon, self.word_bits)
         self.flips = (flips, flips)
 
     @classmethod
-    def from_matrix(cls, p00: Number, p11: Number, *, bits: int = 64) -> "Randomizer":
+    def from_matrix(cls, p00: Number, p11: Number, *, bits: SupportsIndex = 64) -> "Randomizer":
         """Report a 0 truly with probability p00 and a 1 with p11, rounded so that epsilon is not above theirs.
 
         Its ``epsilon`` is theirs, rounded up to 12 decimals.
         """
         made = cls.__new__(cls)
-        made.word_bits = _word_size(bits)
+        made.word_bits = as_word(bits)
         false = (1 - _probability("p00", p00), 1 - _probability("p11", p11))
         stated = _odds(false, Fraction(1))
         if not at_most_exp(stated, Fraction(MOST)):
-            raise ValueError(
+            raise UserError(
                 f"p00 = {p00} and p11 = {p11} have an epsilon above {MOST}, which hides nothing: "
                 "bring the probabilities of one answer under both bits closer together"
             )
         made.epsilon = Fraction(ExactEpsilon(stated).rounded_up(12))
-        made.flips = _rounded_flips(false, 1 << bits)
+        made.flips = _rounded_flips(false, 1 << made.word_bits)
         return made
 
     def __repr__(self) -> str:
@@ -143,7 +152,7 @@ class Randomizer:
         """Return an array of bits, each masked on its own."""
         plain = np.asarray(values)
         if plain.dtype.kind not in "biu" or not np.all((plain == 0) | (plain == 1)):
-            raise ValueError("values of an array must be bits: give 0 and 1, or mask values one by one")
+            raise UserError("values of an array must be bits: give 0 and 1, or mask values one by one")
         table = np.array(self.flips, dtype=f"<u{self.word_bits // 8}")
         places = plain.astype(np.uint8)
         words = _words(self.word_bits, places.size).reshape(places.shape)
@@ -154,19 +163,13 @@ class Randomizer:
         return bit ^ (word < self.flips[bit])
 
 
-def _word_size(bits: int) -> int:
-    if bits not in WORDS:
-        raise ValueError(f"bits = {bits} is no size of a word: give one of {', '.join(map(str, WORDS))}")
-    return bits
-
-
 def _probability(name: str, value: Number) -> Fraction:
     """Return a probability as a person wrote it."""
     number = as_number(name, value)
     if not 0 <= number <= 1:
-        raise ValueError(f"{name} = {as_text(number)} is not a probability: give a number between 0 and 1")
+        raise UserError(f"{name} = {as_text(number)} is not a probability: give a number between 0 and 1")
     if number in (0, 1):
-        raise ValueError(f"{name} = {number} lets an answer prove what the bit was: give a number between 0 and 1")
+        raise UserError(f"{name} = {number} lets an answer prove what the bit was: give a number between 0 and 1")
     return number
 
 
@@ -204,17 +207,15 @@ class KaryRandomizer:
     True
     """
 
-    def __init__(self, answers: int, epsilon: Number, *, bits: int = 64) -> None:
-        self.word_bits = _word_size(bits)
+    def __init__(self, answers: SupportsIndex, epsilon: Number, *, bits: SupportsIndex = 64) -> None:
+        self.word_bits = as_word(bits)
         self.epsilon = as_epsilon(epsilon)
-        self.answers = _whole("answers", answers)
-        if self.answers < 2:
-            raise ValueError(f"answers = {answers}: a single answer says nothing, give 2 or more")
-        self.each = threshold(self.epsilon, bits, self.answers)
-        if self.answers * self.each > 1 << bits:  # the truth would be less likely than a false answer
-            raise ValueError(
-                f"epsilon = {as_text(self.epsilon)} with {answers} answers is finer than one word of {bits} bits can "
-                "draw: give a larger epsilon or fewer answers"
+        self.answers = as_whole("answers", answers)
+        self.each = threshold(self.epsilon, self.word_bits, self.answers)
+        if self.answers * self.each > 1 << self.word_bits:  # the truth would be less likely than a false answer
+            raise UserError(
+                f"epsilon = {as_text(self.epsilon)} with {self.answers} answers is finer than one word of "
+                f"{self.word_bits} bits can draw: give a larger epsilon or fewer answers"
             )
 
     def __repr__(self) -> str:
@@ -232,19 +233,12 @@ class KaryRandomizer:
 
     def answer(self, truth: int) -> int:
         """Return a masked answer."""
-        place = _whole("answer", truth)
+        place = as_whole("answer", truth)
         if not 0 <= place < self.answers:
-            raise ValueError(f"answer {truth} does not exist: answers are numbered 0 to {self.answers - 1}")
+            raise UserError(f"answer {truth} does not exist: answers are numbered 0 to {self.answers - 1}")
         return self._masked(place, _word(self.word_bits))
 
     def _masked(self, truth: int, word: int) -> int:
         """Return the answer that a word makes of the truth: so many steps further round, without a branch."""
         steps = (word // self.each + 1) * (word < (self.answers - 1) * self.each)
         return (truth + steps) % self.answers
-
-
-def _whole(name: str, value: int) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} {value!r} is not a whole number: give one") from None
