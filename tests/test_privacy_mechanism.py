@@ -35,6 +35,7 @@ from maskedbandits import make_policy
 from maskedbandits.privacy import (
     ExactEpsilon,
     KaryRandomizer,
+    Ledger,
     Randomizer,
     as_epsilon,
     exact,
@@ -247,13 +248,20 @@ def test_opendp_has_the_same_epsilon_for_the_same_probability(truth: float) -> N
 # All words
 
 
+def all_masked(randomizer: Randomizer, bit: int) -> list[int]:
+    """What every word makes of a bit."""
+    words = np.arange(1 << randomizer.word_bits, dtype=f"<u{randomizer.word_bits // 8}")
+    masked: list[int] = randomizer._masked(np.full(words.size, bit, dtype=np.uint8), words).tolist()
+    return masked
+
+
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("epsilon", ["0", "0.1", "1", "4", "16"])
 def test_of_all_words_exactly_the_threshold_flips(epsilon: str, bits: int) -> None:
     randomizer = Randomizer(epsilon, bits=bits)
     flipping = naive.threshold(as_epsilon(epsilon), bits)
     for bit in (0, 1):
-        masked = [randomizer._masked(bit, word) for word in range(1 << bits)]
+        masked = all_masked(randomizer, bit)
         assert sum(answer != bit for answer in masked) == flipping
         assert masked == [naive.masked(bit, (flipping, flipping), word) for word in range(1 << bits)]
     assert randomizer.p00 == randomizer.p11 == 1 - Fraction(flipping, 1 << bits)
@@ -273,8 +281,25 @@ def test_words_are_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     flips = Randomizer(1).flips[0]
     for word, bit in ((flips - 1, 1), (flips, 0)):
         monkeypatch.setattr(os, "urandom", lambda size, word=word: (word % (1 << 8 * size)).to_bytes(size, "little"))
-        assert Randomizer(1)._masked(0, mechanism._word(64)) == bit
+        assert Randomizer(1)._drawn(np.zeros(1, dtype=np.uint8)).tolist() == [bit]
         assert Randomizer(1).bits([0]).tolist() == [bit]
+        assert KaryRandomizer(2, 1).answer(0) == bit
+
+
+def test_every_report_is_masked_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that an audit of one way to a report is an audit of all."""
+    randomizer, ledger = Randomizer(0), Ledger(0)
+    for decision in range(64):
+        ledger.reserve(decision, 0)
+    monkeypatch.setattr(Randomizer, "_masked", lambda self, plain, words: plain)
+    assert [randomizer.bit(bit) for bit in [0, 1] * 32] == [0, 1] * 32  # by chance: 2^-64
+    assert [randomizer.report(bit).bit for bit in [0, 1] * 32] == [0, 1] * 32
+    assert randomizer.bits([0, 1] * 32).tolist() == [0, 1] * 32
+    assert [ledger.report(decision, decision % 2).bit for decision in range(64)] == [0, 1] * 32
+    monkeypatch.setattr(Randomizer, "_masked", lambda self, plain, words: 1 - plain)
+    assert [ledger.report(decision, 0).bit for decision in range(64)] == [0, 1] * 32  # remembered
+    assert [randomizer.bit(bit) for bit in [0, 1] * 32] == [1, 0] * 32
+    assert randomizer.bits([0, 1] * 32).tolist() == [1, 0] * 32
 
 
 @given(shares, shares, st.sampled_from([8, 16, 64]))
@@ -339,8 +364,8 @@ def test_of_all_words_every_false_answer_has_its_share(answers: int, epsilon: An
 def test_two_answers_are_a_bit() -> None:
     for epsilon in GRID:
         kary, randomizer = KaryRandomizer(2, epsilon, bits=8), Randomizer(epsilon, bits=8)
-        for word in range(256):
-            assert [kary._masked(bit, word) for bit in (0, 1)] == [randomizer._masked(bit, word) for bit in (0, 1)]
+        for bit in (0, 1):
+            assert [kary._masked(bit, word) for word in range(256)] == all_masked(randomizer, bit)
         assert KaryRandomizer(2, epsilon).exact_epsilon == Randomizer(epsilon).exact_epsilon
 
 
@@ -452,6 +477,7 @@ def test_a_report_carries_its_epsilon() -> None:
     report = Randomizer(0.1).report(1)
     assert report.epsilon == Fraction(1, 10)
     assert report.corruption == Randomizer(0.1).corruption
+    assert Randomizer(0.1).as_report(report.bit) == report
     assert report.corruption.epsilon == pytest.approx(0.1, abs=1e-12)
     lopsided = Randomizer.from_matrix(0.9, 0.6)
     assert (lopsided.report(1).corruption.p00, lopsided.report(0).corruption.p11) == (0.9, 0.6)
@@ -565,10 +591,10 @@ def test_a_seed_would_be_found(source: str) -> None:
 
 def test_no_branch_between_the_bit_and_the_output() -> None:
     branches = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Match, ast.Try, ast.For, ast.comprehension)
-    for step in (Randomizer._masked, KaryRandomizer._masked):
+    for step, compared in ((Randomizer._masked, 1), (Randomizer._drawn, 0), (KaryRandomizer._masked, 1)):
         tree = ast.parse(textwrap.dedent(inspect.getsource(step)))
         assert not [node for node in ast.walk(tree) if isinstance(node, branches)]
-        assert sum(isinstance(node, ast.Compare) for node in ast.walk(tree)) == 1
+        assert sum(isinstance(node, ast.Compare) for node in ast.walk(tree)) == compared
 
 
 def test_the_operating_system_is_asked_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,12 +125,13 @@ class Ledger:
         name = _name_of(decision)
         with self._transaction() as connection:
             entry = _reserved(connection, name)
-            report = mechanism_for(Fraction(entry.epsilon)).report(value)  # a retry's is thrown away
+            mechanism = mechanism_for(Fraction(entry.epsilon))
+            bit = mechanism.bit(value)  # a retry's is thrown away
             if entry.bit is None:
-                _write(connection, name, entry.epsilon, report.bit)
+                _write(connection, name, entry.epsilon, bit)
             else:
-                report = report._replace(bit=_remembered(entry))
-        return report
+                bit = _remembered(entry)
+        return mechanism.as_report(bit)
 
     def recall(self, decision: Decision) -> Report | None:
         """Return the report of a reserved decision if it has been drawn: for a retry that lost the value."""
@@ -139,8 +140,7 @@ class Ledger:
             entry = _reserved(connection, name)
         if entry.bit is None:
             return None
-        mechanism = mechanism_for(Fraction(entry.epsilon))
-        return Report(_remembered(entry), mechanism.epsilon, mechanism.p00, mechanism.p11)
+        return mechanism_for(Fraction(entry.epsilon)).as_report(_remembered(entry))
 
     def settle(self, decision: Decision) -> None:
         """Forget the bit of a report that has been received; what it cost stays spent."""

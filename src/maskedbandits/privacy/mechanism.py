@@ -78,7 +78,7 @@ class Report(NamedTuple):
     @property
     def corruption(self) -> RandomizedResponse:
         """What a policy must know to learn from this report: ``observe(arm, report.bit, report.corruption)``."""
-        return RandomizedResponse(float(self.p00), float(self.p11))
+        return _corruption(self.p00, self.p11)
 
 
 class Randomizer:
@@ -138,29 +138,38 @@ class Randomizer:
     @property
     def corruption(self) -> RandomizedResponse:
         """The real probabilities, for whoever learns from the reports; epsilon = 0 leaves nothing to learn."""
-        return RandomizedResponse(float(self.p00), float(self.p11))
+        return _corruption(self.p00, self.p11)
 
     def bit(self, value: float) -> int:
         """Return a 0, a 1 or a value between them as a masked bit."""
-        return self._masked(round_value(value), _word(self.word_bits))
+        return int(self._drawn(np.array([round_value(value)], dtype=np.uint8))[0])
 
     def report(self, value: float) -> Report:
         """Return a 0, a 1 or a value between them as a report, which carries its epsilon."""
-        return Report(self.bit(value), self.epsilon, self.p00, self.p11)
+        return self.as_report(self.bit(value))
+
+    def as_report(self, bit: int) -> Report:
+        """Return a bit that this randomiser masked before as the report that it was."""
+        return Report(bit, self.epsilon, self.p00, self.p11)
 
     def bits(self, values: ArrayLike) -> NDArray[np.uint8]:
         """Return an array of bits, each masked on its own."""
         plain = np.asarray(values)
         if plain.dtype.kind not in "biu" or not np.all((plain == 0) | (plain == 1)):
             raise UserError("values of an array must be bits: give 0 and 1, or mask values one by one")
-        table = np.array(self.flips, dtype=f"<u{self.word_bits // 8}")
-        places = plain.astype(np.uint8)
-        words = _words(self.word_bits, places.size).reshape(places.shape)
-        return places ^ (words < table[places])
+        return self._drawn(plain.astype(np.uint8))
 
-    def _masked(self, bit: int, word: int) -> int:
-        """Return the bit that a word makes of a bit: a look-up, a comparison, and no branch."""
-        return bit ^ (word < self.flips[bit])
+    def _drawn(self, plain: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Mask bits with fresh words. There is no other way to a report, so who audits one way audits all."""
+        return self._masked(plain, _words(self.word_bits, plain.size).reshape(plain.shape))
+
+    def _masked(self, plain: NDArray[np.uint8], words: NDArray[Any]) -> NDArray[np.uint8]:
+        """Return the bits that words make of bits: a look-up, a comparison, and no branch."""
+        return plain ^ (words < np.array(self.flips, dtype=words.dtype)[plain])
+
+
+def _corruption(p00: Fraction, p11: Fraction) -> RandomizedResponse:
+    return RandomizedResponse(float(p00), float(p11))
 
 
 def _probability(name: str, value: Number) -> Fraction:
