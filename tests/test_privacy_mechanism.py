@@ -15,6 +15,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -32,6 +33,7 @@ from scipy.stats import chi2
 import maskedbandits.privacy
 import naive_privacy as naive
 from maskedbandits import make_policy
+from maskedbandits.errors import UserError
 from maskedbandits.privacy import (
     ExactEpsilon,
     KaryRandomizer,
@@ -388,8 +390,11 @@ def test_the_real_epsilon_of_many_answers(answers: int, epsilon: Fraction) -> No
         (lambda: KaryRandomizer(2.5, 1), "answers is of type float, not a whole number"),  # type: ignore[arg-type]
         (lambda: KaryRandomizer(3, 0), "epsilon = 0 with 3 answers is finer than one word of 64 bits can draw"),
         (lambda: KaryRandomizer(2**65, 1), "finer than one word"),
-        (lambda: KaryRandomizer(4, 1).answer(4), "answer 4 does not exist: answers are numbered 0 to 3"),
-        (lambda: KaryRandomizer(4, 1).answer(-1), "answer -1 does not exist"),
+        (
+            lambda: KaryRandomizer(4, 1).answer(4),
+            "an answer that does not exist is not masked: they are numbered 0 to 3",
+        ),
+        (lambda: KaryRandomizer(4, 1).answer(-1), "an answer that does not exist"),
         (lambda: KaryRandomizer(4, 1).answer(1.0), "answer is of type float, not a whole number"),  # type: ignore[arg-type]
         (lambda: threshold(Fraction(-1)), "epsilon = -1 is negative"),
         (lambda: threshold(17), "epsilon = 17 is above 16"),
@@ -403,10 +408,10 @@ def test_the_real_epsilon_of_many_answers(answers: int, epsilon: Fraction) -> No
         (lambda: Randomizer(1).bits([0.5]), "must be bits"),
         (lambda: Randomizer(0).corruption, "nothing could be learnt"),
         (lambda: Randomizer(0).report(1).corruption, "nothing could be learnt"),
-        (lambda: round_value(1.5), "value 1.5 is out of range: give a number in [0, 1]"),
-        (lambda: round_value(math.nan), "value nan is out of range"),
-        (lambda: Randomizer(1).bit(2), "value 2 is out of range"),
-        (lambda: Randomizer(1).report("1"), "value '1' is not a number"),  # type: ignore[arg-type]
+        (lambda: round_value(1.5), "a value outside [0, 1] is not masked"),
+        (lambda: round_value(math.nan), "a value outside [0, 1]"),
+        (lambda: Randomizer(1).bit(2), "a value outside [0, 1]"),
+        (lambda: Randomizer(1).report("1"), "a value of type str is not masked"),  # type: ignore[arg-type]
     ],
 )
 def test_mistakes_are_refused_in_one_line(make: Any, reason: str) -> None:
@@ -453,6 +458,69 @@ def test_the_mean_of_a_rounded_value() -> None:
         assert abs(sum(round_value(value) for _ in range(count)) / count - value) < slack(count)
     assert {round_value(0) for _ in range(100)} == {0}
     assert {round_value(1) for _ in range(100)} == {1}
+
+
+class Sly(float):
+    """Becomes another number on its way."""
+
+    __slots__ = ()
+
+    def __float__(self) -> float:
+        return 7.0
+
+
+SECRET = 0.8731
+TAKEN_BY_NONE = [Fraction("0.8731"), Decimal("0.8731"), np.longdouble(SECRET), "0.8731", np.array(SECRET), [SECRET]]
+OUTSIDE = [8731, -8731, 1.8731, -0.8731, 8731 * 10**400, math.inf, math.nan, np.float32(8.731), np.int64(8731)]
+
+
+@pytest.mark.parametrize("value", [*TAKEN_BY_NONE, *OUTSIDE, 8731j, b"8731", Sly(SECRET)], ids=repr)
+def test_no_error_repeats_what_was_to_be_masked(value: Any) -> None:
+    with Ledger(1) as ledger:
+        ledger.reserve("a", 1)
+        for mask in (
+            round_value,
+            Randomizer(1).bit,
+            Randomizer(1).report,
+            lambda value: Randomizer(1).bits([value]),
+            KaryRandomizer(4, 1).answer,
+            lambda value: ledger.report("a", value),
+        ):
+            with pytest.raises(UserError) as refusal:
+                mask(value)
+            told = "".join(traceback.format_exception_only(refusal.value))
+            assert "731" not in told
+            assert told.count("\n") == 1
+            assert refusal.value.__cause__ is None
+            assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
+        assert ledger.recall("a") is None
+
+
+def test_values_of_every_kind_that_is_taken() -> None:
+    kinds: list[Any] = [int, float, bool, np.bool_, np.int8, np.uint64, np.float16, np.float32, np.float64]
+    for kind in kinds:
+        assert [round_value(kind(value)) for value in (0, 1)] == [0, 1]
+    narrow: list[Any] = [np.float16(0.1), np.float32(0.1)]
+    for value in narrow:
+        share = int(Fraction(float(value)) * 2**1080)
+        assert [mechanism._rounded(value, word, 1080) for word in (share - 1, share)] == [1, 0]
+
+
+def test_both_sides_of_the_comparison_are_equally_long() -> None:
+    sizes: set[int] = set()
+
+    class Word(int):
+        def __add__(self, other: int) -> Word:
+            return Word(int(self) + other)
+
+        def __lt__(self, other: int) -> bool:
+            sizes.update((sys.getsizeof(int(self)), sys.getsizeof(other)))
+            return int(self) < other
+
+    for value in (0.0, 5e-324, 0.1, 0.5, 1.0):
+        for word in (0, 1, 2**1079, 2**1080 - 1):
+            assert mechanism._rounded(value, Word(word), 1080) == naive.rounded(value, word, 1080)
+    assert len(sizes) == 1
 
 
 # Reports

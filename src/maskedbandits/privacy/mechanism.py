@@ -9,7 +9,7 @@ Of k answers each false one has ``t = ceil(2^64 / (e^eps + k - 1))`` words. A va
 multiple of 2^-1074, and becomes a 1 if a word of more bits than that is below its share: the mean of the bit is v.
 
 There is no seed, and no state between two calls: threads and forked processes cannot draw the same word twice. Every
-report costs the same draws, one comparison, and no branch on the bit.
+report costs the same draws, one comparison, and no branch on the bit. No error repeats what was to be masked.
 """
 
 import math
@@ -35,6 +35,7 @@ from maskedbandits.privacy.exact import (
     threshold,
 )
 
+VALUES = (int, float, np.integer, np.float16, np.float32, np.bool_)  # a longdouble is no multiple of 2^-1074
 ROUNDING_BITS = 1080  # whole bytes, and no fewer than the 1074 of the smallest float
 
 
@@ -59,12 +60,22 @@ def round_value(value: float) -> int:
 
 def _rounded(value: float, word: int, bits: int) -> int:
     """Return the bit that a word makes of a value, which must be a multiple of 2^-bits."""
-    if not isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
-        raise UserError(f"value {value!r} is not a number: give one in [0, 1]")
-    if not 0 <= value <= 1:
-        raise UserError(f"value {value} is out of range: give a number in [0, 1]")
-    numerator, denominator = float(value).as_integer_ratio()
-    return int(word < numerator * ((1 << bits) // denominator))
+    numerator, denominator = _as_value(value).as_integer_ratio()
+    whole = 1 << bits  # added to both sides, that numbers of the same length are compared whatever the value
+    return int(word + whole < numerator * (whole // denominator) + whole)
+
+
+def _as_value(value: float) -> float:
+    """Return a reward, exactly. No error says more of it than its type, or that it is out of range: errors are logged.
+
+    A ratio such as 1/3 or a decimal such as 0.1 is no multiple of any 2^-n: no number of random bytes gives this mean.
+    """
+    if not isinstance(value, VALUES):
+        raise UserError(f"a value of type {type(value).__name__} is not masked: give an int or a float in [0, 1]")
+    number = float(value) if -1 <= value <= 2 else math.nan  # a long int has no float
+    if not 0 <= number <= 1:
+        raise UserError("a value outside [0, 1] is not masked: bring it into [0, 1] first")
+    return number
 
 
 class Report(NamedTuple):
@@ -244,7 +255,7 @@ class KaryRandomizer:
         """Return a masked answer."""
         place = as_whole("answer", truth)
         if not 0 <= place < self.answers:
-            raise UserError(f"answer {truth} does not exist: answers are numbered 0 to {self.answers - 1}")
+            raise UserError(f"an answer that does not exist is not masked: they are numbered 0 to {self.answers - 1}")
         return self._masked(place, _word(self.word_bits))
 
     def _masked(self, truth: int, word: int) -> int:
