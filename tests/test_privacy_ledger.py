@@ -344,6 +344,57 @@ def test_a_crash_before_sending_keeps_the_bits(file: Path) -> None:
         assert [ledger.report(decision, decision % 2).bit for decision in range(64)] == sent
 
 
+class Interrupted:
+    """A connection on which a signal's exception comes right after a statement, once."""
+
+    def __init__(self, connection: sqlite3.Connection, after: str) -> None:
+        self.connection, self.after = connection, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        done = self.connection.execute(statement, *values)
+        if statement.startswith(self.after):
+            self.after = "nothing"
+            raise KeyboardInterrupt
+        return done
+
+
+@pytest.mark.parametrize("after", ["BEGIN IMMEDIATE", "SELECT", "REPLACE INTO decisions", "COMMIT"])
+def test_an_interrupt_at_any_statement_leaves_nothing_open(
+    after: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAIT", 0.05)
+    with Ledger(1, file) as ledger, Ledger(1, file) as other:
+        connection = ledger._connection
+        ledger._connection = Interrupted(connection, after)  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            ledger.reserve("a", 0.5)
+        assert not connection.in_transaction
+        other.reserve("b", 0.25)  # who waits in vain is told so
+        ledger.reserve("a", 0.5)
+        assert ledger.spent == other.spent == Fraction(3, 4)
+
+
+def test_what_was_left_open_is_undone(file: Path) -> None:
+    with Ledger(1, file) as ledger:
+        ledger._connection.execute("BEGIN IMMEDIATE")
+        ledger._connection.execute("DELETE FROM spending")
+        ledger.reserve("a", 0.5)
+        ledger._connection.execute("BEGIN IMMEDIATE")
+        ledger._connection.execute("DELETE FROM spending")
+        assert ledger.spent == Fraction(1, 2)
+
+
+def test_what_sqlite_says_is_not_called_damage(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger(1, file) as ledger:
+        monkeypatch.setattr(module, "_undo", lambda connection: None)
+        ledger._connection.execute("BEGIN")
+        with refused("within a transaction, so no report is made", "check the file"):
+            ledger.reserve("a", 0.5)
+
+
 # Many at once
 
 
@@ -541,7 +592,7 @@ def test_damage_in_use_is_told(file: Path) -> None:
         with refused("damaged, or not a ledger"):
             ledger.reserve("another", 1)
         change(file, DAMAGES["no table"])
-        with refused("damaged, or not a ledger"):
+        with refused("no such table", "so no report is made"):
             ledger.report("decision number 2", 1)
 
 

@@ -60,7 +60,6 @@ REASONS = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened, so no report is made: check the path and its permissions",
     sqlite3.SQLITE_NOTADB: DAMAGED,
     sqlite3.SQLITE_CORRUPT: DAMAGED,
-    sqlite3.SQLITE_ERROR: DAMAGED,  # a table is missing or has other columns
 }
 
 
@@ -200,20 +199,23 @@ class Ledger:
             )
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """Write everything or nothing, while nobody else writes; on disk when it ends."""
-        with self._reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+        with self._lent() as connection:
+            try:  # before it begins: a signal's exception may come right after
+                connection.execute(begin)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                with contextlib.suppress(sqlite3.Error):  # what cannot be undone now is undone by the next who opens
-                    connection.execute("ROLLBACK")
+                _undo(connection)
                 raise
 
+    def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """Read everything as it was at one moment, and keep nobody from writing until then."""
+        return self._transaction("BEGIN")
+
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _lent(self) -> Iterator[sqlite3.Connection]:
         """Lend the connection to one thread, if it is still this process's and still the file's."""
         if os.getpid() != self._process:  # before the lock, which a fork may have copied closed
             raise LedgerError(f"{self._name}: opened by another process: open it in this one, too")
@@ -222,6 +224,7 @@ class Ledger:
                 raise LedgerError(f"{self._name}: closed: open it again")
             if self._identity() != self._file:
                 raise LedgerError(f"{self._name}: replaced while in use, so no report is made: open it again")
+            _undo(self._connection)  # what a signal's exception kept from being undone
             yield self._connection
 
     def _identity(self) -> tuple[int, int] | None:
@@ -241,10 +244,19 @@ def _told(name: str) -> Iterator[None]:
         raise LedgerError(f"{name}: {DAMAGED}") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # none if a text cannot be decoded
-        reason = REASONS.get(code & 0xFF, f"{error}, so no report is made: check the disk")  # & 0xFF: the main code
+        reason = REASONS.get(
+            code & 0xFF, f"{error}, so no report is made: check the file and its disk"
+        )  # & 0xFF: the main code
         raise LedgerError(f"{name}: {reason}") from error
     except OSError as error:
         raise LedgerError(f"{name}: {error.strerror}, so no report is made: check the path") from error
+
+
+def _undo(connection: sqlite3.Connection) -> None:
+    """Undo what was begun, if anything; what cannot be undone now is undone by the next who opens the file."""
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _name_of(decision: Decision) -> str:
@@ -269,8 +281,8 @@ def _written(epsilon: Fraction) -> str:
 
 
 def _seal(*fields: str | int | None) -> str:
-    """Return a check sum of a row, as long for every row."""
-    return f"{zlib.crc32(json.dumps(fields).encode()):08x}"  # not repr, which a subclass of str may change
+    """Return a check sum of a row, as long for every row; a damaged row may also hold bytes."""
+    return f"{zlib.crc32(json.dumps(fields, default=repr).encode()):08x}"
 
 
 def _entry(connection: sqlite3.Connection, name: str) -> Entry | None:
