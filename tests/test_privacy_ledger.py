@@ -2,6 +2,8 @@ import contextlib
 import enum
 import math
 import os
+import re
+import shutil
 import sqlite3
 import stat
 import struct
@@ -124,6 +126,11 @@ def test_to_reserve_after_ten_thousand_reports_takes_no_longer_than_a_blink() ->
         for epsilon, reports in (("1/10", 3333), ("1/2", 3333), ("1", 3333)):
             row = (epsilon, reports, module._seal(epsilon, reports))
             ledger._connection.execute("INSERT INTO spending VALUES (?, ?, ?)", row)
+            rows = [
+                (f"{epsilon}: {i}", epsilon, None, module._seal(f"{epsilon}: {i}", epsilon, None))
+                for i in range(reports)
+            ]
+            ledger._connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", rows)
         taken = []
         for decision in range(5):
             start = time.perf_counter()
@@ -132,6 +139,82 @@ def test_to_reserve_after_ten_thousand_reports_takes_no_longer_than_a_blink() ->
         assert ledger.reports == 10_004
         assert ledger.spent < 2250 < 5300 < 0.1 * 3333 + 0.5 * 3338 + 3333  # the sum would have been refused
         assert min(taken) < 0.1
+
+
+def test_spending_is_read_once_to_reserve() -> None:
+    statements: list[str] = []
+    with Ledger(10**6) as ledger:
+        for decision in range(300):
+            ledger.reserve(decision, f"0.{decision + 1000}")
+        ledger._connection.set_trace_callback(statements.append)
+        ledger.reserve("one more", 0.5)
+        ledger._connection.set_trace_callback(None)
+    assert sum("FROM spending" in statement for statement in statements) == 1
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_an_overdraft_of_unwieldy_numbers_is_told_in_decimals(delta: float) -> None:
+    told = ""
+    with Ledger(2, delta=delta) as ledger:
+        try:
+            for decision in range(300):
+                ledger.reserve(decision, Fraction((1 << 249) | 1, (1 << 254) + 2 * decision + 1))
+        except Overdraft as error:
+            told = str(error)
+        assert ledger.reports > 60
+        found = re.search(r": (\S+) is spent, another (\S+) makes (\S+), above the cap of 2: ", told)
+        assert found is not None
+        spent, asked, total = map(Fraction, found.groups())
+        assert 0 <= spent - ledger.spent < Fraction(1, 10**9)
+        assert (asked, total > 2) == (Fraction(1, 32), True)
+    assert len(told) < 150
+
+
+# What it was made for
+
+
+def test_a_higher_cap_or_another_delta_is_refused(file: Path) -> None:
+    with Ledger(1, file, delta=1e-6) as ledger:
+        ledger.reserve("a", 0.5)
+    for cap, delta in ((2, 1e-6), ("1.0000001", 1e-6), (1, 0), (1, 1e-5), (0.5, 0.5)):
+        with refused("made for cap = 1 and delta = 1e-06", f"not cap = {cap} and delta = {delta:g}", "change=True"):
+            Ledger(cap, file, delta=delta)
+    with Ledger(1, file, delta=1e-6) as ledger:
+        assert ledger.reports == 1
+
+
+def test_a_lower_cap_is_not_kept_unless_that_is_asked_for(file: Path) -> None:
+    Ledger(2, file).close()
+    Ledger(1, file).close()
+    Ledger(2, file).close()
+    Ledger(1, file, change=True).close()
+    with refused("made for cap = 1"):
+        Ledger(2, file)
+
+
+def test_terms_are_changed_where_that_is_asked_for(file: Path) -> None:
+    with Ledger(1, file) as ledger:
+        ledger.reserve("a", 1)
+        report = ledger.report("a", 1)
+    with Ledger(3, file, delta=1e-6, change=True) as ledger:
+        ledger.reserve("b", 1)
+        assert ledger.report("a", 0) == report
+    with Ledger(3, file, delta=1e-6) as ledger:
+        assert ledger.reports == 2
+    with Ledger(7, file.with_name("new"), change=True) as ledger:
+        assert ledger.remaining == 7
+
+
+def test_terms_that_are_changed_while_in_use(file: Path) -> None:
+    with Ledger(1, file) as ledger:
+        ledger.reserve("a", 1)
+        Ledger(2, file, change=True).close()
+        assert ledger.report("a", 1).bit in (0, 1)
+        with refused("cap of 1", kind=Overdraft):  # it keeps to its own
+            ledger.reserve("b", 0.5)
+        Ledger("0.5", file, change=True).close()
+        with refused("made for cap = 0.5 and delta = 0, not cap = 1"):
+            ledger.report("a", 1)
 
 
 # What is reported
@@ -557,6 +640,11 @@ DAMAGES = {
     "no table": "DROP TABLE decisions",
     "another table": "CREATE TABLE values_seen (value REAL)",
     "a trigger": "CREATE TRIGGER t AFTER UPDATE ON decisions BEGIN DELETE FROM spending; END",
+    "no terms": "DELETE FROM terms",
+    "two terms": "INSERT INTO terms SELECT * FROM terms",
+    "another cap": "UPDATE terms SET cap = '1001'",
+    "another delta": "UPDATE terms SET delta = '0.5'",
+    "fewer writes": "UPDATE terms SET writes = 0",
     "another program's": "PRAGMA application_id = 7",
     "no program's": "PRAGMA application_id = 0",
 }
@@ -580,6 +668,70 @@ def test_forged_entries_are_refused(file: Path) -> None:
         with refused("damaged, or not a ledger"):
             Ledger(1000, file)
         file.unlink()
+
+
+def test_forged_terms_are_refused(file: Path) -> None:
+    used(file)
+    for terms in (("much", "0.0", 200), ("1000", "2", 200), ("1000", "0.0", "many")):
+        change(file, "DELETE FROM terms")
+        change(file, "INSERT INTO terms VALUES (?, ?, ?, ?)", *terms, module._seal(*terms))
+        with refused("damaged, or not a ledger"):
+            Ledger(1000, file)
+
+
+UNDONE: dict[str, Callable[[Ledger], object]] = {
+    "reserve": lambda ledger: ledger.reserve("b", 0.5),
+    "report": lambda ledger: ledger.report("a", 1),
+    "both": lambda ledger: (UNDONE["reserve"](ledger), UNDONE["report"](ledger)),
+}
+
+
+@pytest.mark.parametrize("work", UNDONE.values(), ids=UNDONE)
+def test_an_older_copy_put_back_while_in_use_is_refused(work: Callable[[Ledger], object], file: Path) -> None:
+    older, newest = file.with_name("older"), file.with_name("newest")
+    with Ledger(1, file) as ledger:
+        ledger.reserve("a", 0)
+        shutil.copyfile(file, older)
+        work(ledger)
+        shutil.copyfile(file, newest)
+        shutil.copyfile(older, file)
+        for use in (
+            lambda: ledger.report("a", 1),
+            lambda: ledger.recall("a"),
+            lambda: ledger.reserve("c", 0.5),
+            lambda: ledger.spent,
+        ):
+            for _ in range(2):  # it is not forgotten
+                with refused("older than it was", "no report is made", "put the newest copy back"):
+                    use()
+        shutil.copyfile(newest, file)
+        assert ledger.spent == Fraction(work is not UNDONE["report"], 2)
+
+
+def test_what_another_process_wrote_is_seen_to_be_undone(file: Path) -> None:
+    with Ledger(1, file) as ledger, Ledger(1, file) as other:
+        older = file.read_bytes()
+        other.reserve("a", 0.5)
+        assert ledger.spent == Fraction(1, 2)  # seen by reading, not written
+        file.write_bytes(older)
+        with refused("older than it was"):
+            ledger.reserve("a", 0.5)
+
+
+@pytest.mark.parametrize("damage", ["nothing spent", "a missing decision"])
+def test_rows_deleted_while_in_use_are_noticed(damage: str, file: Path) -> None:
+    with Ledger(1000, used(file)) as ledger:
+        change(file, DAMAGES[damage])
+        for use in (
+            lambda: ledger.reserve("another", 0.5),
+            lambda: ledger.spent,
+            lambda: ledger.reports,
+        ):
+            with refused("damaged, or not a ledger"):
+                use()
+        if damage == "a missing decision":  # it would be drawn twice
+            with refused("damaged, or not a ledger"):
+                ledger.reserve("decision number 1", 0.5)
 
 
 def test_damage_in_use_is_told(file: Path) -> None:

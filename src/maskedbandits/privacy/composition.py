@@ -88,7 +88,12 @@ def as_delta(delta: float) -> float:
 
 def basic_epsilon(reports: Reports) -> Fraction:
     """Return the sum of the epsilons: what all reports are together, without a delta."""
-    return sum((epsilon * count for epsilon, count in counted(reports).items()), Fraction(0))
+    return added(counted(reports))
+
+
+def added(counts: Mapping[Fraction, int]) -> Fraction:
+    """Return the sum of epsilons that are counted."""
+    return sum((epsilon * count for epsilon, count in counts.items()), Fraction(0))
 
 
 def total_epsilon(reports: Reports, delta: float = 0.0) -> Fraction:
@@ -98,7 +103,7 @@ def total_epsilon(reports: Reports, delta: float = 0.0) -> Fraction:
     (10.0, 4.774567589)
     """
     counts, allowed = counted(reports), as_delta(delta)
-    basic = basic_epsilon(counts)
+    basic = added(counts)
     if allowed == 0.0 or basic == 0:
         return basic
     losses = losses_of(counts)
@@ -117,7 +122,7 @@ def total_delta(reports: Reports, epsilon: Number) -> float:
     counts, total = counted(reports), as_number("epsilon", epsilon)
     if total < 0:
         raise UserError(f"epsilon = {epsilon} is negative: give 0 or more")
-    return 0.0 if total >= basic_epsilon(counts) else delta_at(losses_of(counts), float(total))
+    return 0.0 if total >= added(counts) else delta_at(losses_of(counts), float(total))
 
 
 def delta_at(losses: Losses, epsilon: float) -> float:

@@ -14,7 +14,16 @@ import math
 import operator
 import reprlib
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, InvalidOperation, localcontext
+from decimal import (
+    ROUND_CEILING,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DivisionByZero,
+    InvalidOperation,
+    Overflow,
+    localcontext,
+)
 from fractions import Fraction
 from typing import Any, SupportsIndex
 
@@ -87,8 +96,21 @@ def as_epsilon(value: Number) -> Fraction:
 
 def as_text(number: Fraction) -> str:
     """Return a number as a person would write it: a decimal where that is exact and short, else a ratio."""
-    decimal = Decimal(number.numerator) / Decimal(number.denominator)
-    return str(decimal.normalize() + 0) if Fraction(decimal) == number else str(number)
+    if number.denominator == 1:
+        return str(number)
+    with localcontext(_context(28)):
+        decimal = Decimal(number.numerator) / Decimal(number.denominator)
+        return str(decimal.normalize()) if Fraction(decimal) == number else str(number)
+
+
+def as_sum(number: Fraction, places: int = 9) -> str:
+    """Return a sum as a decimal, rounded up: as a ratio it may have thousands of digits."""
+    return as_text(Fraction(math.ceil(number * 10**places), 10**places))
+
+
+def _context(digits: int) -> Context:
+    """Return a context for decimals that the caller's own settings do not reach."""
+    return Context(digits, ROUND_HALF_EVEN, -999_999, 999_999, 1, 0, [], [InvalidOperation, DivisionByZero, Overflow])
 
 
 def exp_between(x: Fraction, precision: int) -> tuple[int, int]:

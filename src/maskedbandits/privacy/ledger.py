@@ -14,10 +14,13 @@ something about it.
 On disk it is one SQLite file. Its journal is a file beside it while something is written, and is then deleted (a
 write-ahead log would be faster, but the end of a damaged one is dropped in silence, and with it what was spent). Its
 folder is synchronised as well (``EXTRA``), lest a power cut bring the journal back and undo a draw. Every row carries
-a check sum, as SQLite would not notice a changed digit. What is never written, not even for a moment, is the reward.
+a check sum, as SQLite would not notice a changed digit. The file counts its writes: an older copy, put back while it is
+open, is known by its smaller number. It holds its cap and its delta, lest a slip in a program raise them. What is never
+written, not even for a moment, is the reward.
 """
 
 import contextlib
+import functools
 import json
 import operator
 import os
@@ -34,11 +37,12 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from maskedbandits.errors import UserError
-from maskedbandits.privacy.composition import as_delta, basic_epsilon, total_epsilon
-from maskedbandits.privacy.exact import Number, as_epsilon, as_number, as_text
+from maskedbandits.privacy.composition import added, as_delta, total_epsilon
+from maskedbandits.privacy.exact import Number, as_epsilon, as_number, as_sum, as_text
 from maskedbandits.privacy.mechanism import Report, mechanism_for
 
 Decision = str | int
+Counts = dict[Fraction, int]  # reports of each epsilon
 
 LONGEST = 200  # characters of a decision's name
 MOST_BITS = 256  # of an epsilon's denominator
@@ -51,7 +55,9 @@ TABLES = {
     "seal TEXT NOT NULL) WITHOUT ROWID",
     "spending": "CREATE TABLE spending (epsilon TEXT PRIMARY KEY NOT NULL, reports INTEGER NOT NULL, "
     "seal TEXT NOT NULL) WITHOUT ROWID",
+    "terms": "CREATE TABLE terms (cap TEXT NOT NULL, delta TEXT NOT NULL, writes INTEGER NOT NULL, seal TEXT NOT NULL)",
 }
+TEXT = json.JSONEncoder(default=repr)
 DAMAGED = "damaged, or not a ledger, so no report is made: restore it; a new one would forget what was spent"
 REASONS = {
     sqlite3.SQLITE_FULL: "the disk is full, so no report is made: make room and try again",
@@ -75,6 +81,17 @@ class Damage(Exception):  # noqa: N818 - as above
     """An entry is not as it was written."""
 
 
+class Terms(NamedTuple):
+    """What a ledger was made for, and how often it has been written to."""
+
+    cap: Fraction
+    delta: float
+    writes: int = 0
+
+    def __str__(self) -> str:
+        return f"cap = {as_text(self.cap)} and delta = {self.delta:g}"
+
+
 class Entry(NamedTuple):
     """One decision as it is written down."""
 
@@ -95,16 +112,32 @@ class Ledger:
     Fraction(1, 2)
     """
 
-    def __init__(self, cap: Number, path: str | os.PathLike[str] | None = None, *, delta: float = 0.0) -> None:
+    def __init__(
+        self,
+        cap: Number,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        delta: float = 0.0,
+        change: bool = False,
+    ) -> None:
+        """Open a ledger; a file keeps the cap and the delta that it was made with, unless change is asked for."""
         self.cap, self.delta = as_number("cap", cap), as_delta(delta)
         if self.cap < 0:
             raise UserError(f"cap = {as_text(self.cap)} is negative: give 0 or more")
         self.path = None if path is None else Path(path).absolute()
         self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
         self._name = "ledger in memory" if self.path is None else str(self.path)
+        self._seen = 0  # writes
+        terms = Terms(self.cap, self.delta)
         with _told(self._name):
-            self._connection = _in_memory() if self.path is None else _in_file(self.path)
+            self._connection = _in_memory(terms) if self.path is None else _in_file(self.path, terms, change)
             self._file = self._identity()
+        try:
+            with self._reading():
+                pass  # its terms may be others
+        except BaseException:
+            self._connection.close()
+            raise
 
     def reserve(self, decision: Decision, epsilon: Number) -> None:
         """Pay for the report of a decision whose reward is not known yet; to repeat it costs nothing."""
@@ -112,9 +145,11 @@ class Ledger:
         with self._transaction() as connection:
             entry = _entry(connection, name)
             if entry is None:
-                self._refuse_overdraft(connection, name, asked)
+                counts = _counts(connection)
+                reports = counts.get(Fraction(asked), 0) + 1
+                self._refuse_overdraft(name, counts, {**counts, Fraction(asked): reports})
                 _write(connection, name, asked, None)
-                _pay(connection, asked)
+                _pay(connection, asked, reports)
             elif entry.epsilon != asked:
                 before, now = as_text(Fraction(entry.epsilon)), as_text(Fraction(asked))
                 raise LedgerError(f"decision {name!r} is reserved at epsilon = {before}, not {now}: keep to the first")
@@ -185,17 +220,15 @@ class Ledger:
     def __repr__(self) -> str:
         return f"<Ledger, {self._name}, cap={as_text(self.cap)}, delta={self.delta:g}>"
 
-    def _refuse_overdraft(self, connection: sqlite3.Connection, name: str, asked: str) -> None:
-        counts = _counts(connection)
-        more = {**counts, Fraction(asked): counts.get(Fraction(asked), 0) + 1}
-        if basic_epsilon(more) <= self.cap:  # saves the work: a total is never above the sum
+    def _refuse_overdraft(self, name: str, counts: Counts, more: Counts) -> None:
+        if added(more) <= self.cap:  # saves the work: a total is never above the sum
             return
         total = total_epsilon(more, self.delta)
         if total > self.cap:
-            spent, asks = as_text(total_epsilon(counts, self.delta)), as_text(Fraction(asked))
+            spent, asked = total_epsilon(counts, self.delta), added(more) - added(counts)
             raise Overdraft(
-                f"decision {name!r}: {spent} is spent, another {asks} makes {as_text(total)}, above the cap of "
-                f"{as_text(self.cap)}: leave it unreported, or raise the cap"
+                f"decision {name!r}: {as_sum(spent)} is spent, another {as_sum(asked)} makes {as_sum(total)}, above "
+                f"the cap of {as_text(self.cap)}: leave it unreported, or raise the cap"
             )
 
     @contextlib.contextmanager
@@ -204,8 +237,12 @@ class Ledger:
         with self._lent() as connection:
             try:  # before it begins: a signal's exception may come right after
                 connection.execute(begin)
+                terms, before = self._noticed(connection), connection.total_changes
                 yield connection
+                if connection.total_changes != before:
+                    terms = _written_again(connection, terms)
                 connection.execute("COMMIT")
+                self._seen = terms.writes
             except BaseException:
                 _undo(connection)
                 raise
@@ -226,6 +263,19 @@ class Ledger:
                 raise LedgerError(f"{self._name}: replaced while in use, so no report is made: open it again")
             _undo(self._connection)  # what a signal's exception kept from being undone
             yield self._connection
+
+    def _noticed(self, connection: sqlite3.Connection) -> Terms:
+        """Return the file's terms; refuse a file that is older than it was, or made for less than is asked now."""
+        terms = _terms(connection)
+        if terms.writes < self._seen:
+            raise LedgerError(f"{self._name}: older than it was, so no report is made: put the newest copy back")
+        if self.cap > terms.cap or self.delta != terms.delta:
+            raise LedgerError(
+                f"{self._name}: made for {terms}, not {Terms(self.cap, self.delta)}: keep to its own, or to a lower "
+                "cap, or open it once with change=True"
+            )
+        self._seen = terms.writes
+        return terms
 
     def _identity(self) -> tuple[int, int] | None:
         """Tell one file from another of the same name."""
@@ -280,9 +330,15 @@ def _written(epsilon: Fraction) -> str:
     return str(epsilon)
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def _read(epsilon: str) -> Fraction:
+    """Return an epsilon that was written down; the same few are read at every reservation."""
+    return as_epsilon(epsilon)
+
+
 def _seal(*fields: str | int | None) -> str:
     """Return a check sum of a row, as long for every row; a damaged row may also hold bytes."""
-    return f"{zlib.crc32(json.dumps(fields, default=repr).encode()):08x}"
+    return f"{zlib.crc32(TEXT.encode(fields).encode()):08x}"
 
 
 def _entry(connection: sqlite3.Connection, name: str) -> Entry | None:
@@ -321,39 +377,70 @@ def _write(connection: sqlite3.Connection, name: str, epsilon: str, bit: int | N
     connection.execute("REPLACE INTO decisions (decision, epsilon, bit, seal) VALUES (?, ?, ?, ?)", row)
 
 
-def _pay(connection: sqlite3.Connection, epsilon: str) -> None:
-    """Count one more report of an epsilon."""
-    reports = _counts(connection).get(Fraction(epsilon), 0) + 1
+def _pay(connection: sqlite3.Connection, epsilon: str, reports: int) -> None:
+    """Write down how many reports of an epsilon there are."""
     row = (epsilon, reports, _seal(epsilon, reports))
     connection.execute("REPLACE INTO spending (epsilon, reports, seal) VALUES (?, ?, ?)", row)
 
 
-def _counts(connection: sqlite3.Connection) -> dict[Fraction, int]:
-    """Return how many reports of each epsilon are paid for."""
+def _counts(connection: sqlite3.Connection) -> Counts:
+    """Return how many reports of each epsilon are paid for: as many as there are decisions."""
     counts = {}
     for epsilon, reports, seal in connection.execute("SELECT epsilon, reports, seal FROM spending"):
         if seal != _seal(epsilon, reports) or reports < 1:
             raise Damage
         try:
-            counts[as_epsilon(epsilon)] = int(reports)
+            counts[_read(epsilon)] = int(reports)
         except ValueError as error:
             raise Damage from error
+    if (sum(counts.values()),) != connection.execute("SELECT COUNT(*) FROM decisions").fetchone():
+        raise Damage
     return counts
 
 
-def _in_memory() -> sqlite3.Connection:
+def _terms(connection: sqlite3.Connection) -> Terms:
+    """Return what the ledger was made for."""
+    rows = connection.execute("SELECT cap, delta, writes, seal FROM terms").fetchall()
+    if len(rows) != 1:
+        raise Damage
+    cap, delta, writes, seal = rows[0]
+    if seal != _seal(cap, delta, writes):
+        raise Damage
+    try:
+        return Terms(as_number("cap", cap), as_delta(delta), int(writes))
+    except ValueError as error:
+        raise Damage from error
+
+
+def _agree(connection: sqlite3.Connection, terms: Terms) -> None:
+    """Write the terms down, in place of earlier ones."""
+    fields = (str(terms.cap), repr(terms.delta), terms.writes)
+    connection.execute("DELETE FROM terms")
+    connection.execute("INSERT INTO terms (cap, delta, writes, seal) VALUES (?, ?, ?, ?)", (*fields, _seal(*fields)))
+
+
+def _written_again(connection: sqlite3.Connection, terms: Terms) -> Terms:
+    """Count one more write, by which an older copy is known."""
+    later = terms._replace(writes=terms.writes + 1)
+    _agree(connection, later)
+    return later
+
+
+def _in_memory(terms: Terms) -> sqlite3.Connection:
     connection = _connected(":memory:")
-    _begin(connection)
+    _begin(connection, terms)
     return connection
 
 
-def _in_file(path: Path) -> sqlite3.Connection:
-    """Open a ledger's file, created if there is none, and check every entry."""
+def _in_file(path: Path, terms: Terms, change: bool) -> sqlite3.Connection:
+    """Open a ledger's file, created if there is none, check every entry, and change its terms if that is asked for."""
     if not path.exists():
-        _create(path)
+        _create(path, terms)
     connection = _connected(f"{path.as_uri()}?mode=rw")
     try:
         _check(connection, path)
+        if change:
+            _change(connection, terms)
     except BaseException:
         connection.close()
         raise
@@ -372,20 +459,29 @@ def _connected(uri: str) -> sqlite3.Connection:
     return connection
 
 
-def _begin(connection: sqlite3.Connection) -> None:
+def _change(connection: sqlite3.Connection, terms: Terms) -> None:
+    """Give a ledger other terms."""
+    connection.execute("BEGIN IMMEDIATE")
+    _written_again(connection, terms._replace(writes=_terms(connection).writes))
+    connection.execute("COMMIT")
+
+
+def _begin(connection: sqlite3.Connection, terms: Terms) -> None:
     """Write an empty ledger."""
     marks = (f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}")
-    for statement in ("BEGIN", *TABLES.values(), *marks, "COMMIT"):
+    for statement in ("BEGIN", *TABLES.values(), *marks):
         connection.execute(statement)
+    _agree(connection, terms)
+    connection.execute("COMMIT")
 
 
-def _create(path: Path) -> None:
+def _create(path: Path, terms: Terms) -> None:
     """Let a new ledger appear whole or not at all, so that an empty file is always a damaged one."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # nobody else's business
         with contextlib.closing(_connected(f"{draft.as_uri()}?mode=rw")) as connection:
-            _begin(connection)
+            _begin(connection, terms)
         with contextlib.suppress(FileExistsError):  # another process was first: its ledger is used
             os.link(draft, path)
     finally:
@@ -407,6 +503,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         _written(epsilon): n for epsilon, n in _counts(connection).items()
     }:
         raise Damage
+    _terms(connection)
     connection.execute("COMMIT")
 
 
