@@ -175,7 +175,7 @@ def test_ten_thousand_reports_are_added_up_while_one_waits() -> None:
     assert min(taken) < 0.1
 
 
-@pytest.mark.parametrize("delta", [-1e-9, 1.0, 2, math.nan, math.inf, "small", None])
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, 2, 10**400, math.nan, math.inf, "small", None])
 def test_what_is_no_delta_is_refused(delta: float) -> None:
     with pytest.raises(UserError, match=r"delta = .* give a number in \[0, 1\)"):
         total_epsilon([0.1], delta)
@@ -191,6 +191,30 @@ def test_what_is_no_epsilon_is_refused(epsilon: float) -> None:
 def test_what_is_no_count_is_refused(count: int) -> None:
     with pytest.raises(UserError, match="whole number"):
         total_epsilon({0.1: count})
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.int32, int])
+def test_counts_of_any_whole_kind_are_the_same_counts(kind: Any) -> None:
+    counts = {Fraction(1, 10): kind(100), Fraction(16): kind(100)}
+    assert total_epsilon(counts) == 1610  # a product of numpy's small kinds would overflow
+    assert total_epsilon(counts, 1e-6) == total_epsilon({0.1: 100, 16: 100}, 1e-6)
+    assert all(type(count) is int for count in counted(counts).values())
+
+
+@pytest.mark.parametrize("reports", [5, None, [[0.1]], [np.array([0.1])]], ids=repr)
+def test_what_is_no_list_of_reports_is_refused(reports: Any) -> None:
+    with pytest.raises(UserError, match="a list of epsilons"):
+        total_epsilon(reports)
+
+
+@pytest.mark.parametrize("count", [10**9, 10**14, 10**400])
+def test_absurd_numbers_of_reports_are_refused_at_once_or_added_up(count: int) -> None:
+    start = time.perf_counter()
+    assert total_epsilon({0.1: count}) == Fraction(count, 10)
+    for work in (lambda: total_epsilon({0.1: count}, 1e-6), lambda: total_delta({0.1: count}, 1)):
+        with pytest.raises(UserError, match="too many to compose: take their sum"):
+            work()
+    assert time.perf_counter() - start < 1
 
 
 def test_a_negative_total_is_refused() -> None:

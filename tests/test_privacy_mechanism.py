@@ -15,10 +15,11 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import time
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
+from decimal import ROUND_UP, Context, Decimal, FloatOperation, Inexact, Rounded, Subnormal, localcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,23 @@ from maskedbandits.privacy import (
     round_value,
     threshold,
 )
-from maskedbandits.privacy.exact import as_text, exp_between
+from maskedbandits.privacy.exact import as_sum, as_text, exp_between
 
 GRID = ["0", "1e-30", "1e-19", "1e-9", "0.001", "0.01", "0.1", "1/3", "0.5", "1", "1.5", "2", "22/7"]
 GRID += ["5", "8", "12", "15.999999999", "16"]
 epsilons = st.fractions(0, 16) | st.floats(0, 16).map(as_epsilon)
 shares = st.fractions(Fraction(1, 1000), Fraction(999, 1000))
+
+
+class Stated(float):
+    """Prints as another number."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "7"
+
+    __repr__ = __str__
 
 
 class Size(enum.IntEnum):
@@ -84,6 +96,11 @@ def slack(count: int) -> float:
         (Fraction(1, 3), Fraction(1, 3)),
         (Decimal("2.50"), Fraction(5, 2)),
         (np.int64(2), Fraction(2)),
+        (np.float16(0.1), Fraction(1, 10)),
+        (np.longdouble("0.1"), Fraction(1, 10)),
+        (np.str_("0.1"), Fraction(1, 10)),
+        (Stated(0.1), Fraction(1, 10)),
+        (Fraction(np.int64(1), np.int64(3)), Fraction(1, 3)),  # type: ignore[call-overload]
         (1e-5, Fraction(1, 100_000)),
         (5e-324, Fraction(5, 10**324)),
         (0, Fraction(0)),
@@ -120,6 +137,8 @@ def test_an_epsilon_is_what_a_person_writes(given: Any, meant: Fraction) -> None
         (None, "is not a number"),
         (1j, "is not a number"),
         ([1], "is not a number"),
+        (np.array([[1], [2]]), "is not a number"),
+        (b"1", "is not a number"),
     ],
 )
 def test_what_is_no_epsilon_is_refused_with_the_reason(given: Any, reason: str) -> None:
@@ -134,6 +153,41 @@ def test_what_is_no_epsilon_is_refused_with_the_reason(given: Any, reason: str) 
 def test_a_float_means_its_shortest_text(epsilon: float) -> None:
     assert as_epsilon(epsilon) == as_epsilon(repr(epsilon)) == as_epsilon(Decimal(repr(epsilon)))
     assert as_epsilon(as_text(as_epsilon(epsilon))) == as_epsilon(epsilon)
+
+
+SETTINGS = [
+    Context(traps=[Inexact, Rounded, Subnormal, FloatOperation]),
+    Context(prec=2, Emin=0, Emax=5),
+    Context(traps=[]),
+    Context(rounding=ROUND_UP, capitals=0),
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=range(len(SETTINGS)))
+def test_settings_of_decimals_do_not_matter(settings: Context) -> None:
+    def all_of_it() -> list[Any]:
+        made = [Randomizer("1/3"), Randomizer(0.1), Randomizer("1e-30"), Randomizer.from_matrix("0.9", "0.8")]
+        told = [(repr(one), one.flips, one.epsilon, str(one.exact_epsilon), float(one.exact_epsilon)) for one in made]
+        with pytest.raises(UserError) as refusal:
+            as_epsilon("one")
+        return [
+            told,
+            str(refusal.value),
+            as_text(Fraction(1, 7)),
+            as_text(Fraction(1, 10**30)),
+            as_sum(Fraction(22, 7)),
+        ]
+
+    usual = all_of_it()
+    with localcontext(settings):
+        assert all_of_it() == usual
+
+
+def test_how_numpy_prints_does_not_matter() -> None:
+    numbers = [0.99999999999999, np.float64(0.99999999999999), np.float32(0.12345678), np.float16(0.1)]
+    usual = [as_epsilon(number) for number in numbers]  # type: ignore[arg-type]
+    with np.printoptions(legacy="1.13", precision=2, floatmode="fixed"):
+        assert [as_epsilon(number) for number in numbers] == usual  # type: ignore[arg-type]
 
 
 # Thresholds
@@ -235,6 +289,14 @@ def test_an_exact_epsilon_is_a_statement_about_whole_numbers() -> None:
     assert not ExactEpsilon(Fraction(3)).at_most(1)
     assert ExactEpsilon(Fraction(1)).at_most(0)
     assert not ExactEpsilon(1 + Fraction(1, 2**64)).at_most(0)
+
+
+def test_bounds_far_off_are_answered_at_once() -> None:
+    start = time.perf_counter()
+    for odds in (Fraction(1), Fraction(3), Randomizer(1).exact_epsilon.odds, Randomizer(16).exact_epsilon.odds):
+        assert not any(ExactEpsilon(odds).at_most(bound) for bound in (-1e-9, -1, -20, "-1e300"))
+        assert all(ExactEpsilon(odds).at_most(bound) for bound in (17, 64, 1000, "1e6", "1e300"))
+    assert time.perf_counter() - start < 1
 
 
 @given(st.floats(0.5, 0.9999998))

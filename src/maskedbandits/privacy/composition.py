@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError
-from maskedbandits.privacy.exact import Number, as_epsilon, as_number
+from maskedbandits.privacy.exact import Number, as_epsilon, as_number, as_whole
 
 Floats = NDArray[np.float64]
 Reports = Mapping[Fraction, int] | Mapping[float, int] | Iterable[Number]
@@ -37,6 +37,7 @@ OUTSIDE = 1e-43  # above 2 exp(-100), what Hoeffding leaves outside of a group's
 MOST_GROUPS = 16
 MOST_CELLS = 1 << 16
 MOST_WORK = 30_000_000  # cells times outcomes: some hundredths of a second
+MOST_REPORTS = 10**8  # work and memory grow with their root
 DECIMALS = 10**9  # a total is rounded up to the ninth decimal
 
 
@@ -67,11 +68,18 @@ class Group(NamedTuple):
 
 def counted(reports: Reports) -> dict[Fraction, int]:
     """Return how many reports there are of each epsilon, from a list of epsilons or from such counts."""
+    try:
+        given = Counter(reports)
+    except TypeError:
+        raise UserError(
+            "reports must be a list of epsilons, or how many there are of each: give one of these"
+        ) from None
     counts: Counter[Fraction] = Counter()
-    for epsilon, count in Counter(reports).items():
-        if not isinstance(count, int) or count < 0:
-            raise UserError(f"{count} reports of epsilon = {epsilon}: give a whole number, 0 or more")
-        counts[as_epsilon(epsilon)] += count
+    for epsilon, count in given.items():
+        number = as_whole("a number of reports", count)
+        if number < 0:
+            raise UserError(f"{number} reports of epsilon = {epsilon}: give a whole number, 0 or more")
+        counts[as_epsilon(epsilon)] += number
     return dict(counts)
 
 
@@ -79,7 +87,7 @@ def as_delta(delta: float) -> float:
     """Return delta, refused unless it is in [0, 1)."""
     try:
         number = float(delta)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0.0 <= number < 1.0:
         raise UserError(f"delta = {delta} is not a small probability: give a number in [0, 1), such as 1e-6")
@@ -139,6 +147,8 @@ def delta_at(losses: Losses, epsilon: float) -> float:
 
 def losses_of(counts: Mapping[Fraction, int]) -> Losses:
     """Return the distribution of the loss of these reports."""
+    if sum(counts.values()) > MOST_REPORTS:
+        raise UserError(f"more than {MOST_REPORTS:,} reports are too many to compose: take their sum, delta = 0")
     groups = [group_of(epsilon, count) for epsilon, count in few(counts).items()]
     groups.sort(key=lambda group: (group.span, group.epsilon), reverse=True)  # the widest is not looped over
     unit, exact = unit_of(groups)

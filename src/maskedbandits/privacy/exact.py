@@ -42,9 +42,11 @@ PLACES = 24  # decimals that tell the real epsilon of a 64-bit word from the sta
 def as_number(name: str, value: Number) -> Fraction:
     """Return the number that a person wrote, exactly; refuse what is none."""
     try:
-        number = _read(value)
+        with localcontext(_context(28)):
+            number = _read(value)
     except (ValueError, ZeroDivisionError, InvalidOperation):
-        raise UserError(f"{name} = {reprlib.repr(value)} is not a number: give one such as 0.5") from None
+        shown = " ".join(reprlib.repr(value).split())  # an array's has several lines
+        raise UserError(f"{name} = {shown} is not a number: give one such as 0.5") from None
     if isinstance(number, Decimal):
         if number.is_nan():
             raise UserError(f"{name} is NaN, not a number: give one such as 0.5")
@@ -60,13 +62,24 @@ def _read(value: Any) -> Fraction | Decimal:
     if isinstance(value, (bool, np.bool_)):
         raise ValueError
     if isinstance(value, Fraction):
-        return value
+        return Fraction(int(value.numerator), int(value.denominator))  # which may be numpy's
     if isinstance(value, (int, np.integer)):
         return Fraction(int(value))
-    if not isinstance(value, (float, np.floating, Decimal, str)):
-        raise ValueError
-    text = str(value).strip()  # of a float: the shortest that reads back as the same
+    if isinstance(value, Decimal):
+        return value
+    text = _text(value).strip()
     return Fraction(text) if "/" in text else Decimal(text)
+
+
+def _text(value: Any) -> str:
+    """Return a text, or of a float the shortest that reads back as the same, however numbers are printed now."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float.__repr__(value)
+    if isinstance(value, np.floating):
+        return np.format_float_scientific(value)
+    raise ValueError
 
 
 def _digits(number: Fraction | Decimal) -> int:
@@ -169,6 +182,8 @@ def _threshold(epsilon: Fraction, bits: int, answers: int) -> int:
 
 def at_most_exp(ratio: Fraction, x: Fraction) -> bool:
     """Tell whether ratio <= e^x, for x >= 0."""
+    if x >= ratio.numerator.bit_length():  # then ratio < 2^x, and the series for e^x would be long
+        return True
     precision = 128
     while True:
         low, high = exp_between(x, precision)
@@ -194,11 +209,12 @@ class ExactEpsilon:
 
     def at_most(self, epsilon: Number) -> bool:
         """Tell whether this is at most the epsilon given: a proof, not an approximation."""
-        return at_most_exp(self.odds, as_number("epsilon", epsilon))
+        bound = as_number("epsilon", epsilon)
+        return bound >= 0 and at_most_exp(self.odds, bound)
 
     def rounded_up(self, places: int = PLACES) -> Decimal:
         """Return the smallest decimal with so many places that is not below."""
-        with localcontext(prec=places + 30):
+        with localcontext(_context(places + 30)):
             unit = Decimal(1).scaleb(-places)
             guess = (Decimal(self.odds.numerator) / Decimal(self.odds.denominator)).ln()
             guess = max(guess, Decimal(0)).quantize(unit, ROUND_CEILING)
@@ -215,4 +231,5 @@ class ExactEpsilon:
         return value
 
     def __str__(self) -> str:
-        return f"ln({self.odds.numerator}/{self.odds.denominator}) <= {self.rounded_up():f}"
+        with localcontext(_context(28)):
+            return f"ln({self.odds.numerator}/{self.odds.denominator}) <= {self.rounded_up():f}"
