@@ -69,7 +69,7 @@ class Group(NamedTuple):
 def counted(reports: Reports) -> dict[Fraction, int]:
     """Return how many reports there are of each epsilon, from a list of epsilons or from such counts."""
     try:
-        given = Counter(reports)
+        given = Counter(reports if isinstance(reports, Mapping) else iter(reports))
     except TypeError:
         raise UserError(
             "reports must be a list of epsilons, or how many there are of each: give one of these"
