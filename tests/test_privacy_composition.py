@@ -183,7 +183,7 @@ def test_what_is_no_delta_is_refused(delta: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [-1, math.nan, 17, "much", None, True])
 def test_what_is_no_epsilon_is_refused(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="epsilon"):
+    with pytest.raises(UserError, match="epsilon"):
         total_epsilon([epsilon], 1e-6)
 
 

@@ -256,7 +256,7 @@ def test_a_value_that_is_none_is_refused_and_nothing_is_drawn(place: Path | None
     with Ledger(1, place) as ledger:
         ledger.reserve("a", 0.5)
         for value in (-0.1, 1.1, math.nan, "1", None):
-            with pytest.raises(ValueError, match="value"):
+            with pytest.raises(UserError, match="value"):
                 ledger.report("a", value)  # type: ignore[arg-type]
         assert ledger.recall("a") is None
         assert ledger.report("a", 1).bit in (0, 1)
@@ -832,7 +832,7 @@ def test_it_is_written_with_care(file: Path) -> None:
 
 @pytest.mark.parametrize("cap", [-1, math.nan, math.inf, "much", None, True])
 def test_what_is_no_cap_is_refused(cap: float) -> None:
-    with pytest.raises(ValueError, match="cap"):
+    with pytest.raises(UserError, match="cap"):
         Ledger(cap)
 
 
@@ -927,7 +927,7 @@ def test_an_epsilon_of_endless_digits_is_refused() -> None:
 @pytest.mark.parametrize("epsilon", [-0.1, math.nan, math.inf, 17])
 def test_what_is_no_epsilon_is_refused(epsilon: float) -> None:
     with Ledger(100) as ledger:
-        with pytest.raises(ValueError, match="epsilon"):
+        with pytest.raises(UserError, match="epsilon"):
             ledger.reserve("a", epsilon)
         assert ledger.reports == 0
 

@@ -143,7 +143,7 @@ def test_an_epsilon_is_what_a_person_writes(given: Any, meant: Fraction) -> None
 )
 def test_what_is_no_epsilon_is_refused_with_the_reason(given: Any, reason: str) -> None:
     for kind in (as_epsilon, Randomizer, mechanism_for, lambda epsilon: KaryRandomizer(3, epsilon)):
-        with pytest.raises(ValueError, match="epsilon") as refusal:
+        with pytest.raises(UserError, match="epsilon") as refusal:
             kind(given)
         assert reason in str(refusal.value)
         assert "\n" not in str(refusal.value)
@@ -383,7 +383,7 @@ def test_matrices_at_the_edge(p00: str, p11: str, bits: int) -> None:
     a, b = Fraction(p00), Fraction(p11)
     stated = naive.odds([[a, 1 - a], [1 - b, b]])
     if stated > Fraction(8_886_110):
-        with pytest.raises(ValueError, match="have an epsilon above 16"):
+        with pytest.raises(UserError, match="have an epsilon above 16"):
             Randomizer.from_matrix(p00, p11, bits=bits)
         return
     assert Randomizer.from_matrix(p00, p11, bits=bits).exact_epsilon.odds <= stated
@@ -401,7 +401,7 @@ def test_matrices_at_the_edge(p00: str, p11: str, bits: int) -> None:
     ],
 )
 def test_matrices_that_hide_nothing_are_refused(p00: Any, p11: Any, reason: str) -> None:
-    with pytest.raises(ValueError, match=r"p00|p11") as refusal:
+    with pytest.raises(UserError, match=r"p00|p11") as refusal:
         Randomizer.from_matrix(p00, p11)
     assert reason in str(refusal.value)
 
@@ -468,8 +468,6 @@ def test_the_real_epsilon_of_many_answers(answers: int, epsilon: Fraction) -> No
         (lambda: Randomizer(1, bits=0), "bits = 0 is no size of a word: give one of 8, 16, 32, 64"),
         (lambda: Randomizer(1).bits([0, 2]), "must be bits"),
         (lambda: Randomizer(1).bits([0.5]), "must be bits"),
-        (lambda: Randomizer(0).corruption, "nothing could be learnt"),
-        (lambda: Randomizer(0).report(1).corruption, "nothing could be learnt"),
         (lambda: round_value(1.5), "a value outside [0, 1] is not masked"),
         (lambda: round_value(math.nan), "a value outside [0, 1]"),
         (lambda: Randomizer(1).bit(2), "a value outside [0, 1]"),
@@ -477,10 +475,16 @@ def test_the_real_epsilon_of_many_answers(answers: int, epsilon: Fraction) -> No
     ],
 )
 def test_mistakes_are_refused_in_one_line(make: Any, reason: str) -> None:
-    with pytest.raises(ValueError, match=r".") as refusal:
+    with pytest.raises(UserError, match=r".") as refusal:
         make()
     assert reason in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_from_pure_noise_nothing_is_learnt() -> None:
+    for source in (Randomizer(0), Randomizer(0).report(1)):
+        with pytest.raises(ValueError, match="nothing could be learnt"):
+            assert source.corruption
 
 
 # Values between 0 and 1

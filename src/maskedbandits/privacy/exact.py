@@ -231,5 +231,4 @@ class ExactEpsilon:
         return value
 
     def __str__(self) -> str:
-        with localcontext(_context(28)):
-            return f"ln({self.odds.numerator}/{self.odds.denominator}) <= {self.rounded_up():f}"
+        return f"ln({self.odds.numerator}/{self.odds.denominator}) <= {self.rounded_up():f}"
