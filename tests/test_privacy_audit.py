@@ -291,6 +291,24 @@ def test_reports_of_different_lengths_are_compared_by_place() -> None:
     assert {"report noo", "report no", "character 3 is o", "no character 3"} <= {one.name for one in found.events}
 
 
+def test_every_character_is_looked_at_however_many_reports_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    # No report comes twice, the bit is the last of 41 characters, and memory holds no more than three of each at once.
+    inputs = audit.questions(2000, 20)
+    monkeypatch.setattr(events, "CELLS", 3 * 4000 + 1)
+    words = [[f"{os.urandom(20).hex()}{bit}".encode() for bit in bits] for bits in inputs]
+    found = judge(words, inputs, 0.9999999)
+    assert found.outcome == "refuted"
+    assert max(found.events, key=lambda one: one.epsilon).name.startswith("character 41 is ")
+
+
+@pytest.mark.parametrize("cells", [1, 7, 12, 1 << 28])
+def test_columns_do_not_depend_on_the_memory(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    monkeypatch.setattr(events, "CELLS", cells)
+    columns = [column.tobytes() for column in events.characters([b"abcde", b"", b"xyz"])]
+    assert columns == [b"a\0x", b"b\0y", b"c\0z", b"d\0\0", b"e\0\0"]
+    assert list(events.characters([b"", b""])) == []
+
+
 def test_a_constant_answer_is_not_taken_for_a_seed() -> None:
     inputs = audit.questions(200, 20)
     found = judge([[b"x"] * bits.size for bits in inputs], inputs)

@@ -29,7 +29,7 @@ EACH = 2  # events of each kind that are tested, of all that are looked at
 EVENTS = 4 * EACH
 REPORTS = 4096  # of which each is a candidate by itself: the most frequent
 THRESHOLDS = 64  # of a score
-CELLS = 1 << 28  # bytes for the characters of all distinct reports
+CELLS = 1 << 28  # characters of all distinct reports that are held at once
 POWER = 0.95  # with which the smallest excess would have been seen
 
 
@@ -113,24 +113,30 @@ def shown(report: bytes) -> str:
     return ascii(text if len(text) <= 20 else text[:17] + "...").strip("'") or "(empty)"
 
 
-def characters(table: Table) -> NDArray[np.uint8]:
-    """Return the characters of all reports, one row for each; 0 where there is none."""
-    width = max(map(len, table.reports), default=0)
-    array = np.array(table.reports, dtype=f"S{max(width, 1)}")
-    return array.view(np.uint8).reshape(len(table.reports), -1)[:, : CELLS // len(table.reports)]
+def characters(reports: Sequence[bytes]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the first character of every report, then the second, and so on; 0 where there is none.
+
+    Columns are made in blocks, as many at once as CELLS allow: every character is looked at, in bounded memory.
+    """
+    width = max(map(len, reports), default=0)
+    block = max(1, min(width, CELLS // max(1, len(reports))))
+    for start in range(0, width, block):
+        parts = (report[start : start + block] for report in reports)
+        text = np.fromiter(parts, dtype=f"S{block}", count=len(reports)).view(np.uint8).reshape(len(reports), block)
+        yield from text.T[: width - start]
 
 
-def single_characters(table: Table, text: NDArray[np.uint8]) -> tuple[list[Candidate], Floats]:
+def single_characters(table: Table) -> tuple[list[Candidate], Floats]:
     """Return events of one character each, and the score of every report, the sum over its characters."""
     found, score = [], np.zeros(len(table.reports))
-    flat = table.counts.reshape(-1, 4)
-    for place in range(text.shape[1]):
-        column = text[:, place]
-        cells = np.stack([np.bincount(column, weights=flat[:, cell], minlength=256) for cell in range(4)], axis=1)
+    flat = table.counts.reshape(-1, 4).T.astype(np.float64)
+    for place, column in enumerate(characters(table.reports), 1):
+        codes = column.astype(np.intp)  # once, not in every count
+        cells = np.stack([np.bincount(codes, weights=cell, minlength=256) for cell in flat], axis=1)
         counts = cells.astype(np.int64).reshape(256, 2, 2)
-        score += weight(counts)[column]
+        score += weight(counts)[codes]
         for value in np.flatnonzero(counts[:, 0].sum(axis=1)):
-            name = f"character {place + 1} is {shown(bytes([value]))}" if value else f"no character {place + 1}"
+            name = f"character {place} is {shown(bytes([value]))}" if value else f"no character {place}"
             found.append((name, counts[value]))
     return found, score
 
@@ -154,7 +160,7 @@ def tails(name: str, score: Floats, table: Table) -> Iterator[Candidate]:
 
 def chosen(table: Table, level: float) -> list[Event]:
     """Return the events that one half of the reports finds most telling, as the other half has them."""
-    singles, score = single_characters(table, characters(table))
+    singles, score = single_characters(table)
     scores = (tails("score of characters", score, table), tails("score of reports", weight(table.counts), table))
     # The best of each kind: a kind with many candidates fits the half that chooses, and would crowd out the others.
     return [one for kind in (single_reports(table), singles, *scores) for one in best(list(kind), table.trials, level)]
