@@ -3,18 +3,24 @@
 It is started several times at once, so that a generator seeded with a constant, or with the clock, shows. Everything
 passes through files: the input is complete before the program starts and ends where the file ends, so no program can
 wait for more, and none can block by writing.
+
+Nothing outlives the audit: every run has a process group of its own, which is ended before its leader is reaped, so
+that the number of the group is still its own. Signals that would end the audit raise, and so end the runs first.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
 from typing import IO, NamedTuple, NoReturn
 
 import numpy as np
@@ -26,6 +32,56 @@ RUNS = 8
 LONGEST = 256  # characters of a report
 MOST_ERRORS = 1 << 20  # bytes
 PAUSE = 0.01  # seconds between two looks
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+SHORTAGE = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # of the machine's, no mistake of the user's
+
+
+class ProgramError(UserError):
+    """The program was started, and its reports cannot be judged."""
+
+
+class Signals:
+    """Raises on a signal that would end this process; while held it only takes note, so that no run is lost."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.noted: int | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal."""
+        self.noted = number
+        if not self.held:
+            self.raise_noted()
+
+    def raise_noted(self) -> None:
+        """Raise what a signal has asked for, once: a second one must not interrupt the cleaning up."""
+        if self.noted is not None:
+            self.held = True
+            raise KeyboardInterrupt if self.noted == signal.SIGINT else SystemExit(128 + self.noted)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Let no signal in between."""
+        self.held = True
+        yield
+        self.held = False
+        self.raise_noted()
+
+
+@contextmanager
+def caught_signals() -> Iterator[Signals]:
+    """Catch signals for a while; one that is ignored, as nohup does, stays so, and only a main thread gets any."""
+    signals = Signals()
+    main = threading.current_thread() is threading.main_thread()
+    before = {one: signal.getsignal(one) for one in ENDING if main}
+    caught = {one: handler for one, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    try:
+        for one in caught:
+            signal.signal(one, signals)
+        yield signals
+    finally:
+        for one, handler in caught.items():
+            signal.signal(one, handler)
 
 
 class Run(NamedTuple):
@@ -43,18 +99,23 @@ def ask(
 ) -> list[list[bytes]]:
     """Start the program once for each sequence of bits, and return the lines that each run wrote."""
     words = split(command)
-    with ExitStack() as stack:
-        runs: list[Run] = []
-        stack.callback(stop, runs)
-        for bits in inputs:
-            runs.append(start(words, bits, retries, stack))
-        wait(runs, timeout, watch)
+    runs: list[Run] = []
+    with ExitStack() as files, caught_signals() as signals:
+        try:
+            for bits in inputs:
+                start(words, text_of(bits, retries), bits.size * retries, runs, files, signals)
+            wait(runs, timeout, watch)
+        finally:
+            signals.held = True
+            stop(runs)
+            signals.held = False
+        signals.raise_noted()
         return [lines_of(run) for run in runs]
 
 
-def refuse(complaint: str) -> NoReturn:
+def refuse(complaint: str, kind: type[UserError] = ProgramError) -> NoReturn:
     """Refuse a program, in one line."""
-    raise UserError(f"--command: {complaint}")
+    raise kind(f"--command: {complaint}")
 
 
 def split(command: str) -> list[str]:
@@ -62,22 +123,24 @@ def split(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        refuse(f"{command!r} cannot be read: {error}")
+        refuse(f"{command!r} cannot be read: {error}", UserError)
     if not words:
-        refuse("nothing to start: give a program and its arguments")
+        refuse("nothing to start: give a program and its arguments", UserError)
     return words
 
 
-def start(words: list[str], bits: NDArray[np.uint8], retries: int, stack: ExitStack) -> Run:
+def start(words: list[str], text: bytes, lines: int, runs: list[Run], files: ExitStack, signals: Signals) -> None:
     """Start the program on a file of input, in a group of its own, so that all of it can be stopped."""
-    given, out, errors = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))  # noqa: SIM115 -- by the stack
-    given.write(text_of(bits, retries))
+    given, out, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))  # noqa: SIM115 -- by the stack
+    given.write(text)
     given.seek(0)
-    try:
-        process = subprocess.Popen(words, stdin=given, stdout=out, stderr=errors, start_new_session=True)  # noqa: S603 -- asked for
-    except (OSError, ValueError) as error:
-        refuse(f"{words[0]} cannot be started: {getattr(error, 'strerror', None) or error}")
-    return Run(process, given, out, errors, bits.size * retries)
+    with signals.hold():
+        try:
+            process = subprocess.Popen(words, stdin=given, stdout=out, stderr=errors, start_new_session=True)  # noqa: S603 -- asked for
+        except (OSError, ValueError) as error:
+            kind = ProgramError if getattr(error, "errno", None) in SHORTAGE else UserError
+            refuse(f"{words[0]} cannot be started: {getattr(error, 'strerror', None) or error}", kind)
+        runs.append(Run(process, given, out, errors, lines))
 
 
 def text_of(bits: NDArray[np.uint8], retries: int) -> bytes:
@@ -92,7 +155,7 @@ def wait(runs: list[Run], timeout: float, watch: Callable[[float], None]) -> Non
     """Wait until all runs have ended; none may take too long or write too much."""
     deadline = time.monotonic() + timeout
     while True:
-        ended = sum(run.process.poll() is not None for run in runs)
+        ended = sum(map(has_ended, runs))
         watch(min(map(share_read, runs)))
         for run in runs:
             written = max(os.fstat(file.fileno()).st_size for file in (run.out, run.errors))
@@ -116,13 +179,17 @@ def share_read(run: Run) -> float:
     return os.lseek(run.given.fileno(), 0, os.SEEK_CUR) / os.fstat(run.given.fileno()).st_size
 
 
+def has_ended(run: Run) -> bool:
+    """Tell whether a run has ended, without reaping it: until then nobody else can get its number."""
+    return os.waitid(os.P_PID, run.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def stop(runs: list[Run]) -> None:
-    """End what is still running."""
+    """End what is still running, also what a run that has ended left behind in its group."""
     for run in runs:
-        if run.process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(run.process.pid, signal.SIGKILL)
-            run.process.wait()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(run.process.pid, signal.SIGKILL)
+        run.process.wait()
 
 
 def lines_of(run: Run) -> list[bytes]:
@@ -143,7 +210,7 @@ def lines_of(run: Run) -> list[bytes]:
 
 def checked(number: int, line: bytes) -> bytes:
     """Return a report, if it is short and text."""
-    report = line.rstrip(b"\r")
+    report = line.removesuffix(b"\r")  # a second one is the program's own
     if len(report) > LONGEST:
         refuse(f"line {number:,} has {len(report):,} characters: a report may have {LONGEST}")
     if not report.isascii():
