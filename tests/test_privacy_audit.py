@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
+import subprocess
 import sys
 import time
 from fractions import Fraction
@@ -46,6 +48,11 @@ def audited(name: str, epsilon: float, trials: int, *options: object) -> tuple[R
         *("--json", *SURE, *options),
     )
     assert result.exit_code in (0, 1), result.output
+    return result, json.loads(result.stdout)
+
+
+def audited_command(command: str, trials: int, *options: object) -> tuple[Result, dict[str, Any]]:
+    result = call("--epsilon", 1, "--trials", trials, "--command", command, "--json", *SURE, *options)
     return result, json.loads(result.stdout)
 
 
@@ -343,6 +350,11 @@ def test_two_of_eight_runs_with_the_same_seed_are_found() -> None:
 COPY = "sys.stdout.write(sys.stdin.read())"
 
 
+def is_a_mistake(complaint: str) -> bool:
+    """Whether the command is wrong; else the program was started, and failed."""
+    return any(part in complaint for part in ("cannot be started", "cannot be read", "nothing to start"))
+
+
 @pytest.mark.parametrize(
     ("command", "complaint"),
     [
@@ -369,7 +381,7 @@ COPY = "sys.stdout.write(sys.stdin.read())"
 def test_programs_that_cannot_be_audited(command: str, complaint: str) -> None:
     started = time.monotonic()
     result = call("--trials", 100, "--timeout", 1, "--command", command)
-    assert result.exit_code == cli.USAGE, result.output
+    assert result.exit_code == (cli.USAGE if is_a_mistake(complaint) else cli.UNMADE), result.output
     assert complaint in result.stderr
     assert result.stderr.count("\n") == 1
     assert "Traceback" not in result.output
@@ -388,6 +400,9 @@ def test_programs_that_cannot_be_audited(command: str, complaint: str) -> None:
         (["--epsilon", "17", "--command", "cat"], "epsilon = 17 is above 16"),
         (["--trials", "99"], "Invalid value for '--trials'"),
         (["--confidence", "1"], "Invalid value for '--confidence'"),
+        (["--confidence", "nan"], "Invalid value for '--confidence': nan is not in the range 0.5<=x<=0.9999999."),
+        (["--timeout", "nan", "--command", "cat"], "Invalid value for '--timeout': nan is not in the range"),
+        (["--exact", "--command", "cat"], "--exact is of our own randomiser, and draws nothing"),
         (["--retries", "2"], "--retries goes with --command"),
         (["--retries", "100", "--command", "cat"], "--trials 1000000 with --command: at most 10000000 lines"),
         (["--timeout", "0", "--command", "cat"], "Invalid value for '--timeout'"),
@@ -407,24 +422,123 @@ def gone(pid: int) -> bool:
     return not state.exists() or state.read_text(encoding="utf-8").rsplit(") ", 1)[1].startswith("Z")
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are looked up in /proc")
-def test_nothing_is_left_running(tmp_path: Path) -> None:
-    note = tmp_path / "pids"
-    child = f"{sys.executable} -c 'import time; time.sleep(100)'"
-    text = f"""
+def ended(pids: list[int], seconds: float = 5.0) -> bool:
+    """Whether processes end soon: the operating system takes its time."""
+    deadline = time.monotonic() + seconds
+    while not all(map(gone, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return all(map(gone, pids))
+
+
+def noted(note: Path) -> list[int]:
+    return [int(pid) for pid in note.read_text(encoding="utf-8").split()] if note.exists() else []
+
+
+def parent(note: Path, then: str) -> str:
+    """A program that starts a child in its group, notes both, and goes on."""
+    return script(f"""
 import subprocess
-child = subprocess.Popen({shlex.split(child)!r})
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
 with open({str(note)!r}, "a") as note: note.write(f"{{os.getpid()}} {{child.pid}}\\n")
-time.sleep(100)
-"""
-    assert call("--trials", 100, "--timeout", 2, "--command", script(text)).exit_code == cli.USAGE
-    pids = [int(pid) for pid in note.read_text(encoding="utf-8").split()]
-    assert len(pids) == 2 * program.RUNS
-    for _ in range(100):
-        if all(map(gone, pids)):
-            break
-        time.sleep(0.05)
-    assert all(map(gone, pids))
+{then}
+""")
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are looked up in /proc")
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("then", "code"),
+    [
+        ("time.sleep(100)", cli.UNMADE),
+        (COPY, cli.FAILED),  # it ends, and leaves its child behind; a copy of the input is refuted
+        ("sys.exit(1)", cli.UNMADE),
+    ],
+)
+def test_nothing_is_left_running(tmp_path: Path, then: str, code: int) -> None:
+    note = tmp_path / "pids"
+    assert call("--trials", 200, "--timeout", 2, "--command", parent(note, then)).exit_code == code
+    assert len(noted(note)) == 2 * program.RUNS
+    assert ended(noted(note))
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 128 + 15), (signal.SIGHUP, 128 + 1), (signal.SIGINT, cli.INTERRUPTED)],
+)
+def test_a_signal_ends_the_programs_first(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    note = tmp_path / "pids"
+    arguments = ["audit", "--trials", "200", "--command", parent(note, "time.sleep(100)")]
+    with subprocess.Popen([sys.executable, "-m", "maskedbandits.cli", *arguments], stderr=subprocess.DEVNULL) as audit:
+        try:
+            deadline = time.monotonic() + 20
+            while len(noted(note)) < 2 * program.RUNS and time.monotonic() < deadline:
+                time.sleep(0.02)
+            audit.send_signal(number)
+            assert audit.wait(10) == code
+        finally:
+            audit.kill()
+    assert len(noted(note)) == 2 * program.RUNS
+    assert ended(noted(note))
+
+
+def test_a_signal_between_the_start_of_a_program_and_its_note_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[subprocess.Popen[bytes]] = []
+
+    class Interrupting(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            seen.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupting)
+    before = [signal.getsignal(number) for number in program.ENDING]
+    result = call("--trials", 200, "--command", script("time.sleep(100)"))
+    assert result.exit_code == cli.INTERRUPTED
+    assert [process.poll() for process in seen] == [-9]
+    assert [signal.getsignal(number) for number in program.ENDING] == before
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with program.caught_signals():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            with pytest.raises(SystemExit, match="143"):
+                signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)  # a second one leaves the cleaning up alone
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is played by /dev/full")
+@pytest.mark.parametrize("options", [["--trials", "200"], ["--exact"], ["--trials", "200", "--command", "cat"]])
+def test_findings_that_nobody_gets_are_no_refutation(options: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "maskedbandits.cli", "audit", *options]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (result.returncode, result.stderr) == (cli.UNMADE, b"maskedbandits: error: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "complaint"),
+    [
+        (BrokenPipeError(32, "Broken pipe"), "error: Broken pipe"),
+        (OSError(28, "No space left on device", "/tmp/x"), "/tmp/x: No space left on device"),  # noqa: S108 -- not used
+        (MemoryError(), "the audit does not fit into memory: give fewer --trials"),
+    ],
+)
+def test_an_audit_that_cannot_be_made_is_no_refutation(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, complaint: str
+) -> None:
+    def broken(*rest: object) -> None:
+        raise error
+
+    monkeypatch.setattr(program, "text_of", broken)
+    result = call("--trials", 200, "--command", "cat")
+    assert (result.exit_code, result.stderr) == (cli.UNMADE, f"maskedbandits: {complaint}\n")
 
 
 def test_an_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,6 +559,12 @@ def test_windows_line_ends_are_no_part_of_a_report() -> None:
     result = call("--trials", 2000, "--command", script("for line in sys.stdin: print(line.strip(), end='\\r\\n')"))
     assert "report 1\r" not in result.stdout
     assert "P(1 | 1) in" in result.stdout
+
+
+def test_a_second_carriage_return_is_part_of_a_report() -> None:
+    text = "for line in sys.stdin: print(0, end='\\r' * (1 + int(line)) + '\\n')"
+    result, found = audited_command(script(text), 2000)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")
 
 
 def test_slow_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,12 @@ answers at once.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from maskedbandits.privacy.audit import Findings
     from maskedbandits.results import Results
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+FAILED, USAGE, UNMADE, INTERRUPTED = 1, 2, 3, 130
 
 
 class Refusal(click.ClickException):
@@ -76,6 +79,17 @@ class Numbers(click.ParamType[list[float]]):
         except ValueError:
             expected = "whole numbers" if self.kind is int else "numbers"
             self.fail(f"expected {expected} separated by commas, got {value!r}", param, ctx)
+
+
+class Within(click.FloatRange):
+    """A number within bounds; NaN, which is not outside any, is refused too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number = float(super().convert(value, param, ctx))
+        if number != number:
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return number
 
 
 as_json = click.option("--json", "json_wanted", is_flag=True, help="Print one JSON document instead of a table.")
@@ -363,14 +377,14 @@ def policies(json_wanted: bool) -> None:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 86_400),
+    type=Within(0.1, 86_400),
     default=60.0,
     show_default=True,
     help="Seconds that the program may take.",
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0.5, 0.9999999),
+    type=Within(0.5, 0.9999999),
     default=0.99,
     show_default=True,
     help="Of all bounds together.",
@@ -399,7 +413,8 @@ def audit(
     The exact one:   maskedbandits audit --exact
 
     Prints a lower confidence bound on epsilon, the claimed one, and what excess so many trials could have seen.
-    Exit code 0 if nothing contradicts the claim, 1 if it is refuted, 2 for a mistake.
+    Exit code 0 if nothing contradicts the claim, 1 if it is refuted, 2 for a mistake in the command, 3 if the audit
+    could not be made (the program fails, a full disk) or cannot tell.
 
     A program reads one 0 or 1 a line on standard input and writes one report, of at most 256 characters, a line on
     standard output. It is started 8 times with the same opening, so that a fixed seed shows. With --retries R a line
@@ -407,14 +422,48 @@ def audit(
     permanent answer for each decision, and draws a new one each time, is refuted.
     """  # noqa: D301 -- click's mark for lines to leave alone
     given = ctx.get_parameter_source("epsilon") is not click.core.ParameterSource.DEFAULT
+    if exact and command is not None:
+        raise click.UsageError("--exact is of our own randomiser, and draws nothing: leave out --exact or --command")
     if exact:
-        show_exact(epsilon if given else None, json_wanted)
+        with unmade():
+            show_exact(epsilon if given else None, json_wanted)
         return
     if command is None and retries != 1:
         raise click.UsageError("--retries goes with --command: our own randomiser draws every report anew")
     if command is not None and trials * retries > MOST_LINES:
         raise click.UsageError(f"--trials {trials} with --command: at most {MOST_LINES} lines for each input")
-    show_findings(ctx, audited(command, epsilon, trials, retries, timeout, confidence), json_wanted)
+    with unmade():
+        show_findings(ctx, audited(command, epsilon, trials, retries, timeout, confidence), json_wanted)
+
+
+class Unmade(Refusal):
+    """The audit could not be made, or nobody could read it: neither a refuted claim nor a mistake in the command."""
+
+    exit_code = UNMADE
+
+
+@contextmanager
+def unmade() -> Iterator[None]:
+    """Turn whatever keeps an audit from being made into its own exit code."""
+    from maskedbandits.privacy.program import ProgramError
+
+    try:
+        yield
+    except ProgramError as error:
+        raise Unmade(str(error)) from error
+    except MemoryError as error:
+        raise Unmade("the audit does not fit into memory: give fewer --trials") from error
+    except OSError as error:
+        drop_output()
+        raise Unmade(f"{error.filename or 'error'}: {error.strerror or error}") from error
+
+
+def drop_output() -> None:
+    """Let what could not be written go: Python would try again at the end, and end with an exit code of its own."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 MOST_LINES = 10**7  # for each input of somebody's program
@@ -431,6 +480,8 @@ def audited(
         if command is None:
             return audits.audit_own(epsilon, trials, confidence, watch)
         return audits.audit_program(command, epsilon, trials, confidence, retries, timeout, watch)
+    except UserError:
+        raise
     except ValueError as error:
         raise UserError(str(error)) from error
     finally:
