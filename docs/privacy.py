@@ -8,7 +8,8 @@ from math import comb
 from pathlib import Path
 
 from maskedbandits.privacy import Randomizer, verdict
-from maskedbandits.privacy.audit import levels, power
+from maskedbandits.privacy.audit import levels
+from maskedbandits.privacy.events import smallest_excess
 
 PAGE = Path(__file__).with_suffix(".md")
 BLOCK = re.compile(r"(<!-- begin: python -m docs\.privacy (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -67,13 +68,13 @@ def exact() -> str:
 
 
 def seen() -> str:
-    """Return the smallest excess that an audit sees."""
+    """Return the smallest excess of symmetric randomised response that an audit sees."""
     trials = (10**4, 10**5, 10**6, 10**7)
     level, _ = levels(0.99)
-    heading = ["claimed ε", *(f"{count:,} trials a bit" for count in trials)]
+    heading = ["claimed ε", *(f"excess seen, {count:,} trials a bit" for count in trials)]
     rows = []
     for epsilon in ("0.1", "0.5", "1", "2", "4", "8"):
-        excesses = [power(float(epsilon), count, level).excess for count in trials]
+        excesses = [smallest_excess(float(epsilon), count, level) for count in trials]
         rows.append([epsilon, *("none" if excess is None else f"{excess:.4f}" for excess in excesses)])
     return markdown(heading, rows)
 

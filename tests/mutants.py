@@ -71,8 +71,44 @@ def permanent_in_name_only(bit: int, epsilon: float, decision: str) -> str:
     return answers[decision]
 
 
+def remembers_the_last(bit: int, epsilon: float, decision: str) -> str:
+    """Permanent, as long as no other decision comes between."""
+    if decision not in answers:
+        answers.clear()
+    return permanent(bit, epsilon, decision)
+
+
+def tells_the_bit_before(bit: int, epsilon: float, decision: str) -> str:
+    before = answers.get("before", "0")
+    answers["before"] = str(bit)
+    return sound(bit, epsilon, decision) + before
+
+
+def same_seed_beside_a_number(bit: int, epsilon: float, decision: str) -> str:
+    return f"{os.urandom(4).hex()} {same_seed(bit, epsilon, decision)}"
+
+
+def sound_beside_a_counter(bit: int, epsilon: float, decision: str) -> str:
+    return f"{counter(bit, epsilon, decision)} {sound(bit, epsilon, decision)}"
+
+
+def counter(bit: int, epsilon: float, decision: str) -> str:
+    """Says nothing of the bit, and the same in every run."""
+    answers["count"] = str(int(answers.get("count", "0")) + 1)
+    return str(int(answers["count"]) % 10)
+
+
+def rare(bit: int, epsilon: float, decision: str) -> str:
+    """A 1 is rare, and e^3 times as likely to come of a 1."""
+    return str(int(below(1e-4 * math.exp(3 * bit))))
+
+
 def swapped(bit: int, epsilon: float, decision: str) -> str:
     return str(bit ^ below(1 - share(epsilon)))
+
+
+def swapped_with_a_blank(bit: int, epsilon: float, decision: str) -> str:
+    return swapped(bit, epsilon, decision) + " "
 
 
 def another_p(bit: int, epsilon: float, decision: str) -> str:

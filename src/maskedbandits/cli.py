@@ -373,7 +373,7 @@ def policies(json_wanted: bool) -> None:
     type=click.IntRange(1, 100),
     default=1,
     show_default=True,
-    help="Send every decision so many times in a row, as lines `BIT NAME`; the claim covers all its reports together.",
+    help="Send every decision so many times, as lines `BIT NAME`; the claim covers all its reports together.",
 )
 @click.option(
     "--timeout",
@@ -418,8 +418,8 @@ def audit(
 
     A program reads one 0 or 1 a line on standard input and writes one report, of at most 256 characters, a line on
     standard output. It is started 8 times with the same opening, so that a fixed seed shows. With --retries R a line
-    is a bit and the name of a decision, and every decision comes R times in a row: a program that promises one
-    permanent answer for each decision, and draws a new one each time, is refuted.
+    is a bit and the name of a decision, and every decision comes R times, in a row and later: a program that promises
+    one permanent answer for each decision, and draws a new one, is refuted.
     """  # noqa: D301 -- click's mark for lines to leave alone
     given = ctx.get_parameter_source("epsilon") is not click.core.ParameterSource.DEFAULT
     if exact and command is not None:
@@ -430,8 +430,6 @@ def audit(
         return
     if command is None and retries != 1:
         raise click.UsageError("--retries goes with --command: our own randomiser draws every report anew")
-    if command is not None and trials * retries > MOST_LINES:
-        raise click.UsageError(f"--trials {trials} with --command: at most {MOST_LINES} lines for each input")
     with unmade():
         show_findings(ctx, audited(command, epsilon, trials, retries, timeout, confidence), json_wanted)
 
@@ -466,15 +464,15 @@ def drop_output() -> None:
         os.close(nowhere)
 
 
-MOST_LINES = 10**7  # for each input of somebody's program
-
-
 def audited(
     command: str | None, epsilon: str, trials: int, retries: int, timeout: float, confidence: float
 ) -> Findings:
     """Return the findings about our own randomiser, or about somebody's."""
     from maskedbandits.privacy import audit as audits
+    from maskedbandits.privacy.program import MOST_LINES
 
+    if command is not None and trials * retries > MOST_LINES:
+        raise click.UsageError(f"--trials {trials} with --command: at most {MOST_LINES} lines for each input")
     watch = Slow()
     try:
         if command is None:
@@ -521,7 +519,7 @@ def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> 
     else:
         click.echo("\n".join(verdict.lines(findings)))
     if findings.outcome != "not refuted":
-        ctx.exit(FAILED)
+        ctx.exit(UNMADE if findings.outcome == "cannot tell" else FAILED)
 
 
 def show_exact(epsilon: str | None, json_wanted: bool) -> None:

@@ -2,27 +2,24 @@
 
 A report is epsilon-private if no event E has ``P(E | 0) > e^eps P(E | 1)`` or the other way round. N reports are drawn
 for each input, and every event gives a lower bound on epsilon (``events.py``). The chance that any of the bounds is
-wrong is at most 1 - confidence (Bonferroni): half of it goes to two events that are known before any report is seen,
-the report is 0 and the report is 1; the other half to events that are chosen, where reports are more than bits.
+wrong is at most 1 - confidence (Bonferroni): half of it goes to events that are known before any report is seen, that a
+report reads 0, or 1, or anything else; the other half to events that are chosen, where reports are more than bits.
+
+A report must not tell the input *before* its own either, so all events are counted against that one, too.
 
 The bounds of the event "the report is 1" also test g: whether a 0 and a 1 are reported as often as symmetric randomised
-response at the claimed epsilon does.
-
-A program that draws from a fixed seed shows when it is started several times on the same opening inputs: two runs give
-the same answers throughout. Independent runs agree on n inputs with a probability of at most ``m^n``, where m is the
-probability of the most frequent report.
+response at the claimed epsilon does. A program is also started several times (``restarts.py``).
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, compress, pairwise
-from typing import Literal, NamedTuple
+from itertools import chain, pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,30 +29,51 @@ from maskedbandits.privacy.events import (
     EVENTS,
     Bits,
     Event,
-    Table,
+    Ints,
     chosen,
+    coded,
+    counted,
+    epsilon_at_most,
     event,
-    highest,
     smallest_excess,
-    tally,
     trials_needed,
 )
 from maskedbandits.privacy.exact import Number, as_epsilon, as_text
 from maskedbandits.privacy.mechanism import Randomizer
+from maskedbandits.privacy.restarts import CHANCE, Restarts, restarts_of
 
 Watch = Callable[[float], None]
 
 BIT_REPORTS = (b"0", b"1")
-CHANCE = 1e-9  # at which two runs agree: far below any confidence that can be asked for
+OTHER = len(BIT_REPORTS)  # what a report reads that is neither
+READINGS = ("report 0", "report 1", "another report")
+KNOWN = 2 * len(READINGS)  # events, against an input and against the one before
+MOSTLY = 0.99  # share of reports that read 0 or 1 from which on g is checked
+MOST_TRIALS = 10**9
+DEVICES = 10**5  # reports for each input that are drawn one by one, as devices do: slower than arrays
 CHUNK = 1 << 20  # reports drawn at once
 
 
 @dataclass(frozen=True)
-class Link:
-    """How often a 1 is reported for each input, and how often it should be."""
+class Channel:
+    """Reports that are bits: how often each was seen, how often it should be, and the smallest excess seen, if any."""
 
-    intervals: tuple[tuple[float, float], tuple[float, float]]
-    stated: tuple[float, float]
+    name: str
+    zero: Event
+    one: Event
+    claimed: Fraction
+    excess: float | None
+
+    @property
+    def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The bounds on how often a 1 is reported, for each input."""
+        return self.one.interval(0), self.one.interval(1)
+
+    @property
+    def stated(self) -> tuple[float, float]:
+        """How often a 1 should be reported, for each input."""
+        stated = Randomizer(self.claimed)
+        return float(1 - stated.p00), float(stated.p11)
 
     @property
     def holds(self) -> bool:
@@ -63,35 +81,14 @@ class Link:
         pairs = zip(self.intervals, self.stated, strict=True)
         return all(low <= share <= high for (low, high), share in pairs)
 
-
-@dataclass(frozen=True)
-class Restarts:
-    """What starting a program several times has shown."""
-
-    runs: int
-    same: int  # runs that answered the opening as another one did
-    lines: int  # of the opening
-    chance: float  # at most, that any two independent runs would agree on all of them
-
     @property
-    def telling(self) -> bool:
-        """Tell whether the opening was long enough to judge by."""
-        return self.chance <= CHANCE
-
-    @property
-    def fixed(self) -> bool:
-        """Tell whether the seed is fixed."""
-        return self.telling and self.same > 0
+    def private(self) -> bool:
+        """Tell whether epsilon holds to within twice the smallest excess seen, which noise hardly ever exceeds."""
+        most = max(epsilon_at_most(one) for one in (self.zero, self.one))
+        return self.excess is not None and most <= self.claimed + 2 * self.excess
 
 
-class Power(NamedTuple):
-    """The smallest excess over the claim that would have been seen, or else how many trials could see one at all."""
-
-    excess: float | None
-    needed: int | None
-
-
-Outcome = Literal["refuted", "fixed seed", "other g", "not refuted"]
+Outcome = Literal["refuted", "fixed seed", "other g", "cannot tell", "not refuted"]
 
 
 @dataclass(frozen=True)
@@ -103,10 +100,12 @@ class Findings:
     trials: int  # for each input
     confidence: float
     events: tuple[Event, ...]
-    power: Power
-    link: Link | None = None
+    channels: tuple[Channel, ...]  # none where g cannot be checked
+    needed: int | None  # trials that could see anything at all, where these could not
+    most: int  # trials that can be asked for
     restarts: Restarts | None = None
     randomizer: Randomizer | None = None
+    devices: int = 0  # of our own reports, for each input, drawn one by one
     retries: int = 1
 
     @property
@@ -121,45 +120,66 @@ class Findings:
             return "refuted"
         if self.restarts is not None and self.restarts.fixed:
             return "fixed seed"
-        if self.link is not None and not self.link.holds:
+        if not all(channel.holds for channel in self.channels):
             return "other g"
+        if self.needed is not None or (self.restarts is not None and self.restarts.deaf):
+            return "cannot tell"
         return "not refuted"
 
 
 def levels(confidence: float) -> tuple[float, float]:
     """Return what each bound on known events, and on chosen ones, may miss with: four bounds for each event."""
     wrong = 1.0 - confidence
-    return wrong / 2 / (4 * len(BIT_REPORTS)), wrong / 2 / (4 * EVENTS)
-
-
-def link_of(seen: Event, claimed: Fraction) -> Link:
-    """Return what the event "the report is 1" says of g."""
-    stated = Randomizer(claimed)
-    return Link((seen.interval(0), seen.interval(1)), (float(1 - stated.p00), float(stated.p11)))
+    return wrong / 2 / (4 * KNOWN), wrong / 2 / (4 * 2 * EVENTS)
 
 
 def audit_own(epsilon: Number, trials: int, confidence: float, watch: Watch = lambda share: None) -> Findings:
-    """Audit this package's own randomiser."""
+    """Audit this package's own randomiser: arrays of bits, and reports one by one, as devices draw them."""
     randomizer = Randomizer(epsilon)
+    devices = min(trials, DEVICES)
+    level, _ = levels(confidence)
+    channels = (
+        channel("bits()", array_ones(randomizer, trials, watch), trials, randomizer.epsilon, level),
+        channel("report()", device_ones(randomizer, devices), devices, randomizer.epsilon, level),
+    )
+    return Findings(
+        subject=f"Randomizer({as_text(randomizer.epsilon)})",
+        claimed=randomizer.epsilon,
+        trials=trials,
+        confidence=confidence,
+        events=tuple(one for drawn in channels for one in (drawn.zero, drawn.one)),
+        channels=channels,
+        needed=None if channels[0].excess is not None else trials_needed(float(randomizer.epsilon), level),
+        most=MOST_TRIALS,
+        randomizer=randomizer,
+        devices=devices,
+    )
+
+
+def array_ones(randomizer: Randomizer, trials: int, watch: Watch) -> Ints:
+    """Return how many ones come of so many zeros, and of so many ones, in arrays."""
     ones = np.zeros(2, dtype=np.int64)
     for start in range(0, trials, CHUNK):
         size = min(CHUNK, trials - start)
         for bit in (0, 1):
             ones[bit] += randomizer.bits(np.full(size, bit, dtype=np.uint8)).sum()
         watch((start + size) / trials)
-    level, _ = levels(confidence)
+    return ones
+
+
+def device_ones(randomizer: Randomizer, trials: int) -> Ints:
+    """Return how many ones come of so many zeros, and of so many ones, one by one."""
+    return np.array([sum(randomizer.report(bit).bit for _ in range(trials)) for bit in (0, 1)])
+
+
+def channel(name: str, ones: Ints, trials: int, claimed: Fraction, level: float) -> Channel:
+    """Return what one way of drawing our own reports has shown."""
     each = np.array([trials, trials])
-    events = (event("report 0", each - ones, each, level), event("report 1", ones, each, level))
-    return Findings(
-        subject=f"Randomizer({as_text(randomizer.epsilon)})",
-        claimed=randomizer.epsilon,
-        trials=trials,
-        confidence=confidence,
-        events=events,
-        power=power(float(randomizer.epsilon), trials, level),
-        link=link_of(events[1], randomizer.epsilon),
-        randomizer=randomizer,
+    zero, one = (
+        event(f"{reading} of {name}", hits, each, level)
+        for reading, hits in zip(READINGS, (each - ones, ones), strict=False)
     )
+    return Channel(name, zero, one, claimed, smallest_excess(float(claimed), trials, level))
 
 
 def audit_program(
@@ -189,49 +209,63 @@ def judged(
     opening: int,
 ) -> Findings:
     """Return what the answers of several runs say of a claim: one line, or as many as retries, for each input."""
-    joint = [together(lines, retries) for lines in answers]
+    first = [program.first(lines, retries) for lines in answers]
     bits = np.concatenate(inputs)
-    halves = np.frombuffer(os.urandom(bits.size), dtype=np.uint8) & np.uint8(1)
-    table = tally(list(chain.from_iterable(joint)), bits, halves)
-    first = tally([line for lines in answers for line in lines[::retries]], bits, np.zeros_like(bits))
-    plain = set(first.reports) <= set(BIT_REPORTS)
+    later = np.concatenate([np.arange(run.size) > 0 for run in inputs])  # all inputs that have one before
+    readings = np.array([reading(report) for report in chain.from_iterable(first)])
+    plain = retries == 1 and all(report in BIT_REPORTS for report in chain.from_iterable(first))
     known, other = levels(confidence)
-    events = [known_event(first, report, known, retries) for report in BIT_REPORTS] if plain else []
-    more = [] if plain and retries == 1 else chosen(table, other)
-    testing = table.trials[1].min() / table.trials.sum(axis=0).min() if more else 1.0  # share of the reports
+    names = READINGS if retries == 1 else tuple(name.replace("report", "first report") for name in READINGS)
+    own = known_events(names, readings, bits, known)
+    before = known_events(names, readings[later], np.roll(bits, 1)[later], known, before=True)
+    joint = chain.from_iterable(program.together(lines, retries) for lines in answers)
+    more, testing = ([], 1.0) if plain else chosen_events(list(joint), bits, later, other)
+    level = known if plain else other
     trials = bits.size // 2
+    excess = smallest_excess(float(claimed), math.floor(trials * testing), level)
+    checked = np.mean(readings < OTHER) >= MOSTLY
     return Findings(
         subject=subject,
         claimed=claimed,
         trials=trials,
         confidence=confidence,
-        events=(*events, *more),
-        power=power(float(claimed), trials, other if more else known, float(testing)),
-        link=link_of(events[1], claimed) if plain else None,
-        restarts=restarts_of(joint, inputs, opening, table),
+        events=(*own, *before, *more),
+        channels=(Channel("", own[0], own[1], claimed, excess if plain else None),) if checked else (),
+        needed=None if excess is not None else math.ceil(trials_needed(float(claimed), level) / testing),
+        most=program.MOST_LINES // retries,
+        restarts=restarts_of(first, inputs, opening),
         retries=retries,
     )
 
 
-def power(claimed: float, trials: int, level: float, testing: float = 1.0) -> Power:
-    """Return what so many trials could have seen, when a share of them tests."""
-    excess = smallest_excess(claimed, math.floor(trials * testing), level)
-    needed = None if excess is not None else math.ceil(trials_needed(claimed, level) / testing)
-    return Power(excess, needed)
+def reading(report: bytes) -> int:
+    """Return what a report reads, blanks aside: 0, 1 or OTHER."""
+    text = report.strip()
+    return BIT_REPORTS.index(text) if text in BIT_REPORTS else OTHER
 
 
-def known_event(first: Table, report: bytes, level: float, retries: int) -> Event:
-    """Return the event that a report is a certain one, known before any was seen."""
-    hits = first.counts[first.reports.index(report), 0] if report in first.reports else np.zeros(2, dtype=np.int64)
-    name = "report" if retries == 1 else "first report"
-    return event(f"{name} {report.decode()}", hits, first.trials[0], level)
+def known_events(
+    names: Sequence[str], readings: Ints, bits: Bits, level: float, *, before: bool = False
+) -> list[Event]:
+    """Return the events that are known before any report is seen; none where no report reads as a bit."""
+    counts = np.bincount(2 * readings + bits, minlength=2 * len(names)).reshape(-1, 2)
+    if not counts[:OTHER].any():
+        return []
+    seen = len(names) if counts[OTHER].any() else OTHER
+    trials = counts.sum(axis=0)
+    return [event(names[place], counts[place], trials, level, before=before) for place in range(seen)]
 
 
-def together(lines: list[bytes], retries: int) -> list[bytes]:
-    """Return the reports of each decision as one."""
-    if retries == 1:
-        return lines
-    return [b",".join(lines[start : start + retries]) for start in range(0, len(lines), retries)]
+def chosen_events(
+    joint: Sequence[bytes], bits: Bits, later: NDArray[np.bool_], level: float
+) -> tuple[list[Event], float]:
+    """Return the events that half of the reports chooses, and the share of the reports that tests them."""
+    reports, codes = coded(joint)
+    halves = np.frombuffer(os.urandom(bits.size), dtype=np.uint8) & np.uint8(1)
+    table = counted(reports, codes, bits, halves)
+    earlier = counted(reports, codes[later], np.roll(bits, 1)[later], halves[later])
+    testing = table.trials[1].min() / table.trials.sum(axis=0).min()
+    return [*chosen(table, level), *chosen(earlier, level, before=True)], float(testing)
 
 
 def opening_length(claimed: float, trials: int) -> int:
@@ -239,8 +273,9 @@ def opening_length(claimed: float, trials: int) -> int:
     least = trials // program.RUNS
     agree = -math.log1p(math.exp(-claimed))  # logarithm of the probability of the most frequent report
     pairs = program.RUNS * (program.RUNS - 1) / 2
-    # twice as many, because what it is judged by is measured
-    return 2 * min(least, math.ceil(math.log(CHANCE / pairs) / agree))
+    # three times as many, because what it is judged by is measured, and for every character; after it, as many inputs
+    # that differ from run to run must show whether answers depend on them
+    return 2 * min(least // 2, math.ceil(1.5 * math.log(CHANCE / pairs) / agree))
 
 
 def questions(trials: int, opening: int) -> list[Bits]:
@@ -255,23 +290,3 @@ def shuffled(each: int) -> Bits:
     """Return as many zeros as ones, in random order."""
     bits = np.repeat(np.array([0, 1], dtype=np.uint8), each)
     return bits[np.argsort(np.frombuffer(os.urandom(8 * bits.size), dtype=np.uint64), kind="stable")]
-
-
-def restarts_of(joint: Sequence[list[bytes]], inputs: Sequence[Bits], opening: int, table: Table) -> Restarts:
-    """Return how many runs answered the opening as another one did, and how likely that is by chance."""
-    runs = len(joint)
-    same = sum(count for count in Counter(tuple(reports[:opening]) for reports in joint).values() if count > 1)
-    frequent = highest(table.counts.sum(axis=1).max(axis=0), table.trials.sum(axis=0), CHANCE)
-    # a program that settles on one answer for each run is no more frequent than another in all runs together
-    settled = [
-        [most_frequent(reports, bits == bit) for bit in (0, 1)] for reports, bits in zip(joint, inputs, strict=True)
-    ]
-    agree = np.maximum(frequent, np.max(settled, axis=0))
-    chance = math.exp(opening / 2 * float(np.log(agree).sum())) * runs * (runs - 1) / 2
-    return Restarts(runs, same, opening, min(1.0, chance))
-
-
-def most_frequent(reports: list[bytes], mask: NDArray[np.bool_]) -> float:
-    """Return the share of the most frequent of some reports."""
-    counts = Counter(compress(reports, mask))
-    return max(counts.values()) / counts.total()

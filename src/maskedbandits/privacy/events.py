@@ -58,6 +58,7 @@ class Event:
     hits: tuple[int, int]
     trials: tuple[int, int]
     level: float
+    before: bool = False  # whether the input is the one before the report's own
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -75,6 +76,12 @@ class Event:
         return float(lowest(hits, trials, self.level)), float(highest(hits, trials, self.level))
 
 
+def epsilon_at_most(event: Event) -> float:
+    """Return the upper bound on the epsilon of one event."""
+    (low0, high0), (low1, high1) = event.interval(0), event.interval(1)
+    return math.inf if 0.0 in (low0, low1) else math.log(max(high0 / low1, high1 / low0))
+
+
 class Table(NamedTuple):
     """Distinct reports, and how often each was seen: by report, half and input."""
 
@@ -88,12 +95,17 @@ class Table(NamedTuple):
         return total
 
 
-def tally(reports: Sequence[bytes], bits: Bits, halves: Bits) -> Table:
-    """Count reports."""
+def coded(reports: Sequence[bytes]) -> tuple[list[bytes], Ints]:
+    """Return the distinct reports, and which of them each report is."""
     places: dict[bytes, int] = {}
     codes = np.array([places.setdefault(report, len(places)) for report in reports], dtype=np.int64)
-    cells = np.bincount(codes * 4 + halves * 2 + bits, minlength=4 * len(places))
-    return Table(list(places), cells.reshape(-1, 2, 2))
+    return list(places), codes
+
+
+def counted(reports: list[bytes], codes: Ints, bits: Bits, halves: Bits) -> Table:
+    """Count reports."""
+    cells = np.bincount(codes * 4 + halves * 2 + bits, minlength=4 * len(reports))
+    return Table(reports, cells.reshape(-1, 2, 2))
 
 
 # Candidates: the name of an event, and its counts by half and input.
@@ -110,7 +122,8 @@ def single_reports(table: Table) -> Iterator[Candidate]:
 def shown(report: bytes) -> str:
     """Return a report for a person to read."""
     text = report.decode(errors="replace")
-    return ascii(text if len(text) <= 20 else text[:17] + "...").strip("'") or "(empty)"
+    quoted = ascii(text if len(text) <= 20 else text[:17] + "...")
+    return quoted if text != text.strip() else quoted.strip("'") or "(empty)"  # blanks at the ends need quotes to show
 
 
 def characters(reports: Sequence[bytes]) -> Iterator[NDArray[np.uint8]]:
@@ -158,15 +171,16 @@ def tails(name: str, score: Floats, table: Table) -> Iterator[Candidate]:
         yield f"{name} below {at:.3g}", sums[-1] - sums[end]
 
 
-def chosen(table: Table, level: float) -> list[Event]:
+def chosen(table: Table, level: float, *, before: bool = False) -> list[Event]:
     """Return the events that one half of the reports finds most telling, as the other half has them."""
     singles, score = single_characters(table)
     scores = (tails("score of characters", score, table), tails("score of reports", weight(table.counts), table))
     # The best of each kind: a kind with many candidates fits the half that chooses, and would crowd out the others.
-    return [one for kind in (single_reports(table), singles, *scores) for one in best(list(kind), table.trials, level)]
+    kinds = (single_reports(table), singles, *scores)
+    return [one for kind in kinds for one in best(list(kind), table.trials, level, before=before)]
 
 
-def best(candidates: list[Candidate], trials: Ints, level: float) -> list[Event]:
+def best(candidates: list[Candidate], trials: Ints, level: float, *, before: bool) -> list[Event]:
     """Return the EACH most telling candidates of a kind, each once."""
     if not candidates:
         return []
@@ -174,12 +188,12 @@ def best(candidates: list[Candidate], trials: Ints, level: float) -> list[Event]
     telling = epsilon_at_least(counts[:, 0], trials[0], level)
     _, distinct = np.unique(counts[:, 0], axis=0, return_index=True)
     places = sorted(distinct, key=lambda place: -telling[place])[:EACH]
-    return [event(candidates[place][0], counts[place, 1], trials[1], level) for place in places]
+    return [event(candidates[place][0], counts[place, 1], trials[1], level, before=before) for place in places]
 
 
-def event(name: str, hits: Ints, trials: Ints, level: float) -> Event:
+def event(name: str, hits: Ints, trials: Ints, level: float, *, before: bool = False) -> Event:
     """Return an event of plain numbers."""
-    return Event(name, (int(hits[0]), int(hits[1])), (int(trials[0]), int(trials[1])), level)
+    return Event(name, (int(hits[0]), int(hits[1])), (int(trials[0]), int(trials[1])), level, before)
 
 
 def smallest_excess(claimed: float, trials: int, level: float) -> float | None:

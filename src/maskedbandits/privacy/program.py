@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from maskedbandits.errors import UserError
 
 RUNS = 8
+MOST_LINES = 10**7  # for each input
 LONGEST = 256  # characters of a report
 MOST_ERRORS = 1 << 20  # bytes
 PAUSE = 0.01  # seconds between two looks
@@ -144,11 +145,40 @@ def start(words: list[str], text: bytes, lines: int, runs: list[Run], files: Exi
 
 
 def text_of(bits: NDArray[np.uint8], retries: int) -> bytes:
-    """Return the input: a bit a line; with retries a bit and the name of a decision, so many times in a row."""
+    """Return the input: a bit a line; with retries a bit and the name of a decision.
+
+    Half of a decision's lines come in a row, the others after all other decisions: whoever remembers the last one only
+    must draw it anew.
+    """
     if retries == 1:
         return np.stack([bits + ord("0"), np.full_like(bits, ord("\n"))], axis=1).tobytes()
     names = os.urandom(8 * bits.size).hex()
-    return "".join(f"{bit} {names[16 * i : 16 * i + 16]}\n" * retries for i, bit in enumerate(bits)).encode()
+    lines = [f"{bit} {names[16 * i : 16 * i + 16]}\n" for i, bit in enumerate(bits)]
+    near = in_a_row(retries)
+    return "".join([*(line * near for line in lines), *(line * (retries - near) for line in lines)]).encode()
+
+
+def in_a_row(retries: int) -> int:
+    """Return how many of a decision's lines come in a row at first."""
+    return (retries + 1) // 2
+
+
+def first(lines: list[bytes], retries: int) -> list[bytes]:
+    """Return the first report of each decision."""
+    near = in_a_row(retries)
+    return lines[: len(lines) // retries * near : near]
+
+
+def together(lines: list[bytes], retries: int) -> list[bytes]:
+    """Return the reports of each decision as one."""
+    if retries == 1:
+        return lines
+    near, decisions = in_a_row(retries), len(lines) // retries
+    far, end = retries - near, near * decisions
+    return [
+        b",".join(lines[near * i : near * (i + 1)] + lines[end + far * i : end + far * (i + 1)])
+        for i in range(decisions)
+    ]
 
 
 def wait(runs: list[Run], timeout: float, watch: Callable[[float], None]) -> None:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from maskedbandits.privacy.audit import Findings, Link, Power, Restarts
+from maskedbandits.privacy.audit import Channel, Findings
 from maskedbandits.privacy.events import POWER, Event
 from maskedbandits.privacy.exact import as_text
 from maskedbandits.privacy.mechanism import Randomizer
+from maskedbandits.privacy.restarts import Restarts
 
 GRID = ("0", "0.01", "0.1", "0.25", "0.5", "1", "2", "4", "8", "16")  # epsilons of the exact statement
 Rows = Sequence[Sequence[str]]
@@ -17,13 +18,16 @@ Rows = Sequence[Sequence[str]]
 
 def lines(findings: Findings) -> list[str]:
     """Return the findings for a person: a table, facts, and the verdict last."""
-    drawn = f"{findings.trials:,} trials for each input, joint confidence {percent(findings.confidence)}"
+    drawn = f"{findings.trials:,} trials for each input"
+    devices = f" by bits(), {findings.devices:,} by report()" if findings.devices else ""
     retried = f", every decision sent {findings.retries} times" if findings.retries > 1 else ""
     heading = ("event", "given 0", "given 1", "epsilon at least")
+    # what does not tell the input before is no news
+    shown = [one for one in findings.events if not one.before or one.epsilon > 0]
     return [
-        f"{findings.subject}: {drawn}{retried}",
+        f"{findings.subject}: {drawn}{devices}, joint confidence {percent(findings.confidence)}{retried}",
         "",
-        *aligned([heading, *map(event_row, findings.events)]),
+        *aligned([heading, *map(event_row, shown)]),
         "",
         *(f"{name:21} {text}" for name, text in facts(findings)),
         "",
@@ -40,7 +44,8 @@ def aligned(rows: Rows) -> list[str]:
 def event_row(event: Event) -> tuple[str, str, str, str]:
     """Return an event as a row of the table."""
     first, second = event.shares
-    return event.name, f"{first:.4%}", f"{second:.4%}", at_least(event.epsilon)
+    name = f"{event.name}, by the input before" if event.before else event.name
+    return name, f"{first:.4%}", f"{second:.4%}", at_least(event.epsilon)
 
 
 def at_least(epsilon: float) -> str:
@@ -57,8 +62,11 @@ def facts(findings: Findings) -> Iterable[tuple[str, str]]:
     """Yield what was found, by name."""
     yield "claimed epsilon", as_text(findings.claimed)
     yield "epsilon at least", at_least(findings.epsilon)
-    yield "smallest excess seen", excess_text(findings.power)
-    yield "g", link_text(findings.link)
+    yield "smallest excess seen", excess_text(findings)
+    for channel in findings.channels:
+        yield f"g of {channel.name}" if channel.name else "g", channel_text(channel)
+    if not findings.channels:
+        yield "g", "not checked: reports are more than a 0 or a 1"
     if findings.restarts is not None:
         yield "seed", restarts_text(findings.restarts)
     if findings.randomizer is not None:
@@ -66,18 +74,27 @@ def facts(findings: Findings) -> Iterable[tuple[str, str]]:
         yield "exactly", f"{words} of 2^{bits} words flip a bit: epsilon = {findings.randomizer.exact_epsilon}"
 
 
-def excess_text(power: Power) -> str:
-    """Return what so many trials could have seen."""
-    if power.excess is not None:
-        return f"{power.excess:.4f}, with a probability of {percent(POWER)} or more"
-    return f"none, not even of a randomiser that never flips: that takes --trials {power.needed}"
+def excess_text(findings: Findings) -> str:
+    """Return what so many trials could have seen; only where reports are bits, one number says it."""
+    if findings.needed is not None:
+        return f"none, not even of a randomiser that never flips: {advice(findings)}"
+    seen = [channel for channel in findings.channels if channel.excess is not None]
+    if not seen:
+        return "depends on where reports leak"
+    excesses = ", ".join(f"{channel.excess:.4f}{channel.name and ' by '}{channel.name}" for channel in seen)
+    return f"{excesses}, of symmetric randomised response, with a probability of {percent(POWER)} or more"
 
 
-def link_text(link: Link | None) -> str:
+def advice(findings: Findings) -> str:
+    """Return how many trials it takes, if one can have them."""
+    if findings.needed is not None and findings.needed > findings.most:
+        return f"that takes {findings.needed:,} trials, and {findings.most:,} can be had; audit a smaller epsilon"
+    return f"that takes --trials {findings.needed}"
+
+
+def channel_text(channel: Channel) -> str:
     """Return how often a 1 is reported, for each input."""
-    if link is None:
-        return "not checked: reports are more than a 0 or a 1"
-    pairs = zip((0, 1), link.intervals, link.stated, strict=True)
+    pairs = zip((0, 1), channel.intervals, channel.stated, strict=True)
     return "; ".join(
         f"P(1 | {bit}) in [{low:.5g}, {high:.5g}], stated {share:.5g}" for bit, (low, high), share in pairs
     )
@@ -89,7 +106,9 @@ def restarts_text(restarts: Restarts) -> str:
         return f"cannot be judged: {restarts.runs} runs may agree on {restarts.lines:,} inputs by chance"
     same = f"{restarts.same} of" if restarts.same else "no two of"
     seen = f"{same} {restarts.runs} runs give the same answers to the same {restarts.lines:,} inputs"
-    return f"{seen} (by chance: {restarts.chance:.0e} at most)"
+    where = f" in {restarts.part}the reports" if restarts.part else ""
+    deaf = ", and to different ones" if restarts.deaf else ""
+    return f"{seen}{where}{deaf} (by chance: {restarts.chance:.0e} at most)"
 
 
 def verdict(findings: Findings) -> str:
@@ -100,31 +119,75 @@ def verdict(findings: Findings) -> str:
     if findings.outcome == "fixed seed":
         return "REFUTED: the seed is fixed, so whoever has the program can undo the mask."
     if findings.outcome == "other g":
-        return "REFUTED: epsilon holds, but g is not the stated one: a learner that believes it would be misled."
-    return f"Not refuted: nothing that was seen contradicts epsilon = {claimed}."
+        return f"REFUTED: {other_g(findings)}: a learner that believes it would be misled."
+    if findings.outcome == "cannot tell":
+        return f"Cannot tell: {why_not(findings)}."
+    return f"Not refuted: nothing that was seen contradicts epsilon = {claimed}{unchecked(findings)}."
+
+
+def other_g(findings: Findings) -> str:
+    """Return that g is another one, and as much of epsilon as was seen."""
+    if all(channel.private for channel in findings.channels):
+        return "epsilon holds, but g is not the stated one"
+    return f"g is not the stated one, and whether epsilon holds {findings.trials:,} trials cannot tell"
+
+
+def why_not(findings: Findings) -> str:
+    """Return why nothing can be said."""
+    if findings.needed is not None:
+        return f"{findings.trials:,} trials would not even see a randomiser that never flips; {advice(findings)}"
+    return "runs answer alike, whatever they are asked: a fixed seed, or no randomness at all"
+
+
+def unchecked(findings: Findings) -> str:
+    """Return what else a claim promises, and could not be looked at."""
+    missing = [] if findings.channels else ["g"]
+    if findings.restarts is not None and not findings.restarts.telling:
+        missing.append("the seed")
+    return f"; not checked: {' and '.join(missing)}" if missing else ""
 
 
 def as_json(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain values."""
-    link, restarts, randomizer = findings.link, findings.restarts, findings.randomizer
+    restarts, randomizer, channels = findings.restarts, findings.randomizer, findings.channels
     return {
         "subject": findings.subject,
         "claimed_epsilon": as_text(findings.claimed),
         "trials": findings.trials,
+        "trials_by_report": findings.devices,
         "retries": findings.retries,
         "confidence": findings.confidence,
         "epsilon_at_least": findings.epsilon,
         "outcome": findings.outcome,
         "verdict": verdict(findings),
-        "smallest_excess": findings.power.excess,
-        "trials_needed": findings.power.needed,
-        "events": [
-            {"event": one.name, "hits": one.hits, "trials": one.trials, "epsilon_at_least": one.epsilon}
-            for one in findings.events
-        ],
-        "g": link and {"holds": link.holds, "intervals": link.intervals, "stated": link.stated},
+        "smallest_excess": channels[0].excess if channels else None,
+        "trials_needed": findings.needed,
+        "events": [event_as_json(one) for one in findings.events],
+        "g": [channel_as_json(channel) for channel in channels] or None,
         "seed": restarts and {**vars(restarts), "fixed": restarts.fixed, "telling": restarts.telling},
         "exact": randomizer and exact_as_json(randomizer),
+    }
+
+
+def event_as_json(event: Event) -> dict[str, Any]:
+    """Return an event as plain values."""
+    return {
+        "event": event.name,
+        "input": "the one before" if event.before else "its own",
+        "hits": event.hits,
+        "trials": event.trials,
+        "epsilon_at_least": event.epsilon,
+    }
+
+
+def channel_as_json(channel: Channel) -> dict[str, Any]:
+    """Return what was seen of g as plain values."""
+    return {
+        "drawn_by": channel.name or None,
+        "holds": channel.holds,
+        "intervals": channel.intervals,
+        "stated": channel.stated,
+        "smallest_excess": channel.excess,
     }
 
 
