@@ -71,7 +71,7 @@ def seen() -> str:
     """Return the smallest excess of symmetric randomised response that an audit sees."""
     trials = (10**4, 10**5, 10**6, 10**7)
     level, _ = levels(0.99)
-    heading = ["claimed ε", *(f"excess seen, {count:,} trials a bit" for count in trials)]
+    heading = ["ε of randomised response", *(f"excess seen, {count:,} trials a bit" for count in trials)]
     rows = []
     for epsilon in ("0.1", "0.5", "1", "2", "4", "8"):
         excesses = [smallest_excess(float(epsilon), count, level) for count in trials]

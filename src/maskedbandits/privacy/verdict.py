@@ -86,10 +86,12 @@ def excess_text(findings: Findings) -> str:
 
 
 def advice(findings: Findings) -> str:
-    """Return how many trials it takes, if one can have them."""
-    if findings.needed is not None and findings.needed > findings.most:
-        return f"that takes {findings.needed:,} trials, and {findings.most:,} can be had; audit a smaller epsilon"
-    return f"that takes --trials {findings.needed}"
+    """Return how many trials it takes, or what can be judged with as many as one can have."""
+    needed, most = findings.needed or 0, findings.most
+    if needed <= most:
+        return f"that takes --trials {needed}"
+    highest = math.floor(10 * (findings.claimed - math.log(needed / most))) / 10  # trials grow with e^epsilon
+    return f"that takes {needed:,} trials, of {most:,} at most: no claim above {highest:g} can be judged"
 
 
 def channel_text(channel: Channel) -> str:
