@@ -416,6 +416,16 @@ def test_events_are_not_tested_on_what_chose_them() -> None:
     assert refuted <= 25  # at most 5 on average: more than 25 come once in 10^12 times
 
 
+def test_a_report_that_tells_its_place_is_not_taken_for_a_leak() -> None:
+    # All runs have the same opening: there, a place tells the input, but only to whoever has several runs.
+    opening = audit.opening_length(1, 2000)
+    inputs = audit.questions(2000, opening)
+    rng = np.random.default_rng(6)
+    words = [[b"%d %d" % (place, bit ^ (rng.random() < 0.27)) for place, bit in enumerate(bits)] for bits in inputs]
+    found = audit.judged("", Fraction(1), 0.9999999, inputs, words, 1, opening)
+    assert found.outcome == "not refuted"
+
+
 def test_a_leak_in_many_words_is_found_by_the_score_of_reports() -> None:
     # Even words for a 0, odd ones for a 1, in a code whose characters say nothing.
     rng = np.random.default_rng(3)

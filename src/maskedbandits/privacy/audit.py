@@ -219,7 +219,9 @@ def judged(
     own = known_events(names, readings, bits, known)
     before = known_events(names, readings[later], np.roll(bits, 1)[later], known, before=True)
     joint = chain.from_iterable(program.together(lines, retries) for lines in answers)
-    more, testing = ([], 1.0) if plain else chosen_events(list(joint), bits, later, other)
+    # an opening counts once: all runs have it, so a report that tells its place in the line would tell its input
+    once = np.concatenate([np.arange(bits.size) > (opening if run else -1) for run, bits in enumerate(inputs)])
+    more, testing = ([], 1.0) if plain else chosen_events(list(joint), bits, once, later, other)
     level = known if plain else other
     trials = bits.size // 2
     excess = smallest_excess(float(claimed), math.floor(trials * testing), level)
@@ -257,14 +259,15 @@ def known_events(
 
 
 def chosen_events(
-    joint: Sequence[bytes], bits: Bits, later: NDArray[np.bool_], level: float
+    joint: Sequence[bytes], bits: Bits, once: NDArray[np.bool_], later: NDArray[np.bool_], level: float
 ) -> tuple[list[Event], float]:
-    """Return the events that half of the reports chooses, and the share of the reports that tests them."""
+    """Return the events that half of the reports chooses, and the share of all reports that tests them."""
     reports, codes = coded(joint)
     halves = np.frombuffer(os.urandom(bits.size), dtype=np.uint8) & np.uint8(1)
-    table = counted(reports, codes, bits, halves)
-    earlier = counted(reports, codes[later], np.roll(bits, 1)[later], halves[later])
-    testing = table.trials[1].min() / table.trials.sum(axis=0).min()
+    both = once & later
+    table = counted(reports, codes[once], bits[once], halves[once])
+    earlier = counted(reports, codes[both], np.roll(bits, 1)[both], halves[both])
+    testing = table.trials[1].min() / (bits.size / 2)
     return [*chosen(table, level), *chosen(earlier, level, before=True)], float(testing)
 
 
