@@ -478,10 +478,6 @@ def audited(
         if command is None:
             return audits.audit_own(epsilon, trials, confidence, watch)
         return audits.audit_program(command, epsilon, trials, confidence, retries, timeout, watch)
-    except UserError:
-        raise
-    except ValueError as error:
-        raise UserError(str(error)) from error
     finally:
         watch.end()
 
@@ -526,10 +522,7 @@ def show_exact(epsilon: str | None, json_wanted: bool) -> None:
     """Print the real epsilon of one stated epsilon, or of a grid of them."""
     from maskedbandits.privacy import Randomizer, verdict
 
-    try:
-        randomizers = [Randomizer(stated) for stated in (verdict.GRID if epsilon is None else [epsilon])]
-    except ValueError as error:
-        raise UserError(str(error)) from error
+    randomizers = [Randomizer(stated) for stated in (verdict.GRID if epsilon is None else [epsilon])]
     if json_wanted:
         echo_json([verdict.exact_as_json(randomizer) for randomizer in randomizers])
     else:
