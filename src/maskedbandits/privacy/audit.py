@@ -50,7 +50,7 @@ READINGS = ("report 0", "report 1", "another report")
 KNOWN = 2 * len(READINGS)  # events, against an input and against the one before
 MOSTLY = 0.99  # share of reports that read 0 or 1 from which on g is checked
 MOST_TRIALS = 10**9
-DEVICES = 10**5  # reports for each input that are drawn one by one, as devices do: slower than arrays
+DEVICES = 50_000  # reports for each input that are drawn one by one, as devices do: slower than arrays
 CHUNK = 1 << 20  # reports drawn at once
 
 
