@@ -599,8 +599,9 @@ class TestEveryPolicy:
     def test_estimates_are_means_of_rewards(self, name: str) -> None:
         policy = self.make(name)
         assert np.all(np.isnan(policy.estimates()))
+        rng = np.random.default_rng(0)
         for arm, bit in [(0, 1), (1, 0), (2, 1), (2, 0)]:
-            policy.observe(arm, bit)
+            policy.observe(arm, bit, rng=rng)
         rough = "gamma" in policy.parameters or REGISTRY[name].sees_rewards  # faded, or masked with noise
         assert policy.estimates() == pytest.approx([1.0, 0.0, 0.5], abs=0.5 if rough else 1e-9)
         assert name in repr(policy)

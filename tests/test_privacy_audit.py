@@ -89,9 +89,9 @@ def test_a_fixed_seed_is_refuted(name: str, least: int) -> None:
 
 
 def test_permanent_answers_that_are_drawn_anew_are_refuted() -> None:
-    result, found = audited("permanent_in_name_only", 1, 3000, "--retries", 3)
+    result, found = audited("permanent_in_name_only", 1, 6000, "--retries", 3)
     assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")
-    assert found["epsilon_at_least"] > 1.5  # three reports reveal 3; a bound below 1.5 is 15 deviations away
+    assert found["epsilon_at_least"] > 1.5  # three reports reveal 3; the bound is 2.15 with a deviation of 0.09
     # and without retries nothing is wrong with it
     result, found = audited("permanent_in_name_only", 1, 3000)
     assert (result.exit_code, found["outcome"]) == (0, "not refuted")

@@ -17,7 +17,7 @@ from scipy import optimize, special
 
 
 def evidence_above(count: float, total: float, mean: float) -> float:
-    """Return log M, the evidence against "no feedback had a mean above this"."""
+    """Return log M, the evidence against "no feedback had a mean above this"; minus infinity where it underflows."""
     rest = count - total
     if count <= 0.0 or mean >= 1.0:
         return 0.0
