@@ -151,10 +151,10 @@ def _settle(state: State, arm: int, evicted: int, full: bool) -> None:
         return
     scores.let_time_pass(state)
     if inexact:
-        scores.rescore_all(state)
+        scores.rescore_some(state, 0, head[ARMS] - 1)
         return
     if evicted >= 0 and evicted != arm:
-        scores.rescore(state, evicted)
+        scores.rescore_some(state, evicted, evicted)  # not inlined: that would take long to compile
     scores.rescore(state, arm)
     if head[GROWING] and (head[TIME] >= head[EPOCH] or head[TIME] - head[SINCE] >= head[WINDOW]):
         scores.begin_epoch(state, restart.is_watchful(state))

@@ -116,7 +116,7 @@ def _slope(kind: int, bound: float, bonus: float, xi: float) -> float:
     return bound * (1.0 - bound) / bonus
 
 
-@inlined
+@compiled
 def score(state: State, arm: int) -> float:
     """Return the arm's index at this moment; infinite if nothing is remembered of it."""
     if state.counts[arm] <= 0.0:
@@ -166,9 +166,9 @@ def rescore(state: State, arm: int) -> None:
 
 
 @compiled
-def rescore_all(state: State) -> None:
-    """Bring the whole tournament up to date."""
-    for arm in range(state.head[ARMS]):
+def rescore_some(state: State, first: int, last: int) -> None:
+    """Bring the places of some arms up to date, the last included."""
+    for arm in range(first, last + 1):
         rescore(state, arm)
 
 
@@ -181,7 +181,7 @@ def begin_epoch(state: State, watchful: bool) -> None:
         head[GROWING] = 0
         plain = head[INDEX] == index.KL and not head[FRACTIONAL] and not head[MIXED]
         head[SETTLED] = plain and head[RING] > 0 and not watchful
-        rescore_all(state)
+        rescore_some(state, 0, head[ARMS] - 1)
         return
     _plan_epoch(state, played)
     fading = state.real[FADE] / state.real[WEIGHT]
@@ -217,7 +217,7 @@ def _beats_ceilings(state: State, arm: int, value: float) -> bool:
     return value > highest
 
 
-@inlined
+@compiled
 def search(state: State) -> int:
     """Return the arm of the highest score of this moment, the lowest such arm, by branch and bound on the ceilings."""
     leaves = state.head[LEAVES]
