@@ -25,7 +25,7 @@ _HOMES = {
     "RandomizedResponse": "corruption",
     "Problem": "environments",
     "Policy": "policies",
-    "load_policy": "policies",
+    "load_policy": "saved",
     "make_policy": "policies",
     "Simulation": "simulation",
     "simulate": "simulation",
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
     from maskedbandits.environments import Problem as Problem
     from maskedbandits.policies import Policy as Policy
-    from maskedbandits.policies import load_policy as load_policy
     from maskedbandits.policies import make_policy as make_policy
+    from maskedbandits.saved import load_policy as load_policy
     from maskedbandits.simulation import Simulation as Simulation
     from maskedbandits.simulation import simulate as simulate
 
