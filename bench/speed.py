@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from bench import peers
 from maskedbandits import Problem, RandomizedResponse, make_policy, theory
-from maskedbandits.core import change
+from maskedbandits.core import change, lots
 from maskedbandits.core import simulate as core
 from maskedbandits.simulation import MEMO
 
@@ -88,7 +89,7 @@ def simulated(
     ramp: int = 0,
     epsilon: float = PEERS_PROBLEM,
     name: str = "sw-klucb-cf",
-    **parameters: float,
+    **parameters: Any,
 ) -> float:
     """Return seconds per step of the simulator, after ``ramp`` steps that are not timed."""
     if window is not None:
@@ -100,11 +101,11 @@ def simulated(
     world = core.World(np.array([0, problem.horizon]), problem.feedback_means.copy(), problem.gaps.copy())
     zeros = np.zeros(arms, dtype=np.int64)
     tally = core.Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), zeros, zeros.copy(), zeros.copy())
-    rng = np.random.default_rng(0)
+    words = lots.seeded(0)
     checkpoints = np.array([problem.horizon])
 
     def play(until: int) -> None:
-        core.advance(ints, floats, rng, world, checkpoints, tally, until, None)
+        core.advance(ints, floats, words, world, checkpoints, tally, until, None)
 
     play(ramp)
     return timed(lambda: play(ramp + steps)) / steps
@@ -112,7 +113,7 @@ def simulated(
 
 @numba.njit(error_model="numpy")
 def _bare_loop(
-    rng: np.random.Generator,
+    words: NDArray[np.uint64],
     means: NDArray[np.float64],
     ring_arms: NDArray[np.int64],
     ring_feedbacks: NDArray[np.float64],
@@ -132,7 +133,7 @@ def _bare_loop(
         for other in range(1, values.size):
             if values[other] > values[arm]:
                 arm = other
-        draw = rng.random()
+        draw = lots.uniform(words)
         feedback = 1.0 if draw < means[arm] else 0.0
         gone = ring_arms[slot]
         counts[gone] -= 1.0
@@ -147,17 +148,17 @@ def _bare_loop(
 
 def bare_loop(arms: int, window: int, steps: int) -> float:
     """Return seconds per step of the bare loop."""
-    rng = np.random.default_rng(0)
+    words = lots.seeded(0)
     arrays = (
         np.array(peers.means(arms)),
         np.zeros(window, dtype=np.int64),
         np.zeros(window),
         np.zeros(arms),
         np.zeros(arms),
-        rng.random(arms),
+        np.random.default_rng(0).random(arms),
     )
-    _bare_loop(rng, *arrays, window)
-    return timed(lambda: _bare_loop(rng, *arrays, steps)) / steps
+    _bare_loop(words, *arrays, window)
+    return timed(lambda: _bare_loop(words, *arrays, steps)) / steps
 
 
 def live(arms: int, window: int, steps: int) -> float:

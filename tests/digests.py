@@ -62,7 +62,11 @@ def variants(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     given = needed(name)
     yield "plain", given
     if name.startswith(("glr-", "cusum-", "ph-", "m-")):
-        settings = {"cusum-": {"threshold": 4.0, "samples": 20}, "ph-": {"threshold": 4.0}, "m-": {"width": 40}}
+        settings: dict[str, dict[str, Any]] = {
+            "cusum-": {"threshold": 4.0, "samples": 20},
+            "ph-": {"threshold": 4.0},
+            "m-": {"width": 40},
+        }
         watchful: dict[str, Any] = next((s for key, s in settings.items() if name.startswith(key)), {"delta": 0.5})
         yield "local", {**watchful, "local": True, "exploration": 2.0}
         yield "watchful", {**watchful, "horizon": STEPS}
@@ -91,9 +95,7 @@ def chosen(policy: Policy, fractions: bool, own: bool) -> list[int]:
 
 
 def seeded(name: str, corruption: Any, parameters: dict[str, Any]) -> Policy:
-    policy = make_policy(name, arms=4, corruption=corruption, **parameters)
-    policy._rng = np.random.default_rng(SEED)
-    return policy
+    return make_policy(name, arms=4, corruption=corruption, seed=SEED, **parameters)
 
 
 def digest(numbers: Any) -> str:

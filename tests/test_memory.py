@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from naive import Twin
-from twins import TIE, examples, feedbacks, play_both, responses
+from twins import TIE, choose, examples, feedbacks, generator, play_both, responses
 
 RR = RandomizedResponse.from_epsilon(1.0)
 INDICES: dict[str, dict[str, Any]] = {
@@ -88,7 +88,7 @@ def test_doubling_restarts_at_1000_times_powers_of_two(kind: str) -> None:
     One that needs the horizon takes the length of the phase for it.
     """
     feedbacks = bits(6, 4100)
-    lots = np.random.default_rng(1)
+    lots = generator(1)
     given = {key: value for key, value in INDICES[kind].items() if key != "horizon"}
     policy = make_policy(f"{kind}-cf", arms=3, corruption=RR, restarts="doubling", **given)
     fresh = [policy]
@@ -98,9 +98,9 @@ def test_doubling_restarts_at_1000_times_powers_of_two(kind: str) -> None:
     for step, feedback in enumerate(feedbacks):
         phase = sum(step >= start for start in (0, 1000, 2000, 4000))
         before = lots.bit_generator.state
-        arm = policy.choose(lots)
+        arm = choose(policy, lots)
         lots.bit_generator.state = before
-        assert fresh[phase].choose(lots) == arm
+        assert choose(fresh[phase], lots) == arm
         policy.observe(arm, feedback)
         fresh[phase].observe(arm, feedback)
         if step % 100 == 0:
@@ -129,10 +129,10 @@ class TestLimits:
 
     @staticmethod
     def play(policy: Policy, seed: int, length: int = 150) -> tuple[list[int], np.ndarray[Any, Any]]:
-        rng, lots = np.random.default_rng(seed), np.random.default_rng(seed)
+        rng, lots = np.random.default_rng(seed), generator(seed)
         chosen = []
         for draw in rng.random(length):
-            chosen.append(policy.choose(lots))
+            chosen.append(choose(policy, lots))
             policy.observe(chosen[-1], float(draw < 0.3 + 0.4 * chosen[-1] / policy.arms))
         return chosen, policy.indices()
 
@@ -161,13 +161,13 @@ class TestLimits:
         """Choices are equal, but for ties, which the slightly older observations decide."""
         given = {"arms": arms, "corruption": RR, **INDICES[kind]}
         patient, fading = make_policy(f"{kind}-cf", **given), make_policy(f"d-{kind}-cf", gamma=1 - 1e-12, **given)
-        rng, lots, same = (np.random.default_rng(seed) for _ in range(3))
+        rng, lots, same = np.random.default_rng(seed), generator(seed), generator(seed)
         for bit in rng.integers(0, 2, 100):
             expected, got = patient.indices(), fading.indices()
             finite = np.isfinite(expected)
             assert np.array_equal(finite, np.isfinite(got))
             assert np.allclose(expected[finite], got[finite], rtol=0, atol=TIE)
-            arm, other = patient.choose(lots), fading.choose(same)
+            arm, other = choose(patient, lots), choose(fading, same)
             assert arm == other or (kind != "ts" and expected[other] > expected[arm] - TIE)
             patient.observe(arm, bit)
             fading.observe(arm, bit)
@@ -180,9 +180,9 @@ class TestLimits:
         each = [RandomizedResponse(0.6 + 0.05 * arm, 0.9) for arm in range(5)]
         one = make_policy(f"{memory}{kind}-cf", corruption=each, **given)
         other = make_policy(f"{memory}{kind}-cf", corruption=[each[arm] for arm in order], **given)
-        lots = np.random.default_rng(seed)
+        lots = generator(seed)
         for feedback in lots.integers(0, 2, 80):
-            arm = one.choose(lots)
+            arm = choose(one, lots)
             assert np.array_equal(one.indices()[order], other.indices())
             one.observe(arm, feedback)
             other.observe(order.index(arm), feedback)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_own as naive
+import twins
 from maskedbandits import Monotone, Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
 from maskedbandits.core import private, state
 from maskedbandits.policies import REGISTRY
@@ -30,17 +31,17 @@ def play_both(
     fast: Policy, slow: naive.Policy, means: list[list[float]], steps: int, seed: int, *, fractions: bool = False
 ) -> list[int]:
     """Both draw from generators of the same seed, and choose alike at every step; means take turns."""
-    one, other = np.random.default_rng(seed), np.random.default_rng(seed)
+    one, other = twins.generator(seed), twins.generator(seed)
     world = np.random.default_rng(seed + 1)
     chosen = []
     for step in range(steps):
-        arm = fast.choose(one)
+        arm = twins.choose(fast, one)
         assert slow.choose(other) == arm, step
         mean = means[step * len(means) // steps][arm]
         feedback = mean * float(world.random()) if fractions else float(world.random() < mean)
-        fast.observe(arm, feedback, rng=one)
+        twins.observe(fast, arm, feedback, one)
         slow.observe(arm, feedback, other)
-        assert one.bit_generator.state == other.bit_generator.state
+        assert twins.same(one, other)
         chosen.append(arm)
     return chosen
 
@@ -67,8 +68,8 @@ def test_one_response_for_all_arms_leaves_the_feedback_as_the_gain() -> None:
     masked = make_policy("exp3s", arms=3, corruption=RR, horizon=400)
     plain = make_policy("exp3s", arms=3, corruption=RandomizedResponse(1, 1), horizon=400)
     for step in range(400):
-        arm = masked.choose(np.random.default_rng(step))
-        assert plain.choose(np.random.default_rng(step)) == arm
+        arm = twins.choose(masked, twins.generator(step))
+        assert twins.choose(plain, twins.generator(step)) == arm
         bit = float(np.random.default_rng(step).random() < 0.3 + 0.2 * arm)
         masked.observe(arm, bit)
         plain.observe(arm, bit)
@@ -154,7 +155,7 @@ def test_ldp_ucb_b_is_ucb_cf() -> None:
 @pytest.mark.parametrize("count", [1, 3, 64, 127])
 def test_the_noise_of_a_public_sum_keeps_within_its_bound(count: int) -> None:
     """The bound for t has a probability of t^-4; here t = 2, so that it is missed often enough to be seen."""
-    rng = np.random.default_rng(count)
+    rng = twins.generator(count)
     errors = np.array([public_error(count, 0.7, rng) for _ in range(400)])
     assert np.mean(np.abs(errors) > private.noise_bound(count, 0.7, 2.0)) <= 2 * 2.0**-4
     level = count.bit_length() - 1
@@ -167,7 +168,7 @@ def test_the_noise_of_a_public_sum_keeps_within_its_bound(count: int) -> None:
 def public_error(count: int, epsilon: float, rng: np.random.Generator) -> float:
     policy = make_policy("dp-ucb", arms=1, epsilon=epsilon)
     for _ in range(count):
-        policy.observe(0, 1, rng=rng)
+        twins.observe(policy, 0, 1, rng)
     return float(state.views(policy._ints, policy._floats).sums[0] - count)
 
 
@@ -177,13 +178,13 @@ def test_the_simulator_plays_as_the_live_policy_does(name: str) -> None:
     policy = make_policy(name, arms=3, corruption=RR, **ALONE[name])
     got = simulate(world, policy, runs=2, seed=7, checkpoints=3, threads=1)
     for run, seed in enumerate(np.random.SeedSequence(7).spawn(2)):
-        rng = np.random.default_rng(seed)
+        rng = twins.generator(seed)
         live = make_policy(name, arms=3, corruption=RR, **ALONE[name])
         pulls = [0, 0, 0]
         for step in range(300):
-            arm = live.choose(rng)
+            arm = twins.choose(live, rng)
             shown = world.means if REGISTRY[name].sees_rewards else world.feedback_means
-            live.observe(arm, float(rng.random() < shown[int(step >= 170), arm]), rng=rng)
+            twins.observe(live, arm, float(rng.random() < shown[int(step >= 170), arm]), rng)
             pulls[arm] += 1
         assert got.pulls[run].tolist() == pulls
     again = simulate(world, policy, runs=2, seed=7, checkpoints=3, threads=2)
@@ -242,7 +243,7 @@ def test_a_changed_number_in_a_file_is_refused_or_harmless(
     policy = make_policy(name, arms=3, corruption=RR, **ALONE[name])
     rng = np.random.default_rng(0)
     for bit in rng.integers(0, 2, 120):
-        policy.observe(policy.choose(rng), float(bit), rng=rng)
+        policy.observe(policy.choose(), float(bit))
     if data.draw(st.booleans()):
         policy._ints[data.draw(st.integers(0, policy._ints.size - 1))] = data.draw(st.integers(-(2**63), 2**63 - 1))
     else:

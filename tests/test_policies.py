@@ -17,7 +17,18 @@ from maskedbandits.core.state import views
 from maskedbandits.corruption import Corruption
 from maskedbandits.policies import REGISTRY
 from naive import SlidingWindowKLUCB, Twin
-from twins import INTERPRETED, TIE, examples, feedbacks, planned_look, play_both, responses
+from twins import (
+    INTERPRETED,
+    TIE,
+    choose,
+    examples,
+    feedbacks,
+    generator,
+    observe,
+    planned_look,
+    play_both,
+    responses,
+)
 
 RR = RandomizedResponse.from_epsilon(1.0)
 LONG = 2000 if INTERPRETED else 100_000
@@ -130,13 +141,13 @@ def planned(pulls: list[int], arms: int, alarms: int, exploration: float, prior:
 @pytest.mark.parametrize("exploration", [0.3, 3.0])
 @pytest.mark.parametrize("kind", ["klucb", "ts"])
 def test_looks_at_arms_left_alone_are_planned_as_described(kind: str, exploration: float) -> None:
-    given = {"exploration": exploration, "prior_changes": 0.5, "follow_up": 0.0}
+    given: dict[str, Any] = {"exploration": exploration, "prior_changes": 0.5, "follow_up": 0.0, "seed": 0}
     policy = make_policy(f"glr-{kind}-cf", arms=3, corruption=RandomizedResponse(1, 1), **given)
     rng = np.random.default_rng(0)
     pulls: list[int] = []
     arm, due, made, looks = 0, 6, 0, 0  # the first look is planned for when every arm could have been seen twice
     for step in range(3000):
-        chosen = policy.choose(rng)
+        chosen = policy.choose()
         if step >= due:
             assert chosen == arm
             looks += 1
@@ -152,12 +163,11 @@ def test_looks_at_arms_left_alone_are_planned_as_described(kind: str, exploratio
 def test_evidence_is_followed_up() -> None:
     """A look that raised the evidence above the level is followed by another; one that did not is the last."""
     policy = make_policy("glr-ts-cf", arms=2, corruption=RandomizedResponse(1, 1), exploration=5.0, follow_up=1.0)
-    rng = np.random.default_rng(0)
     seen: list[float] = []
     evidence, again = 0.0, 0
     for step in range(4000):
         look = planned_look(policy)
-        arm = policy.choose(rng)
+        arm = policy.choose()
         bit = float(step % 4 > 0) if arm == 0 else float(step > 2500)
         policy.observe(arm, bit)
         seen += [bit] if arm == 1 else []
@@ -220,9 +230,9 @@ class TestCorruptionOfAReport:
         each = [RR, RandomizedResponse(0.2, 0.3)]
         given = {**self.MEMORIES[before], **self.INDICES[kind]}
         plain, told = (make_policy(f"{before}{kind}-cf", arms=2, corruption=each, **given) for _ in range(2))
-        lots = np.random.default_rng(0)
+        lots = generator(0)
         for bit in changing(2, 80):
-            arm = plain.choose(lots)
+            arm = choose(plain, lots)
             plain.observe(arm, bit)
             told.observe(arm, bit, corruption=each[arm])
             missing = np.isinf(told.indices())  # without an observation an arm has no corruption
@@ -493,7 +503,14 @@ class TestEveryPolicy:
 
     @staticmethod
     def make(name: str, arms: int = 3, corruption: Corruption = RR) -> Policy:
-        examples = {"window": 40, "gamma": 0.97, "restarts": [0, 60], "horizon": 300, "variation": 0.1, "epsilon": 20.0}
+        examples: dict[str, Any] = {
+            "window": 40,
+            "gamma": 0.97,
+            "restarts": [0, 60],
+            "horizon": 300,
+            "variation": 0.1,
+            "epsilon": 20.0,
+        }
         examples["best"] = [min(1, arms - 1)] * 2
         needed = {key: examples[key] for key, default in REGISTRY[name].parameters.items() if default is ...}
         if name == "adswitch":  # with the constants of the proof, it learns in millions of steps
@@ -503,12 +520,12 @@ class TestEveryPolicy:
     def test_learns_on_an_easy_problem(self, name: str) -> None:
         if name == "uniform":
             return  # it never learns
-        rng = np.random.default_rng(1)
+        rng = generator(1)
         policy = self.make(name, corruption=RandomizedResponse(1, 1))
         chosen = []
         for _ in range(1000):
-            arm = policy.choose(rng)
-            policy.observe(arm, float(rng.random() < [0.05, 0.95, 0.05][arm]), rng=rng)
+            arm = choose(policy, rng)
+            observe(policy, arm, float(rng.random() < [0.05, 0.95, 0.05][arm]), rng)
             chosen.append(arm)
         assert np.mean(np.array(chosen) == 1) > 0.6
 
@@ -551,12 +568,12 @@ class TestEveryPolicy:
         """The same generator, asked in the same order, gives the same play."""
         problem = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 150], 300, RR)
         result = simulate(problem, self.make(name), runs=1, seed=5)
-        rng = np.random.default_rng(np.random.SeedSequence(5).spawn(1)[0])
+        rng = generator(np.random.SeedSequence(5).spawn(1)[0])
         policy, pulls = self.make(name), [0, 0, 0]
         for step in range(300):
-            arm = policy.choose(rng)
+            arm = choose(policy, rng)
             shown = problem.means if REGISTRY[name].sees_rewards else problem.feedback_means
-            policy.observe(arm, float(rng.random() < shown[int(step >= 150), arm]), rng=rng)
+            observe(policy, arm, float(rng.random() < shown[int(step >= 150), arm]), rng)
             pulls[arm] += 1
         assert result.pulls[0].tolist() == pulls
 
@@ -599,9 +616,9 @@ class TestEveryPolicy:
     def test_estimates_are_means_of_rewards(self, name: str) -> None:
         policy = self.make(name)
         assert np.all(np.isnan(policy.estimates()))
-        rng = np.random.default_rng(0)
+        rng = generator(0)
         for arm, bit in [(0, 1), (1, 0), (2, 1), (2, 0)]:
-            policy.observe(arm, bit, rng=rng)
+            observe(policy, arm, bit, rng)
         rough = "gamma" in policy.parameters or REGISTRY[name].sees_rewards  # faded, or masked with noise
         assert policy.estimates() == pytest.approx([1.0, 0.0, 0.5], abs=0.5 if rough else 1e-9)
         assert name in repr(policy)
@@ -747,10 +764,9 @@ class TestSavedFiles:
         played("sw-ts-cf").save(tmp_path / "policy")
         with np.load(tmp_path / "policy") as file:
             arrays = dict(file)
-        damages: list[dict[str, Any]] = [{"state": {}}, {"bit_generator": "x"}, {"state": {"state": -1, "inc": "x"}}]
+        damages: list[Any] = [None, [], [1, 2, 3], [1, 2, 3, -4], [1, 2, 3, 2**64], ["a", 2, 3, 4], {}, [[1, 2, 3, 4]]]
         for damage in damages:
-            about = json.loads(str(arrays["about"]))
-            about["generator"].update(damage)
+            about = {**json.loads(str(arrays["about"])), "lots": damage}
             with (tmp_path / "changed").open("wb") as file:
                 np.savez(file, **{**arrays, "about": np.array(json.dumps(about))})
             with pytest.raises(ValueError, match="generator"):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from maskedbandits import Problem, RandomizedResponse, make_policy, simulate
 from naive import SlidingWindowKLUCB
 from naive import simulate as naive_simulate
+from twins import generator
 
 RR = RandomizedResponse.from_epsilon(1.0)
 PROBLEM = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 1200], 3000, RR)
@@ -37,7 +38,7 @@ def test_a_run_is_the_naive_run(seed: int, arms: int, segments: int, window: flo
     policy = make_policy("sw-klucb-cf", arms=arms, corruption=each, window=window)
     result = simulate(problem, policy, runs=2, seed=seed, checkpoints=horizon)
     for run, spawned in enumerate(np.random.SeedSequence(seed).spawn(2)):
-        draws = np.random.default_rng(spawned).random(horizon).tolist()
+        draws = generator(spawned).random(horizon).tolist()
         slow = SlidingWindowKLUCB(list(each), window, 3.0)
         regret, pulls, suboptimal = naive_simulate(means.tolist(), starts, horizon, slow, draws)
         assert np.allclose(result.regret[run], regret)

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits import confidence, own
-from maskedbandits.core import change, index, memory, policy, state
+from maskedbandits.core import change, index, lots, memory, policy, state
 from maskedbandits.core import own as core_own
 from maskedbandits.core.compiled import announce
+from maskedbandits.core.lots import Words
 from maskedbandits.core.state import Floats, Ints, Layout, State
 from maskedbandits.corruption import IDENTITY, Corruption, Polyline
 from maskedbandits.environments import per_arm
@@ -22,13 +23,20 @@ from maskedbandits.recipes import REGISTRY as REGISTRY
 from maskedbandits.recipes import complete, recipe, restart_kind, steps_remembered, whole
 from maskedbandits.recipes import names as names
 
-FORMAT = 1  # of saved policies
+FORMAT = 2  # of saved policies
 
 
 def make_policy(
-    name: str, *, arms: int, corruption: Corruption | Sequence[Corruption] | None = None, **parameters: Any
+    name: str,
+    *,
+    arms: int,
+    corruption: Corruption | Sequence[Corruption] | None = None,
+    seed: int | None = None,
+    **parameters: Any,
 ) -> "Policy":
     """Return a fresh policy that has seen nothing.
+
+    With a seed, one that draws lots draws the same ones each time; without, the operating system gives them.
 
     >>> make_policy("klucb", arms=3).choose()
     0
@@ -44,7 +52,8 @@ def make_policy(
     drawn = {key: _contaminated(line, share) for key, line in drawn.items()}
     lines = [drawn[id(one)] for one in seen]
     own.refuse_curves(name, recipe(name).own, lines)
-    return Policy(name, known, *pack(name, known, lines))
+    words = lots.seeded(None if seed is None else whole("seed", seed, 0))
+    return Policy(name, known, *pack(name, known, lines), words)
 
 
 def _contaminated(line: Polyline, share: float) -> Polyline:
@@ -166,7 +175,7 @@ class Policy:
         parameters: Mapping[str, Any],
         ints: Ints,
         floats: Floats,
-        rng: np.random.Generator | None = None,
+        words: Words,
     ) -> None:
         self.name = name
         self.parameters = dict(parameters)
@@ -176,7 +185,7 @@ class Policy:
         self._random = recipe(name).random
         self._sees_corruption = recipe(name).sees_corruption
         self._alone = bool(recipe(name).own)
-        self._rng = rng or np.random.default_rng()
+        self._words = words
 
     def __repr__(self) -> str:
         settings = "".join(f", {key}={value!r}" for key, value in self.parameters.items())
@@ -187,16 +196,15 @@ class Policy:
         """How many observations it has taken in."""
         return int(self._ints[state.TIME])
 
-    def choose(self, rng: np.random.Generator | None = None) -> int:
+    def choose(self) -> int:
         """Return the arm to pull next.
 
-        Asked again without observing, a policy gives the same answer, unless it draws lots: then it draws again, from
-        the generator given, or else from one of its own, so that a play can be repeated exactly.
+        Asked again without observing, a policy gives the same answer, unless it draws lots: then it draws again.
         """
         if self._alone:
-            return core_own.decide_packed(self._ints, self._floats, rng or self._rng)
+            return core_own.decide_packed(self._ints, self._floats, self._words)
         if self._random:
-            return policy.decide_packed(self._ints, self._floats, rng or self._rng)
+            return policy.decide_packed(self._ints, self._floats, self._words)
         return policy.choose_packed(self._ints, self._floats)
 
     def observe(
@@ -204,13 +212,11 @@ class Policy:
         arm: int,
         feedback: float,
         corruption: Corruption | None = None,
-        rng: np.random.Generator | None = None,
     ) -> None:
         """Take in the masked feedback, a number in [0, 1], that came back for an arm.
 
         A report may come with a corruption of its own, such as another epsilon; it has to be a RandomizedResponse. Two
-        policies, ``ldp-ucb-l`` and ``dp-ucb``, are given the reward itself instead, and mask it with noise from the
-        generator given, or else from one of their own.
+        policies, ``ldp-ucb-l`` and ``dp-ucb``, are given the reward itself instead, and add noise of their own.
         """
         if type(arm) is not int or type(feedback) not in (int, float):  # the usual kinds need no second look
             arm, feedback = _plain_numbers(arm, feedback)
@@ -222,7 +228,7 @@ class Policy:
             raise ValueError(f"feedback {feedback} is out of range: give a number in [0, 1]")
         if self._alone:
             self._refuse_own(corruption)
-            core_own.observe_packed(self._ints, self._floats, place, value, rng or self._rng)
+            core_own.observe_packed(self._ints, self._floats, place, value, self._words)
         elif (corruption is not None and self._sees_corruption) or self._ints[state.MIXED]:
             self._observe_own(place, value, corruption)
         else:
@@ -344,7 +350,7 @@ class Policy:
             "format": FORMAT,
             "name": self.name,
             "parameters": self.parameters,
-            "generator": self._rng.bit_generator.state if self._random else None,
+            "lots": [int(word) for word in self._words],
         }
         target = Path(path)
         draft = target.with_name(target.name + ".part")

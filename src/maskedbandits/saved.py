@@ -9,6 +9,7 @@ import numpy as np
 
 from maskedbandits import own
 from maskedbandits.core import change, index, memory, restart, state
+from maskedbandits.core.lots import Words
 from maskedbandits.core.state import Floats, Ints, Layout, State
 from maskedbandits.corruption import Polyline
 from maskedbandits.errors import DAMAGED
@@ -31,14 +32,18 @@ def load_policy(path: str | Path) -> Policy:
     fault = _fault(about, ints, floats)
     if fault:
         raise ValueError(f"{path} is damaged: {fault}; load an older copy")
-    rng = None
-    if about.get("generator"):
-        rng = np.random.default_rng()
-        try:
-            rng.bit_generator.state = about["generator"]
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise ValueError(f"{path} is damaged: its generator is not in order; load an older copy") from None
-    return Policy(about["name"], about["parameters"], ints, floats, rng)
+    return Policy(about["name"], about["parameters"], ints, floats, _words(path, about.get("lots")))
+
+
+def _words(path: str | Path, told: Any) -> Words:
+    """Return the state of the generator."""
+    try:
+        words = np.array(told, dtype=np.uint64)
+    except (TypeError, ValueError, OverflowError):
+        words = np.zeros(0, dtype=np.uint64)
+    if words.shape != (4,):
+        raise ValueError(f"{path} is damaged: its generator is not in order; load an older copy")
+    return words
 
 
 def _fault(about: dict[str, Any], ints: Ints, floats: Floats) -> str:

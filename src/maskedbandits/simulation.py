@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maskedbandits.core import lots
 from maskedbandits.core import simulate as core
 from maskedbandits.core.compiled import announce
 from maskedbandits.environments import Problem
@@ -146,12 +147,12 @@ class _Batch:
             suboptimal_pulls=self.suboptimal_pulls[run],
             recent=np.zeros(arms, dtype=np.int64),
         )
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(run,)))
+        words = lots.seeded(np.random.SeedSequence(self.seed, spawn_key=(run,)))
         for pause in range(0, steps + 1, PAUSE):
             if self.stop.is_set():
                 return
             until = min(pause + PAUSE, steps)
-            core.advance(ints, floats, rng, self.world, self.times, tally, until, self.on_its_own)
+            core.advance(ints, floats, words, self.world, self.times, tally, until, self.on_its_own)
             self.done[run] = until
 
 

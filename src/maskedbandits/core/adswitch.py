@@ -29,10 +29,9 @@ Gains are debiased feedbacks, shrunk to [0, 1] (``corruption.gain``), so that T 
 import math
 from typing import NamedTuple
 
-import numpy as np
-
-from maskedbandits.core import corruption
+from maskedbandits.core import corruption, lots
 from maskedbandits.core.compiled import compiled, inlined
+from maskedbandits.core.lots import Words
 from maskedbandits.core.state import ALARMS, ARMS, FLOOR, OWN_HEAD, SINCE, TIME, WIDTH, Floats, Solo
 
 LOG, RATE, STRICTNESS, FINEST = range(2, 6)  # places among the parameters: log T, 1 / sqrt(K T log T), C, F
@@ -137,7 +136,7 @@ def decide(state: Solo) -> int:
 
 
 @compiled
-def observe(state: Solo, arm: int, feedback: float, rng: np.random.Generator) -> None:
+def observe(state: Solo, arm: int, feedback: float, words: Words) -> None:
     """Take in a gain, counted already; restart, evict, or draw what to check in the next step."""
     book = _book(state)
     floor, width = state.own[FLOOR], state.own[WIDTH]
@@ -155,7 +154,7 @@ def observe(state: Solo, arm: int, feedback: float, rng: np.random.Generator) ->
     if good:
         _evict(state.counts, book, state.own[STRICTNESS] * log, depth)
     rate = state.own[RATE] * math.sqrt(state.head[ALARMS] + 1.0)
-    _draw_checks(state.counts, book, rate, log, state.own[FINEST], rng)
+    _draw_checks(state.counts, book, rate, log, state.own[FINEST], words)
 
 
 @compiled
@@ -245,12 +244,12 @@ def _evict_since(counts: Floats, book: Book, since_counts: Floats, since_sums: F
 
 
 @compiled
-def _draw_checks(counts: Floats, book: Book, rate: float, log: float, finest: float, rng: np.random.Generator) -> None:
+def _draw_checks(counts: Floats, book: Book, rate: float, log: float, finest: float, words: Words) -> None:
     """Draw, for each evicted arm, the longest check that begins now, if any."""
     for arm in range(counts.size):
         if book.evicted[arm] == 0.0:
             continue
-        lot = rng.random()
+        lot = lots.uniform(words)
         if lot >= rate:  # the probabilities of all lengths add up to less
             continue
         exponent = _longest_check(lot, rate, book.gaps[arm] / finest)

@@ -2,23 +2,23 @@
 
 import math
 
-import numpy as np
-
+from maskedbandits.core import lots
 from maskedbandits.core.compiled import compiled
+from maskedbandits.core.lots import Words
 
 
 @compiled
-def _gamma(rng: np.random.Generator, shape: float) -> float:
+def _gamma(words: Words, shape: float) -> float:
     """Draw from the Gamma distribution of a shape of at least 1 (Marsaglia and Tsang 2000)."""
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
-        x = rng.standard_normal()
+        x = lots.normal(words)
         root = 1.0 + c * x
         if root <= 0.0:
             continue
         v = root * root * root
-        u = rng.random()
+        u = lots.uniform(words)
         square = x * x
         if u < 1.0 - 0.0331 * square * square:
             return d * v
@@ -27,7 +27,7 @@ def _gamma(rng: np.random.Generator, shape: float) -> float:
 
 
 @compiled
-def draw(rng: np.random.Generator, a: float, b: float) -> float:
+def draw(words: Words, a: float, b: float) -> float:
     """Draw from Beta(a, b), a and b at least 1."""
-    x = _gamma(rng, a)
-    return x / (x + _gamma(rng, b))
+    x = _gamma(words, a)
+    return x / (x + _gamma(words, b))

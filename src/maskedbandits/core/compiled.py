@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+INTERPRETED = bool(getattr(numba.config, "DISABLE_JIT", 0))
 HERE = Path(__file__).parent
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -46,6 +47,7 @@ def _cache_folder() -> Path:
 
 
 CACHE = _cache_folder()
+
 _announced: list[str] = []  # once is enough
 
 

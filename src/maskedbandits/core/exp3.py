@@ -13,10 +13,9 @@ Gains are debiased feedbacks, shrunk to [0, 1] (``corruption.gain``): so the lea
 
 import math
 
-import numpy as np
-
-from maskedbandits.core import corruption
+from maskedbandits.core import corruption, lots
 from maskedbandits.core.compiled import compiled
+from maskedbandits.core.lots import Words
 from maskedbandits.core.state import ARMS, FLOOR, OWN_HEAD, TIME, WIDTH, Solo
 
 GAMMA, ALPHA, BATCH = range(2, 5)  # places among the parameters
@@ -56,10 +55,10 @@ def score(state: Solo, arm: int) -> float:
 
 
 @compiled
-def decide(state: Solo, rng: np.random.Generator) -> int:
+def decide(state: Solo, words: Words) -> int:
     """Draw an arm."""
     total = _total(state)
-    left = rng.random()
+    left = lots.uniform(words)
     last = state.head[ARMS] - 1
     for arm in range(last):
         left -= _probability(state, arm, total)

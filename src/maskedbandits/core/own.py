@@ -5,10 +5,9 @@ gathered. Two are short enough to be here: ``uniform`` draws every arm alike; ``
 told: they are the two ends of the scale on which the others lie. Counts and sums of feedback are kept for all of them.
 """
 
-import numpy as np
-
-from maskedbandits.core import adswitch, exp3, private, switching
+from maskedbandits.core import adswitch, exp3, lots, private, switching
 from maskedbandits.core.compiled import compiled
+from maskedbandits.core.lots import Words
 from maskedbandits.core.state import (
     ALARMS,
     ARMS,
@@ -64,21 +63,21 @@ def start(state: Solo) -> None:
 
 
 @compiled
-def decide(state: Solo, rng: np.random.Generator) -> int:
+def decide(state: Solo, words: Words) -> int:
     """Return the arm to pull next."""
     kind = state.head[OWN_KIND]
     arms = state.head[ARMS]
     if kind == SWITCHING:
-        return switching.decide(state, rng)
+        return switching.decide(state, words)
     if kind == EXP3:
-        return exp3.decide(state, rng)
+        return exp3.decide(state, words)
     if kind == ADSWITCH:
         return adswitch.decide(state)
     if kind in (LAPLACE, CENTRAL):
         return private.decide(state, kind == LAPLACE)
     if kind == ORACLE:
         return _best(state)
-    return min(int(rng.random() * arms), arms - 1)
+    return min(int(lots.uniform(words) * arms), arms - 1)
 
 
 @compiled
@@ -89,7 +88,7 @@ def _best(state: Solo) -> int:
 
 
 @compiled
-def observe(state: Solo, arm: int, feedback: float, rng: np.random.Generator) -> None:
+def observe(state: Solo, arm: int, feedback: float, words: Words) -> None:
     """Take in the feedback of a pull; noise that the policy adds comes from the generator."""
     kind = state.head[OWN_KIND]
     state.head[TIME] += 1
@@ -99,10 +98,10 @@ def observe(state: Solo, arm: int, feedback: float, rng: np.random.Generator) ->
         switching.observe(state, arm, feedback)
         return
     if kind == LAPLACE:
-        private.local_observe(state, arm, feedback, rng)
+        private.local_observe(state, arm, feedback, words)
         return
     if kind == CENTRAL:
-        private.central_observe(state, arm, feedback, rng)
+        private.central_observe(state, arm, feedback, words)
         return
     state.counts[arm] += 1.0
     state.sums[arm] += feedback
@@ -110,7 +109,7 @@ def observe(state: Solo, arm: int, feedback: float, rng: np.random.Generator) ->
     if kind == EXP3:
         exp3.observe(state, arm, feedback)
     elif kind == ADSWITCH:
-        adswitch.observe(state, arm, feedback, rng)
+        adswitch.observe(state, arm, feedback, words)
     elif kind == ORACLE and following < state.plan.size and state.head[TIME] == state.plan[following]:
         state.head[FOLLOWING] = following + 1
 
@@ -144,15 +143,15 @@ def start_packed(ints: Ints, floats: Floats) -> None:
 
 
 @compiled
-def decide_packed(ints: Ints, floats: Floats, rng: np.random.Generator) -> int:
+def decide_packed(ints: Ints, floats: Floats, words: Words) -> int:
     """See decide."""
-    return decide(solo(unpack(ints, floats)), rng)
+    return decide(solo(unpack(ints, floats)), words)
 
 
 @compiled
-def observe_packed(ints: Ints, floats: Floats, arm: int, feedback: float, rng: np.random.Generator) -> None:
+def observe_packed(ints: Ints, floats: Floats, arm: int, feedback: float, words: Words) -> None:
     """See observe."""
-    observe(solo(unpack(ints, floats)), arm, feedback, rng)
+    observe(solo(unpack(ints, floats)), arm, feedback, words)
 
 
 @compiled

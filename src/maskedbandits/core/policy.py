@@ -7,10 +7,9 @@ The same functions serve a live policy, one call at a time, and the simulator's 
 
 import math
 
-import numpy as np
-
 from maskedbandits.core import beta, index, memory, restart, scores
 from maskedbandits.core.compiled import compiled, inlined
+from maskedbandits.core.lots import Words
 from maskedbandits.core.state import (
     ARMS,
     EPOCH,
@@ -49,7 +48,7 @@ def choose(state: State) -> int:
 
 
 @compiled
-def _draw(state: State, rng: np.random.Generator) -> int:
+def _draw(state: State, words: Words) -> int:
     """Return the arm with the highest draw from the posterior of its mean: Thompson sampling."""
     if state.real[EXPLORATION] > 0.0 and state.head[TIME] >= state.head[EXPLORE_AT]:
         return state.head[EXPLORE_ARM]
@@ -61,7 +60,7 @@ def _draw(state: State, rng: np.random.Generator) -> int:
         total = min(max(state.sums[arm] * fading, 0.0), count)
         if state.head[MIXED] and count <= 0.0:
             return arm  # without an observation it has no corruption either
-        value = scores.mean_of(state, arm, beta.draw(rng, 1.0 + total, 1.0 + count - total))
+        value = scores.mean_of(state, arm, beta.draw(words, 1.0 + total, 1.0 + count - total))
         if value > best:
             best = value
             chosen = arm
@@ -69,10 +68,10 @@ def _draw(state: State, rng: np.random.Generator) -> int:
 
 
 @inlined
-def decide(state: State, rng: np.random.Generator) -> int:
+def decide(state: State, words: Words) -> int:
     """Return the arm to pull next, of any policy."""
     if state.head[INDEX] == index.THOMPSON:
-        return _draw(state, rng) & NOT_NEGATIVE
+        return _draw(state, words) & NOT_NEGATIVE
     return choose(state)
 
 
@@ -191,9 +190,9 @@ def choose_packed(ints: Ints, floats: Floats) -> int:
 
 
 @compiled
-def decide_packed(ints: Ints, floats: Floats, rng: np.random.Generator) -> int:
+def decide_packed(ints: Ints, floats: Floats, words: Words) -> int:
     """See decide."""
-    return decide(unpack(ints, floats), rng)
+    return decide(unpack(ints, floats), words)
 
 
 @compiled

@@ -23,9 +23,9 @@ DP-UCB holds true sums, and is as secret as the rewards are.
 
 import math
 
-import numpy as np
-
+from maskedbandits.core import lots
 from maskedbandits.core.compiled import compiled
+from maskedbandits.core.lots import Words
 from maskedbandits.core.state import ARMS, OWN_HEAD, TIME, Solo
 
 EPSILON = 2  # place among the parameters
@@ -52,10 +52,10 @@ def local_score(state: Solo, arm: int) -> float:
 
 
 @compiled
-def local_observe(state: Solo, arm: int, reward: float, rng: np.random.Generator) -> None:
+def local_observe(state: Solo, arm: int, reward: float, words: Words) -> None:
     """Add noise to the reward and forget what it was."""
     state.counts[arm] += 1.0
-    state.sums[arm] += reward + rng.laplace(0.0, 1.0 / state.own[EPSILON])
+    state.sums[arm] += reward + lots.laplace(words, 1.0 / state.own[EPSILON])
 
 
 @compiled
@@ -93,7 +93,7 @@ def central_score(state: Solo, arm: int) -> float:
 
 
 @compiled
-def central_observe(state: Solo, arm: int, reward: float, rng: np.random.Generator) -> None:
+def central_observe(state: Solo, arm: int, reward: float, words: Words) -> None:
     """Take in the reward, and make the arm's sum public anew: one node of the tree closes, with fresh noise."""
     state.counts[arm] += 1.0
     count = int(min(state.counts[arm], 1e15))
@@ -102,7 +102,7 @@ def central_observe(state: Solo, arm: int, reward: float, rng: np.random.Generat
     level = _level(count)
     rest = count - (1 << level)
     if rest <= 0:
-        box[BASE] += box[OPEN] + rng.laplace(0.0, 2.0 / state.own[EPSILON])
+        box[BASE] += box[OPEN] + lots.laplace(words, 2.0 / state.own[EPSILON])
         box[OPEN] = 0.0
         state.sums[arm] = box[BASE]
         return
@@ -112,7 +112,7 @@ def central_observe(state: Solo, arm: int, reward: float, rng: np.random.Generat
         total += box[TRUE + node]  # the smaller nodes merge into this one
         node += 1
     box[TRUE + node] = total
-    box[PUBLIC + node] = total + rng.laplace(0.0, 2.0 * level / state.own[EPSILON])
+    box[PUBLIC + node] = total + lots.laplace(words, 2.0 * level / state.own[EPSILON])
     public = box[BASE]
     for bit in range(level):
         if (rest >> bit) & 1:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.core import own, policy
+from maskedbandits.core import lots, own, policy
 from maskedbandits.core.compiled import compiled, inlined
+from maskedbandits.core.lots import Words
 from maskedbandits.core.state import State, solo, unpack
 
 
@@ -36,7 +37,7 @@ class Tally(NamedTuple):
 @inlined
 def _play(
     state: State,
-    rng: np.random.Generator,
+    words: Words,
     feedback_means: NDArray[np.float64],
     recent: NDArray[np.int64],
     steps: int,
@@ -45,16 +46,16 @@ def _play(
     """Play on in a world that stands still."""
     if on_its_own is None:
         for _ in range(steps):
-            arm = policy.decide(state, rng)
-            feedback = 1.0 if rng.random() < feedback_means[arm] else 0.0
+            arm = policy.decide(state, words)
+            feedback = 1.0 if lots.uniform(words) < feedback_means[arm] else 0.0
             policy.observe(state, arm, feedback)
             recent[arm] += 1
     else:
         alone = solo(state)
         for _ in range(steps):
-            arm = own.decide(alone, rng)
-            feedback = 1.0 if rng.random() < feedback_means[arm] else 0.0
-            own.observe(alone, arm, feedback, rng)
+            arm = own.decide(alone, words)
+            feedback = 1.0 if lots.uniform(words) < feedback_means[arm] else 0.0
+            own.observe(alone, arm, feedback, words)
             recent[arm] += 1
 
 
@@ -74,7 +75,7 @@ def _reckon(tally: Tally, gaps: NDArray[np.float64]) -> None:
 def advance(
     ints: NDArray[np.int64],
     floats: NDArray[np.float64],
-    rng: np.random.Generator,
+    words: Words,
     world: World,
     checkpoints: NDArray[np.int64],
     tally: Tally,
@@ -92,7 +93,7 @@ def advance(
         stop = min(until, world.starts[segment + 1])
         if following < checkpoints.size:
             stop = min(stop, checkpoints[following])
-        _play(state, rng, world.feedback_means[segment], tally.recent, stop - done, on_its_own)
+        _play(state, words, world.feedback_means[segment], tally.recent, stop - done, on_its_own)
         done = stop
         changed = done == world.starts[segment + 1]
         checked = following < checkpoints.size and done == checkpoints[following]

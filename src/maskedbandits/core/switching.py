@@ -26,8 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maskedbandits.core import beta, corruption
+from maskedbandits.core import beta, corruption, lots
 from maskedbandits.core.compiled import compiled, inlined
+from maskedbandits.core.lots import Words
 from maskedbandits.core.state import ALARMS, ARMS, OWN_HEAD, TIME, Floats, Solo, State
 
 ROOM = 48  # hypotheses; twice as many gain nothing that can be measured
@@ -117,12 +118,12 @@ def _mean_of(state: Solo, arm: int, feedback_mean: float) -> float:
 
 
 @compiled
-def decide(state: Solo, rng: np.random.Generator) -> int:
+def decide(state: Solo, words: Words) -> int:
     """Draw a hypothesis, a mean of every arm if it holds, and return the arm with the highest."""
     arms = state.head[ARMS]
     held = beliefs(state.own, arms)
     place = 0
-    left = rng.random() - held.weights[int(held.order[0])]
+    left = lots.uniform(words) - held.weights[int(held.order[0])]
     while left >= 0.0 and place + 1 < held.live[0]:
         place += 1
         left -= held.weights[int(held.order[place])]
@@ -132,11 +133,11 @@ def decide(state: Solo, rng: np.random.Generator) -> int:
     for arm in range(arms):
         count = held.counts[row + arm]
         total = held.sums[row + arm]
-        if held.moved[row + arm] < 1.0 and rng.random() >= held.moved[row + arm]:
+        if held.moved[row + arm] < 1.0 and lots.uniform(words) >= held.moved[row + arm]:
             count += held.old_counts[row + arm]
             total += held.old_sums[row + arm]
         value = _mean_of(
-            state, arm, beta.draw(rng, held.alphas[arm] + total, held.betas[arm] + max(count - total, 0.0))
+            state, arm, beta.draw(words, held.alphas[arm] + total, held.betas[arm] + max(count - total, 0.0))
         )
         if value > best:
             best = value

@@ -1,0 +1,46 @@
+"""Lots are those of numpy's generator of the same kind."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.core import lots
+from twins import INTERPRETED, examples, generator
+
+MANY = 2_000 if INTERPRETED else 200_000
+
+
+def words_of(rng: np.random.Generator) -> Any:
+    state: Any = rng.bit_generator.state
+    return state["state"]["state"]
+
+
+@examples(50)
+@given(st.integers(0, 2**64))
+def test_words_are_those_of_sfc64(seed: int) -> None:
+    words, reference = lots.seeded(seed), generator(seed)
+    assert np.array_equal(words, words_of(reference))
+    drawn = [int(lots.word(words)) for _ in range(40)]
+    assert drawn == reference.bit_generator.random_raw(40).tolist()
+    assert np.array_equal(words, words_of(reference))
+
+
+def test_seeds_are_those_of_sfc64() -> None:
+    assert not np.array_equal(lots.seeded(), lots.seeded())
+    one, other = (lots.seeded(seed) for seed in np.random.SeedSequence(3).spawn(2))
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_numbers_are_those_of_numpy(seed: int) -> None:
+    words, reference = lots.seeded(seed), generator(seed)
+    assert [lots.uniform(words) for _ in range(1000)] == reference.random(1000).tolist()
+    drawn = np.array([lots.normal(words) for _ in range(MANY)])
+    assert drawn == pytest.approx(reference.standard_normal(MANY), rel=1e-12)
+    assert INTERPRETED or np.abs(drawn).max() > lots.EDGE  # the tail was drawn from, too
+    drawn = np.array([lots.laplace(words, 2.5) for _ in range(1000)])
+    assert drawn == pytest.approx(reference.laplace(0, 2.5, 1000), rel=1e-12)
+    assert np.array_equal(words, words_of(reference))
