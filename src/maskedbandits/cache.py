@@ -1,0 +1,145 @@
+"""Where machine code is kept between processes, and what is done when it cannot be.
+
+Numba decides whether cached machine code is still good by looking at the file of the outermost function alone: after an
+edit of a helper in another file it would run the old code. So the folder is named after a digest of every file that
+kernels are made of, of the versions of Python and numba, and of the processor. It lies in the first of these places
+that can be written to:
+
+    $MASKEDBANDITS_CACHE        if that is set
+    beside the source           as __pycache__ does
+    $XDG_CACHE_HOME/maskedbandits, or ~/.cache/maskedbandits
+    a temporary folder          which is gone with the process: then everything is compiled each time, which is said once
+"""
+
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import NullCache
+from numba.core.errors import NumbaError
+
+HERE = Path(__file__).parent
+KERNELS = ("maths/**/*.py", "policies/**/*.py", "compiled.py", "record.py")
+VARIABLE = "MASKEDBANDITS_CACHE"
+KEPT_FOR = 30 * 86_400.0  # seconds after which the code of another version is removed from a shared place
+
+
+def _digest() -> str:
+    from llvmlite import binding
+
+    about = [sys.version, numba.__version__, binding.get_host_cpu_name(), str(dict(binding.get_host_cpu_features()))]
+    files = sorted(path for pattern in KERNELS for path in HERE.glob(pattern))
+    parts = [text.encode() for text in about] + [path.read_bytes() for path in files]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _places() -> Iterator[Path]:
+    """Yield where the folder may lie, the best place first."""
+    if os.environ.get(VARIABLE):
+        yield Path(os.environ[VARIABLE])
+    yield HERE / "__pycache__"
+    with contextlib.suppress(RuntimeError):  # nobody's home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskedbandits"
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"room")
+    except OSError:
+        return False
+    return True
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove the code of other versions: at once beside the source, where no other is used, elsewhere after a while."""
+    alone = folder.parent == HERE / "__pycache__"
+    for other in folder.parent.glob("compiled-*"):
+        with contextlib.suppress(OSError):  # another process may be removing it too
+            if other != folder and (alone or time.time() - other.stat().st_mtime > KEPT_FOR):
+                shutil.rmtree(other)
+
+
+@cache
+def folder() -> Path:
+    """Return the folder of this version's machine code."""
+    name = f"compiled-{_digest()}"
+    for place in _places():
+        if _is_writable(place / name):
+            _remove_stale(place / name)
+            return place / name
+    return _temporary()
+
+
+def _temporary() -> Path:
+    made = Path(tempfile.mkdtemp(prefix="maskedbandits-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    sys.stderr.write(
+        "maskedbandits: no folder for machine code can be written to, so it is compiled anew in every process; "
+        f"name one with {VARIABLE}\n"
+    )
+    return made
+
+
+def mark(name: str) -> None:
+    """Note that the machine code of this name is kept."""
+    with contextlib.suppress(OSError):
+        (folder() / f"{name}.ready").touch()
+
+
+def is_marked(name: str) -> bool:
+    """Tell whether the machine code of this name is kept."""
+    return (folder() / f"{name}.ready").exists()
+
+
+def entry_point(kernel: Any, signature: tuple[Any, ...]) -> Any:
+    """Return the machine code of a kernel, loaded or compiled; what is kept and cannot be read is thrown away."""
+    try:
+        return kernel.compile(signature)
+    except NumbaError:
+        raise
+    except Exception:  # noqa: BLE001 -- a damaged file, or a full disk, shows as anything
+        for file in folder().rglob("*.nb?"):
+            with contextlib.suppress(OSError):
+                file.unlink()
+    try:
+        return kernel.compile(signature)
+    except OSError:  # it cannot be kept either
+        forget_caches()
+        return kernel.compile(signature)
+
+
+def forget_caches() -> None:
+    """Keep nothing from now on."""
+    for kernel in _kept:
+        kernel._cache = NullCache()
+
+
+_kept: list[Any] = []  # kernels that have a cache
+
+
+def keeps(kernel: Any) -> None:
+    """Take note of a kernel that has a cache."""
+    _kept.append(kernel)
+
+
+@contextlib.contextmanager
+def in_its_folder() -> Iterator[None]:
+    """Let numba keep what is declared meanwhile in the folder."""
+    config: Any = numba.config
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder())
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before

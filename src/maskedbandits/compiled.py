@@ -1,0 +1,112 @@
+"""How kernels are compiled: decorators, code that is picked by the kind of a state, and running without the compiler.
+
+A *kernel* is a function of arrays and scalars. There are four decorators:
+
+    compiled    machine code that is kept on disk (``cache.py``) and can be called from anywhere
+    inner       compiled for each kind of state anew, and callable from other kernels alone: half the time to compile
+    inlined     compiled into its callers, where a call that hands over a state would cost more than its work
+    picked      code that the kind of a state may bring along, chosen when its caller is compiled
+
+Every kernel can also be interpreted, with the same results: all of them under ``NUMBA_DISABLE_JIT=1``, and those that
+``interpreted`` runs in the present thread while machine code is still being made.
+"""
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core.dispatcher import Dispatcher
+from numba.extending import overload
+
+from maskedbandits import cache
+
+INTERPRETED = bool(getattr(numba.config, "DISABLE_JIT", 0))
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+# Without counting references, as kernels allocate nothing and the counting took two thirds of the time; without the
+# interpreter's lock; and with a division by zero that gives an infinity.
+SETTINGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+WITHIN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # callable from compiled code alone
+FORCED: dict[str, Any] = {**SETTINGS, **WITHIN, "forceinline": True}
+
+_thread = threading.local()
+
+
+class _Interpretable(type(numba.njit(lambda: None)) if not INTERPRETED else Dispatcher):  # type: ignore[misc]
+    """A compiled function that is interpreted in threads that ask for it."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        if getattr(_thread, "interprets", False):
+            return getattr(self, "plain", self.py_func)(*arguments)
+        return super().__call__(*arguments)
+
+
+def _compile(kernel: Kernel, **options: Any) -> Kernel:
+    if INTERPRETED:
+        return kernel
+    with cache.in_its_folder():
+        dispatcher = numba.njit(**SETTINGS, **options)(kernel)
+    dispatcher.__class__ = _Interpretable
+    return cast("Kernel", dispatcher)
+
+
+def compiled(kernel: Kernel) -> Kernel:
+    """Compile a function of arrays and scalars, and keep its machine code."""
+    made = _compile(kernel, cache=True)
+    cache.keeps(made)
+    return made
+
+
+def inner(kernel: Kernel) -> Kernel:
+    """Compile a function that compiled code alone calls, for each kind of state anew."""
+    return _compile(kernel, **WITHIN)
+
+
+def inlined(kernel: Kernel) -> Kernel:
+    """Compile a small function into its callers: a call that hands over a policy's state costs more than its work."""
+    return _compile(kernel, forceinline=True)
+
+
+def picked(part: str, *, inline: bool = True) -> Callable[[Kernel], Kernel]:
+    """Let the class of a state say what a function does: its attribute ``part`` is a module that may have its own.
+
+    The function below the decorator is what is done where the module has none of this name.
+    """
+
+    def decorate(default: Kernel) -> Kernel:
+        name = default.__name__
+
+        def code_of(kind: Any) -> Any:
+            code = getattr(getattr(kind, part), name, default)
+            return getattr(code, "py_func", code)
+
+        @functools.wraps(default)
+        def interpret(state: Any, *arguments: Any) -> Any:
+            return code_of(type(state))(state, *arguments)
+
+        @overload(interpret, strict=False, jit_options=FORCED if inline else {**SETTINGS, **WITHIN})
+        def pick(state: Any, *arguments: Any) -> Any:
+            return code_of(state.instance_class)
+
+        return cast("Kernel", interpret)
+
+    return decorate
+
+
+def interpreted(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel as the interpreter runs it, and all that it calls."""
+    function = getattr(kernel, "py_func", kernel)
+
+    @functools.wraps(function)
+    def run(*arguments: Any) -> Any:
+        before = getattr(_thread, "interprets", False)
+        _thread.interprets = True
+        try:
+            return function(*arguments)
+        finally:
+            _thread.interprets = before
+
+    return run

@@ -1,1 +1,0 @@
-"""The compiled core: arrays and scalars in, arrays and scalars out."""

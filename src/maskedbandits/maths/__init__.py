@@ -1,0 +1,1 @@
+"""Numbers only: functions of scalars and arrays, compiled where policies need them in every step."""

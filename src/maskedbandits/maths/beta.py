@@ -1,0 +1,33 @@
+"""Draws from Beta distributions, as Thompson sampling needs them: many, with shapes of at least 1."""
+
+import math
+
+from maskedbandits.maths import lots
+from maskedbandits.compiled import compiled
+from maskedbandits.maths.lots import Words
+
+
+@compiled
+def _gamma(words: Words, shape: float) -> float:
+    """Draw from the Gamma distribution of a shape of at least 1 (Marsaglia and Tsang 2000)."""
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = lots.normal(words)
+        root = 1.0 + c * x
+        if root <= 0.0:
+            continue
+        v = root * root * root
+        u = lots.uniform(words)
+        square = x * x
+        if u < 1.0 - 0.0331 * square * square:
+            return d * v
+        if math.log(u) < 0.5 * square + d * (1.0 - v + math.log(v)):
+            return d * v
+
+
+@compiled
+def draw(words: Words, a: float, b: float) -> float:
+    """Draw from Beta(a, b), a and b at least 1."""
+    x = _gamma(words, a)
+    return x / (x + _gamma(words, b))

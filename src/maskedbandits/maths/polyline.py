@@ -1,0 +1,50 @@
+"""The corruption of one arm, as the compiled code sees it: an increasing polyline and a flip.
+
+A decreasing g of a feedback is the increasing 1 - g of the flipped feedback, so kernels know increasing ones only: the
+policy flips what it observes. A polyline through the nodes (mean, feedback) is exact for randomised response
+(two nodes) and as close as its maker measured for any other g. Outside [0, 1] every g goes on as a straight line with
+its secant slope g(1) - g(0).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.compiled import compiled, inlined
+
+
+@compiled
+def _cell(nodes: NDArray[np.float64], value: float, first: int, last: int) -> int:
+    """Return the i with nodes[i] <= value < nodes[i + 1], by bisection."""
+    while last - first > 1:
+        middle = (first + last) >> 1
+        if nodes[middle] <= value:
+            first = middle
+        else:
+            last = middle
+    return first
+
+
+@compiled
+def inverse(y: float, means: NDArray[np.float64], feedbacks: NDArray[np.float64], first: int, last: int) -> float:
+    """Return the mean whose feedback mean is y, on the polyline through the increasing nodes first to last."""
+    low = feedbacks[first]
+    high = feedbacks[last]
+    if y <= low:
+        return (y - low) / (high - low)
+    if y >= high:
+        return 1.0 + (y - high) / (high - low)
+    left = _cell(feedbacks, y, first, last)
+    share = (y - feedbacks[left]) / (feedbacks[left + 1] - feedbacks[left])
+    return means[left] + share * (means[left + 1] - means[left])
+
+
+@inlined
+def gain(feedback: float, low: float, rate: float, floor: float, width: float) -> float:
+    """Return the reward that a feedback stands for, under an affine g, shrunk into [0, 1].
+
+    A feedback y is debiased by the inverse of g, (y - g(0)) / (g(1) - g(0)): its mean is that of the reward, and its
+    range wider. Less the floor and over the width of that range, which are the same for all arms, it is a gain to show
+    to algorithms for gains in [0, 1]: gaps of means come out smaller by the width. With one randomised response for all
+    arms the gain is the feedback itself.
+    """
+    return ((feedback - low) * rate - floor) / width

@@ -1,0 +1,48 @@
+"""A tournament over the arms: the highest score at the root, one path to mend when an arm's score changes.
+
+Node 1 is the root, the children of node i are 2i and 2i + 1, the leaves begin at ``leaves`` (a power of two).
+Ties go to the left, that is, to the lowest arm.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.compiled import compiled, inlined
+
+
+@inlined
+def place(values: NDArray[np.float64], winners: NDArray[np.int64], arm: int, value: float) -> None:
+    """Give an arm a new score.
+
+    The winner so far is carried up in registers, and each match is a selection rather than a branch: its outcome is a
+    coin toss for the processor too.
+    """
+    node = (values.size >> 1) + arm
+    values[node] = value
+    winner = arm
+    while node > 1:
+        rival = node ^ 1
+        other = values[rival]
+        rival_winner = winners[rival]
+        # on a tie the left child wins
+        beaten = (other > value) | ((other == value) & (rival < node))
+        value = max(other, value)
+        winner = rival_winner if beaten else winner
+        node >>= 1
+        values[node] = value
+        winners[node] = winner
+
+
+@compiled
+def fill(values: NDArray[np.float64], winners: NDArray[np.int64], arms: int, value: float) -> None:
+    """Give all arms the same score; leaves beyond them have none."""
+    leaves = values.size >> 1
+    values[:] = -math.inf
+    values[leaves : leaves + arms] = value
+    for leaf in range(leaves):
+        winners[leaves + leaf] = leaf
+    for node in range(leaves - 1, 0, -1):
+        values[node] = values[2 * node]  # on a tie the left child wins
+        winners[node] = winners[2 * node]

@@ -1,0 +1,125 @@
+"""Policies by name.
+
+A new one is a module here, or in ``indices``, ``memories`` or ``detectors``, and a line below (docs/extending.md).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maskedbandits.corruption import IDENTITY, Corruption, per_arm
+from maskedbandits.errors import UserError, nearest, whole
+from maskedbandits.policies import adswitch, auto, exp3s, hybrid, kinds, laplace, oracle, rexp3, uniform
+from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
+from maskedbandits.policies.indices import kl, kl_plus, thompson, ucb
+from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies.memories import discount, everything, window
+from maskedbandits.policies.policy import Policy, made
+
+__all__ = ["KINDS", "Kind", "Policy", "check_policy", "kind_of", "make_policy", "names"]
+
+INDICES = {"klucb": kl, "ucb": ucb, "klucb-plus": kl_plus, "ts": thompson}
+MEMORIES: dict[str, tuple[Any, str, str]] = {
+    "": (everything, "everything", ""),
+    "sw-": (window, "sliding window", ""),
+    "d-": (discount, "discount", "Kocsis & Szepesvári 2006"),
+}
+DETECTORS: dict[str, tuple[Any, str, str]] = {
+    "glr-": (glr, "the exact likelihood-ratio test", "Besson et al. 2022"),
+    "cusum-": (cusum, "CUSUM", "Liu et al. 2018"),
+    "ph-": (page_hinkley, "Page-Hinkley", "Hartland et al. 2007"),
+    "m-": (two_windows, "two windows", "Cao et al. 2019"),
+}
+ALONE = {
+    "auto": auto,
+    "uniform": uniform,
+    "oracle": oracle,
+    "exp3s": exp3s,
+    "rexp3": rexp3,
+    "adswitch": adswitch,
+    "ldp-ucb-l": laplace,
+    "dp-ucb": hybrid,
+}
+
+
+def _kinds() -> dict[str, Kind]:
+    """Return every kind: all memories and detectors with all indices, those that stand alone, and a few old names."""
+    found = [kinds.alone(name, module) for name, module in ALONE.items()]
+    for label, index in INDICES.items():
+        for before, (memory, words, reference) in MEMORIES.items():
+            found.append(
+                kinds.on_axes(f"{before}{label}-cf", index, memory=memory, words=words, reference=reference)
+            )
+        told = {"words": "since the last change, told by an oracle", "required": frozenset({"restarts"})}
+        found.append(kinds.on_axes(f"oracle-{label}-cf", index, **told))
+        for before, (detector, words, reference) in DETECTORS.items():
+            if index is not kl_plus:  # it needs the horizon, they are there to do without
+                alarm = {"words": f"since a restart by {words}", "reference": reference}
+                found.append(kinds.on_axes(f"{before}{label}-cf", index, detector=detector, **alarm))
+    return {kind.name: kind for kind in [*found, *_old_names()]}
+
+
+def _old_names() -> list[Kind]:
+    face_value = {"learns_from": "feedback at face value", "words": "klucb-cf that takes feedback at face value"}
+    response = {"words": "randomised response", "reference": "Ren et al. 2020", "fixed": {"restarts": None}}
+    return [kinds.on_axes("klucb", kl, **face_value), kinds.on_axes("ldp-ucb-b", ucb, **response)]
+
+
+KINDS: dict[str, Kind] = _kinds()
+
+
+def names() -> list[str]:
+    """Return all policy names."""
+    return sorted(KINDS)
+
+
+def kind_of(name: str) -> Kind:
+    """Return what a name stands for."""
+    if name not in KINDS:
+        raise UserError(f"no policy is called {name!r}{nearest(name, KINDS)}")
+    return KINDS[name]
+
+
+def check_policy(
+    name: str, *, arms: int, corruption: Corruption | Sequence[Corruption] | None = None, **parameters: Any
+) -> dict[str, Any]:
+    """Return all parameters of a policy, checked, without making one."""
+    known = kind_of(name).complete(parameters, whole("arms", arms))
+    seen_through(kind_of(name), arms, corruption)
+    return known
+
+
+def seen_through(
+    kind: Kind, arms: int, corruption: Corruption | Sequence[Corruption] | None
+) -> tuple[Corruption, ...]:
+    """Return the corruption of every arm, as the policy has to know it."""
+    if kind.sees_corruption and corruption is None:
+        raise UserError(f"{kind.name} needs corruption: the RandomizedResponse that masks the feedback")
+    each = per_arm(IDENTITY if corruption is None else corruption, arms)
+    if not kind.sees_corruption:
+        return (IDENTITY,) * arms
+    if kind.learns_from == "debiased feedback" and any(one.polyline.means.size != 2 for one in set(each)):
+        raise UserError(
+            f"{kind.name} cannot debias a Monotone corruption report by report: give a RandomizedResponse"
+        )
+    return each
+
+
+def make_policy(
+    name: str,
+    *,
+    arms: int,
+    corruption: Corruption | Sequence[Corruption] | None = None,
+    seed: int | None = None,
+    **parameters: Any,
+) -> Policy:
+    """Return a fresh policy that has seen nothing.
+
+    With a seed, one that draws lots draws the same ones each time; without, the operating system gives them.
+
+    >>> make_policy("klucb", arms=3).choose()
+    0
+    """
+    known: Mapping[str, Any] = check_policy(name, arms=arms, corruption=corruption, **parameters)
+    kind, arms = KINDS[name], whole("arms", arms)
+    lines = [one.polyline for one in seen_through(kind, arms, corruption)]
+    return Policy(kind, parameters, made(kind, known, lines), None if seed is None else whole("seed", seed, 0))

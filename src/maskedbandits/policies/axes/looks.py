@@ -1,0 +1,157 @@
+"""Restarts when a detector sounds the alarm; and the looks that alarms need.
+
+A detector (``detectors/``) watches every arm. It can see no change of an arm that is never pulled, so every now and
+then the arm that was not pulled for longest is looked at, whatever its score.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from maskedbandits.compiled import inlined, inner
+from maskedbandits.policies import checks, detectors
+from maskedbandits.policies.axes.restarts import Phases, forget_everything
+from maskedbandits.policies.axes.watch import NOT_NOW
+from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
+from maskedbandits.record import Ints, gathered, given, record, section
+
+
+@record
+class Watch(Phases):
+    """Looks at arms that are not pulled, and when each was last forgotten."""
+
+    exploration: float = given(0.3, checks.between(0, math.inf), "how often arms are looked at; 0 for never")
+    prior_changes: float = given(
+        0.01, checks.between(0, math.inf), "how many changes are expected before the first is seen"
+    )
+    local: bool = given(False, checks.flag, "whether an alarm makes it forget one arm only")
+    horizon: int = given(None, checks.perhaps_count, "how many steps will be played", stored=False)
+    explore_at: int = gathered(0, most=FOREVER)  # when to look,
+    explore_arm: int = gathered(0, most=lambda own: own.arms - 1)  # and at which arm
+    planned_at: int = gathered(0, most=FOREVER)
+    evidence: float = gathered(0.0, least=-math.inf)  # of a change, by the last look
+    begun: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.time)  # when the arm was last forgotten
+    last: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.time)  # when it was last pulled
+
+
+def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many restarts are planned: none."""
+    return {}
+
+
+def configure(state: Watch, parameters: Mapping[str, Any]) -> None:
+    """Write down the horizon."""
+    state.own[0].phase = parameters["horizon"] or 0.0
+
+
+def contradiction(state: Watch, parameters: Mapping[str, Any]) -> str:
+    """Return where a saved state contradicts its parameters."""
+    return "" if state.own[0].phase == (parameters["horizon"] or 0.0) else "its horizon is not the one it tells"
+
+
+@inlined
+def forget_all(state: Watch) -> None:
+    """Forget what was seen of changes."""
+    own = state.own[0]
+    own.explore_at = own.time + 2 * own.arms
+    own.explore_arm = 0
+    own.planned_at = own.time
+    own.evidence = 0.0
+    state.begun[:] = own.time
+    state.last[:] = own.time
+    for arm in range(own.arms):
+        detectors.restart(state, arm)
+
+
+@inner
+def _forget_arm(state: Watch, arm: int) -> None:
+    """Forget one arm."""
+    state.counts[arm] = 0.0
+    state.sums[arm] = 0.0
+    state.low_sums[arm : arm + 1] = 0.0  # empty unless reports have a corruption of their own
+    state.span_sums[arm : arm + 1] = 0.0
+    state.begun[arm] = state.own[0].time
+    detectors.restart(state, arm)
+
+
+@inlined
+def is_watchful(state: Watch) -> bool:
+    """Tell that every step is watched."""
+    return True
+
+
+@inlined
+def is_local(state: Watch) -> bool:
+    """Tell whether arms are forgotten singly."""
+    return bool(state.own[0].local)
+
+
+@inlined
+def since(state: Watch, arm: int) -> int:
+    """Return when the arm was last forgotten."""
+    return state.begun[arm]
+
+
+@inlined
+def _is_look_due(state: Watch) -> bool:
+    own = state.own[0]
+    return own.exploration > 0.0 and own.time >= own.explore_at
+
+
+@inlined
+def due_look(state: Watch) -> int:
+    """Return the arm that is to be looked at now, or NOT_NOW."""
+    if _is_look_due(state):
+        return state.own[0].explore_arm & NOT_NEGATIVE
+    return NOT_NOW
+
+
+@inner
+def look_out(state: Watch, arm: int, shown: float) -> bool:
+    """Show the feedback to the detector, plan looks; tell whether everything was forgotten."""
+    own = state.own[0]
+    state.last[arm] = own.time
+    forgotten = _detect(state, arm, shown) and not own.local
+    # what a look was planned for is done once its arm is pulled: by the look itself, or before that was due
+    pulled = state.last[own.explore_arm] > own.planned_at
+    if _is_look_due(state) and pulled and not (arm == own.explore_arm and detectors.is_worth_another_look(state, arm)):
+        _plan_look(state)
+    return forgotten
+
+
+@inner
+def _detect(state: Watch, arm: int, shown: float) -> bool:
+    """Show the feedback to the arm's detector; on an alarm forget the arm, or all of them."""
+    own = state.own[0]
+    if math.isnan(shown):
+        return False
+    time = own.phase if own.phase > 0.0 else float(own.time)
+    if not detectors.detects(state, arm, shown, time):
+        return False
+    own.alarms += 1
+    if own.local:
+        _forget_arm(state, arm)
+    else:
+        forget_everything(state)
+    return True
+
+
+@inner
+def _plan_look(state: Watch) -> None:
+    """Fix when to look at the arm that was not pulled for longest.
+
+    With r changes a step, looks at a rate of about sqrt(K r) cost as much as changes of arms that are not looked at do;
+    r is what the alarms so far make of it. An arm that is pulled often enough anyway is due later.
+    """
+    own = state.own[0]
+    stalest = 0
+    for arm in range(1, own.arms):
+        if state.last[arm] < state.last[stalest]:
+            stalest = arm
+    changes = (own.alarms + own.prior_changes) / own.time
+    rate = min(0.5, own.exploration * math.sqrt(own.arms * changes))
+    pause = int(min(1.0 / rate, 1e15)) if rate > 0.0 else 1 << 50
+    own.explore_arm = stalest
+    own.explore_at = max(own.time + pause, state.last[stalest] + own.arms * pause)
+    own.planned_at = own.time
+    own.evidence = 0.0

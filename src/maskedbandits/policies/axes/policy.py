@@ -1,0 +1,72 @@
+"""A policy on the axes: a memory (``memories/``), an index (``indices/``, and how it stays cheap: ``scores.py``), and
+what makes it forget at once (``restarts.py``, ``looks.py``).
+"""
+
+from maskedbandits.compiled import inlined, inner
+from maskedbandits.policies import indices, memories
+from maskedbandits.policies.axes import watch
+from maskedbandits.policies.axes.restarts import Phases, forget_everything
+from maskedbandits.policies.axes.state import Axes
+from maskedbandits.policies.state import NOT_NEGATIVE, flipped
+
+
+@inner
+def start(state: Phases) -> None:
+    """Forget everything, also the time."""
+    own = state.own[0]
+    own.time = 0
+    own.following = 0
+    own.alarms = 0
+    own.fractional = 0
+    indices.start(state)
+    forget_everything(state)
+
+
+@inlined
+def choose(state: Axes) -> int:
+    """Return the arm to pull next."""
+    arm = watch.due_look(state)
+    if arm == watch.NOT_NOW:
+        arm = indices.highest_arm(state)
+    return arm & NOT_NEGATIVE
+
+
+@inlined
+def observe(state: Axes, arm: int, feedback: float) -> None:
+    """Take in the feedback of a pull."""
+    memories.age(state)
+    feedback = flipped(state, arm, feedback)
+    if not memories.takes_short_way(state, arm, feedback):
+        _weigh_in(state, arm, feedback, feedback)
+
+
+@inner
+def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+    """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span.
+
+    A detector is shown another number instead, or nothing if that is NaN.
+    """
+    memories.age(state)
+    memories.push_mask(state, arm, low, span)
+    _weigh_in(state, arm, feedback, shown)
+
+
+@inner
+def _weigh_in(state: Axes, arm: int, feedback: float, shown: float) -> None:
+    """Take in any feedback in any state, and show a detector what is to be shown."""
+    own = state.own[0]
+    if feedback != 0.0 and feedback != 1.0:
+        own.fractional = 1
+        memories.settle(state, False)
+    evicted = memories.push(state, arm, feedback)
+    own.time += 1
+    own.pulled = arm
+    if not watch.is_watchful(state) or not watch.look_out(state, arm, shown):
+        tidied = memories.tidy(state, evicted)
+        indices.bring_up_to_date(state, arm, evicted, tidied)
+
+
+@inner
+def score(state: Axes, arm: int) -> float:
+    """Return what is compared at this moment; for Thompson sampling, the means of the posteriors."""
+    return indices.score(state, arm)

@@ -1,0 +1,226 @@
+"""The scores of the arms, and the highest of them without computing all.
+
+Scores stand in a tournament (``maths/tournament.py``). Once a window is full the level f(w) is constant: an arm's score depends on
+what is remembered of it alone, so only the arm pulled and the arm pushed out change, and the root is the choice.
+
+While the level grows, or counts fade under a discount, every score grows at every step. All are functions of the arm's
+mean p, which stays while it is not pulled, and of ``x = level / N``: u(p, x) with ``d(p, u) = x``, or
+``p + sqrt(xi x)``. Both increase and are concave in x. So from a moment x0 on at which u was computed,
+
+    u(p, x) <= u(p, x0) + (x - x0) u'(p, x0),        u' = u (1-u) / (u-p) for KL, xi / (2 sqrt(xi x0)) for UCB:
+
+a tangent, which costs no logarithm and is as good as exact for a while. The tournament holds *ceilings*: the tangents
+at the end of the present epoch, which no score passes before. Choosing searches it for the highest score of this
+moment, looks only below nodes whose ceiling is above the best found, and there only at arms whose tangent of this
+moment is.
+"""
+
+import math
+
+from maskedbandits.compiled import inlined, inner
+from maskedbandits.maths import tournament
+from maskedbandits.policies import indices, memories
+from maskedbandits.policies.axes import watch
+from maskedbandits.policies.axes.state import Axes, mean_of
+from maskedbandits.policies.indices import STEEP
+from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
+from maskedbandits.record import Floats, Ints, gathered, record, section, size
+
+SLACK = 1e-11  # hides the rounding of bounds: a tangent must not sink below what it bounds
+STACK = 128  # twice the depth of any tree
+
+
+@record
+class Scores(Axes):
+    """A tournament over the arms, and their tangents."""
+
+    leaves: int = size(1)
+    growing: int = gathered(1, most=1)  # 1 while scores grow with time
+    epoch: int = gathered(0, most=FOREVER)  # when the ceilings must be raised again
+    level: float = gathered(0.0)  # f of what all arms have together
+    level_ahead: float = gathered(0.0)  # at the end of the epoch
+    winners: Ints = section(lambda own: 2 * own.leaves, least=0, most=lambda own: own.leaves - 1)
+    values: Floats = section(lambda own: 2 * own.leaves)
+    stack: Ints = section(lambda own: STACK)  # scratch of the search
+    anchors: Floats = section(lambda own: own.arms)  # where the arms' tangents were laid,
+    bounds: Floats = section(lambda own: own.arms)  # what was bounded there,
+    slopes: Floats = section(lambda own: own.arms)  # and how steeply it rose
+
+
+@inner
+def forget_all(state: Scores) -> None:
+    """Make every score infinite: no arm is known."""
+    own = state.own[0]
+    own.growing = indices.grows(state) or memories.fades(state)
+    own.epoch = own.time
+    own.level = 0.0
+    own.level_ahead = 0.0
+    tournament.fill(state.values, state.winners, own.arms, math.inf)
+
+
+@inlined
+def highest_arm(state: Scores) -> int:
+    """Return the arm of the highest score of this moment, the lowest such arm."""
+    if state.own[0].growing and state.values[1] < math.inf:
+        return search(state)
+    return state.winners[1] & NOT_NEGATIVE
+
+
+@inlined
+def bring_up_to_date(state: Scores, arm: int, evicted: int, tidied: bool) -> None:
+    """Bring the scores up to date after an observation of an arm; all of them if sums were tidied."""
+    own = state.own[0]
+    _let_time_pass(state)
+    if tidied:
+        _rescore_some(state, 0, own.arms - 1)
+        return
+    if evicted >= 0 and evicted != arm:
+        _rescore_some(state, evicted, evicted)  # not inlined: that would take long to compile
+    _rescore(state, arm)
+    if own.growing and (own.time >= own.epoch or memories.is_full(state)):
+        _begin_epoch(state)
+
+
+@inlined
+def _let_time_pass(state: Scores) -> None:
+    """Bring the level of all arms together up to date."""
+    own = state.own[0]
+    if own.growing and not watch.is_local(state):
+        seen = memories.seen(state)
+        if seen > 0.0:
+            own.level = indices.level_of(state, seen)
+
+
+@inlined
+def _spread(state: Scores, arm: int, count: float, level: float, time: int) -> float:
+    """Return x = level / N."""
+    return indices.level(state, arm, count, level, time) / count
+
+
+@inlined
+def _spread_now(state: Scores, arm: int, fading: float) -> float:
+    own = state.own[0]
+    return _spread(state, arm, state.counts[arm] * fading, own.level, own.time)
+
+
+@inner
+def score(state: Scores, arm: int) -> float:
+    """Return the arm's index at this moment; infinite if nothing is remembered of it."""
+    if state.counts[arm] <= 0.0:
+        return math.inf
+    mean = state.sums[arm] / state.counts[arm]
+    spread = _spread_now(state, arm, 1.0 / memories.weight(state))
+    return mean_of(state, arm, indices.bound(state, mean, spread))
+
+
+@inlined
+def _anchor(state: Scores, arm: int, spread: float) -> None:
+    """Compute u at this moment, and lay its tangent."""
+    mean = state.sums[arm] / state.counts[arm]
+    bound = indices.bound(state, mean, spread)
+    bonus = bound - mean
+    state.anchors[arm] = spread
+    state.bounds[arm] = bound
+    state.slopes[arm] = indices.slope(state, bound, bonus) if bonus > 0.0 else STEEP
+
+
+@inlined
+def _tangent(state: Scores, arm: int, spread: float) -> float:
+    """Return a bound on u at a later moment."""
+    later = max(spread - state.anchors[arm], 0.0)
+    bound = state.bounds[arm] + state.slopes[arm] * later + SLACK
+    return min(bound, indices.highest(state) + SLACK)
+
+
+@inlined
+def _ceiling(state: Scores, arm: int, fading: float) -> float:
+    """Return what the arm's score does not pass in this epoch, if it is not pulled."""
+    own = state.own[0]
+    spread = _spread(state, arm, state.counts[arm] * fading, own.level_ahead, own.epoch)
+    return mean_of(state, arm, _tangent(state, arm, spread))
+
+
+@inlined
+def _rescore(state: Scores, arm: int) -> None:
+    """Bring the arm's place in the tournament up to date."""
+    if state.counts[arm] <= 0.0:
+        value = math.inf
+    elif state.own[0].growing:
+        fading = 1.0 / memories.weight(state)
+        _anchor(state, arm, _spread_now(state, arm, fading))
+        value = _ceiling(state, arm, fading * memories.fade(state))
+    else:
+        value = score(state, arm)
+    tournament.place(state.values, state.winners, arm, value)
+
+
+@inner
+def _rescore_some(state: Scores, first: int, last: int) -> None:
+    """Bring the places of some arms up to date, the last included."""
+    for arm in range(first, last + 1):
+        _rescore(state, arm)
+
+
+@inner
+def _begin_epoch(state: Scores) -> None:
+    """Raise the ceilings for a while, or settle for good once a window is full."""
+    own = state.own[0]
+    if memories.is_full(state):
+        own.growing = 0
+        memories.settle(state, indices.is_remembered(state) and not watch.is_watchful(state))
+        _rescore_some(state, 0, own.arms - 1)
+        return
+    steps = memories.epoch(state)
+    own.epoch = own.time + steps
+    own.level_ahead = indices.level_of(state, memories.seen_after(state, steps))
+    fading = memories.fade(state) / memories.weight(state)
+    for arm in range(own.arms):
+        if state.counts[arm] > 0.0:
+            tournament.place(state.values, state.winners, arm, _ceiling(state, arm, fading))
+
+
+@inlined
+def _beats_ceilings(state: Scores, arm: int, value: float) -> bool:
+    """Tell whether a score is above the ceilings of all other arms."""
+    node = state.own[0].leaves + arm
+    highest = -math.inf
+    while node > 1:
+        highest = max(highest, state.values[node ^ 1])
+        node >>= 1
+    return value > highest
+
+
+@inner
+def search(state: Scores) -> int:
+    """Return the arm of the highest score of this moment, the lowest such arm, by branch and bound on the ceilings."""
+    own = state.own[0]
+    leaves = own.leaves
+    fading = 1.0 / memories.weight(state)
+    chosen = own.pulled
+    best = mean_of(state, chosen, state.bounds[chosen])  # just computed
+    if _beats_ceilings(state, chosen, best):
+        return chosen
+    state.stack[0] = 1
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        node = state.stack[depth]
+        if state.values[node] < best:
+            continue
+        if node < leaves:
+            better = 2 * node if state.values[2 * node] >= state.values[2 * node + 1] else 2 * node + 1
+            state.stack[depth] = better ^ 1  # looked at last, when the best is known to be high
+            state.stack[depth + 1] = better
+            depth += 2
+            continue
+        arm = node - leaves
+        spread = _spread_now(state, arm, fading)
+        if spread > state.anchors[arm]:
+            if mean_of(state, arm, _tangent(state, arm, spread)) < best:
+                continue
+            _anchor(state, arm, spread)
+        value = mean_of(state, arm, state.bounds[arm])
+        if value > best or (value == best and arm < chosen):
+            best = value
+            chosen = arm
+    return chosen

@@ -1,0 +1,44 @@
+"""What a policy does in a step beside remembering and scoring: it may be told to forget, or look out for changes.
+
+``restarts.py`` forgets at given times, ``looks.py`` when a detector says so; the state's class says which.
+"""
+
+from maskedbandits.compiled import picked
+from maskedbandits.policies.axes.state import Axes
+
+NOT_NOW = -1
+
+
+@picked("watch")
+def forget_all(state: Axes) -> None:
+    """Forget what was seen of changes."""
+
+
+@picked("watch")
+def is_watchful(state: Axes) -> bool:
+    """Tell whether there is more to a step than to remember and to score."""
+    return False
+
+
+@picked("watch")
+def due_look(state: Axes) -> int:
+    """Return the arm that is to be pulled now, whatever its score, or NOT_NOW."""
+    return NOT_NOW
+
+
+@picked("watch", inline=False)
+def look_out(state: Axes, arm: int, shown: float) -> bool:
+    """Restart if it is time, and plan looks; tell whether everything was forgotten."""
+    return False
+
+
+@picked("watch")
+def is_local(state: Axes) -> bool:
+    """Tell whether arms are forgotten singly."""
+    return False
+
+
+@picked("watch")
+def since(state: Axes, arm: int) -> int:
+    """Return when the arm was last forgotten."""
+    return state.own[0].since

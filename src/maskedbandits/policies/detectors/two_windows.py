@@ -1,0 +1,68 @@
+"""Two windows: alarm when the sums of the last w/2 observations and of the w/2 before differ by more than h.
+
+After Cao, Wen, Kveton & Xie 2019, Nearly optimal adaptive procedure with change detection for piecewise-stationary
+bandit, AISTATS.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from maskedbandits.compiled import inner
+from maskedbandits.policies import checks
+from maskedbandits.policies.axes.looks import Watch
+from maskedbandits.record import Floats, Ints, given, record, section, size
+
+
+@record
+class Detector(Watch):
+    """A ring of observations of every arm."""
+
+    ring: int = size()  # w, an even number
+    width: int = given(200, checks.count, "observations in both windows together", stored=False)
+    threshold: float = given(30.0, checks.between(0, math.inf), "the difference of sums that is an alarm")
+    lengths: Floats = section(lambda own: own.arms, least=0.0, most=lambda own: own.ring)
+    recent: Floats = section(lambda own: own.arms)  # sum of the last w/2
+    older: Floats = section(lambda own: own.arms)  # and of those before
+    slots: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.ring - 1)
+    rings: Floats = section(lambda own: own.arms * own.ring, least=0.0, most=1.0)
+
+
+def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
+    """Return how long the rings are."""
+    return {"ring": 2 * (max(parameters["width"], 2) // 2)}
+
+
+@inner
+def restart(state: Detector, arm: int) -> None:
+    """Forget every observation of an arm."""
+    window = state.own[0].ring
+    state.lengths[arm] = 0.0
+    state.recent[arm] = 0.0
+    state.older[arm] = 0.0
+    state.slots[arm] = 0
+    state.rings[arm * window : (arm + 1) * window] = 0.0
+
+
+@inner
+def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
+    """Compare the sums of the two halves of a ring."""
+    own = state.own[0]
+    window = own.ring
+    half = window // 2
+    slot = state.slots[arm]
+    ring = state.rings[arm * window : (arm + 1) * window]
+    passing = ring[slot - half if slot >= half else slot + half]  # from the recent half to the older one
+    state.recent[arm] += feedback - passing
+    state.older[arm] += passing - ring[slot]
+    ring[slot] = feedback
+    state.slots[arm] = slot + 1
+    if slot + 1 == window:  # add up anew: adding and taking away fractions leaves a rounding error behind
+        state.slots[arm] = 0
+        state.older[arm] = 0.0
+        state.recent[arm] = 0.0
+        for place in range(half):
+            state.older[arm] += ring[place]
+            state.recent[arm] += ring[half + place]
+    state.lengths[arm] = min(state.lengths[arm] + 1.0, float(window))
+    return state.lengths[arm] == window and abs(state.recent[arm] - state.older[arm]) > own.threshold

@@ -1,0 +1,161 @@
+"""The entry points of each kind of state: machine code as soon as there is some, and until then the same code interpreted.
+
+Machine code takes seconds to make, and is kept (``cache.py``). Where it is not there yet, a live policy starts at once,
+interpreted, while a child process fills the cache; then it goes on with machine code, and chooses the same. A simulation
+waits for its code. ``MASKEDBANDITS_COMPILE=now`` makes live policies wait, too.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from functools import cache as cached
+from typing import Any
+
+import numba
+import numpy as np
+
+from maskedbandits import cache
+from maskedbandits.compiled import INTERPRETED, interpreted
+from maskedbandits.policies import play
+from maskedbandits.record import Layout
+
+MODE = "MASKEDBANDITS_COMPILE"
+SECONDS = 10  # of CPU that it takes to compile what a live policy needs, and as much again for a simulation
+PATIENCE = 600.0  # seconds that the child may take
+
+_LIVE: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "start": (play.start_live, ()),
+    "choose": (play.choose_live, ()),
+    "observe": (play.observe_live, (numba.int64, numba.float64)),
+    "scores": (play.scores_live, (numba.float64[::1],)),
+}
+_MASKED = {"observe_masked": (play.observe_masked_live, (numba.int64, *(numba.float64,) * 4))}
+_announced: set[str] = set()  # once is enough
+
+
+def announce(line: str) -> None:
+    """Say once what is being waited for."""
+    if line not in _announced:
+        _announced.add(line)
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody may be there to read it
+            sys.stderr.write(f"maskedbandits: {line}\n")
+            sys.stderr.flush()
+
+
+def _plain(kernel: Any) -> Callable[..., Any]:
+    """Return a kernel interpreted; an arm is a plain number, as from machine code."""
+    run = interpreted(kernel)
+
+    def call(*arguments: Any) -> Any:
+        out = run(*arguments)
+        return None if out is None else int(out)
+
+    return call
+
+
+class Entries:
+    """The entry points of a kind of state; ``start``, ``choose``, ``observe``, ``scores``, ``observe_masked``, ``play``."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.kernels = {**_LIVE, **(_MASKED if hasattr(layout.State, "memory") else {})}
+        self.is_machine_code = False
+        self._lock = threading.Lock()
+        self._helped = False
+        for name, (kernel, _) in self.kernels.items():
+            setattr(self, name, _plain(kernel))
+
+    start: Callable[[Any], None]
+    choose: Callable[[Any], int]
+    observe: Callable[[Any, int, float], None]
+    observe_masked: Callable[[Any, int, float, float, float, float], None]
+    scores: Callable[[Any, Any], None]
+
+    @property
+    def _type(self) -> Any:
+        """The type of the buffers, as the compiler has it."""
+        own = np.zeros(1, dtype=self.layout.dtype)
+        return numba.typeof(self.layout.Buffers(own, np.zeros(1, dtype=np.int64), np.zeros(1)))
+
+    def load(self) -> None:
+        """Load machine code, or compile it."""
+        with self._lock:
+            if self.is_machine_code:
+                return
+            for name, (kernel, others) in self.kernels.items():
+                setattr(self, name, cache.entry_point(kernel, (self._type, *others)))
+            cache.mark(self.layout.name)
+            self.is_machine_code = True
+
+    def get_ready(self) -> None:
+        """Have machine code now if it is kept, or see to it that there will be some."""
+        if self.is_machine_code or INTERPRETED:
+            return
+        if cache.is_marked(self.layout.name):
+            self.load()
+        elif os.environ.get(MODE) == "now":
+            announce(f"compiling {self.layout.name} for this machine, once; this takes about {SECONDS} s of CPU ...")
+            self.load()
+        else:
+            self._get_help()
+
+    def _get_help(self) -> None:
+        """Let a child process compile, and go on with what it has made."""
+        with self._lock:
+            if self._helped:
+                return
+            self._helped = True
+        announce(
+            f"compiling {self.layout.name} for this machine in the background, once, about {SECONDS} s of CPU; "
+            "until then it decides more slowly"
+        )
+        threading.Thread(target=self._wait_for_help, name="maskedbandits-compile", daemon=True).start()
+
+    def _wait_for_help(self) -> None:
+        command = [sys.executable, "-m", "maskedbandits.policies.entries", self.layout.name]
+        environment = {**os.environ, cache.VARIABLE: str(cache.folder().parent), MODE: "now"}
+        with contextlib.suppress(OSError, subprocess.SubprocessError):  # then it is compiled here
+            subprocess.run(  # noqa: S603 -- this program
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=PATIENCE,
+                check=False,
+                start_new_session=True,  # an interrupt is meant for the program that decides
+            )
+        self.load()
+
+    def play(self, *arguments: Any) -> None:
+        """Play one run on; see ``play.advance``."""
+        play.advance(*arguments)
+
+    def is_simulator_kept(self) -> bool:
+        """Tell whether the code of a simulation need not be compiled."""
+        return INTERPRETED or cache.is_marked(f"{self.layout.name}.play")
+
+
+@cached
+def entries(layout: Layout) -> Entries:
+    """Return the entry points of a kind of state: the same for all policies of the kind."""
+    return Entries(layout)
+
+
+def fill_cache(name: str) -> None:
+    """Compile what live policies of a layout need."""
+    from maskedbandits.policies import KINDS
+
+    for kind in KINDS.values():
+        if kind.layout.name == name:
+            entries(kind.layout).load()
+            return
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(5)  # those who decide come first
+    fill_cache(sys.argv[1])

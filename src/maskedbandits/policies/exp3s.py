@@ -1,0 +1,35 @@
+"""EXP3.S: exponential weights that can rise again (``weights.py``), tuned as Corollary 8.3 of Auer et al. 2002 does."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from maskedbandits.policies import checks, weights
+from maskedbandits.policies.weights import (  # noqa: F401 -- it plays by them
+    LEARNS_FROM,
+    Weights,
+    choose,
+    observe,
+    score,
+    start,
+)
+from maskedbandits.record import given, record
+
+SUMMARY = "exponential weights that can rise again, for adversaries"
+REFERENCE = "Auer et al. 2002"
+
+
+@record
+class Policy(Weights):
+    """What the tuning needs to know."""
+
+    changes: int = given(1, checks.count, "how many stationary segments there are", stored=False)
+
+
+def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
+    """Tune it for so many changes."""
+    weights.configure(state, parameters)
+    own, horizon = state.own[0], parameters["horizon"]
+    effort = own.arms * (parameters["changes"] * math.log(own.arms * horizon) + math.e)
+    own.gamma = min(1.0, math.sqrt(effort / ((math.e - 1.0) * horizon)))
+    own.alpha = 1.0 / horizon

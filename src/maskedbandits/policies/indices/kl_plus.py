@@ -1,0 +1,47 @@
+"""KL-UCB++: as KL, with the level log+(r (1 + log+^2 r)), r = T / (K N) (Menard and Garivier 2017)."""
+
+import math
+
+from maskedbandits.compiled import compiled, inlined
+from maskedbandits.policies import checks
+from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
+    Scores,
+    bring_up_to_date,
+    forget_all,
+    highest_arm,
+    score,
+)
+from maskedbandits.policies.indices.kl import bound as bound
+from maskedbandits.policies.indices.kl import slope as slope
+from maskedbandits.record import REQUIRED, given, record
+
+WORDS = "KL-UCB++ index"
+REFERENCE = "Ménard & Garivier 2017"
+
+
+@record
+class Index(Scores):
+    """The horizon, which its level depends on."""
+
+    horizon: int = given(REQUIRED, checks.perhaps_count, "how many steps will be played", stored=False)
+
+
+@compiled
+def plus_level(count: float, arms: float, horizon: float) -> float:
+    """Return the level of KL-UCB++, which shrinks with the count instead of growing with time."""
+    ratio = horizon / (arms * count)
+    log = math.log(max(1.0, ratio))
+    return math.log(max(1.0, ratio * (1.0 + log * log)))
+
+
+@inlined
+def level(state: Index, arm: int, count: float, common: float, time: int) -> float:
+    """Return the level of an arm."""
+    own = state.own[0]
+    return plus_level(count, float(own.arms), own.phase)
+
+
+@inlined
+def grows(state: Index) -> bool:
+    """Tell that scores stay while an arm is not pulled, unless its count fades."""
+    return False

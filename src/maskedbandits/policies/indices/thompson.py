@@ -1,0 +1,43 @@
+"""Thompson sampling: a draw from Beta(1 + S, 1 + N - S) (Gajane et al. 2018; Kaufmann et al. 2012)."""
+
+import math
+
+from maskedbandits.compiled import inlined, inner
+from maskedbandits.maths import beta
+from maskedbandits.policies import memories
+from maskedbandits.policies.axes.state import Axes, mean_of
+
+WORDS = "Thompson sampling"
+REFERENCE = "Gajane et al. 2018; Kaufmann et al. 2012"
+DRAWS = True
+
+Index = Axes
+
+
+@inner
+def highest_arm(state: Axes) -> int:
+    """Return the arm with the highest draw from the posterior of its mean."""
+    best = -math.inf
+    chosen = 0
+    fading = 1.0 / memories.weight(state)
+    for arm in range(state.own[0].arms):
+        count = state.counts[arm] * fading
+        total = min(max(state.sums[arm] * fading, 0.0), count)
+        if state.own[0].mixed and count <= 0.0:
+            return arm  # without an observation it has no corruption either
+        value = mean_of(state, arm, beta.draw(state.lots, 1.0 + total, 1.0 + count - total))
+        if value > best:
+            best = value
+            chosen = arm
+    return chosen
+
+
+@inner
+def score(state: Axes, arm: int) -> float:
+    """Return the mean of the posterior."""
+    heavy = memories.weight(state)
+    count = state.counts[arm] / heavy
+    total = state.sums[arm] / heavy
+    if state.own[0].mixed and count <= 0.0:
+        return math.inf
+    return mean_of(state, arm, (1.0 + total) / (2.0 + count))

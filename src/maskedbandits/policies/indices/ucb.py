@@ -1,0 +1,50 @@
+"""The sub-Gaussian index: p + sqrt(xi f / N), on the feedback scale (Gajane et al. 2018; Garivier and Moulines 2011)."""
+
+import math
+
+from maskedbandits.compiled import inlined
+from maskedbandits.policies import checks
+from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
+    Scores,
+    bring_up_to_date,
+    forget_all,
+    highest_arm,
+    score,
+)
+from maskedbandits.policies.indices import STEEP, exploration
+from maskedbandits.record import given, record
+
+WORDS = "UCB index"
+REFERENCE = "Gajane et al. 2018; Garivier & Moulines 2011"
+
+
+@record
+class Index(Scores):
+    """The level f(x) = log x + c log log x, and how wide an interval it gives."""
+
+    c: float = given(0.0, checks.between(0, math.inf), "how much log log adds to the exploration")
+    xi: float = given(2.0, checks.between(0, math.inf), "how wide intervals are: sqrt(xi f / N)")
+
+
+@inlined
+def level_of(state: Index, seen: float) -> float:
+    """Return f of the number of observations that count, of all arms together."""
+    return exploration(max(1.0, seen), state.own[0].c)
+
+
+@inlined
+def bound(state: Index, mean: float, spread: float) -> float:
+    """Return the upper end of the sub-Gaussian confidence interval of the feedback mean."""
+    return mean + math.sqrt(state.own[0].xi * spread)
+
+
+@inlined
+def slope(state: Index, bound: float, bonus: float) -> float:
+    """Return u' = xi / (2 sqrt(xi x))."""
+    return 0.5 * state.own[0].xi / bonus
+
+
+@inlined
+def highest(state: Index) -> float:
+    """Return what no bound passes."""
+    return STEEP

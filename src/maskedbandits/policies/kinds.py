@@ -1,0 +1,154 @@
+"""Kinds of policies: what a name stands for, its parameters, and the layout of its state.
+
+A kind on the axes is put together from the modules of a memory, an index and perhaps a detector; any other is a module.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+from maskedbandits.errors import UserError, nearest
+from maskedbandits.policies.axes import looks, restarts
+from maskedbandits.policies.axes import policy as axes
+from maskedbandits.policies.memories import everything
+from maskedbandits.record import REQUIRED, Given, Layout
+
+_layouts: dict[str, Layout] = {}  # by their names: kinds with the same code share it
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a name stands for."""
+
+    name: str
+    summary: str
+    reference: str
+    code: Mapping[str, ModuleType | None]
+    modules: Sequence[Any]  # which say how large a state is, how it begins, and what it must not contradict
+    required: frozenset[str] = frozenset()  # parameters that have a default elsewhere, and none here
+    learns_from: str = "masked feedback"
+    draws: bool = True  # whether it draws lots
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that it does not have, and their values
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of its state."""
+        names = [module.__name__.rsplit(".", 1)[-1] for module in self.code.values() if module not in (None, axes)]
+        name = "_".join(names)
+        if name not in _layouts:
+            parts = [getattr(module, part) for module in self.modules for part in PARTS if hasattr(module, part)]
+            _layouts[name] = Layout(name, parts, __name__, **self.code)
+        return _layouts[name]
+
+    @cached_property
+    def parameters(self) -> dict[str, Given]:
+        """Its parameters by name: those that must be given come first."""
+        told = {key: what for key, what in self.layout.given.items() if key not in self.fixed}
+        told = {key: replace(what, default=REQUIRED) if key in self.required else what for key, what in told.items()}
+        last = ("contamination",)
+        return dict(sorted(told.items(), key=lambda item: (not item[1].required, item[0] in last)))
+
+    @property
+    def on_axes(self) -> bool:
+        """Tell whether it is made of a memory and an index."""
+        return self.code["code"] is axes
+
+    @property
+    def sees_rewards(self) -> bool:
+        """Tell whether it is shown rewards as they are."""
+        return self.learns_from == "rewards"
+
+    @property
+    def sees_corruption(self) -> bool:
+        """Tell whether it has to know how feedback is masked."""
+        return self.learns_from in ("masked feedback", "debiased feedback")
+
+    def complete(self, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
+        """Return all parameters, checked: those given and the defaults of the others."""
+        for key in given:
+            if key not in self.parameters:
+                raise UserError(f"{self.name} has no parameter {key!r}{nearest(key, self.parameters)}")
+        values = {**{key: what.default for key, what in self.parameters.items()}, **given}
+        if values.get("restarts") is not None and isinstance(values["restarts"], str) and "horizon" in self.parameters:
+            if "horizon" in given:
+                raise UserError("restarts = 'doubling' is for an unknown horizon: leave out horizon or restarts")
+            values["horizon"] = restarts.FIRST_PHASE  # and of later phases theirs
+        for key, what in self.parameters.items():
+            if values[key] is REQUIRED or (values[key] is None and what.required):
+                raise UserError(f"{self.name} needs the parameter {key!r}: {what.hint}")
+            values[key] = what.check(key, values[key])
+        values |= self.fixed
+        for module in self.modules:
+            if hasattr(module, "check"):
+                module.check(values, arms)
+        return values
+
+    def sizes(self, parameters: Mapping[str, Any]) -> dict[str, int]:
+        """Return the sizes that parameters decide."""
+        found: dict[str, int] = {}
+        for module in self.modules:
+            found |= module.sizes(parameters) if hasattr(module, "sizes") else {}
+        return found
+
+    def configure(self, state: Any, parameters: Mapping[str, Any]) -> None:
+        """Write down what parameters decide."""
+        for module in self.modules:
+            if hasattr(module, "configure"):
+                module.configure(state, parameters)
+
+
+PARTS = ("Memory", "Watch", "Detector", "Index", "Policy")  # what modules call their records
+
+
+def on_axes(
+    name: str,
+    index: ModuleType,
+    *,
+    memory: ModuleType = everything,
+    detector: ModuleType | None = None,
+    words: str = "",
+    reference: str = "",
+    **others: Any,
+) -> Kind:
+    """Return a kind that is made of a memory, an index, and perhaps a detector."""
+    watch = restarts if detector is None else looks
+    code = {"code": axes, "memory": memory, "index": index, "watch": watch, "detector": detector}
+    return Kind(
+        name=name,
+        summary=f"{words} x {index.WORDS}",
+        reference="; ".join(filter(None, (reference, index.REFERENCE))),
+        code=code,
+        modules=[memory, watch, *filter(None, [detector]), index],
+        draws=getattr(index, "DRAWS", False),
+        **others,
+    )
+
+
+def alone(name: str, module: ModuleType) -> Kind:
+    """Return a kind that stands alone, all of it in one module."""
+    told: Any = module
+    return Kind(
+        name=name,
+        summary=told.SUMMARY,
+        reference=getattr(told, "REFERENCE", ""),
+        code={"code": module},
+        modules=[module],
+        learns_from=told.LEARNS_FROM,
+        draws=getattr(told, "DRAWS", True),
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """Return a class of a layout by its name, as numba asks for it when it loads machine code."""
+    for ending in ("Buffers", "State"):
+        if name.endswith(ending) and not name.startswith("_"):
+            from maskedbandits.policies import KINDS
+
+            wanted = name.removesuffix(ending)
+            for kind in KINDS.values():
+                if kind.layout.name == wanted:
+                    return getattr(kind.layout, ending)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+

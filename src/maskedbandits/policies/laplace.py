@@ -1,0 +1,67 @@
+"""LDP-UCB-L (Ren, Zhou, Liu and Shroff 2020): shown rewards as they are, it adds Laplace noise to each.
+
+Noise of scale 1 / epsilon joins each reward before it is added up. With N noisy rewards of an arm at step t its index is
+their mean + sqrt(2 log t / N) + sqrt(32 log t / N) / epsilon, once N > 4 log(t + 1); an arm that has fewer is pulled
+first. In the paper every person's device adds the noise, which makes it local privacy. Here the policy does, so whoever
+runs it sees the rewards: it is there to compare regrets by, and protects nobody. The noise is drawn in floating point
+from lots that anyone can repeat.
+"""
+
+import math
+
+from maskedbandits.compiled import inlined, inner
+from maskedbandits.maths import lots
+from maskedbandits.policies import checks
+from maskedbandits.policies.state import Arms, flipped, forget
+from maskedbandits.record import REQUIRED, given, record
+
+SUMMARY = "shown rewards, adds Laplace noise to each as a device would: for comparison, it protects nobody"
+REFERENCE = "Ren et al. 2020"
+LEARNS_FROM = "rewards"
+
+
+@record
+class Policy(Arms):
+    """How much noise it adds."""
+
+    epsilon: float = given(REQUIRED, checks.epsilon, "the privacy loss of a reward, such as 1.0")
+
+
+@inlined
+def start(state: Policy) -> None:
+    """Forget everything."""
+    forget(state)
+
+
+@inner
+def score(state: Policy, arm: int) -> float:
+    """Return the index; infinite for an arm that must be pulled first."""
+    count = state.counts[arm]
+    step = float(state.own[0].time + 1)
+    if count <= 4.0 * math.log(step + 1.0):
+        return math.inf
+    log = math.log(step)
+    noise = math.sqrt(32.0 * log / count) / state.own[0].epsilon
+    return state.sums[arm] / count + math.sqrt(2.0 * log / count) + noise
+
+
+@inner
+def choose(state: Policy) -> int:
+    """Return the arm of the highest index, the lowest such arm."""
+    best = -math.inf
+    chosen = 0
+    for arm in range(state.own[0].arms):
+        value = score(state, arm)
+        if value > best:
+            best = value
+            chosen = arm
+    return chosen
+
+
+@inner
+def observe(state: Policy, arm: int, feedback: float) -> None:
+    """Add noise to the reward and forget what it was."""
+    own = state.own[0]
+    own.time += 1
+    state.counts[arm] += 1.0
+    state.sums[arm] += flipped(state, arm, feedback) + lots.laplace(state.lots, 1.0 / own.epsilon)

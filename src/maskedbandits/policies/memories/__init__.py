@@ -1,0 +1,111 @@
+"""What of the past counts: everything, the last observations, or all of them at a discount.
+
+A memory keeps, for every arm, how many observations count and the sum of their feedbacks. It is a module with a record
+and functions of the names below; those that it does not have are as here, for a memory that keeps everything.
+"""
+
+from maskedbandits.compiled import inlined, picked
+from maskedbandits.policies.axes.state import Axes
+
+NOBODY = -1
+
+
+@picked("memory")
+def forget_all(state: Axes) -> None:
+    """Forget what is kept beside counts and sums."""
+
+
+@picked("memory")
+def weight(state: Axes) -> float:
+    """Return what the latest observation weighs in the counts."""
+    return 1.0
+
+
+@picked("memory", inline=False)
+def age(state: Axes) -> None:
+    """Let one step pass."""
+
+
+@picked("memory")
+def push(state: Axes, arm: int, feedback: float) -> int:
+    """Take in an observation; return the arm whose oldest one was pushed out, or NOBODY."""
+    add(state, arm, feedback)
+    return NOBODY
+
+
+@picked("memory", inline=False)
+def push_mask(state: Axes, arm: int, low: float, span: float) -> None:
+    """Take in the corruption of an observation, before the observation itself."""
+    add_mask(state, arm, low, span)
+
+
+@picked("memory")
+def tidy(state: Axes, evicted: int) -> bool:
+    """Add sums up anew, if the rounding errors of those pushed out should go, and tell whether that was done."""
+    return False
+
+
+@picked("memory")
+def seen(state: Axes) -> float:
+    """Return how many observations count, of all arms together; 0 if that is as it was a step ago."""
+    own = state.own[0]
+    return float(own.time - own.since)
+
+
+@picked("memory")
+def is_full(state: Axes) -> bool:
+    """Tell whether from now on as much is forgotten as comes in."""
+    return False
+
+
+@picked("memory")
+def epoch(state: Axes) -> int:
+    """Return how many steps to plan ahead."""
+    own = state.own[0]
+    return (own.time - own.since) // 64 + own.arms
+
+
+@picked("memory")
+def seen_after(state: Axes, steps: int) -> float:
+    """Return how many observations will count after so many steps."""
+    own = state.own[0]
+    return float(own.time - own.since + steps)
+
+
+@picked("memory")
+def fades(state: Axes) -> bool:
+    """Tell whether counts fade with time alone."""
+    return False
+
+
+@picked("memory")
+def fade(state: Axes) -> float:
+    """Return what will be left of a count at the end of the epoch."""
+    return 1.0
+
+
+@picked("memory")
+def settle(state: Axes, plain: bool) -> None:
+    """Get ready for the short way, once full; plain if a step has nothing to do but to remember and to score."""
+
+
+@picked("memory")
+def takes_short_way(state: Axes, arm: int, feedback: float) -> bool:
+    """Take in an observation the short way, and tell whether that was possible."""
+    return False
+
+
+@inlined
+def add(state: Axes, arm: int, feedback: float) -> None:
+    """Count an observation."""
+    heavy = weight(state)
+    state.counts[arm] += heavy
+    state.sums[arm] += heavy * feedback
+
+
+@inlined
+def add_mask(state: Axes, arm: int, low: float, span: float) -> None:
+    """Count the corruption of an observation."""
+    heavy = weight(state)
+    state.low_sums[arm] += heavy * low
+    state.span_sums[arm] += heavy * span

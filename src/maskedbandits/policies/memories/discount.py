@@ -1,0 +1,96 @@
+"""A memory in which observations fade, by a factor of gamma a step.
+
+It is kept by giving later observations larger weights, 1, 1/gamma, 1/gamma^2, ..., and dividing by the weight of the
+latest when a count is asked for: so one arm changes in a step, not all.
+"""
+
+from maskedbandits.compiled import inlined, inner
+from maskedbandits.policies import checks
+from maskedbandits.policies.axes.state import Axes
+from maskedbandits.record import REQUIRED, gathered, given, record
+
+HEAVY = 1e100  # a weight at which all are scaled down
+
+
+@record
+class Memory(Axes):
+    """A discount."""
+
+    gamma: float = given(
+        REQUIRED, checks.between(0, 1, above=True, below=True), "the discount of a step, such as 0.999"
+    )
+    weight: float = gathered(1.0, least=1.0, most=HEAVY)  # of the latest observation
+    count: float = gathered(0.0)  # of all observations, as they weigh
+    ahead: float = gathered(1.0, most=1.0)  # what is left of a weight at the end of the epoch
+
+
+@inlined
+def forget_all(state: Memory) -> None:
+    """Begin with light weights."""
+    own = state.own[0]
+    own.weight = 1.0
+    own.count = 0.0
+    own.ahead = 1.0
+
+
+@inlined
+def weight(state: Memory) -> float:
+    """Return what the latest observation weighs in the counts."""
+    return state.own[0].weight
+
+
+@inner
+def age(state: Memory) -> None:
+    """Make the next observation weigh more than all before."""
+    own = state.own[0]
+    own.weight /= own.gamma
+    own.ahead = min(own.ahead / own.gamma, 1.0)  # what is never planned ahead would grow for ever
+    if own.weight > HEAVY:
+        scale = 1.0 / own.weight
+        for arm in range(state.counts.size):
+            state.counts[arm] *= scale
+            state.sums[arm] *= scale
+        for arm in range(state.low_sums.size):
+            state.low_sums[arm] *= scale
+            state.span_sums[arm] *= scale
+        own.weight = 1.0
+
+
+@inlined
+def seen(state: Memory) -> float:
+    """Return how many observations count, of all arms together; it rises to 1 / (1 - gamma), and stays there."""
+    own = state.own[0]
+    count = own.gamma * own.count + 1.0
+    if count - own.count <= 1e-15 * count:
+        return 0.0
+    own.count = count
+    return count
+
+
+@inlined
+def epoch(state: Memory) -> int:
+    """Return how many steps to plan ahead: until weights have faded by half a percent."""
+    own = state.own[0]
+    steps = max(own.arms, int(0.005 / (1.0 - own.gamma)))
+    own.ahead = own.gamma ** float(steps)
+    return steps
+
+
+@inlined
+def seen_after(state: Memory, steps: int) -> float:
+    """Return how many observations will count at the end of the epoch."""
+    own = state.own[0]
+    most = 1.0 / (1.0 - own.gamma)
+    return most - (most - own.count) * own.ahead
+
+
+@inlined
+def fades(state: Memory) -> bool:
+    """Tell that counts fade."""
+    return True
+
+
+@inlined
+def fade(state: Memory) -> float:
+    """Return what will be left of a count at the end of the epoch."""
+    return state.own[0].ahead

@@ -1,0 +1,186 @@
+"""A memory of the last observations, which it keeps in a ring, so that the oldest can be taken away again."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from maskedbandits.compiled import inlined, inner
+from maskedbandits.errors import UserError
+from maskedbandits.policies import checks, indices
+from maskedbandits.policies.axes.state import Axes
+from maskedbandits.policies.memories import NOBODY, add, add_mask
+from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
+from maskedbandits.record import REQUIRED, Floats, Ints, derived, gathered, given, record, section, size
+
+
+@record
+class Memory(Axes):
+    """A window: the ring is as long, or empty if the window is longer than the play."""
+
+    ring: int = size()
+    window: int = given(
+        REQUIRED, checks.window, "how many observations count; theory.corrected_window(problem) gives one", stored=False
+    )
+    span: int = derived()  # the window, or FOREVER
+    slot: int = gathered(0, most=lambda own: max(own.ring - 1, 0))  # of the oldest in the ring
+    settled: int = gathered(0, most=lambda own: int(own.ring > 0 and own.time - own.since >= own.ring and not own.mixed))
+    ring_arms: Ints = section(lambda own: own.ring, least=0, most=lambda own: own.arms - 1)
+    ring_feedbacks: Floats = section(lambda own: own.ring, least=0.0, most=1.0)
+    ring_lows: Floats = section(lambda own: own.ring * own.mixed, least=0.0, most=1.0)
+    ring_spans: Floats = section(lambda own: own.ring * own.mixed, least=1e-12, most=1.0)
+
+
+def check(parameters: Mapping[str, Any], arms: int) -> None:
+    """Refuse a window in which some arm would always be out of sight."""
+    if parameters["window"] < arms:
+        raise UserError(
+            f"window {parameters['window']} is smaller than the number of arms {arms}: some arm would always be out of "
+            f"sight, and be pulled for that alone; give {arms} or more"
+        )
+
+
+def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
+    """Return how long the ring is."""
+    return {"ring": 0 if parameters["window"] == math.inf else int(parameters["window"])}
+
+
+def configure(state: Memory, parameters: Mapping[str, Any]) -> None:
+    """Write down the window."""
+    state.own[0].span = FOREVER if parameters["window"] == math.inf else int(parameters["window"])
+
+
+@inlined
+def _played(state: Memory) -> int:
+    own = state.own[0]
+    return own.time - own.since
+
+
+@inlined
+def _is_turning(state: Memory) -> bool:
+    """Tell whether an observation pushes another out."""
+    return state.own[0].ring > 0 and _played(state) >= state.own[0].ring
+
+
+@inlined
+def forget_all(state: Memory) -> None:
+    """Empty the ring."""
+    own = state.own[0]
+    own.slot = 0
+    own.settled = 0
+
+
+@inlined
+def _replace(state: Memory, slot: int, arm: int, feedback: float) -> int:
+    """Put an observation in the place of another; return whose that was."""
+    evicted = state.ring_arms[slot] & NOT_NEGATIVE
+    state.counts[evicted] -= 1.0
+    state.sums[evicted] -= state.ring_feedbacks[slot]
+    state.ring_arms[slot] = arm
+    state.ring_feedbacks[slot] = feedback
+    add(state, arm, feedback)
+    return evicted
+
+
+@inlined
+def push(state: Memory, arm: int, feedback: float) -> int:
+    """Put an observation in the ring; return the arm whose oldest one was pushed out, or NOBODY."""
+    own = state.own[0]
+    if own.ring == 0:
+        add(state, arm, feedback)
+        return NOBODY
+    slot = own.slot & NOT_NEGATIVE
+    own.slot = slot + 1 if slot + 1 < own.ring else 0
+    if _is_turning(state):
+        return _replace(state, slot, arm, feedback)
+    state.ring_arms[slot] = arm
+    state.ring_feedbacks[slot] = feedback
+    add(state, arm, feedback)
+    return NOBODY
+
+
+@inner
+def push_mask(state: Memory, arm: int, low: float, span: float) -> None:
+    """Put the corruption of an observation in the ring."""
+    slot = state.own[0].slot
+    if _is_turning(state):
+        evicted = state.ring_arms[slot]
+        state.low_sums[evicted] -= state.ring_lows[slot]
+        state.span_sums[evicted] -= state.ring_spans[slot]
+    if state.ring_lows.size > 0:
+        state.ring_lows[slot] = low
+        state.ring_spans[slot] = span
+    add_mask(state, arm, low, span)
+
+
+@inlined
+def tidy(state: Memory, evicted: int) -> bool:
+    """Add sums up anew at each turn of the ring, if they are of fractions."""
+    own = state.own[0]
+    inexact = evicted != NOBODY and own.slot == 0 and (own.fractional or own.mixed)
+    if inexact:
+        _recount(state)
+    return inexact
+
+
+@inner
+def _recount(state: Memory) -> None:
+    state.sums[:] = 0.0
+    for slot in range(state.ring_arms.size):
+        state.sums[state.ring_arms[slot]] += state.ring_feedbacks[slot]
+    if state.own[0].mixed:
+        state.low_sums[:] = 0.0
+        state.span_sums[:] = 0.0
+        for slot in range(state.ring_arms.size):
+            state.low_sums[state.ring_arms[slot]] += state.ring_lows[slot]
+            state.span_sums[state.ring_arms[slot]] += state.ring_spans[slot]
+
+
+@inlined
+def seen(state: Memory) -> float:
+    """Return how many observations count, of all arms together."""
+    return float(min(_played(state), state.own[0].span))
+
+
+@inlined
+def is_full(state: Memory) -> bool:
+    """Tell whether the window is full."""
+    return _played(state) >= state.own[0].span
+
+
+@inlined
+def seen_after(state: Memory, steps: int) -> float:
+    """Return how many observations will count after so many steps."""
+    return float(min(_played(state) + steps, state.own[0].span))
+
+
+@inlined
+def settle(state: Memory, plain: bool) -> None:
+    """Take the short way from now on, if a step has nothing to do but to remember bits and to score."""
+    own = state.own[0]
+    own.settled = plain and own.ring > 0 and not own.fractional and not own.mixed
+
+
+@inlined
+def takes_short_way(state: Memory, arm: int, feedback: float) -> bool:
+    """Take in a bit when a plain window is full: what the long way would do, and nothing that it would not."""
+    own = state.own[0]
+    if not own.settled or (feedback != 0.0 and feedback != 1.0):
+        return False
+    slot = own.slot & NOT_NEGATIVE
+    own.time += 1
+    own.slot = slot + 1 if slot + 1 < own.ring else 0
+    if state.ring_arms[slot] != arm or state.ring_feedbacks[slot] != feedback:  # else the same comes as goes
+        evicted = _replace(state, slot, arm, feedback)
+        if evicted != arm:
+            indices.replace(state, evicted)
+        indices.replace(state, arm)
+    return True
+
+
+def contradiction(state: Memory) -> str:
+    """Return where a saved ring contradicts the counts."""
+    own = state.own[0]
+    held = [0] * int(own.arms)
+    for arm in state.ring_arms[: min(int(own.time - own.since), int(own.ring))]:
+        held[arm] += 1
+    return "counts and observations disagree" if own.ring and held != state.counts.tolist() else ""

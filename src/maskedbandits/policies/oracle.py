@@ -1,0 +1,77 @@
+"""Plays the best arm, which it is told: what knowing everything would give."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from maskedbandits.compiled import inlined
+from maskedbandits.errors import UserError, WrongValueError
+from maskedbandits.policies import checks
+from maskedbandits.policies.axes.restarts import times
+from maskedbandits.policies.state import Arms, counted, forget
+from maskedbandits.record import REQUIRED, Ints, fixed, gathered, given, record, size
+
+SUMMARY = "plays the best arm, which it is told"
+LEARNS_FROM = "nothing"
+DRAWS = False
+
+
+@record
+class Policy(Arms):
+    """When segments begin, and the best arm of each."""
+
+    segments: int = size(1)
+    restarts: Any = given(REQUIRED, checks.restarts, "when segments begin, such as [0, 5000]", stored=False)
+    best: Any = given(REQUIRED, checks.best_arms, "the best arm of every segment, such as [0, 2]", stored=False)
+    following: int = gathered(0, most=lambda own: own.segments - 1)  # changes so far
+    begins: Ints = fixed(lambda own: own.segments - 1)
+    told: Ints = fixed(lambda own: own.segments)
+
+
+def check(parameters: Mapping[str, Any], arms: int) -> None:
+    """Refuse best arms that do not fit the arms or the segments."""
+    starts, best = parameters["restarts"], parameters["best"]
+    if not isinstance(starts, list) or not starts or starts[0] != 0:
+        raise WrongValueError("restarts", starts, "the times at which segments begin, the first of them 0")
+    if len(best) != len(starts):
+        raise UserError(f"best has {len(best)} arms for {len(starts)} segments: give one for each of the restarts")
+    if max(best) >= arms:
+        raise UserError(f"best = {best!r}: arms are numbered 0 to {arms - 1}")
+
+
+def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many segments there are."""
+    return {"segments": len(parameters["best"])}
+
+
+def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
+    """Write down what it is told."""
+    state.begins[:] = times(parameters)
+    state.told[:] = parameters["best"]
+
+
+@inlined
+def start(state: Policy) -> None:
+    """Begin with the first segment."""
+    forget(state)
+    state.own[0].following = 0
+
+
+@inlined
+def choose(state: Policy) -> int:
+    """Return the arm that is best in this segment."""
+    return state.told[state.own[0].following]
+
+
+@inlined
+def observe(state: Policy, arm: int, feedback: float) -> None:
+    """Count the feedback, and the segments."""
+    counted(state, arm, feedback)
+    own = state.own[0]
+    if own.following < state.begins.size and own.time == state.begins[own.following]:
+        own.following += 1
+
+
+@inlined
+def score(state: Policy, arm: int) -> float:
+    """Return 1 for the best arm, and 0 for the others."""
+    return 1.0 if arm == choose(state) else 0.0

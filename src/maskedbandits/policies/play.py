@@ -1,0 +1,135 @@
+"""What is called from outside: the entry points of a live policy, and the one loop of the simulator.
+
+In the loop the arm's mean, corrupted, gives a feedback; the policy takes it in; regret is counted. A reward drawn with
+mean m and then corrupted is a Bernoulli feedback of mean g(m), so one random number a step draws both at once, in law
+exactly. Regret is counted in gaps of means, not in rewards.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.compiled import compiled, inlined, picked
+from maskedbandits.maths import lots
+from maskedbandits.policies.axes import policy as axes
+from maskedbandits.policies.state import Arms
+from maskedbandits.record import Floats, Ints, opened
+
+
+class World(NamedTuple):
+    """A piecewise stationary problem, as arrays."""
+
+    starts: Ints  # (L + 1,), the horizon at the end
+    feedback_means: NDArray[np.float64]  # (L, K) of what the policy is shown
+    gaps: NDArray[np.float64]  # (L, K) best mean less the arm's
+
+
+class Tally(NamedTuple):
+    """What is counted of one run."""
+
+    position: Ints  # steps done, segment, next checkpoint
+    regret: Floats  # (C,) cumulative at the checkpoints
+    total: Floats  # (1,) cumulative so far
+    pulls: Ints  # (K,)
+    suboptimal_pulls: Ints  # (K,)
+    recent: Ints  # (K,) pulls since the last reckoning
+
+
+@picked("code")
+def start(state: Arms) -> None:
+    """Forget everything, also the time."""
+
+
+@picked("code")
+def choose(state: Arms) -> int:
+    """Return the arm to pull next."""
+    return 0
+
+
+@picked("code")
+def observe(state: Arms, arm: int, feedback: float) -> None:
+    """Take in the feedback of a pull."""
+
+
+@picked("code")
+def score(state: Arms, arm: int) -> float:
+    """Return what is compared to choose; of those that draw an arm, the probability that it is this one."""
+    return 0.0
+
+
+@compiled
+def start_live(buffers: Any) -> None:
+    """Forget everything, also the time."""
+    start(opened(buffers))
+
+
+@compiled
+def choose_live(buffers: Any) -> int:
+    """Return the arm to pull next."""
+    return choose(opened(buffers))
+
+
+@compiled
+def observe_live(buffers: Any, arm: int, feedback: float) -> None:
+    """Take in the feedback of a pull."""
+    observe(opened(buffers), arm, feedback)
+
+
+@compiled
+def observe_masked_live(buffers: Any, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+    """Take in a feedback with a corruption of its own, of a policy on the axes."""
+    axes.observe_masked(opened(buffers), arm, feedback, low, span, shown)
+
+
+@compiled
+def scores_live(buffers: Any, out: Floats) -> None:
+    """Write down the scores."""
+    state = opened(buffers)
+    for arm in range(state.own[0].arms):
+        out[arm] = score(state, arm)
+
+
+@inlined
+def _play(state: Arms, feedback_means: Floats, recent: Ints, steps: int) -> None:
+    """Play on in a world that stands still."""
+    for _ in range(steps):
+        arm = choose(state)
+        feedback = 1.0 if lots.uniform(state.lots) < feedback_means[arm] else 0.0
+        observe(state, arm, feedback)
+        recent[arm] += 1
+
+
+@inlined
+def _reckon(tally: Tally, gaps: Floats) -> None:
+    """Turn the pulls since the last reckoning into regret."""
+    for arm in range(gaps.size):
+        pulls = tally.recent[arm]
+        tally.recent[arm] = 0
+        tally.pulls[arm] += pulls
+        if gaps[arm] > 0.0:
+            tally.suboptimal_pulls[arm] += pulls
+            tally.total[0] += gaps[arm] * pulls
+
+
+@compiled
+def advance(buffers: Any, world: World, checkpoints: Ints, tally: Tally, until: int) -> None:
+    """Play one run on, up to step ``until``, stopping at every change and every checkpoint to reckon."""
+    state = opened(buffers)
+    done, segment, following = tally.position[0], tally.position[1], tally.position[2]
+    while done < until:
+        stop = min(until, world.starts[segment + 1])
+        if following < checkpoints.size:
+            stop = min(stop, checkpoints[following])
+        _play(state, world.feedback_means[segment], tally.recent, stop - done)
+        done = stop
+        changed = done == world.starts[segment + 1]
+        checked = following < checkpoints.size and done == checkpoints[following]
+        if changed or checked:  # and not at ``until``: where a caller pauses must not change how sums are rounded
+            _reckon(tally, world.gaps[segment])
+        if changed:
+            segment += 1
+        if checked:
+            tally.regret[following] = tally.total[0]
+            following += 1
+    tally.position[0], tally.position[1], tally.position[2] = done, segment, following

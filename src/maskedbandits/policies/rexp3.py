@@ -1,0 +1,43 @@
+"""REXP3: exponential weights (``weights.py``) that begin anew after every batch, as Besbes, Gur and Zeevi 2014 tune it."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from maskedbandits.policies import checks, weights
+from maskedbandits.policies.weights import (  # noqa: F401 -- it plays by them
+    LEARNS_FROM,
+    Weights,
+    choose,
+    observe,
+    score,
+    start,
+)
+from maskedbandits.record import REQUIRED, given, record
+
+SUMMARY = "exponential weights, restarted as a variation budget asks"
+REFERENCE = "Besbes et al. 2014"
+
+
+@record
+class Policy(Weights):
+    """What the tuning needs to know."""
+
+    variation: float = given(
+        REQUIRED,
+        checks.between(0, math.inf),
+        "by how much the means move in all, such as problem.variation",
+        stored=False,
+    )
+
+
+def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
+    """Tune it for such a variation (their Theorem 2)."""
+    weights.configure(state, parameters)
+    own, horizon = state.own[0], parameters["horizon"]
+    effort = own.arms * math.log(own.arms)
+    budget = parameters["variation"] / own.width  # gains move by that much less than means
+    batch = effort ** (1 / 3) * (horizon / budget) ** (2 / 3) if budget > 0.0 else math.inf
+    length = max(1, math.ceil(min(batch, horizon)))
+    own.batch = length
+    own.gamma = min(1.0, math.sqrt(effort / ((math.e - 1.0) * length)))
