@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from maskedbandits import experiments, results, theory
-from maskedbandits.environments import GENERATORS
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import config, runner
 from maskedbandits.experiments.progress import Lines, Silent
 from maskedbandits.policies import REGISTRY, make_policy
+from maskedbandits.problems import GENERATORS
 from maskedbandits.simulation import simulate
 
 GOOD = """

@@ -8,8 +8,8 @@ import pytest
 import naive_theory as naive
 from maskedbandits import theory
 from maskedbandits.corruption import Monotone, RandomizedResponse
-from maskedbandits.environments import Problem, sinusoid
 from maskedbandits.policies import make_policy
+from maskedbandits.problems import Problem, sinusoid
 from maskedbandits.simulation import simulate
 
 IDENTITY = RandomizedResponse(1.0, 1.0)

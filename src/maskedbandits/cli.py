@@ -23,8 +23,8 @@ from maskedbandits.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from maskedbandits.environments import Problem
     from maskedbandits.privacy.audit import Findings
+    from maskedbandits.problems import Problem
     from maskedbandits.results import Results
 
 FAILED, USAGE, UNMADE, INTERRUPTED = 1, 2, 3, 130
@@ -289,7 +289,7 @@ def worlds_of_options(
 ) -> list[World]:
     """Return the problem that the options describe, at each epsilon."""
     from maskedbandits.corruption import RandomizedResponse
-    from maskedbandits.environments import Problem
+    from maskedbandits.problems import Problem
 
     if starts is None:
         starts = [place * horizon // len(means) for place in range(len(means))]

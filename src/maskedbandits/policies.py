@@ -16,8 +16,7 @@ from maskedbandits.core import change, index, memory, policy, state
 from maskedbandits.core import own as core_own
 from maskedbandits.core.compiled import announce
 from maskedbandits.core.state import Floats, Ints, Layout, State
-from maskedbandits.corruption import IDENTITY, Corruption, Polyline
-from maskedbandits.environments import per_arm
+from maskedbandits.corruption import IDENTITY, Corruption, Polyline, per_arm
 from maskedbandits.recipes import REGISTRY as REGISTRY
 from maskedbandits.recipes import complete, recipe, restart_kind, steps_remembered, whole
 from maskedbandits.recipes import names as names

@@ -211,7 +211,7 @@ def complete(name: str, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
     for key in given:
         if key not in known:
             raise ValueError(f"{name} has no parameter {key!r}{nearest(key, known)}")
-    values = {**known, **given}
+    values = {**known, **{key: getattr(value, "tolist", lambda value=value: value)() for key, value in given.items()}}
     if values.get("restarts") == "doubling" and "horizon" in known:
         if "horizon" in given:
             raise ValueError("restarts = 'doubling' is for an unknown horizon: leave out horizon or restarts")
@@ -242,7 +242,7 @@ def _refuse_odd_oracle(values: Mapping[str, Any], arms: int) -> None:
 
 
 _HINTS = {
-    "window": "; theory.paper_window(horizon, changes) gives the paper's",
+    "window": '; theory.corrected_window(problem) gives one, and in an experiment\'s file window = "corrected"',
     "gamma": ": the discount of a step, such as 0.999",
     "restarts": ": the times of the changes, such as [0, 5000]",
     "horizon": ": how many steps will be played",

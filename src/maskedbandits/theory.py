@@ -25,7 +25,7 @@ from scipy.special import lambertw, logit
 
 from maskedbandits.core.index import exploration
 from maskedbandits.core.kl import divergence
-from maskedbandits.environments import Problem
+from maskedbandits.problems import Problem
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

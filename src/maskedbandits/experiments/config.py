@@ -16,9 +16,9 @@ from typing import Any, TypeGuard
 
 from maskedbandits import theory
 from maskedbandits.corruption import IDENTITY, RandomizedResponse
-from maskedbandits.environments import GENERATORS, Problem
 from maskedbandits.errors import UserError
 from maskedbandits.policies import REGISTRY, make_policy, names
+from maskedbandits.problems import GENERATORS, Problem
 
 TOP_KEYS = ("title", "runs", "seed", "checkpoints", "epsilons", "problems", "policies")
 SHARED_KEYS = ("name", "horizon", "epsilons", "p00", "p11", "published")  # by every problem
