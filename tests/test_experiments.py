@@ -120,7 +120,7 @@ def test_variation_window_follows_each_arms_slope(tmp_path: Path) -> None:
 
 def test_a_bad_parameter_of_a_window_rule_is_a_mistake_of_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD.replace('window = "paper"', 'window = "variation"\nc = -1'))
-    with pytest.raises(UserError, match=r"policies\[0\]: c must be finite"):
+    with pytest.raises(UserError, match=r"policies\[0\]: c = -1: give a number of at least 0"):
         experiments.load(path)
 
 
