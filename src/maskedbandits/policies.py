@@ -32,18 +32,27 @@ def make_policy(
     >>> make_policy("klucb", arms=3).choose()
     0
     """
+    known = check_policy(name, arms=arms, corruption=corruption, **parameters)
+    seen = per_arm(corruption if corruption is not None and recipe(name).sees_corruption else IDENTITY, arms)
+    drawn = {id(one): one.polyline for one in {id(one): one for one in seen}.values()}
+    share = known.get("contamination", 0.0)
+    drawn = {key: _contaminated(line, share) for key, line in drawn.items()}
+    lines = [drawn[id(one)] for one in seen]
+    return Policy(name, known, *pack(name, known, lines))
+
+
+def check_policy(
+    name: str, *, arms: int, corruption: Corruption | Sequence[Corruption] | None = None, **parameters: Any
+) -> dict[str, Any]:
+    """Return all parameters of a policy, those not given at their defaults, or refuse it; nothing is made."""
     arms = whole("arms", arms)
     known = complete(name, parameters, arms)
     if recipe(name).sees_corruption and corruption is None:
         raise ValueError(f"{name} needs corruption: the RandomizedResponse that masks the feedback")
     each = per_arm(IDENTITY if corruption is None else corruption, arms)
-    seen = each if recipe(name).sees_corruption else (IDENTITY,) * arms
-    drawn = {id(one): one.polyline for one in {id(one): one for one in seen}.values()}
-    share = known.get("contamination", 0.0)
-    drawn = {key: _contaminated(line, share) for key, line in drawn.items()}
-    lines = [drawn[id(one)] for one in seen]
-    own.refuse_curves(name, recipe(name).own, lines)
-    return Policy(name, known, *pack(name, known, lines))
+    if recipe(name).sees_corruption:
+        own.refuse_curves(name, recipe(name).own, [one.polyline for one in {id(one): one for one in each}.values()])
+    return known
 
 
 def _contaminated(line: Polyline, share: float) -> Polyline:
