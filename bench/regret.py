@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits import Policy, Problem, RandomizedResponse, make_policy, simulate, theory
-from maskedbandits.environments import one_arm_at_a_time, random_segments, random_walk, sinusoid
+from maskedbandits.problems import one_arm_at_a_time, random_segments, random_walk, sinusoid
 
 REFERENCE = "oracle-klucb-cf"
 ARMS, SEGMENTS, EPSILONS = (2, 5, 10, 50), (1, 4, 10), (0.5, 1.0, 2.0, math.inf)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from maskedbandits import experiments
 from maskedbandits.experiments.progress import watcher
-from maskedbandits.results import Cell, Results
+from maskedbandits.experiments.results import Cell, Results
 
 ROOT = Path(__file__).parent.parent
 EXPERIMENTS = ("gajane2018", "gajane2018_others")

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from maskedbandits import theory
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.environments import Problem
 from maskedbandits.policies import make_policy
+from maskedbandits.problems import Problem
 from maskedbandits.simulation import simulate
 
 matplotlib.use("Agg")

@@ -19,8 +19,7 @@ from rich.console import Console
 
 from maskedbandits import report
 from maskedbandits.errors import UserError
-from maskedbandits.report import figures, page, tables
-from maskedbandits.results import (
+from maskedbandits.experiments.results import (
     Cell,
     Label,
     Outcome,
@@ -32,6 +31,7 @@ from maskedbandits.results import (
     save_plan,
     write_whole,
 )
+from maskedbandits.report import figures, page, tables
 
 HORIZON = 1000
 NO_PRIVACY = math.inf

@@ -11,10 +11,10 @@ __all__ = [
     "Problem",
     "RandomizedResponse",
     "Simulation",
-    "environments",
     "load_policy",
     "make_policy",
     "privacy",
+    "problems",
     "simulate",
     "theory",
 ]
@@ -23,7 +23,7 @@ __all__ = [
 _HOMES = {
     "Monotone": "corruption",
     "RandomizedResponse": "corruption",
-    "Problem": "environments",
+    "Problem": "problems",
     "Policy": "policies",
     "load_policy": "saved",
     "make_policy": "policies",
@@ -32,21 +32,21 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from maskedbandits import environments as environments
     from maskedbandits import privacy as privacy
+    from maskedbandits import problems as problems
     from maskedbandits import theory as theory
     from maskedbandits.corruption import Monotone as Monotone
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
-    from maskedbandits.environments import Problem as Problem
     from maskedbandits.policies import Policy as Policy
     from maskedbandits.policies import make_policy as make_policy
+    from maskedbandits.problems import Problem as Problem
     from maskedbandits.saved import load_policy as load_policy
     from maskedbandits.simulation import Simulation as Simulation
     from maskedbandits.simulation import simulate as simulate
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("environments", "privacy", "theory"):
+    if name in ("privacy", "problems", "theory"):
         return importlib.import_module(f"maskedbandits.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")

@@ -23,9 +23,9 @@ from maskedbandits.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from maskedbandits.environments import Problem
+    from maskedbandits.experiments.results import Results
     from maskedbandits.privacy.audit import Findings
-    from maskedbandits.results import Results
+    from maskedbandits.problems import Problem
 
 FAILED, USAGE, UNMADE, INTERRUPTED = 1, 2, 3, 130
 
@@ -213,7 +213,7 @@ def echo_json(document: Any) -> None:
 @as_json
 def report(folder: Path, json_wanted: bool) -> None:
     """Draw the figures and the page of a results folder DIR again, and print its table."""
-    from maskedbandits.results import load
+    from maskedbandits.experiments.results import load
 
     results = load(folder)
     if not results.cells:
@@ -281,7 +281,7 @@ def worlds_of_file(file: Path) -> list[World]:
     """Return the problems of an experiment, at each of their epsilons."""
     from maskedbandits import experiments
 
-    return [(world.name, world.epsilon, world.problem) for world in experiments.load(file).worlds]
+    return [(world.name, world.epsilon, world.problem) for world in experiments.load(file).conditions]
 
 
 def worlds_of_options(
@@ -289,7 +289,7 @@ def worlds_of_options(
 ) -> list[World]:
     """Return the problem that the options describe, at each epsilon."""
     from maskedbandits.corruption import RandomizedResponse
-    from maskedbandits.environments import Problem
+    from maskedbandits.problems import Problem
 
     if starts is None:
         starts = [place * horizon // len(means) for place in range(len(means))]
@@ -322,8 +322,8 @@ def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
 
 def show_bounds(worlds: list[World], window: int | None, json_wanted: bool) -> None:
     """Print windows and bounds of each problem."""
+    from maskedbandits.experiments.results import Label, plain
     from maskedbandits.report import bounds
-    from maskedbandits.results import Label, plain
 
     documents, out = [], console()
     for name, epsilon, problem in worlds:
@@ -536,8 +536,8 @@ def parameter_text(key: str, default: object) -> str:
 
 def policy_as_json(name: str) -> dict[str, Any]:
     """Return what a program needs to know of a policy; a parameter without a default is required."""
+    from maskedbandits.experiments.results import plain
     from maskedbandits.policies import REGISTRY
-    from maskedbandits.results import plain
 
     parameters = {
         key: {"required": True} if default is ... else {"required": False, "default": plain(default)}

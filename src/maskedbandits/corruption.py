@@ -6,12 +6,14 @@ Outside [0, 1] every g goes on as a straight line with its secant slope g(1) - g
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from maskedbandits.errors import UserError, shown
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +43,29 @@ class Corruption(Protocol):
 
     def inverse(self, feedback_mean: float) -> float:
         """Return the mean that gives this feedback mean."""
+
+
+def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[Corruption, ...]:
+    """Return one corruption for every arm, whether one was given for all or one for each."""
+    if isinstance(corruption, Corruption):
+        return (corruption,) * arms
+    several = isinstance(corruption, Sequence) and not hasattr(
+        type(corruption), "corruption"
+    )  # a report is a tuple, too
+    each: tuple[Any, ...] = tuple(corruption) if several else (corruption,) * arms
+    if len(each) != arms:
+        raise UserError(f"{len(each)} corruptions for {arms} arms: give one for all, or one for each")
+    for arm, one in enumerate(each):
+        if not isinstance(one, Corruption):
+            raise UserError(f"corruption of arm {arm} is {shown(one)}: give {_better(one)}")
+    return each
+
+
+def _better(one: object) -> str:
+    """Say what to give in place of what is no corruption; a randomiser and a report know theirs."""
+    if hasattr(type(one), "corruption"):
+        return f"{type(one).__name__.lower()}.corruption, which tells how it masks"
+    return "a RandomizedResponse or a Monotone"
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits.core import lots
 from maskedbandits.core import simulate as core
 from maskedbandits.core.compiled import announce
-from maskedbandits.environments import Problem
 from maskedbandits.policies import Policy, make_policy, start
+from maskedbandits.problems import Problem
 from maskedbandits.recipes import recipe, whole
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second

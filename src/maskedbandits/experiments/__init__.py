@@ -1,6 +1,22 @@
 """Experiments: a TOML file names problems, corruptions and policies, and every combination is run."""
 
-from maskedbandits.experiments.config import Experiment, Task, World, load
-from maskedbandits.experiments.runner import run
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Experiment", "Task", "World", "load", "run"]
+__all__ = ["Condition", "Experiment", "Task", "load", "run"]
+
+# Names are imported when they are first used: whoever reads results needs no policy.
+_HOMES = {"Condition": "conditions", "Experiment": "config", "Task": "tasks", "load": "config", "run": "runner"}
+
+if TYPE_CHECKING:
+    from maskedbandits.experiments.conditions import Condition as Condition
+    from maskedbandits.experiments.config import Experiment as Experiment
+    from maskedbandits.experiments.config import load as load
+    from maskedbandits.experiments.runner import run as run
+    from maskedbandits.experiments.tasks import Task as Task
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'maskedbandits.experiments' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"maskedbandits.experiments.{_HOMES[name]}"), name)

@@ -7,12 +7,18 @@ import time
 from types import TracebackType
 from typing import Self
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
 
-from maskedbandits.results import Cell, Label
+from maskedbandits.experiments.results import Cell, Label
 
 LINES_AFTER_SECONDS = 2.0  # what is over sooner needs no log
+BESIDE_NAME = 10 + 1 + 4 + 1 + 1 + 8 + 1  # columns of the bar, the percentage and the time left, with their gaps
+SPEED = len("123.4 M steps/s")
+ROOM_FOR_SPEED = 72  # columns of a terminal in which the name is not squeezed by it
 
 
 class Silent:
@@ -65,18 +71,46 @@ class Lines(Silent):
             self.say(f"{number + 1}/{self.cells} {name(cell.label)}: {regret}")
 
 
+class Name(ProgressColumn):
+    """What runs now, shortened in its middle: there is always room for the bar and for how long it will take."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(Column(no_wrap=True))
+        self.console = console
+
+    def render(self, task: Task) -> Text:
+        """Return as much of the name as there is room for."""
+        width = self.console.width
+        room = width - BESIDE_NAME - (SPEED if width >= ROOM_FOR_SPEED else 0)
+        mark = "…" if self.console.encoding.startswith("utf") else "..."
+        return Text(shortened(task.description, room, mark))
+
+
+class Speed(ProgressColumn):
+    """How fast it goes, where there is room to say so."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(Column(no_wrap=True))
+        self.console = console
+
+    def render(self, task: Task) -> Text:
+        """Return the speed, or nothing."""
+        return Text(task.fields["speed"] if self.console.width >= ROOM_FOR_SPEED else "")
+
+
 class Bar(Silent):
     """Draws one bar for the whole experiment."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         super().__init__()
+        console = console or Console(stderr=True)
         self.progress = Progress(
-            TextColumn("{task.description}", markup=False),
+            Name(console),
             BarColumn(bar_width=None),
             TaskProgressColumn(),
-            TextColumn("{task.fields[speed]}"),
+            Speed(console),
             TimeRemainingColumn(compact=True),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
             expand=True,
         )
@@ -123,8 +157,22 @@ def name(label: Label) -> str:
     return f"{label.problem} · {label.setting} · {label.policy}"
 
 
+def shortened(text: str, room: int, mark: str = "…") -> str:
+    """Return a text that fits into so many columns: its beginning and its end, and a mark for what is left out."""
+    if cell_len(text) <= room:
+        return text
+    spare = max(room - len(mark), 0)
+    head, tail = text, text
+    while cell_len(head) > spare - spare // 2:
+        head = head[:-1]
+    while cell_len(tail) > spare // 2:
+        tail = tail[1:]
+    return (head + mark + tail)[: max(room, 0)] if room < len(mark) else head + mark + tail
+
+
 def watcher(quiet: bool) -> Silent:
     """Return the watcher that suits whoever reads standard error."""
     if quiet:
         return Silent()
-    return Bar() if sys.stderr.isatty() else Lines()
+    console = Console(stderr=True)
+    return Bar(console) if sys.stderr.isatty() and not console.is_dumb_terminal else Lines()

@@ -9,7 +9,7 @@ purpose: the errors of two intervals are then independent, and one unlucky draw 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -19,9 +19,8 @@ import numpy as np
 
 import maskedbandits
 from maskedbandits.errors import UserError
-from maskedbandits.experiments.config import Experiment, Task
-from maskedbandits.policies import make_policy
-from maskedbandits.results import (
+from maskedbandits.experiments.config import Experiment
+from maskedbandits.experiments.results import (
     Cell,
     Label,
     Outcome,
@@ -34,10 +33,13 @@ from maskedbandits.results import (
     save_outcome,
     save_plan,
 )
+from maskedbandits.experiments.tasks import Task
+from maskedbandits.policies import make_policy
 from maskedbandits.simulation import simulate
 
-# What can change a cell's numbers; the rest of the package only asks for them or shows them.
-NUMBERS_COME_FROM = ("core/*.py", "corruption.py", "environments.py", "policies.py", "simulation.py")
+# What cannot change a cell's numbers, because it only shows them. Whatever is not named here counts: a file that is
+# forgotten costs a run too many, and never a number that is out of date.
+PRESENTATION = ("__main__.py", "cli", "cli.py", "experiments/progress.py", "report")
 
 
 class Watcher(Protocol):
@@ -59,20 +61,36 @@ class Watcher(Protocol):
 @cache
 def code() -> str:
     """Return a digest of the code that makes the numbers: another code's cells are not taken for ours."""
-    root = Path(maskedbandits.__file__).parent
-    files = sorted(path for pattern in NUMBERS_COME_FROM for path in root.glob(pattern))
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:24]
+    return code_in(Path(maskedbandits.__file__).parent)
 
 
-def world_and_policy(task: Task) -> dict[str, Any]:
+def code_in(package: Path) -> str:
+    """Return a digest of everything in a package but its presentation."""
+    found = hashlib.sha256()
+    for path in sorted(files_that_matter(package)):
+        name, content = path.relative_to(package).as_posix().encode(), path.read_bytes()
+        found.update(b"%d %d " % (len(name), len(content)) + name + content)
+    return found.hexdigest()[:24]
+
+
+def files_that_matter(package: Path) -> Iterator[Path]:
+    """Yield all files of a package but those that show things, and what the interpreter leaves there."""
+    shown = [package / name for name in PRESENTATION]
+    for path in package.rglob("*"):
+        within = {path, *path.parents}
+        if path.is_file() and "__pycache__" not in path.parts and within.isdisjoint(shown):
+            yield path
+
+
+def asked_of(task: Task) -> dict[str, Any]:
     """Return what a cell asks, in plain values."""
-    problem = task.world.problem
+    problem, matrices = task.condition.problem, task.condition.matrices
     asked = {
         "means": problem.means,
         "starts": problem.starts,
         "horizon": problem.horizon,
-        "p00": [matrix.p00 for matrix in task.world.matrices],
-        "p11": [matrix.p11 for matrix in task.world.matrices],
+        "p00": [matrix.p00 for matrix in matrices],
+        "p11": [matrix.p11 for matrix in matrices],
         "policy": task.policy,
         "parameters": task.parameters,
     }
@@ -95,12 +113,12 @@ def up_to_the_end(checkpoints: int | list[int], horizon: int) -> int | list[int]
 
 def question_of(experiment: Experiment, task: Task) -> dict[str, Any]:
     """Return everything that determines a cell's numbers."""
-    asked = world_and_policy(task)
+    asked = asked_of(task)
     return {
         **asked,
         "runs": experiment.runs,
         "seed": cell_seed(experiment.seed, asked),
-        "checkpoints": up_to_the_end(experiment.checkpoints, task.world.problem.horizon),
+        "checkpoints": up_to_the_end(experiment.checkpoints, task.condition.problem.horizon),
         "code": code(),
     }
 
@@ -110,9 +128,9 @@ def plan_of(experiment: Experiment, command: str) -> Plan:
     labels = tuple(
         Label(
             digest(question_of(experiment, task)),
-            task.world.name,
+            task.condition.name,
             task.label,
-            task.world.epsilon,
+            task.condition.epsilon,
             task.window_rule,
             task.published,
         )
@@ -130,26 +148,33 @@ def plan_of(experiment: Experiment, command: str) -> Plan:
 
 def play(question: dict[str, Any], task: Task, threads: int | None, progress: Callable[[int, int], None]) -> Outcome:
     """Run one cell."""
-    problem = task.world.problem
-    policy = make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters)
-    result = simulate(
-        problem,
-        policy,
-        runs=question["runs"],
-        seed=question["seed"],
-        checkpoints=question["checkpoints"],
-        threads=threads,
-        progress=progress,
-    )
+    problem = task.condition.problem
+    try:
+        policy = make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters)
+        result = simulate(
+            problem,
+            policy,
+            runs=question["runs"],
+            seed=question["seed"],
+            checkpoints=question["checkpoints"],
+            threads=threads,
+            progress=progress,
+        )
+    except MemoryError as error:
+        remedy = "ask for fewer runs or checkpoints, or for a shorter window"
+        raise UserError(f"{task.label} on {task.condition}: there is not enough memory; {remedy}") from error
+    except ValueError as error:
+        raise UserError(f"{task.label} on {task.condition}: {error}") from error
     return Outcome(question, result.times, result.regret, result.pulls, result.suboptimal_pulls, result.seconds)
 
 
 def finished(folder: Path, key: str) -> Outcome | None:
     """Return a cell that an earlier run has finished; a damaged one counts as not run, and is replaced."""
     try:
-        return load_outcome(folder, key)
+        outcome = load_outcome(folder, key)
     except UserError:
         return None
+    return outcome if outcome is not None and digest(outcome.question) == key else None
 
 
 def run(

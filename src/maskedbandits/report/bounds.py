@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from maskedbandits import theory
-from maskedbandits.environments import Problem
+from maskedbandits.problems import Problem
 
 Bounds = dict[str, Any]
 KINDS = ("published", "corrected")

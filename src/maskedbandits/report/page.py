@@ -11,8 +11,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from maskedbandits.experiments.results import Cell, Results, write_whole
 from maskedbandits.report import figures, tables
-from maskedbandits.results import Cell, Results, write_whole
 
 CSS = """
 :root { color-scheme: light; --ink: #222; --pale: #666; --line: #e2e2e2; }

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from maskedbandits.results import Cell, Results, plain
+from maskedbandits.experiments.results import Cell, Results, plain
 
 WIDE = 90  # columns of a terminal that holds the whole table
 

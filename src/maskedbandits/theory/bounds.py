@@ -1,4 +1,4 @@
-"""Windows and bounds for SW-KLUCB-CF: the paper's as printed, and those that can be proved.
+"""Bounds on the suboptimal pulls and the regret of SW-KLUCB-CF: the paper's as printed, and those that can be proved.
 
 Let arm ``a`` be suboptimal in segment ``i`` of length ``T_i``. On the feedback scale its mean is
 ``x = g_a(mu_a)``, and the mean that would make it as good as the best arm is ``y = g_a(mu*)``. After ``t``
@@ -21,45 +21,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import lambertw, logit
+from scipy.special import logit
 
-from maskedbandits.core.index import exploration
-from maskedbandits.core.kl import divergence
-from maskedbandits.environments import Problem
+from maskedbandits.errors import LARGEST, UserError, number, whole
+from maskedbandits.problems import Problem
+from maskedbandits.theory.interpreted import divergence, exploration
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_divergence = np.vectorize(divergence, otypes=[np.float64])
-_exploration = np.vectorize(exploration, otypes=[np.float64])
-
 CANDIDATES = 128  # values of r tried between x and y: ten times as many lower the bound by at most 1 %
-
-
-def paper_window(horizon: int, changes: int) -> int:
-    """Return the paper's window: sqrt(4 e T / (L + 4)) rounded down, and at least 1."""
-    return max(1, math.floor(math.sqrt(_scale(horizon, changes))))
-
-
-def lambert_window(horizon: int, changes: int) -> int:
-    """Return the integer w >= 2 that minimises the printed leading terms, (L + 4) w + 4 e T / (w log w).
-
-    The minimiser solves w^2 log w * log w / (log w + 1) = 4 e T / (L + 4). The paper drops the second
-    factor, which lies between 1/2 and 1 from w = e on, to write w with Lambert's W function; that w is too
-    small by a factor of at most sqrt(2), and here it brackets the exact one. The terms are convex, so
-    halving the bracket finds it.
-    """
-    scale = _scale(horizon, changes)
-    approximate = math.exp(lambertw(2.0 * scale).real / 2.0)
-    low, high = max(2, math.floor(approximate)), max(3, math.ceil(math.sqrt(2.0) * approximate)) + 1
-    while low < high:
-        middle = (low + high) // 2
-        saved = 1.0 / (middle * math.log(middle)) - 1.0 / ((middle + 1) * math.log(middle + 1))
-        if scale * saved > 1.0:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def published_bound(problem: Problem, window: int) -> FloatArray:
@@ -71,9 +42,9 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
     """
     window = _checked_window(problem, window)
     pairs = _suboptimal(problem)
-    level = exploration(window, 3.0)
+    level = float(exploration(window, 3.0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        distance = _divergence(pairs.x, pairs.y)
+        distance = divergence(pairs.x, pairs.y)
         # d' is the derivative in the first argument (Cappe et al. 2013, Appendix A.2). At y = 0 or 1 it is
         # infinite and so is d: their ratio tends to 1 / |y - x|. At x = 0 or 1 only d' is infinite.
         ratio = np.abs(logit(pairs.x) - logit(pairs.y)) / distance
@@ -87,32 +58,35 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
 
 def corrected_bound(problem: Problem, window: int, c: float = 3.0) -> FloatArray:
     """Return the (K,) bound on the expected pulls of each arm while suboptimal, as it can be proved."""
-    window, c = _checked_window(problem, window), _checked_c(c)
+    window, c = _checked_window(problem, window), number("c", c, 0.0)
     pairs = _suboptimal(problem)
     mixed, missed = _per_segment(problem, window, c)
     pulls = (mixed + missed)[pairs.segment] + _explored(pairs, window, c)
     return _per_arm(problem, pairs, np.minimum(pulls, pairs.length))
 
 
-def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0) -> float:
+def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0, *, capped: bool = True) -> float:
     """Return the bound on the expected regret that goes with corrected_bound.
 
     It lies below the sum of gap times pulls. A step pulls one arm: so a step soon after a change, or one on
-    which the best arm's index misses, is paid once, at the largest gap, and not once for every arm.
+    which the best arm's index misses, is paid once, at the largest gap, and not once for every arm. No segment
+    costs more than its largest gap at every step; ``capped=False`` leaves out that limit.
     """
-    window, c = _checked_window(problem, window), _checked_c(c)
+    window, c = _checked_window(problem, window), number("c", c, 0.0)
     regret = _segment_regret(problem, _suboptimal(problem), window, c)
-    return float(np.minimum(regret, _largest_gap(problem) * problem.lengths).sum())
+    limit = _largest_gap(problem) * problem.lengths if capped else math.inf
+    return float(np.minimum(regret, limit).sum())
 
 
 def corrected_window(problem: Problem, c: float = 3.0) -> int:
-    """Return the window in [K, T] with the smallest corrected regret bound; it knows the means.
+    """Return the window in [K, T] with the smallest corrected regret bound, not capped; it knows the means.
 
-    The bound counts whole windows, hence is slightly jagged in w: three grids are searched, each within the
-    best cells of the one before. A segment's regret is not capped at its trivial bound here: capped, all
-    windows would tie where privacy is too strong for any guarantee.
+    Capped at what a segment can cost at most, all windows tie where privacy is too strong for any guarantee, and
+    short of that the smallest bound gives hard segments up for a little less in the easy ones. The bound counts
+    whole windows, hence is slightly jagged in w: three grids are searched, each within the best cells of the one
+    before.
     """
-    c = _checked_c(c)
+    c = number("c", c, 0.0)
     pairs = _suboptimal(problem)
     low, best, high = problem.arms, problem.horizon, problem.horizon
     for _ in range(3 if pairs.arm.size else 0):
@@ -121,31 +95,6 @@ def corrected_window(problem: Problem, c: float = 3.0) -> int:
         k = int(np.argmin(regret))
         low, best, high = (int(grid[np.clip(j, 0, grid.size - 1)]) for j in (k - 1, k, k + 1))
     return best
-
-
-def variation_window(horizon: int, arms: int, variation: float, slope: ArrayLike = 1.0, *, c: float = 3.0) -> int:
-    """Return the window for means that vary by V in all: (K F / 2)^(1/3) (T / (s V))^(2/3), within [K, T].
-
-    It minimises the leading terms of a bound on regret, 2 w V + T sqrt(8 F K / w) / s, F = f(T); the orders
-    are those of Cheung et al. (2022). ``variation`` is ``Problem.variation``, or what one expects of the
-    world; at 0 nothing is forgotten. ``slope`` is how much of a difference of means is left in the feedback,
-    one number or one per arm, of either sign: with several, K / s^2 becomes the sum of 1 / s_a^2.
-    """
-    horizon, arms, c = _whole("horizon", horizon, 1), _whole("arms", arms, 1), _checked_c(c)
-    if arms > horizon:
-        raise ValueError(f"arms must be at most the horizon {horizon}, got {arms}: not every arm could be tried")
-    if not 0.0 <= variation < math.inf:
-        raise ValueError(f"variation must be finite and at least 0, got {variation}")
-    slopes = np.asarray(slope, dtype=np.float64)
-    if slopes.ndim > 1 or slopes.size not in (1, arms):
-        raise ValueError(f"slope must be one number, or one for each of {arms} arms; got shape {slopes.shape}")
-    if not np.all((np.abs(slopes) > 0.0) & (np.abs(slopes) <= 1.0)):
-        raise ValueError(f"slope must lie in [-1, 1] and not be 0, where feedback tells nothing; got {slopes.tolist()}")
-    hardness = float(np.broadcast_to(slopes**-2.0, (arms,)).sum())  # K / s^2
-    longest: float = math.sqrt(0.5 * exploration(horizon, c) * hardness) * horizon
-    if longest >= variation * horizon**1.5:  # the minimiser is the horizon or beyond, also where V = 0
-        return horizon
-    return max(arms, math.ceil(math.pow(longest / variation, 2.0 / 3.0)))
 
 
 def lower_bound(problem: Problem) -> float:
@@ -157,54 +106,8 @@ def lower_bound(problem: Problem) -> float:
     pairs = _suboptimal(problem)
     several = pairs.length > 1  # one step teaches nothing: log 1 = 0, also where d(x, y) rounds to 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        regret = pairs.gap * np.log(pairs.length) / _divergence(pairs.x, pairs.y)
+        regret = pairs.gap * np.log(pairs.length) / divergence(pairs.x, pairs.y)
     return float(regret[several].sum())
-
-
-def corollary_1(horizon: int, changes: int, p00: ArrayLike, p11: ArrayLike, arms: int | None = None) -> float:
-    """Return K sqrt(L T) + L sum_a log(sqrt(T / L)) / (p00 + p11 - 1)^2, the expression of Corollary 1.
-
-    The paper leaves out constants and logarithmic factors: this is an order of growth, to compare settings
-    by, and no bound to hold a measurement against; and it inherits the fault of the published proof.
-    ``p00`` and ``p11`` hold a number per arm, or one for all ``arms``. Which arm is best is not known, so
-    the sum leaves out the smallest term.
-    """
-    horizon, changes = _times(horizon, changes)
-    first, second = np.broadcast_arrays(np.asarray(p00, dtype=np.float64), np.asarray(p11, dtype=np.float64))
-    if first.ndim == 0 and arms is None:
-        raise ValueError("one p00 and one p11 do not tell how many arms share them: give arms=...")
-    count = first.size if arms is None else _whole("arms", arms, 1)
-    if first.ndim > 1 or first.size not in (1, count):
-        raise ValueError(f"p00 and p11 must be one number, or one for each of {count} arms; got {first.shape}")
-    slope = np.broadcast_to(first + second - 1.0, (count,))
-    valid = (first >= 0.0) & (first <= 1.0) & (second >= 0.0) & (second <= 1.0)
-    if not (valid.all() and slope.all()):
-        raise ValueError("p00 and p11 must lie in [0, 1] and not sum to 1, where feedback tells nothing")
-    terms = 0.5 * math.log(horizon / changes) / slope**2
-    return float(count * math.sqrt(changes * horizon) + changes * (terms.sum() - terms.min()))
-
-
-def corollary_2(horizon: int, changes: int, arms: int, epsilon: float) -> float:
-    """Return the expression of Corollary 2: that of Corollary 1 at the optimal epsilon-private matrix.
-
-    Its slope is (e^epsilon - 1) / (e^epsilon + 1); infinite epsilon is no privacy, and slope 1.
-    """
-    if not epsilon > 0.0:
-        raise ValueError(f"epsilon must be above 0, got {epsilon}: at 0 feedback tells nothing of the reward")
-    keep = 0.5 + 0.5 * math.tanh(0.5 * epsilon)  # e^epsilon / (1 + e^epsilon), without overflow
-    return corollary_1(horizon, changes, keep, keep, arms)
-
-
-def turning_share(gap: float, slope: float = 1.0) -> float:
-    """Return the share of liars from which on an arm can be made to look better than one that is better by the gap.
-
-    A share a of lies, against the one and for the other, hides (1 - a) s gap, s the mask's slope, once that is a.
-    """
-    for name, value in (("gap", gap), ("slope", slope)):
-        if not -1.0 <= value <= 1.0:
-            raise ValueError(f"{name} = {value!r}: give a number in [-1, 1]")
-    seen = abs(slope * gap)
-    return seen / (1.0 + seen)
 
 
 class _Pairs(NamedTuple):
@@ -222,7 +125,7 @@ class _Pairs(NamedTuple):
 
 def _suboptimal(problem: Problem) -> _Pairs:
     if problem.liars > 0.0:
-        raise ValueError(f"liars = {problem.liars:g}: bounds hold for honest reports; ask for a problem without liars")
+        raise UserError(f"liars = {problem.liars:g}: bounds hold for honest reports; ask for a problem without liars")
     gaps = problem.gaps
     segment, arm = np.nonzero(gaps > 0.0)
     best = problem.best[segment]
@@ -230,18 +133,18 @@ def _suboptimal(problem: Problem) -> _Pairs:
     x, y = np.clip([problem.feedback_means[segment, arm], level], 0.0, 1.0)  # rounding may lead just outside
     r = x[:, None] + (y - x)[:, None] * np.linspace(0.0, 1.0, CANDIDATES + 1)[1:]
     r[:, -1] = y
-    towards = _divergence(r, y[:, None])
+    towards = divergence(r, y[:, None])
     # From y = 0 or 1 every other mean is infinitely far: r = y itself takes one pull, not infinitely many.
     towards[(y == 0.0) | (y == 1.0), -1] = math.inf
     length = problem.lengths[segment].astype(np.float64)
-    return _Pairs(segment, arm, gaps[segment, arm], length, x, y, _divergence(r, x[:, None]), towards)
+    return _Pairs(segment, arm, gaps[segment, arm], length, x, y, divergence(r, x[:, None]), towards)
 
 
 def _explored(pairs: _Pairs, window: int, c: float) -> FloatArray:
     """Bound each pair's pulls on steps with no change in the window and no miss of the best arm's index."""
     span = np.minimum(window, pairs.length)
     clean = np.where(pairs.segment == 0, pairs.length, pairs.length - span)[:, None]
-    level = _exploration(span, c)[:, None]
+    level = exploration(span, c)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         needed = np.ceil(level / pairs.towards)
         # At a given r one pull more in a block of B steps pays while it saves a step: B (q^m - q^(m+1)) > 1.
@@ -269,8 +172,8 @@ def _miss(first: ArrayLike, last: ArrayLike, c: float) -> FloatArray:
     This is Lemma 2 of Cappe et al. (2013). The number of slices in its proof is at least 1, also at t = 1,
     where the printed expression is 0.
     """
-    slices = np.maximum(1.0, np.ceil(_exploration(last, c) * np.log(last)))
-    return np.asarray(np.minimum(1.0, math.e * slices * np.exp(-_exploration(first, c))))
+    slices = np.maximum(1.0, np.ceil(exploration(last, c) * np.log(last)))
+    return np.asarray(np.minimum(1.0, math.e * slices * np.exp(-exploration(first, c))))
 
 
 @lru_cache(maxsize=8)
@@ -301,32 +204,8 @@ def _per_arm(problem: Problem, pairs: _Pairs, value: FloatArray) -> FloatArray:
     return total
 
 
-def _scale(horizon: int, changes: int) -> float:
-    horizon, changes = _times(horizon, changes)
-    return 4.0 * math.e * horizon / (changes + 4)
-
-
-def _times(horizon: int, changes: int) -> tuple[int, int]:
-    horizon, changes = _whole("horizon", horizon, 1), _whole("changes", changes, 1)
-    if changes > horizon:
-        raise ValueError(f"changes must be at most the horizon {horizon}, got {changes}: it counts segments")
-    return horizon, changes
-
-
 def _checked_window(problem: Problem, window: int) -> int:
-    window = _whole("window", window, 1)
+    window = whole("window", window, 1, LARGEST)
     if window < problem.arms:
-        raise ValueError(f"window must hold a pull of each arm: take at least {problem.arms}, got {window}")
+        raise UserError(f"window must hold a pull of each arm: take at least {problem.arms}, got {window}")
     return window
-
-
-def _checked_c(c: float) -> float:
-    if not 0.0 <= c < math.inf:
-        raise ValueError(f"c must be finite and at least 0, got {c}: else exploration would not increase")
-    return c
-
-
-def _whole(name: str, value: float, least: int) -> int:
-    if not (float(value).is_integer() and value >= least):
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value}")
-    return int(value)

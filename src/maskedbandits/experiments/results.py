@@ -16,8 +16,6 @@ import hashlib
 import json
 import math
 import os
-import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from maskedbandits.errors import DAMAGED, UserError
+from maskedbandits.errors import DAMAGED, UserError, shown
+from maskedbandits.experiments import soundness
+from maskedbandits.files import write_whole as write_whole
+from maskedbandits.problems.problem import means_drift
 
 FORMAT = 1
 INDEX = "results.json"
-ARRAYS = ("times", "regret", "pulls", "suboptimal_pulls")
+ARRAYS = soundness.ARRAYS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -113,6 +114,16 @@ class Cell:
         """The times at which the means change."""
         return [int(start) for start in self.outcome.question["starts"][1:]]
 
+    @cached_property
+    def means(self) -> Floats:
+        """The mean rewards, (segments, arms)."""
+        return np.array(self.outcome.question["means"], dtype=np.float64)
+
+    @cached_property
+    def drifts(self) -> bool:
+        """Whether the means drift rather than jump: then single changes say nothing (``Problem.drifts``)."""
+        return means_drift(self.means)
+
     @property
     def window(self) -> int | str | None:
         """The window that the policy was given, if it has one; the word inf for one without end."""
@@ -168,25 +179,6 @@ class Results:
         return len(self.cells) == len(self.plan.labels)
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it appears whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            write(stream)
-        Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner can read
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def refuse_other_format(path: Path, found: object) -> None:
-    """Refuse a file that another version has written in another way."""
-    if found != FORMAT:
-        raise UserError(f"{path}: format {found}, this version reads format {FORMAT}")
-
-
 def save_plan(folder: Path, plan: Plan) -> None:
     """Write what is asked; the folder is made where it does not exist."""
     (folder / "cells").mkdir(parents=True, exist_ok=True)
@@ -210,33 +202,59 @@ def load_outcome(folder: Path, key: str) -> Outcome | None:
     path = folder / "cells" / f"{key}.npz"
     try:
         # opened here, because numpy leaves a damaged file open
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            facts = json.loads(str(stored["facts"]))
-            arrays = {name: stored[name] for name in ARRAYS}
-        refuse_other_format(path, facts["format"])
-        return Outcome(facts["question"], seconds=facts["seconds"], **arrays)
+        with path.open("rb") as stream:
+            return _read_outcome(path, stream)
     except FileNotFoundError:
         return None
-    except UserError:
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _read_outcome(path: Path, stream: IO[bytes]) -> Outcome:
+    """Read a finished cell, and see whether it is one."""
+    try:
+        with np.load(stream, allow_pickle=False) as stored:
+            facts = json.loads(str(stored["facts"]))
+            arrays = {name: stored[name] for name in ARRAYS}
+        _refuse_other_format(path, facts["format"])
+        soundness.check_outcome(facts["question"], facts["seconds"], arrays)
+        return Outcome(facts["question"], seconds=float(facts["seconds"]), **arrays)
+    except OtherFormatError:
         raise
     except DAMAGED as error:
-        raise UserError(f"{path}: damaged results file; delete it and run again to replace it") from error
+        why = soundness.reason(error)
+        raise UserError(f"{path}: damaged results file{why}; delete it and run again to replace it") from error
 
 
 def _load_plan(folder: Path) -> Plan:
     """Read what was asked of a results folder."""
     path = folder / INDEX
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        refuse_other_format(path, facts.pop("format"))
-        labels = tuple(_label(entry) for entry in facts.pop("labels"))
-        return Plan(labels=labels, **facts)
+        text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"{folder}: no results here; expected a folder that `maskedbandits run` has made") from error
-    except UserError:
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        facts = json.loads(text.decode("utf-8"))
+        _refuse_other_format(path, facts.pop("format"))
+        soundness.check_plan(facts)
+        labels = tuple(_label(entry) for entry in facts.pop("labels"))
+        return Plan(labels=labels, **facts)
+    except OtherFormatError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: damaged results file; run the experiment again to replace it") from error
+    except DAMAGED as error:
+        why = soundness.reason(error)
+        raise UserError(f"{path}: damaged results file{why}; run the experiment again to replace it") from error
+
+
+class OtherFormatError(UserError):
+    """A file that another version has written in another way."""
+
+
+def _refuse_other_format(path: Path, found: object) -> None:
+    if found != FORMAT:
+        raise OtherFormatError(f"{path}: format {shown(found)}, this version reads format {FORMAT}")
 
 
 def _label(entry: dict[str, Any]) -> Label:

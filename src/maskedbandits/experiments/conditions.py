@@ -1,0 +1,153 @@
+"""The conditions of an experiment: each of its problems, under each of its corruptions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from maskedbandits.corruption import IDENTITY, RandomizedResponse
+from maskedbandits.errors import LARGEST, WrongValueError, nearest, whole
+from maskedbandits.experiments.section import Section, got, show
+from maskedbandits.problems import GENERATORS, Problem
+
+SHARED_KEYS = ("name", "horizon", "epsilons", "p00", "p11", "published")  # by every problem
+PROBLEM_KEYS = (*SHARED_KEYS, "means", "starts", "generator")
+
+Matrices = tuple[RandomizedResponse, ...]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A problem under one corruption; epsilon is None where the file gives p00 and p11 themselves."""
+
+    name: str
+    epsilon: float | None
+    problem: Problem
+    matrices: Matrices  # the problem's corruption, arm by arm
+    published: dict[str, float]  # regret that a publication reports, by the policy's name or label
+
+    def __str__(self) -> str:
+        return self.name if self.epsilon is None else f"{self.name}, epsilon {self.epsilon:g}"
+
+
+def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, ...]:
+    """Return every problem under each of its corruptions."""
+    conditions: list[Condition] = []
+    for place, section in enumerate(top.sections("problems")):
+        plain = drawn_of(section) if "generator" in section.values else given_of(section)
+        name = section.text("name", f"problem {place + 1}")
+        if any(condition.name == name for condition in conditions):
+            raise section.mistake("name", f"expected a name of its own, {show(name)} is taken")
+        corruptions = corruptions_of(top, section, plain.arms)
+        published = published_of(section, labels, len(corruptions))
+        for number, (epsilon, matrices) in enumerate(corruptions):
+            reported = {policy: regrets[number] for policy, regrets in published.items()}
+            problem = Problem(plain.means, plain.starts, plain.horizon, matrices)
+            conditions.append(Condition(name, epsilon, problem, matrices, reported))
+    return tuple(conditions)
+
+
+def drawn_of(section: Section) -> Problem:
+    """Return a problem drawn from a seed, yet without corruption; its parameters are those of the generator."""
+    name = section.text("generator")
+    if name not in GENERATORS:
+        raise section.mistake("generator", f"unknown generator {show(name)}{nearest(name, GENERATORS)}")
+    for key in ("means", "starts"):
+        if key in section.values:
+            raise section.mistake(key, f"expected either a generator or means, got both generator and {key}")
+    known = inspect.signature(GENERATORS[name]).parameters
+    parameters = [key for key in known if key != "corruption"]
+    section.refuse_unknown(["generator", *SHARED_KEYS, *parameters], "parameter")
+    for key in parameters:
+        if known[key].default is inspect.Parameter.empty:
+            section.whole(key, least=1)
+    given = {key: value for key, value in section.values.items() if key in parameters}
+    try:
+        return GENERATORS[name](**given, corruption=IDENTITY)
+    except ValueError as error:
+        raise section.refusal(error) from error
+
+
+def given_of(section: Section) -> Problem:
+    """Return a problem whose means the file gives, yet without corruption."""
+    section.refuse_unknown(PROBLEM_KEYS)
+    means, starts = means_of(section), starts_of(section)
+    if len(starts) != len(means):
+        raise section.mistake("starts", f"expected one for each row of means ({len(means)}), got {len(starts)}")
+    horizon = section.whole("horizon", least=1)
+    try:
+        return Problem(means, starts, horizon, IDENTITY)
+    except ValueError as error:
+        raise section.refusal(error) from error
+
+
+def starts_of(section: Section) -> list[int]:
+    """Return where segments start."""
+    starts: Any = section.values.get("starts", [0])
+    try:
+        return [whole("starts", start, 0, LARGEST) for start in (starts if isinstance(starts, list) else [None])]
+    except WrongValueError:
+        raise section.mistake("starts", f"expected a list of whole numbers from 0, {got(starts)}") from None
+
+
+def means_of(section: Section) -> list[list[float]]:
+    """Return the means, a row for each segment; a flat list is a problem that never changes."""
+    rows = section.values.get("means")
+    if not isinstance(rows, list) or not any(isinstance(row, list) for row in rows):
+        rows = [rows]
+    for row in rows:
+        if len(rows) > 1 and not isinstance(row, list):
+            raise section.mistake("means", f"expected a row of numbers for each segment, got {show(row)}")
+    tables = [Section(section.file, section.place, {"means": row}) for row in rows]
+    means = [table.numbers("means", "numbers in [0, 1]", least=0, most=1) for table in tables]
+    if len({len(row) for row in means}) > 1:
+        raise section.mistake("means", "expected as many numbers in each row, one for each arm")
+    return means
+
+
+def corruptions_of(top: Section, section: Section, arms: int) -> list[tuple[float | None, Matrices]]:
+    """Return what the feedback goes through: randomised response at each epsilon, or the matrices given."""
+    given = [key for key in ("p00", "p11") if key in section.values]
+    if given and "epsilons" in section.values:
+        raise section.mistake("epsilons", f"expected either epsilons or p00 and p11, got both epsilons and {given[0]}")
+    if given:
+        return [(None, matrices_of(section, arms))]
+    source = section if "epsilons" in section.values else top
+    if "epsilons" not in source.values:
+        raise section.mistake("epsilons", "expected here or at the top of the file, or p00 and p11 here")
+    epsilons = source.numbers("epsilons", "numbers above 0, or inf", least=0, above=True, infinite=True)
+    if len(set(epsilons)) < len(epsilons):
+        raise source.mistake("epsilons", "expected different numbers, got one of them twice")
+    try:
+        return [(epsilon, (RandomizedResponse.from_epsilon(epsilon),) * arms) for epsilon in epsilons]
+    except ValueError as error:
+        raise source.mistake("epsilons", str(error)) from error
+
+
+def matrices_of(section: Section, arms: int) -> Matrices:
+    """Return each arm's randomised response from p00 and p11: one number for all arms, or one for each."""
+    columns = []
+    for key in ("p00", "p11"):
+        column = section.numbers(key, "probabilities in [0, 1]", least=0, most=1)
+        if len(column) not in (1, arms):
+            raise section.mistake(key, f"expected one number, or one for each of {arms} arms, got {len(column)}")
+        columns.append(column * arms if len(column) == 1 else column)
+    try:
+        return tuple(RandomizedResponse(p00, p11) for p00, p11 in zip(*columns, strict=True))
+    except ValueError as error:
+        raise section.mistake("p00, p11", str(error)) from error
+
+
+def published_of(section: Section, labels: Mapping[str, str], corruptions: int) -> dict[str, list[float]]:
+    """Return the regrets that a publication reports: one for each corruption, by policy."""
+    table = Section(section.file, f"{section.place}.published", section.values.get("published", {}))
+    table.refuse_unknown({**labels, **dict.fromkeys(labels.values())}, "policy")
+    reported = {}
+    for policy in table.values:
+        regrets = table.numbers(policy, "regrets above 0", least=0, above=True)
+        if len(regrets) != corruptions:
+            raise table.mistake(policy, f"expected one regret for each epsilon ({corruptions}), got {len(regrets)}")
+        reported[policy] = regrets
+    return reported

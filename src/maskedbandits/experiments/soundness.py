@@ -1,0 +1,104 @@
+"""What stored results must be like: a file that is damaged, or was edited by hand, is refused before it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.errors import LARGEST, UserError, WrongValueError, line, number, shown, whole
+
+ARRAYS = ("times", "regret", "pulls", "suboptimal_pulls")
+TEXTS = ("title", "version", "command", "file", "source")
+LABEL_KEYS = {"key", "problem", "policy", "epsilon", "window", "published"}
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def reason(error: BaseException) -> str:
+    """Return what is wrong with a file, where we know better than the reader of its format."""
+    return f": {error}" if isinstance(error, UserError) else ""
+
+
+def check_plan(facts: dict[str, Any]) -> None:
+    """Refuse a plan that is not one: texts, and a list of labels."""
+    if set(facts) != {*TEXTS, "labels"}:
+        odd = sorted({*TEXTS, "labels"} ^ set(facts))
+        raise UserError(f"{shown(odd)} missing or not known")
+    for name in TEXTS:
+        if not isinstance(facts[name], str):
+            raise WrongValueError(name, facts[name], "a text")
+    line("title", facts["title"])
+    for entry in _rows("labels", facts["labels"]):
+        _check_label(entry)
+
+
+def _check_label(entry: Any) -> None:
+    if not isinstance(entry, dict) or set(entry) != LABEL_KEYS:
+        raise WrongValueError("labels", entry, f"tables of {', '.join(sorted(LABEL_KEYS))}")
+    for name in ("key", "problem", "policy"):
+        line(name, entry[name])
+    if PurePath(entry["key"]).name != entry["key"]:  # else it could lead out of the folder
+        raise WrongValueError("key", entry["key"], "the name of a file in cells/")
+    if entry["window"] is not None:
+        line("window", entry["window"])
+    if entry["epsilon"] not in (None, "inf"):
+        number("epsilon", entry["epsilon"], 0.0, above=True)
+    if entry["published"] is not None:
+        number("published", entry["published"], 0.0, above=True)
+
+
+def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
+    """Refuse the numbers of a cell that are none, or contradict each other or the question."""
+    number("seconds", seconds, 0.0)
+    if not isinstance(question, dict) or not isinstance(question["parameters"], dict):
+        raise WrongValueError("question", question, "a table with a table of parameters")
+    line("policy", question["policy"])
+    whole("seed", question["seed"], 0)
+    horizon = whole("horizon", question["horizon"], 1, LARGEST)
+    arms = _check_means(question["means"], question["starts"], horizon)
+    _check_window(question["parameters"].get("window"))
+    _check_arrays(arrays, arms, horizon)
+
+
+def _check_means(means: Any, starts: Any, horizon: int) -> int:
+    """Refuse means and starts that are no problem; return the number of arms."""
+    table, begins = np.array(_rows("means", means)), np.array(_rows("starts", starts))
+    if table.ndim != 2 or table.dtype.kind not in "fi" or not np.all((table >= 0.0) & (table <= 1.0)):
+        raise WrongValueError("means", means, "a row of numbers in [0, 1] for each segment")
+    rising = begins.dtype.kind == "i" and begins[0] == 0 and np.all(np.diff(begins) > 0) and begins[-1] < horizon
+    if begins.shape != (len(table),) or not rising:
+        raise WrongValueError("starts", starts, "increasing times from 0, one for each row of means")
+    return int(table.shape[1])
+
+
+def _rows(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise WrongValueError(name, value, "a list that is not empty")
+    return value
+
+
+def _check_window(window: Any) -> None:
+    if window is not None and window != "inf":
+        whole("window", window)
+
+
+def _check_arrays(arrays: Arrays, arms: int, horizon: int) -> None:
+    times, regret, pulls, wasted = (arrays[name] for name in ARRAYS)
+    for name in ARRAYS:
+        if arrays[name].dtype != (np.float64 if name == "regret" else np.int64):
+            raise UserError(f"{name} are of type {arrays[name].dtype}")
+    runs = len(regret)
+    if runs < 1 or times.ndim != 1 or times.size < 1 or regret.shape != (runs, times.size):
+        raise UserError(f"regret of shape {regret.shape} for {times.size} checkpoints")
+    if times[0] < 1 or times[-1] != horizon or np.any(np.diff(times) <= 0):
+        raise UserError(f"checkpoints do not rise to the horizon {horizon}")
+    if pulls.shape != (runs, arms) or wasted.shape != (runs, arms):
+        raise UserError(f"pulls of shapes {pulls.shape} and {wasted.shape} for {runs} runs of {arms} arms")
+    if np.any(wasted < 0) or np.any(wasted > pulls) or np.any(pulls.sum(axis=1) != horizon):
+        raise UserError(f"pulls that do not add up to the horizon {horizon}")
+    if not np.all(np.isfinite(regret)) or np.any(regret < 0.0) or np.any(np.diff(regret, axis=1) < 0.0):
+        raise UserError("regret that is no number, negative or falling")

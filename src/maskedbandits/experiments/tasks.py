@@ -1,0 +1,130 @@
+"""The tasks of an experiment: each of its policies in each of its conditions, with all that the policy is told.
+
+What a policy wants to know and the problem knows need not stand in the file: the horizon, the times of the changes, and
+so on. A window may be named by the rule that chooses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maskedbandits import theory
+from maskedbandits.errors import LARGEST, nearest
+from maskedbandits.experiments.conditions import Condition
+from maskedbandits.experiments.section import Section, show
+from maskedbandits.policies import REGISTRY, check_policy, names
+from maskedbandits.problems import Problem
+
+WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
+    "paper": lambda problem, c: theory.paper_window(problem.horizon, problem.segments),
+    "lambert": lambda problem, c: theory.lambert_window(problem.horizon, problem.segments),
+    "corrected": theory.corrected_window,
+    "variation": lambda problem, c: theory.variation_window(
+        problem.horizon, problem.arms, problem.variation, [g(1.0) - g(0.0) for g in problem.corruption], c=c
+    ),
+}
+
+
+def bests(problem: Problem) -> list[int]:
+    """Return the best arm of every segment; of several, the first."""
+    return [int(arm) for arm in problem.means.argmax(axis=1)]
+
+
+# What the problem knows of what policies ask for.
+KNOWN: dict[str, Callable[[Condition], Any]] = {
+    "horizon": lambda condition: condition.problem.horizon,
+    "restarts": lambda condition: condition.problem.starts.tolist(),
+    "best": lambda condition: bests(condition.problem),
+    "variation": lambda condition: condition.problem.variation,
+    # of the best arm, the first one included: the hardness of Auer et al. 2002
+    "changes": lambda condition: 1 + int(np.count_nonzero(np.diff(bests(condition.problem)))),
+    "epsilon": lambda condition: condition.epsilon,
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One cell to run: a policy, its parameters resolved, in one condition."""
+
+    condition: Condition
+    policy: str
+    label: str
+    parameters: dict[str, Any]
+    window_rule: str | None
+
+    @property
+    def published(self) -> float | None:
+        """The regret that a publication reports for this cell, if the file names it."""
+        return self.condition.published.get(self.label, self.condition.published.get(self.policy))
+
+
+def labels_of(sections: Sequence[Section]) -> dict[str, str]:
+    """Return the policies' names by their labels."""
+    labels: dict[str, str] = {}
+    for section in sections:
+        label = label_of(section)
+        if label in labels:
+            raise section.mistake("label", f"expected a label of its own, {show(label)} is taken")
+        labels[label] = section.values["name"]
+    return labels
+
+
+def label_of(section: Section) -> str:
+    """Return what a policy is called, after checking that it exists and has these parameters."""
+    name = section.text("name")
+    if name not in names():
+        raise section.mistake("name", f"unknown policy {show(name)}{nearest(name, names())}")
+    section.refuse_unknown(["name", "label", *REGISTRY[name].parameters], "parameter")
+    for key, value in section.values.items():
+        refuse_endless(section, key, value)
+    given = [f"{key}={value}" for key, value in section.values.items() if key not in ("name", "label")]
+    return section.text("label", f"{name} ({', '.join(given)})" if given else name)
+
+
+def refuse_endless(section: Section, key: str, value: Any) -> None:
+    """Refuse whole numbers, also within lists, that are too large to reckon with."""
+    for entry in value if isinstance(value, list) else [value]:
+        if isinstance(entry, int) and abs(entry) > LARGEST:
+            raise section.mistake(key, f"expected numbers of at most {LARGEST}, got {show(entry)}")
+
+
+def tasks_of(top: Section, labels: Mapping[str, str], conditions: Sequence[Condition]) -> tuple[Task, ...]:
+    """Return every cell, condition by condition, each policy checked in each of them."""
+    policies = list(zip(top.sections("policies"), labels, strict=True))
+    return tuple(task_of(section, label, condition) for condition in conditions for section, label in policies)
+
+
+def task_of(section: Section, label: str, condition: Condition) -> Task:
+    """Return a policy in one condition, its window chosen by the rule that the file names."""
+    name, problem = section.values["name"], condition.problem
+    given = {key: value for key, value in section.values.items() if key not in ("name", "label")}
+    rule = given.get("window")
+    if isinstance(rule, str) and rule not in WINDOW_RULES:
+        raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
+    parameters = given | told(name, given, condition)
+    try:
+        if isinstance(rule, str):
+            c = parameters.get("c", REGISTRY[name].parameters.get("c", 3.0))
+            parameters["window"] = WINDOW_RULES[rule](problem, c)
+        check_policy(name, arms=problem.arms, corruption=problem.corruption, **parameters)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise section.refusal(error, f" (on {condition})") from error
+    return Task(condition, name, label, parameters, rule if isinstance(rule, str) else None)
+
+
+def told(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str, Any]:
+    """Return what the file leaves out and the problem knows, of what the policy must be told."""
+    found = {}
+    for key, default in REGISTRY[name].parameters.items():
+        wanted = key not in given and key in KNOWN and (default is ... or key == "changes")
+        if key == "horizon" and given.get("restarts") == "doubling":
+            wanted = False  # who doubles does not know it
+        if key == "best" and "restarts" in given:
+            wanted = False  # the file's segments are not the problem's
+        if wanted and (value := KNOWN[key](condition)) is not None:
+            found[key] = value
+    return found

@@ -1,0 +1,23 @@
+"""Problems to learn in: means that change abruptly or drift, seen through a corruption; given, or drawn from a seed."""
+
+from maskedbandits.problems.generators import (
+    GENERATORS,
+    best_stays_best,
+    linear,
+    one_arm_at_a_time,
+    random_segments,
+    random_walk,
+    sinusoid,
+)
+from maskedbandits.problems.problem import Problem
+
+__all__ = [
+    "GENERATORS",
+    "Problem",
+    "best_stays_best",
+    "linear",
+    "one_arm_at_a_time",
+    "random_segments",
+    "random_walk",
+    "sinusoid",
+]

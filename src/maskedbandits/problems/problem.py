@@ -1,0 +1,166 @@
+"""A problem: the means of the arms, when they change, for how long one plays, and what masks the feedback."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maskedbandits.corruption import Corruption, RandomizedResponse, per_arm
+from maskedbandits.errors import LARGEST, UserError, number, shown, whole
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MANY = 32  # segments: fewer changes can be told one by one, and are
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A Bernoulli bandit whose means change at given times: row i of means holds from step starts[i] on.
+
+    One corruption serves all arms, or each arm has its own; one may increase where another decreases. A share of
+    ``liars`` does its worst: they report what speaks against the best arm, and for every other.
+    """
+
+    means: Floats
+    starts: Ints
+    horizon: int
+    corruption: tuple[Corruption, ...]
+    liars: float
+    lengths: Ints = field(init=False, repr=False)
+    best: Floats = field(init=False, repr=False)
+    feedback_means: Floats = field(init=False, repr=False)
+
+    def __init__(
+        self,
+        means: ArrayLike,
+        starts: ArrayLike,
+        horizon: int,
+        corruption: Corruption | Sequence[Corruption],
+        *,
+        liars: float = 0.0,
+    ) -> None:
+        table = _checked_means(means)
+        steps = whole("horizon", horizon, 1, LARGEST)
+        if steps < table.shape[1]:
+            raise UserError(
+                f"horizon {steps} is shorter than the number of arms {table.shape[1]}: not every arm could be tried"
+            )
+        begins = _checked_starts(starts, table.shape[0], steps)
+        each = per_arm(corruption, table.shape[1])
+        share = number("liars", liars, 0.0, 1.0)
+        seen = _with_liars(_seen_through(each, table), table, each, share)
+        values = {
+            "means": table,
+            "starts": begins,
+            "horizon": steps,
+            "corruption": each,
+            "liars": share,
+            "lengths": np.diff(np.append(begins, steps)),
+            "best": table.max(axis=1),
+            "feedback_means": seen,
+        }
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    @property
+    def arms(self) -> int:
+        """Number of arms, K."""
+        return int(self.means.shape[1])
+
+    @property
+    def segments(self) -> int:
+        """Number of segments, L_T of the paper: 1 if nothing ever changes."""
+        return int(self.means.shape[0])
+
+    @property
+    def gaps(self) -> Floats:
+        """What a pull of each arm costs in each segment, (L, K)."""
+        return np.asarray(self.best[:, None] - self.means)
+
+    @property
+    def variation(self) -> float:
+        """How far the means move in all: over the changes, the sum of the largest move (Besbes et al. 2014)."""
+        return _variation(self.means)
+
+    @property
+    def drifts(self) -> bool:
+        """Tell whether the means drift rather than jump.
+
+        They do if there are many segments and the way from one to the next is short: on average, the arm that moves
+        most moves by less than a quarter of what the means range over. A drift is not told by its change points.
+        """
+        return means_drift(self.means)
+
+
+def means_drift(means: Floats) -> bool:
+    """Tell whether the means of successive segments drift rather than jump; ``Problem.drifts`` says what that is."""
+    if len(means) < MANY:
+        return False
+    return bool(_variation(means) / (len(means) - 1) < 0.25 * np.ptp(means, axis=0).max())
+
+
+def _variation(means: Floats) -> float:
+    """Return how far the means of successive segments move in all."""
+    return float(np.abs(np.diff(means, axis=0)).max(axis=1).sum())
+
+
+def _checked_means(means: ArrayLike) -> Floats:
+    try:
+        table = np.array(means, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise UserError("means are not a table of numbers: give one row per segment, all equally long") from None
+    if table.ndim == 1:
+        table = table[None, :]
+    if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 1:
+        raise UserError(f"means have shape {table.shape}: give (segments, arms), at least one of each")
+    if not np.all((table >= 0.0) & (table <= 1.0)):
+        segment, arm = np.argwhere(~((table >= 0.0) & (table <= 1.0)))[0]
+        raise UserError(f"mean of arm {arm} in segment {segment} is {table[segment, arm]}: give numbers in [0, 1]")
+    return table
+
+
+def _whole_numbers(name: str, numbers: ArrayLike) -> Ints:
+    given = np.asarray(numbers)
+    try:
+        with np.errstate(invalid="ignore"):  # NaN becomes some number, and then is not the same
+            found = given.astype(np.int64)
+        same = bool(np.all(found == given))
+    except (TypeError, ValueError, OverflowError):
+        same = False
+    if not same or given.dtype == np.bool_:
+        raise UserError(f"{name} = {shown(numbers)}: give whole numbers below 2^63")
+    return found
+
+
+def _checked_starts(starts: ArrayLike, segments: int, horizon: int) -> Ints:
+    begins = _whole_numbers("starts", starts)
+    if begins.shape != (segments,):
+        raise UserError(f"starts have shape {begins.shape} but means have {segments} rows: give one start per segment")
+    if begins[0] != 0 or np.any(np.diff(begins) <= 0):
+        raise UserError(f"starts = {shown(begins.tolist())}: give them increasing, the first 0")
+    if begins[-1] >= horizon:
+        raise UserError(f"start {begins[-1]} is not before the horizon {horizon}: drop it or play longer")
+    return begins
+
+
+def _seen_through(each: tuple[Corruption, ...], means: Floats) -> Floats:
+    """Return the feedback means, arm by arm; all arms with one randomised response at once."""
+    seen = np.empty_like(means)
+    for g in {id(one): one for one in each}.values():
+        columns = np.array([one is g for one in each])
+        if isinstance(g, RandomizedResponse):
+            seen[:, columns] = 1.0 - g.p00 + g.slope * means[:, columns]
+        else:
+            seen[:, columns] = [[g(float(mean)) for mean in row] for row in means[:, columns]]
+    return seen
+
+
+def _with_liars(seen: Floats, means: Floats, corruption: Sequence[Corruption], share: float) -> Floats:
+    """Return the feedback means if a share of the reports are lies against the best arm, and for the others."""
+    best = means == means.max(axis=1, keepdims=True)
+    rising = np.array([one.increasing for one in corruption])
+    return np.asarray((1.0 - share) * seen + share * (best != rising))

@@ -1,0 +1,73 @@
+"""Windows for SW-KLUCB-CF that need no means: the paper's, the one that minimises its terms, and one for drifts."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import lambertw
+
+from maskedbandits.errors import LARGEST, UserError, number, whole
+from maskedbandits.theory.interpreted import exploration
+
+
+def paper_window(horizon: int, changes: int) -> int:
+    """Return the paper's window: sqrt(4 e T / (L + 4)) rounded down, and at least 1."""
+    return max(1, math.floor(math.sqrt(_scale(horizon, changes))))
+
+
+def lambert_window(horizon: int, changes: int) -> int:
+    """Return the integer w >= 2 that minimises the printed leading terms, (L + 4) w + 4 e T / (w log w).
+
+    The minimiser solves w^2 log w * log w / (log w + 1) = 4 e T / (L + 4). The paper drops the second
+    factor, which lies between 1/2 and 1 from w = e on, to write w with Lambert's W function; that w is too
+    small by a factor of at most sqrt(2), and here it brackets the exact one. The terms are convex, so
+    halving the bracket finds it.
+    """
+    scale = _scale(horizon, changes)
+    approximate = math.exp(lambertw(2.0 * scale).real / 2.0)
+    low, high = max(2, math.floor(approximate)), max(3, math.ceil(math.sqrt(2.0) * approximate)) + 1
+    while low < high:
+        middle = (low + high) // 2
+        saved = 1.0 / (middle * math.log(middle)) - 1.0 / ((middle + 1) * math.log(middle + 1))
+        if scale * saved > 1.0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def variation_window(horizon: int, arms: int, variation: float, slope: ArrayLike = 1.0, *, c: float = 3.0) -> int:
+    """Return the window for means that vary by V in all: (K F / 2)^(1/3) (T / (s V))^(2/3), within [K, T].
+
+    It minimises the leading terms of a bound on regret, 2 w V + T sqrt(8 F K / w) / s, F = f(T); the orders
+    are those of Cheung et al. (2022). ``variation`` is ``Problem.variation``, or what one expects of the
+    world; at 0 nothing is forgotten. ``slope`` is how much of a difference of means is left in the feedback,
+    one number or one per arm, of either sign: with several, K / s^2 becomes the sum of 1 / s_a^2.
+    """
+    horizon, arms = whole("horizon", horizon, 1, LARGEST), whole("arms", arms)
+    variation, c = number("variation", variation, 0.0), number("c", c, 0.0)
+    if arms > horizon:
+        raise UserError(f"arms must be at most the horizon {horizon}, got {arms}: not every arm could be tried")
+    slopes = np.asarray(slope, dtype=np.float64)
+    if slopes.ndim > 1 or slopes.size not in (1, arms):
+        raise UserError(f"slope must be one number, or one for each of {arms} arms; got shape {slopes.shape}")
+    if not np.all((np.abs(slopes) > 0.0) & (np.abs(slopes) <= 1.0)):
+        raise UserError(f"slope must lie in [-1, 1] and not be 0, where feedback tells nothing; got {slopes.tolist()}")
+    hardness = float(np.broadcast_to(slopes**-2.0, (arms,)).sum())  # K / s^2
+    longest = math.sqrt(0.5 * float(exploration(horizon, c)) * hardness) * horizon
+    if longest >= variation * horizon**1.5:  # the minimiser is the horizon or beyond, also where V = 0
+        return horizon
+    return max(arms, math.ceil(math.pow(longest / variation, 2.0 / 3.0)))
+
+
+def _scale(horizon: int, changes: int) -> float:
+    horizon, changes = times(horizon, changes)
+    return 4.0 * math.e * horizon / (changes + 4)
+
+
+def times(horizon: int, changes: int) -> tuple[int, int]:
+    """Return how many steps and how many segments, checked."""
+    horizon, changes = whole("horizon", horizon, 1, LARGEST), whole("changes", changes)
+    if changes > horizon:
+        raise UserError(f"changes must be at most the horizon {horizon}, got {changes}: it counts segments")
+    return horizon, changes

@@ -1,0 +1,277 @@
+"""A file becomes conditions and tasks; a bad one is refused in one line."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from maskedbandits import experiments, theory
+from maskedbandits.errors import UserError
+from maskedbandits.experiments import config
+from small_experiment import GOOD, write
+
+FILES = Path(__file__).parents[2] / "experiments"
+
+
+def test_file_becomes_every_combination(tmp_path: Path) -> None:
+    experiment = experiments.load(write(tmp_path))
+    assert (experiment.title, experiment.runs, experiment.seed, experiment.checkpoints) == ("Small", 4, 5, 10)
+    cells = [(task.condition.name, task.condition.epsilon, task.label) for task in experiment.tasks]
+    assert cells == [
+        ("swap", 1.0, "sw-klucb-cf (window=paper)"),
+        ("swap", 1.0, "plain"),
+        ("swap", math.inf, "sw-klucb-cf (window=paper)"),
+        ("swap", math.inf, "plain"),
+        ("still", None, "sw-klucb-cf (window=paper)"),
+        ("still", None, "plain"),
+    ]
+    assert experiment.tasks[0].parameters == {"window": theory.paper_window(600, 2)}
+    assert experiment.tasks[0].window_rule == "paper"
+    assert [matrix.p11 for matrix in experiment.tasks[-1].condition.matrices] == [0.8, 0.7]
+
+
+def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
+    experiment = experiments.load(write(tmp_path), runs=9, seed=1)
+    assert (experiment.runs, experiment.seed) == (9, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("[0.8, 0.3]", "[0.8, 1.2]", "problems[1].means: expected numbers in [0, 1], got 1.2"),
+        ("[0.8, 0.3]", "[0.8, nan]", "problems[1].means: expected numbers in [0, 1], got nan"),
+        ("[0.8, 0.3]", '[0.8, "a"]', "problems[1].means: expected numbers in [0, 1], got 'a'"),
+        ("[0.8, 0.3]", "[0.8, true]", "problems[1].means: expected numbers in [0, 1], got true"),
+        ("[0.8, 0.3]", "[]", "problems[1].means: expected numbers in [0, 1], got an empty list"),
+        (
+            "[0.8, 0.3]",
+            "[[0.8], 0.3]",
+            "means: expected a row of numbers for each segment, got 0.3",
+        ),
+        ("[0.1, 0.9, 0.2]]", "[0.1, 0.9]]", "problems[0].means: expected as many numbers in each row"),
+        ("means = [0.8, 0.3]", "", "problems[1].means: expected numbers in [0, 1], but it is missing"),
+        ("starts = [0, 300]", "", "problems[0].starts: expected one for each row of means (2), got 1"),
+        ("starts = [0, 300]", "starts = [0, 600]", "problems[0]: start 600"),
+        ("starts = [0, 300]", "starts = [1, 300]", "problems[0]: starts"),
+        ("starts = [0, 300]", "starts = [0, 3.5]", "problems[0].starts: expected a list of whole numbers"),
+        ("horizon = 400", "horizon = 0", "problems[1].horizon: expected a whole number of at least 1, got 0"),
+        ("horizon = 400", "horizon = 1", "problems[1]: horizon 1"),
+        (
+            "horizon = 400",
+            "",
+            "problems[1].horizon: expected a whole number of at least 1, but it is missing",
+        ),
+        ("horizon = 400", "horizn = 400", "problems[1].horizn: unknown key; did you mean 'horizon'?"),
+        ('name = "still"', 'name = "swap"', "problems[1].name: expected a name of its own, 'swap' is taken"),
+        ("p00 = 0.9", "", "problems[1].p00: expected probabilities in [0, 1], but it is missing"),
+        (
+            "p00 = 0.9",
+            "p00 = [0.9, 0.9, 0.9]",
+            "problems[1].p00: expected one number, or one for each of 2 arms, got 3",
+        ),
+        ("p00 = 0.9", "p00 = 0.2", "problems[1].p00, p11:"),
+        (
+            "p00 = 0.9",
+            "p00 = 0.9\nepsilons = [1]",
+            "problems[1].epsilons: expected either epsilons or p00 and p11",
+        ),
+        ("[1, inf]", "[0]", "epsilons: expected numbers above 0, or inf, got 0"),
+        ("[1, inf]", "[1, 1.0]", "epsilons: expected different numbers"),
+        ("[1, inf]", "[1e-300]", "epsilons: epsilon = 1e-300"),
+        ("epsilons = [1, inf]", "", "problems[0].epsilons: expected here or at the top"),
+        ("runs = 4", "runs = 0", "runs: expected a whole number of at least 1, got 0"),
+        ("runs = 4", "runs = 2.5", "runs: expected a whole number of at least 1, got 2.5"),
+        ("runs = 4", "run = 4", "run: unknown key; did you mean 'runs'?"),
+        ("runs = 4", "xyzzy = 4", "xyzzy: unknown key; known are title, runs"),
+        ("seed = 5", "seed = -1", "seed: expected a whole number of at least 0, got -1"),
+        ("checkpoints = 10", "checkpoints = 0", "checkpoints: expected a whole number of at least 1, got 0"),
+        (
+            "checkpoints = 10",
+            "checkpoints = [5, 5]",
+            "checkpoints: expected a whole number, or increasing times",
+        ),
+        (
+            "checkpoints = 10",
+            "checkpoints = [5, 500]",
+            "checkpoints: expected times up to the horizon 400 of 'still', got 500",
+        ),
+        ('title = "Small"', "title = 3", "title: expected a text, got 3"),
+        ('"klucb-cf"', '"klucb-fc"', "policies[1].name: unknown policy 'klucb-fc'; did you mean 'klucb-cf'?"),
+        ("c = 0", "cc = 0", "policies[1].cc: unknown parameter; did you mean 'c'?"),
+        ("c = 0", "c = -1", "policies[1]: "),
+        (
+            'window = "paper"',
+            'window = "papper"',
+            "policies[0].window: expected a whole number, paper, lambert, corrected",
+        ),
+        ('window = "paper"', "window = 2", "policies[0]: "),
+        ('window = "paper"', "", "policies[0]: "),
+        ('label = "plain"', 'label = ""', "policies[1].label: expected a text, got ''"),
+        (
+            'label = "plain"',
+            'label = "sw-klucb-cf (window=paper)"',
+            "policies[1].label: expected a label of its own",
+        ),
+        (
+            "p00 = 0.9",
+            "p00 = 0.9\npublished = { plan = 3 }",
+            "problems[1].published.plan: unknown policy; did you mean 'plain'?",
+        ),
+        (
+            "p00 = 0.9",
+            "p00 = 0.9\npublished = { plain = [3, 4] }",
+            "expected one regret for each epsilon (1), got 2",
+        ),
+        ("p00 = 0.9", "p00 = 0.9\npublished = 3", "problems[1].published: expected a table"),
+        ('title = "Small"', "title = ", "not valid TOML: "),
+        ('title = "Small"', 'title = "a"\ntitle = "b"', "line 3"),
+    ],
+)
+def test_bad_files_are_refused_in_one_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    assert GOOD.count(old) == 1
+    path = write(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(UserError) as caught:
+        experiments.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "problems: expected at least one [[problems]] table, but it is missing"),
+        ("problems = 3", "problems: expected at least one [[problems]] table, got 3"),
+        ("problems = [3]", "problems[0]: expected a table such as [[problems]], got 3"),
+    ],
+)
+def test_files_without_problems_are_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    path = write(tmp_path, text + '\n[[policies]]\nname = "klucb-cf"\n')
+    with pytest.raises(UserError) as caught:
+        experiments.load(path)
+    assert complaint in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        experiments.load(tmp_path / "none.toml")
+    with pytest.raises(UserError, match="is a folder"):
+        experiments.load(tmp_path)
+    (tmp_path / "latin.toml").write_bytes('title = "é"'.encode("latin-1"))
+    with pytest.raises(UserError, match="byte 9 is not UTF-8"):
+        experiments.load(tmp_path / "latin.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"), [("paper", 12), ("collapse", 3), ("gajane2018", 24), ("gajane2018_others", 96)]
+)
+def test_the_files_in_experiments_are_good(name: str, cells: int) -> None:
+    experiment = experiments.load(FILES / f"{name}.toml")
+    assert len(experiment.tasks) == cells
+
+
+LONG = "1" + "0" * 400  # more than a float holds
+DIGITS = "1" + "0" * 5000  # more than Python reads
+DRAWN = 'generator = "random-segments"\narms = 2\nsegments = 3'
+WALK = 'generator = "random-walk"\narms = 2'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("runs = 4", "runs = 1_000_000_000_000", "runs: expected fewer, or fewer checkpoints: the results would take"),
+        ("runs = 4", f"runs = {LONG}", "runs: expected a whole number of at most 9007199254740992, got 1000"),
+        ("runs = 4", f"runs = {DIGITS}", "a number has thousands of digits"),
+        ("runs = 4", "runs = 1e300", "runs: expected a whole number of at most 9007199254740992, got 1e+300"),
+        ("runs = 4", "runs = inf", "runs: expected a whole number of at least 1, got inf"),
+        ("seed = 5", f"seed = {LONG}", "seed: expected a whole number of at most"),
+        ("checkpoints = 10", f"checkpoints = {LONG}", "checkpoints: expected a whole number of at most"),
+        ("checkpoints = 10", f"checkpoints = [1, {LONG}]", "checkpoints: expected a whole number, or increasing times"),
+        ("horizon = 400", f"horizon = {LONG}", "problems[1].horizon: expected a whole number of at most"),
+        ("starts = [0, 300]", f"starts = [0, {LONG}]", "problems[0].starts: expected a list of whole numbers from 0"),
+        ("[0.8, 0.3]", f"[0.8, {LONG}]", "problems[1].means: expected numbers in [0, 1], got 1000"),
+        ("p00 = 0.9", f"p00 = {LONG}", "problems[1].p00: expected probabilities in [0, 1], got 1000"),
+        ("[1, inf]", f"[1, {LONG}]", "epsilons: expected numbers above 0, or inf, got 1000"),
+        ("p00 = 0.9", f"p00 = 0.9\npublished = {{ plain = {LONG} }}", "published.plain: expected regrets above 0"),
+        ("means = [0.8, 0.3]", DRAWN.replace("3", LONG), "problems[1].segments: expected a whole number of at most"),
+        ("means = [0.8, 0.3]", DRAWN.replace("2", LONG), "problems[1].arms: expected a whole number of at most"),
+        ("means = [0.8, 0.3]", DRAWN.replace("2", "9e15"), "problems[1]: 3 segments of 9000000000000000 arms are too"),
+        ("means = [0.8, 0.3]", f"{WALK}\nspread = {LONG}", "problems[1].spread: expected a number in [0, 1e+06]"),
+        ("means = [0.8, 0.3]", f"{WALK}\nresolution = {LONG}", "problems[1].resolution: expected a whole number of"),
+        ("c = 0", f"c = {LONG}", "policies[1].c: expected numbers of at most 9007199254740992, got 1000"),
+        ("c = 0", f"restarts = [0, {LONG}]", "policies[1].restarts: expected numbers of at most 9007199254740992"),
+        ('window = "paper"', f"window = {LONG}", "policies[0].window: expected numbers of at most 9007199254740992"),
+        ('window = "paper"', "window = 9007199254740992", "policies[0]: window 9007199254740992 is more than"),
+    ],
+    ids=range(23),
+)
+def test_numbers_beyond_all_measure_are_refused(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    assert GOOD.count(old) == 1
+    with pytest.raises(UserError) as caught:
+        experiments.load(write(tmp_path, GOOD.replace(old, new)))
+    assert complaint in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_long_play_in_fine_steps_is_refused(tmp_path: Path) -> None:
+    text = GOOD.replace("horizon = 400", "horizon = 9e15").replace("means = [0.8, 0.3]", f"{WALK}\nresolution = 1")
+    with pytest.raises(UserError, match=r"problems\[1\]: 9000000000000000 segments of 2 arms are too many"):
+        experiments.load(write(tmp_path, text))
+
+
+def test_results_of_all_cells_together_must_fit(tmp_path: Path) -> None:
+    most = config.MOST_NUMBERS // (4 * (10 + 2 * 3) + 2 * (10 + 2 * 2))
+    assert experiments.load(write(tmp_path), runs=most).runs == most
+    with pytest.raises(UserError, match="the results would take 64 GiB"):
+        experiments.load(write(tmp_path), runs=most + 1)
+
+
+def test_whole_numbers_may_have_an_exponent(tmp_path: Path) -> None:
+    text = GOOD.replace("runs = 4", "runs = 1e2").replace("horizon = 600", "horizon = 6e2").replace("300]", "3e2]")
+    experiment = experiments.load(write(tmp_path, text.replace("checkpoints = 10", "checkpoints = [1e1, 4e2]")))
+    assert (experiment.runs, experiment.checkpoints) == (100, [10, 400])
+    assert experiment.conditions[0].problem.starts.tolist() == [0, 300]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('title = "Small"', r'title = "\u001b[2J"', r"title: expected a text on one line, .*, got '\\x1b\[2J'"),
+        ('name = "swap"', r'name = "a\nb"', r"problems\[0\].name: expected a text on one line, .*, got 'a\\nb'"),
+        ('label = "plain"', r'label = "\u009b31m"', r"policies\[1\].label: expected a text on one line"),
+        ("c = 0", r'restarts = "\u001b[31m"', r"policies\[1\]: restarts = '\\x1b\[31m'"),
+        ("runs = 4", r'"\u001b[31m" = 4', r"'\\x1b\[31m': unknown key"),
+        ("p00 = 0.9", 'p00 = 0.9\npublished = { "\\u001b" = 3 }', r"published.'\\x1b': unknown policy"),
+    ],
+    ids=range(6),
+)
+def test_nothing_in_a_file_reaches_the_terminal_raw(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    assert GOOD.count(old) == 1
+    with pytest.raises(UserError, match=complaint) as caught:
+        experiments.load(write(tmp_path, GOOD.replace(old, new)))
+    assert str(caught.value).isprintable()
+
+
+def test_loading_compiles_nothing() -> None:
+    script = f"""
+import gc, pathlib, sys
+import numba
+from numba.core.dispatcher import Dispatcher
+from maskedbandits import experiments
+for path in sorted(pathlib.Path({str(FILES)!r}).glob("*.toml")):
+    experiments.load(path)
+kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher)]
+compiled = [one.py_func.__qualname__ for one in kernels if one.signatures]
+sys.exit(f"compiled: {{compiled}}" if compiled or not (kernels or numba.config.DISABLE_JIT) else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_brackets_without_end_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nested too deeply"):
+        experiments.load(write(tmp_path, f"title = {'[' * 5000}{']' * 5000}"))

@@ -1,0 +1,362 @@
+"""Results on disk: loaded again exactly, and refused in one line where somebody or something has changed them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maskedbandits.errors import UserError
+from maskedbandits.experiments import results
+from maskedbandits.experiments.results import Cell, Label, Outcome, Plan
+
+KEY = "0123456789abcdef01234567"
+QUESTION: dict[str, Any] = {
+    "means": [[0.9, 0.1, 0.5], [0.1, 0.9, 0.5]],
+    "starts": [0, 40],
+    "horizon": 100,
+    "p00": [0.8, 0.8, 0.8],
+    "p11": [0.8, 0.8, 0.8],
+    "policy": "sw-klucb-cf",
+    "parameters": {"window": 50},
+    "runs": 4,
+    "seed": 7,
+    "checkpoints": 5,
+    "code": "none",
+}
+
+
+def outcome(**changes: Any) -> Outcome:
+    rng = np.random.default_rng(0)
+    wasted = rng.integers(0, 20, size=(4, 3))
+    made = {
+        "question": QUESTION,
+        "times": np.arange(20, 101, 20),
+        "regret": np.cumsum(rng.random((4, 5)), axis=1),
+        "pulls": np.array([[50, 30, 20]] * 4),
+        "suboptimal_pulls": wasted,
+        "seconds": 0.5,
+    }
+    return Outcome(**{**made, **changes})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    label = Label(KEY, "swap", "sw-klucb-cf", 1.0, "paper", 12.5)
+    results.save_plan(tmp_path, Plan("A title", "0.1.0", "run it", "x.toml", 'title = "A title"\n', (label,)))
+    results.save_outcome(tmp_path, KEY, outcome())
+    return tmp_path
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        results.load(folder)
+    complaint = str(caught.value)
+    assert "\n" not in complaint
+    assert complaint.isprintable()
+    return complaint
+
+
+def test_what_nobody_touched_is_loaded(folder: Path) -> None:
+    [cell] = results.load(folder).cells
+    assert cell.label == Label(KEY, "swap", "sw-klucb-cf", 1.0, "paper", 12.5)
+    for name in results.ARRAYS:
+        np.testing.assert_array_equal(getattr(cell.outcome, name), getattr(outcome(), name), strict=True)
+    assert cell.outcome.question == QUESTION
+
+
+GONE = object()
+
+
+def edited(document: Any, where: tuple[Any, ...], value: Any) -> None:
+    """Put a value somewhere within a document, or take what is there away."""
+    for step in where[:-1]:
+        document = document[step]
+    if value is GONE:
+        del document[where[-1]]
+    else:
+        document[where[-1]] = value
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("title",), GONE),
+        (("title",), 3),
+        (("title",), "\x1b[2J"),
+        (("title",), ""),
+        (("version",), None),
+        (("command",), ["run"]),
+        (("source",), GONE),
+        (("file",), {}),
+        (("extra",), 1),
+        (("labels",), GONE),
+        (("labels",), {}),
+        (("labels",), []),
+        (("labels",), "none"),
+        (("labels", 0), None),
+        (("labels", 0), []),
+        (("labels", 0, "key"), GONE),
+        (("labels", 0, "key"), 5),
+        (("labels", 0, "key"), "../../etc/passwd"),
+        (("labels", 0, "key"), "cells/other"),
+        (("labels", 0, "key"), "a\0b"),
+        (("labels", 0, "problem"), None),
+        (("labels", 0, "problem"), "\x1b[31m"),
+        (("labels", 0, "policy"), 7),
+        (("labels", 0, "policy"), ""),
+        (("labels", 0, "epsilon"), GONE),
+        (("labels", 0, "epsilon"), "one"),
+        (("labels", 0, "epsilon"), -1),
+        (("labels", 0, "epsilon"), 0),
+        (("labels", 0, "epsilon"), True),
+        (("labels", 0, "epsilon"), [1]),
+        (("labels", 0, "window"), 3),
+        (("labels", 0, "published"), "12"),
+        (("labels", 0, "published"), 0),
+        (("labels", 0, "published"), -12.5),
+        (("labels", 0, "extra"), 1),
+    ],
+    ids=str,
+)
+def test_an_edited_plan_is_refused(folder: Path, where: tuple[Any, ...], value: Any) -> None:
+    path = folder / results.INDEX
+    document = json.loads(path.read_text(encoding="utf-8"))
+    edited(document, where, value)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert f"{results.INDEX}: damaged results file" in refused(folder)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "3",
+        "null",
+        "{}",
+        '{"format": 1}',
+        "[" * 10_000,
+        '{"format": 1, "title": ' + "9" * 5000 + "}",
+        "\udcff",
+    ],
+    ids=range(10),
+)
+def test_a_plan_that_is_no_plan_is_refused(folder: Path, text: str) -> None:
+    (folder / results.INDEX).write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert f"{results.INDEX}: damaged results file" in refused(folder)
+
+
+def test_numbers_without_end_in_a_plan_are_refused(folder: Path) -> None:
+    path = folder / results.INDEX
+    path.write_text(path.read_text(encoding="utf-8").replace("12.5", "1e999"), encoding="utf-8")
+    assert "published = inf: give a number above 0" in refused(folder)
+    path.write_text(path.read_text(encoding="utf-8").replace("1e999", "NaN"), encoding="utf-8")
+    assert "published = nan: give a number above 0" in refused(folder)
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(folder: Path) -> None:
+    (folder / results.INDEX).unlink()
+    (folder / results.INDEX).mkdir()
+    assert "cannot be read: Is a directory" in refused(folder)
+
+
+def test_a_folder_in_the_place_of_a_cell_is_refused(folder: Path) -> None:
+    path = folder / "cells" / f"{KEY}.npz"
+    path.unlink()
+    path.mkdir()
+    assert "cannot be read: Is a directory" in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("means",), GONE),
+        (("means",), 0.5),
+        (("means",), []),
+        (("means",), [0.5, 0.4, 0.3]),
+        (("means",), [[]]),
+        (("means",), [[0.9, 0.1, 0.5]]),
+        (("means", 0), [0.9, 0.1]),
+        (("means", 0, 0), "0.9"),
+        (("means", 0, 0), None),
+        (("means", 0, 0), 1.5),
+        (("means", 0, 0), -0.1),
+        (("means", 0, 0), [0.9]),
+        (("starts",), GONE),
+        (("starts",), 0),
+        (("starts",), []),
+        (("starts",), [0]),
+        (("starts",), [0, "40"]),
+        (("starts",), [0, 40.5]),
+        (("starts",), [40, 0]),
+        (("starts",), [0, 100]),
+        (("starts",), [0, 10**30]),
+        (("starts",), [[0, 40]]),
+        (("horizon",), GONE),
+        (("horizon",), "long"),
+        (("horizon",), 0),
+        (("horizon",), -100),
+        (("horizon",), 99),
+        (("horizon",), 10**30),
+        (("policy",), GONE),
+        (("policy",), 3),
+        (("policy",), "\x1b[31m"),
+        (("parameters",), GONE),
+        (("parameters",), [50]),
+        (("parameters", "window"), "wide"),
+        (("parameters", "window"), -1),
+        (("parameters", "window"), [50]),
+        (("seed",), GONE),
+        (("seed",), -7),
+        (("seed",), "x"),
+    ],
+    ids=str,
+)
+def test_an_edited_question_is_refused(folder: Path, where: tuple[Any, ...], value: Any) -> None:
+    question = json.loads(json.dumps(QUESTION))
+    edited(question, where, value)
+    results.save_outcome(folder, KEY, outcome(question=question))
+    assert f"{KEY}.npz: damaged results file" in refused(folder)
+
+
+def test_a_question_that_is_no_table_is_refused(folder: Path) -> None:
+    nothings: list[Any] = [None, [], "why", 3]
+    for question in nothings:
+        results.save_outcome(folder, KEY, outcome(question=question))
+        assert "damaged results file" in refused(folder)
+
+
+good = outcome()
+UNEVEN = np.array([[50, 30, 20]] * 3 + [[50, 30, 21]])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seconds": "soon"},
+        {"seconds": -1.0},
+        {"seconds": None},
+        {"times": good.times.astype(float)},
+        {"times": good.times[:-1]},
+        {"times": good.times[::-1].copy()},
+        {"times": good.times - 20},
+        {"times": good.times + 1},
+        {"times": good.times[None, :]},
+        {"times": np.array(100)},
+        {"times": np.array([], dtype=np.int64), "regret": np.empty((4, 0))},
+        {"times": np.array(["20", "40", "60", "80", "100"])},
+        {"regret": good.regret[:, :-1]},
+        {"regret": good.regret[0]},
+        {"regret": good.regret[:-1]},
+        {"regret": good.regret[:0], "pulls": good.pulls[:0], "suboptimal_pulls": good.pulls[:0]},
+        {"regret": np.array(1.0)},
+        {"regret": -good.regret},
+        {"regret": good.regret[:, ::-1].copy()},
+        {"regret": np.where(good.regret > 1, np.nan, good.regret)},
+        {"regret": np.where(good.regret > 1, np.inf, good.regret)},
+        {"regret": good.regret.astype(np.int64)},
+        {"regret": good.regret.astype(complex)},
+        {"regret": good.regret.astype(str)},
+        {"pulls": good.pulls[:, :-1]},
+        {"pulls": good.pulls[:-1]},
+        {"pulls": good.pulls.astype(float)},
+        {"pulls": -good.pulls},
+        {"pulls": good.pulls.T.copy()},
+        {"pulls": UNEVEN},
+        {"suboptimal_pulls": good.suboptimal_pulls[:, :-1]},
+        {"suboptimal_pulls": -good.suboptimal_pulls - 1},
+        {"suboptimal_pulls": good.pulls + 1},
+    ],
+    ids=range(33),
+)
+def test_arrays_that_are_none_or_disagree_are_refused(folder: Path, changes: dict[str, Any]) -> None:
+    results.save_outcome(folder, KEY, outcome(**changes))
+    assert f"{KEY}.npz: damaged results file" in refused(folder)
+
+
+def without_an_array(path: Path) -> None:
+    with zipfile.ZipFile(path) as stored:
+        kept = {name: stored.read(name) for name in stored.namelist() if name != "regret.npy"}
+    with zipfile.ZipFile(path, "w") as stored:
+        for name, content in kept.items():
+            stored.writestr(name, content)
+
+
+def with_a_header_that_lies(path: Path) -> None:
+    with zipfile.ZipFile(path) as stored:
+        kept = {name: stored.read(name) for name in stored.namelist()}
+    kept["regret.npy"] = kept["regret.npy"].replace(b"(4, 5), }" + b" " * 12, b"(9999999999999, 5), }")
+    with zipfile.ZipFile(path, "w") as stored:
+        for name, content in kept.items():
+            stored.writestr(name, content)
+
+
+def an_array_alone(path: Path) -> None:
+    with path.open("wb") as stream:
+        np.save(stream, good.regret)
+
+
+def with_a_pickle(path: Path) -> None:
+    np.savez(path, **{name: np.array([{}], dtype=object) for name in ("facts", *results.ARRAYS)})  # type: ignore[arg-type]
+
+
+def with_facts(facts: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        np.savez(path, facts=np.array(facts), **{name: getattr(good, name) for name in results.ARRAYS})
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"rubbish"),
+        lambda path: path.write_bytes(b"PK\x03\x04 rubbish"),
+        lambda path: path.write_bytes(path.read_bytes()[:300]),
+        lambda path: path.write_bytes(path.read_bytes()[300:]),
+        lambda path: path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes())),
+        an_array_alone,
+        without_an_array,
+        with_a_header_that_lies,
+        with_a_pickle,
+        with_facts(""),
+        with_facts("{}"),
+        with_facts("[]"),
+        with_facts('{"format": 1}'),
+        with_facts('{"format": 1, "question": {}, "seconds": 1}'),
+        with_facts("[" * 10_000),
+    ],
+    ids=range(16),
+)
+def test_a_damaged_cell_is_refused(folder: Path, damage: Callable[[Path], object]) -> None:
+    damage(folder / "cells" / f"{KEY}.npz")
+    assert f"{KEY}.npz: damaged results file" in refused(folder)
+
+
+def test_another_format_is_named(folder: Path) -> None:
+    with_facts('{"format": 99}')(folder / "cells" / f"{KEY}.npz")
+    assert "format 99, this version reads format 1" in refused(folder)
+
+
+def test_a_cell_knows_its_means_and_whether_they_drift() -> None:
+    label = Label(KEY, "p", "a", 1.0)
+    assert Cell(label, outcome()).means.tolist() == QUESTION["means"]
+    assert not Cell(label, outcome()).drifts
+    slow = np.linspace(0.1, 0.9, 50)[:, None] * [1.0, 0.5, 0.2]
+    drifting = {**QUESTION, "means": slow.tolist(), "starts": list(range(0, 100, 2))}
+    assert Cell(label, outcome(question=drifting)).drifts
+
+
+def test_reading_results_needs_no_policy() -> None:
+    script = "import sys, maskedbandits.experiments.results; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,230 @@
+"""Cells are run one after the other, and nothing finished is lost."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import maskedbandits
+from maskedbandits import experiments
+from maskedbandits.errors import UserError
+from maskedbandits.experiments import results, runner
+from maskedbandits.experiments.progress import Silent
+from maskedbandits.policies import make_policy
+from maskedbandits.simulation import simulate
+from small_experiment import GOOD, run, same_numbers, write
+
+
+def test_a_cell_is_one_call_of_simulate(tmp_path: Path) -> None:
+    cell = run(write(tmp_path), tmp_path / "out").cells[0]
+    task = experiments.load(tmp_path / "x.toml").tasks[0]
+    problem, question = task.condition.problem, cell.outcome.question
+    policy = make_policy(question["policy"], arms=problem.arms, corruption=problem.corruption, **question["parameters"])
+    by_hand = simulate(problem, policy, runs=4, seed=question["seed"], checkpoints=10, progress=False)
+    np.testing.assert_array_equal(by_hand.regret, cell.outcome.regret)
+    np.testing.assert_array_equal(by_hand.pulls, cell.outcome.pulls)
+
+
+def test_results_load_again_exactly(tmp_path: Path) -> None:
+    made = run(write(tmp_path), tmp_path / "out")
+    loaded = results.load(tmp_path / "out")
+    assert loaded.plan == made.plan
+    assert [cell.label for cell in loaded.cells] == [cell.label for cell in made.cells]
+    for one, other in zip(made.cells, loaded.cells, strict=True):
+        assert same_numbers(one.outcome, other.outcome)
+        assert one.outcome.seconds == other.outcome.seconds
+
+
+def test_numbers_do_not_depend_on_threads_order_or_other_cells(tmp_path: Path) -> None:
+    first, second = GOOD.index("[[policies]]"), GOOD.rindex("[[policies]]")
+    swapped = GOOD[:first] + GOOD[second:] + GOOD[first:second]
+    alone = GOOD[:second]
+    everything = run(write(tmp_path), tmp_path / "a", threads=2)
+    by_key = {cell.label.key: cell.outcome for cell in everything.cells}
+    for name, text in (("b", swapped), ("c", alone)):
+        other = run(write(tmp_path, text), tmp_path / name, threads=1)
+        assert {cell.label.key for cell in other.cells} <= set(by_key)
+        assert all(same_numbers(cell.outcome, by_key[cell.label.key]) for cell in other.cells)
+
+
+def test_cells_have_seeds_of_their_own(tmp_path: Path) -> None:
+    made = run(write(tmp_path), tmp_path / "a")
+    other = run(write(tmp_path), tmp_path / "b", seed=6)
+    seeds = [cell.outcome.question["seed"] for cell in (*made.cells, *other.cells)]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_more_runs_repeat_the_first_ones(tmp_path: Path) -> None:
+    few, many = run(write(tmp_path), tmp_path / "a", runs=2), run(write(tmp_path), tmp_path / "b", runs=5)
+    for one, other in zip(few.cells, many.cells, strict=True):
+        np.testing.assert_array_equal(one.outcome.regret, other.outcome.regret[:2])
+
+
+class Interrupter(Silent):
+    """A person who presses Ctrl-C while the given cell runs."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.at = at
+        self.begun: list[int] = []
+
+    def begin(self, number: int, label: results.Label) -> None:
+        self.begun.append(number)
+        if number == self.at:
+            raise KeyboardInterrupt
+
+
+def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path) -> None:
+    path, out = write(tmp_path), tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, out, Interrupter(at=3))
+    partial = results.load(out)
+    assert len(partial.cells) == 3
+    assert not partial.complete
+    resumed = Interrupter(at=99)
+    made = run(path, out, resumed)
+    assert resumed.begun == [3, 4, 5]
+    assert (resumed.kept, resumed.finished) == (3, 6)
+    whole = run(path, tmp_path / "whole")
+    assert all(same_numbers(a.outcome, b.outcome) for a, b in zip(made.cells, whole.cells, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "begun"),
+    [
+        ('title = "Small"', 'title = "Other"', []),
+        ('label = "plain"', 'label = "renamed"', []),
+        ("runs = 4", "runs = 5", [0, 1, 2, 3, 4, 5]),
+        ("seed = 5", "seed = 6", [0, 1, 2, 3, 4, 5]),
+        ("c = 0", "c = 1", [1, 3, 5]),
+        ("[0.8, 0.3]", "[0.8, 0.2]", [4, 5]),
+        ("[1, inf]", "[1, 2]", [2, 3]),
+    ],
+)
+def test_only_cells_whose_question_changed_run_again(tmp_path: Path, old: str, new: str, begun: list[int]) -> None:
+    run(write(tmp_path), tmp_path / "out")
+    watcher = Interrupter(at=99)
+    run(write(tmp_path, GOOD.replace(old, new)), tmp_path / "out", watcher)
+    assert watcher.begun == begun
+
+
+def test_cells_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(write(tmp_path), tmp_path / "out")
+    monkeypatch.setattr(runner, "code", lambda: "another")
+    watcher = Interrupter(at=99)
+    run(write(tmp_path), tmp_path / "out", watcher)
+    assert len(watcher.begun) == 6
+
+
+def test_fresh_runs_everything_and_a_damaged_cell_is_replaced(tmp_path: Path) -> None:
+    path, out = write(tmp_path), tmp_path / "out"
+    run(path, out)
+    watcher = Interrupter(at=99)
+    run(path, out, watcher, fresh=True)
+    assert len(watcher.begun) == 6
+    min((out / "cells").iterdir()).write_bytes(b"rubbish")
+    watcher = Interrupter(at=99)
+    assert run(path, out, watcher).complete
+    assert len(watcher.begun) == 1
+    assert len(results.load(out).cells) == 6
+
+
+def test_a_table_tells_the_regret_of_the_whole_play(tmp_path: Path) -> None:
+    short = GOOD.replace("checkpoints = 10", "checkpoints = [5, 50]")
+    for cell in run(write(tmp_path, short), tmp_path / "out").cells:
+        assert cell.outcome.times.tolist() == [5, 50, cell.horizon]
+
+
+def test_an_endless_window_is_shown(tmp_path: Path) -> None:
+    from maskedbandits.report import tables
+
+    made = run(write(tmp_path, GOOD.replace('window = "paper"', "window = inf")), tmp_path / "out")
+    assert tables.window(made.cells[0]) == "∞"
+
+
+def test_policies_that_are_told_by_the_problem_run(tmp_path: Path) -> None:
+    text = GOOD.replace('name = "klucb-cf"\nlabel = "plain"\nc = 0', 'name = "oracle"')
+    cells = [cell for cell in run(write(tmp_path, text), tmp_path / "out").cells if cell.label.policy == "oracle"]
+    assert [float(cell.mean[-1]) for cell in cells] == [0.0, 0.0, 0.0]
+
+
+def test_a_cell_that_answers_another_question_runs_again(tmp_path: Path) -> None:
+    made = run(write(tmp_path), tmp_path / "out")
+    one, other = made.cells[0], made.cells[1]
+    results.save_outcome(tmp_path / "out", one.label.key, other.outcome)
+    watcher = Interrupter(at=99)
+    again = run(write(tmp_path), tmp_path / "out", watcher)
+    assert watcher.begun == [0]
+    assert same_numbers(again.cells[0].outcome, one.outcome)
+
+
+@pytest.mark.parametrize(
+    ("error", "complaint"),
+    [
+        (MemoryError(), "plain on swap, epsilon 1: there is not enough memory; ask for fewer runs"),
+        (ValueError("the results would take 99 GiB"), "plain on swap, epsilon 1: the results would take 99 GiB"),
+    ],
+)
+def test_what_the_machine_cannot_do_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, complaint: str
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(runner, "simulate", fail)
+    task = experiments.load(write(tmp_path)).tasks[1]
+    question = {"runs": 1, "seed": 1, "checkpoints": 1}
+    with pytest.raises(UserError, match=complaint):
+        runner.play(question, task, None, lambda done, total: None)
+
+
+class TestCode:
+    """Cells of other code are not taken for ours: what counts as code."""
+
+    @pytest.fixture
+    def package(self, tmp_path: Path) -> Path:
+        ignore = shutil.ignore_patterns("__pycache__")
+        return shutil.copytree(Path(maskedbandits.__file__).parent, tmp_path / "maskedbandits", ignore=ignore)
+
+    def test_a_change_anywhere_changes_it_but_in_what_is_only_shown(self, package: Path) -> None:
+        before = runner.code_in(package)
+        assert before == runner.code()
+        unseen = []
+        for path in sorted(package.rglob("*.py")):
+            content = path.read_bytes()
+            path.write_bytes(content.replace(b"0", b"1", 1) + b"\n")
+            if runner.code_in(package) == before:
+                unseen.append(path.relative_to(package).as_posix())
+            path.write_bytes(content)
+        assert {name.split("/")[0].removesuffix(".py") for name in unseen} == {
+            "__main__",
+            "cli",
+            "experiments",
+            "report",
+        }
+        assert [name for name in unseen if name.startswith("experiments")] == ["experiments/progress.py"]
+
+    def test_files_that_come_go_or_change_places_change_it(self, package: Path) -> None:
+        codes = [runner.code_in(package)]
+        (package / "new").mkdir()
+        (package / "new" / "table.json").write_text("{}")
+        codes.append(runner.code_in(package))
+        (package / "new" / "table.json").rename(package / "new" / "other.json")
+        codes.append(runner.code_in(package))
+        (package / "corruption.py").unlink()
+        codes.append(runner.code_in(package))
+        assert len(set(codes)) == 4
+
+    def test_what_the_interpreter_leaves_does_not(self, package: Path) -> None:
+        before = runner.code_in(package)
+        (package / "problems" / "__pycache__").mkdir()
+        (package / "problems" / "__pycache__" / "problem.cpython-311.pyc").write_bytes(b"rubbish")
+        assert runner.code_in(package) == before
+
+    def test_a_package_may_lie_anywhere(self, package: Path) -> None:
+        elsewhere = package.parent / "report" / "cli"
+        elsewhere.mkdir(parents=True)
+        assert runner.code_in(shutil.copytree(package, elsewhere / "maskedbandits")) == runner.code_in(package)

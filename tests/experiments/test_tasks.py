@@ -1,0 +1,149 @@
+"""Policies of a file: their windows by rule, and what they are told because the problem knows it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maskedbandits import experiments, theory
+from maskedbandits.errors import UserError
+from maskedbandits.experiments import tasks
+from maskedbandits.policies import REGISTRY, names
+from small_experiment import GOOD, write
+
+VARYING = "starts = [0, 100]\nmeans = [[0.8, 0.3], [0.3, 0.3]]"
+
+
+@pytest.mark.parametrize("rule", ["paper", "lambert", "corrected", "variation"])
+def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
+    task = experiments.load(write(tmp_path, GOOD.replace('"paper"', f'"{rule}"'))).tasks[0]
+    problem = task.condition.problem
+    expected = {
+        "paper": theory.paper_window(600, 2),
+        "lambert": theory.lambert_window(600, 2),
+        "corrected": theory.corrected_window(problem),
+        "variation": theory.variation_window(600, 3, 0.8, problem.corruption[0](1) - problem.corruption[0](0)),
+    }
+    assert task.parameters["window"] == expected[rule]
+
+
+def test_corrected_window_follows_the_policys_exploration(tmp_path: Path) -> None:
+    text = GOOD.replace('window = "paper"', 'window = "corrected"\nc = 0')
+    task = experiments.load(write(tmp_path, text)).tasks[0]
+    assert task.parameters["window"] == theory.corrected_window(task.condition.problem, 0)
+
+
+def test_variation_window_follows_each_arms_slope(tmp_path: Path) -> None:
+    text = GOOD.replace('"paper"', '"variation"').replace("means = [0.8, 0.3]", VARYING)
+    task = experiments.load(write(tmp_path, text)).tasks[-2]
+    assert task.condition.name == "still"
+    assert task.parameters["window"] == theory.variation_window(400, 2, 0.5, [0.7, 0.6])
+
+
+def test_a_bad_parameter_of_a_window_rule_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace('window = "paper"', 'window = "variation"\nc = -1'))
+    with pytest.raises(
+        UserError, match=r"policies\[0\]\.c: expected a number of at least 0, got -1 \(on swap, epsilon 1\)"
+    ):
+        experiments.load(path)
+
+
+def test_every_parameter_reaches_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = REGISTRY["klucb-cf"]
+    changed = dataclasses.replace(recipe, parameters={**recipe.parameters, "restarts": ...})  # it has no such parameter
+    monkeypatch.setitem(REGISTRY, "klucb-cf", changed)
+    seen: list[dict[str, object]] = []
+    monkeypatch.setattr(tasks, "check_policy", lambda name, **given: seen.append(given))
+    experiments.load(write(tmp_path, GOOD.replace("c = 0", "restarts = [1, 2]")))
+    assert [1, 2] in [given.get("restarts") for given in seen]
+
+
+PLAIN = 'name = "klucb-cf"\nlabel = "plain"\nc = 0'
+PRIVATE = GOOD[: GOOD.rindex("[[problems]]")]  # without the problem whose epsilon nobody knows
+
+
+def told(tmp_path: Path, policy: str, lines: str = "") -> dict[str, Any]:
+    """What a policy is told in a file that has these lines alone on it."""
+    text = f'{PRIVATE}\n[[policies]]\nname = "{policy}"\n{lines}'
+    return experiments.load(write(tmp_path, text)).tasks[0].parameters
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("exp3s", {"horizon": 600, "changes": 2}),
+        ("rexp3", {"horizon": 600, "variation": 0.8}),
+        ("adswitch", {"horizon": 600}),
+        ("klucb-plus-cf", {"horizon": 600}),
+        ("oracle-klucb-cf", {"restarts": [0, 300]}),
+        ("oracle-klucb-plus-cf", {"restarts": [0, 300], "horizon": 600}),
+        ("oracle", {"restarts": [0, 300], "best": [0, 1]}),
+        ("ldp-ucb-l", {"epsilon": 1.0}),
+        ("dp-ucb", {"epsilon": 1.0}),
+        ("glr-klucb-cf", {}),
+        ("klucb-cf", {}),
+        ("auto", {}),
+    ],
+)
+def test_policies_are_told_what_the_problem_knows(tmp_path: Path, policy: str, expected: dict[str, Any]) -> None:
+    assert told(tmp_path, policy) == expected
+
+
+def test_every_policy_can_be_named_with_no_more_than_a_window_or_a_discount(tmp_path: Path) -> None:
+    own = {"window": 'window = "corrected"', "gamma": "gamma = 0.99"}
+    sections = []
+    for name in names():
+        lines = [own[key] for key, default in REGISTRY[name].parameters.items() if key in own and default is ...]
+        sections.append("\n".join(["[[policies]]", f'name = "{name}"', *lines]))
+    loaded = experiments.load(write(tmp_path, PRIVATE + "\n\n".join(sections)))
+    assert len(loaded.tasks) == 2 * len(names())
+
+
+@pytest.mark.parametrize(
+    ("policy", "lines", "expected"),
+    [
+        ("exp3s", "horizon = 50\nchanges = 7", {"horizon": 50, "changes": 7}),
+        ("rexp3", "variation = 0.5", {"horizon": 600, "variation": 0.5}),
+        ("oracle-klucb-cf", "restarts = [0, 10]", {"restarts": [0, 10]}),
+        ("oracle-klucb-cf", 'restarts = "doubling"', {"restarts": "doubling"}),
+        ("klucb-plus-cf", 'restarts = "doubling"', {"restarts": "doubling"}),
+        ("oracle", "restarts = [0]\nbest = [2]", {"restarts": [0], "best": [2]}),
+        ("dp-ucb", "epsilon = 0.25", {"epsilon": 0.25}),
+    ],
+)
+def test_what_the_file_gives_wins(tmp_path: Path, policy: str, lines: str, expected: dict[str, Any]) -> None:
+    assert told(tmp_path, policy, lines) == expected
+
+
+def test_changes_of_the_best_arm_count_for_exp3s(tmp_path: Path) -> None:
+    drawn = 'generator = "best-stays-best"\narms = 2\nsegments = 5'
+    text = GOOD.replace("means = [0.8, 0.3]", drawn).replace(
+        'name = "klucb-cf"\nlabel = "plain"\nc = 0', 'name = "exp3s"'
+    )
+    assert experiments.load(write(tmp_path, text)).tasks[-1].parameters == {"horizon": 400, "changes": 1}
+
+
+def test_what_is_filled_in_is_not_part_of_the_label(tmp_path: Path) -> None:
+    text = GOOD.replace(PLAIN, 'name = "oracle"')
+    assert experiments.load(write(tmp_path, text)).tasks[1].label == "oracle"
+
+
+@pytest.mark.parametrize(
+    ("policy", "lines", "complaint"),
+    [
+        ("oracle", "restarts = [0]", r"policies\[1\]: oracle needs the parameter 'best'"),
+        ("ldp-ucb-l", "", r"policies\[1\]: ldp-ucb-l needs the parameter 'epsilon'.*\(on still\)"),
+        ("sw-ucb-cf", "", r"needs the parameter 'window'; theory\.corrected_window\(problem\).*window = \"corrected\""),
+    ],
+)
+def test_what_nobody_knows_is_asked_for(tmp_path: Path, policy: str, lines: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        experiments.load(write(tmp_path, GOOD.replace(PLAIN, f'name = "{policy}"\n{lines}')))
+
+
+def test_the_hint_for_a_missing_window_works(tmp_path: Path) -> None:
+    window = told(tmp_path, "sw-ucb-cf", 'window = "corrected"')["window"]
+    assert window > theory.paper_window(600, 2)

@@ -1,0 +1,148 @@
+"""The checkers of plain values: what they let through, and the one line in which they refuse the rest."""
+
+import math
+import pickle
+import subprocess
+import sys
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maskedbandits.errors import UserError, WrongValueError, line, nearest, number, shown, whole
+
+
+@pytest.mark.parametrize(
+    "given", [7, 7.0, np.int64(7), np.uint8(7), np.float32(7), np.float64(7), np.array(7), Fraction(7)]
+)
+def test_whole_numbers_of_any_type(given: Any) -> None:
+    assert whole("n", given) == 7
+    assert type(whole("n", given)) is int
+
+
+def test_large_floats_and_ints_stay_what_they_are() -> None:
+    assert whole("n", 1e15) == 10**15
+    assert whole("seed", 2**63 + 1) == 2**63 + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "least", "most", "complaint"),
+    [
+        (0, 1, None, "n = 0: give a whole number of at least 1"),
+        (-3, 0, 9, "n = -3: give a whole number of at least 0"),
+        (10, 0, 9, "n = 10: give a whole number of at most 9"),
+        (2.5, 1, 9, "n = 2.5: give a whole number of at least 1"),
+        (math.nan, 1, None, "n = nan: give a whole number of at least 1"),
+        (math.inf, 1, None, "n = inf: give a whole number of at least 1"),
+        (True, 1, None, "n = True: give a whole number of at least 1"),
+        (np.True_, 1, None, "n = True: give a whole number of at least 1"),
+        ("7", 1, None, "n = '7': give a whole number of at least 1"),
+        (None, 1, None, "n = None: give a whole number of at least 1"),
+        ([7], 1, None, "n = [7]: give a whole number of at least 1"),
+        (np.float64(1.5), 1, None, "n = 1.5: give a whole number of at least 1"),
+        pytest.param(
+            10**5000, 1, 9, "n = a number of thousands of digits: give a whole number of at most 9", id="digits"
+        ),
+        (Fraction(1, 2), 1, None, "n = Fraction(1, 2): give a whole number of at least 1"),
+    ],
+)
+def test_what_is_no_such_whole_number(given: Any, least: int, most: int | None, complaint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        whole("n", given, least, most)
+    assert str(caught.value) == complaint
+
+
+@pytest.mark.parametrize("given", [0.5, np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
+def test_numbers_of_any_type(given: Any) -> None:
+    assert number("x", given, 0, 1) == 0.5
+    assert type(number("x", given)) is float
+
+
+def test_the_ends_may_be_part_of_it_or_not() -> None:
+    assert number("x", 0, 0, 1) == 0.0
+    assert number("x", 1, 0, 1, above=True) == 1.0
+    assert number("x", 0, 0, 1, below=True) == 0.0
+    assert number("x", math.inf, 0, infinite=True) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("given", "limits", "complaint"),
+    [
+        (1.1, {"least": 0, "most": 1}, "a number in [0, 1]"),
+        (-1, {"least": 0}, "a number of at least 0"),
+        (9, {"most": 5}, "a number of at most 5"),
+        (0, {"least": 0, "above": True}, "a number above 0"),
+        (0, {"least": 0, "above": True, "infinite": True}, "a number above 0, or inf"),
+        (1, {"least": 0, "most": 1, "above": True, "below": True}, "a number above 0 and below 1"),
+        (1, {"least": 0, "most": 1, "below": True}, "a number of at least 0 and below 1"),
+        (math.inf, {}, "a finite number"),
+        (-math.inf, {"infinite": True}, "a finite number, or inf"),
+        (math.inf, {"least": 0}, "a number of at least 0"),
+        (math.nan, {"least": 0, "most": 1}, "a number in [0, 1]"),
+        (10**400, {"least": 0}, "a number of at least 0"),
+        (True, {"least": 0}, "a number of at least 0"),
+        ("1", {"least": 0}, "a number of at least 0"),
+        (1j, {}, "a finite number"),
+        (np.array([0.5]), {}, "a finite number"),
+    ],
+)
+def test_what_is_no_such_number(given: Any, limits: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        number("x", given, **limits)
+    assert str(caught.value) == f"x = {shown(given)}: give {complaint}"
+
+
+@pytest.mark.parametrize("given", ["swap", "é — ε = ∞, 5 × 3", "日本語", "نمی‌خواهم", "a b"])
+def test_texts_of_any_script(given: str) -> None:
+    assert line("name", given) == given
+
+
+@pytest.mark.parametrize(
+    "given", ["\x1b[31mred", "two\nlines", "a\tb", "bell\x07", "\x9b2J", "a\u2028b", "\u202etxt", "\ud800"]
+)
+def test_control_characters_are_shown_and_not_sent(given: str) -> None:
+    with pytest.raises(UserError, match="a text on one line, without control characters") as caught:
+        line("name", given)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("given", ["", "  ", 3, None, ["a"]])
+def test_what_is_no_text(given: Any) -> None:
+    with pytest.raises(UserError, match=r"give a text$"):
+        line("name", given)
+
+
+def test_the_nearest_word_or_all_of_them() -> None:
+    assert nearest("run", ["runs", "seed"]) == "; did you mean 'runs'?"
+    assert nearest("xyzzy", {"runs": 1, "seed": 2}) == "; known are runs, seed"
+    assert nearest("xyzzy", []) == "; there are none here"
+    assert nearest(3, ["runs"]) == "; known are runs"
+
+
+def test_what_is_shown_is_short_and_on_one_line() -> None:
+    assert shown("a\x1b\nb") == r"'a\x1b\nb'"
+    assert shown(np.float64(0.1)) == "0.1"
+    assert len(shown(list(range(1000)))) == 60
+    assert "\n" not in shown(np.arange(100).reshape(10, 10))
+
+
+def test_a_refusal_knows_what_was_wanted_and_travels_between_processes() -> None:
+    with pytest.raises(WrongValueError) as caught:
+        whole("runs", 0)
+    copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 -- our own
+    assert str(copy) == str(caught.value)
+    assert (copy.name, copy.value, copy.wanted) == ("runs", 0, "a whole number of at least 1")
+    assert isinstance(copy, ValueError)
+
+
+def test_devices_without_numpy_can_import_it() -> None:
+    script = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+import maskedbandits.errors
+loaded = {{name.split(".")[0] for name in sys.modules}}
+sys.exit(sorted(loaded - sys.stdlib_module_names - {{"__main__", "maskedbandits"}}) or 0)
+"""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,41 @@
+"""Files that appear whole or not at all."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from maskedbandits.files import write_whole
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_whole(path, lambda stream: stream.write(b"old"))
+
+    def fail(stream: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, fail)
+    assert [file.name for file in tmp_path.iterdir()] == ["a"]
+    assert path.read_bytes() == b"old"
+
+
+def test_two_writers_at_once_publish_one_or_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    contents = [letter * 100_000 for letter in (b"x", b"y")]
+    seen = []
+
+    def write(content: bytes) -> None:
+        for _ in range(20):
+            write_whole(path, lambda stream: stream.write(content))
+            seen.append(path.read_bytes())
+
+    writers = [threading.Thread(target=write, args=(content,)) for content in contents]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(seen) == 40
+    assert set(seen) <= set(contents)
+    assert [file.name for file in tmp_path.iterdir()] == ["a"]
