@@ -25,7 +25,7 @@ _HOMES = {
     "RandomizedResponse": "corruption",
     "Problem": "problems",
     "Policy": "policies",
-    "load_policy": "saved",
+    "load_policy": "policies.saved",
     "make_policy": "policies",
     "Simulation": "simulation",
     "simulate": "simulation",
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from maskedbandits.policies import Policy as Policy
     from maskedbandits.policies import make_policy as make_policy
     from maskedbandits.problems import Problem as Problem
-    from maskedbandits.saved import load_policy as load_policy
+    from maskedbandits.policies.saved import load_policy as load_policy
     from maskedbandits.simulation import Simulation as Simulation
     from maskedbandits.simulation import simulate as simulate
 

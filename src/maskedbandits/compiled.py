@@ -1,8 +1,9 @@
 """How kernels are compiled: decorators, code that is picked by the kind of a state, and running without the compiler.
 
-A *kernel* is a function of arrays and scalars. There are four decorators:
+A *kernel* is a function of arrays and scalars. There are five decorators:
 
     compiled    machine code that is kept on disk (``cache.py``) and can be called from anywhere
+    entry       the same for what a live policy calls
     inner       compiled for each kind of state anew, and callable from other kernels alone: half the time to compile
     inlined     compiled into its callers, where a call that hands over a state would cost more than its work
     picked      code that the kind of a state may bring along, chosen when its caller is compiled
@@ -21,6 +22,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 
 from maskedbandits import cache
+from maskedbandits.within import Within
 
 INTERPRETED = bool(getattr(numba.config, "DISABLE_JIT", 0))
 
@@ -29,7 +31,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 # Without counting references, as kernels allocate nothing and the counting took two thirds of the time; without the
 # interpreter's lock; and with a division by zero that gives an infinity.
 SETTINGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-WITHIN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # callable from compiled code alone
+WITHIN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Within}
 FORCED: dict[str, Any] = {**SETTINGS, **WITHIN, "forceinline": True}
 
 _thread = threading.local()
@@ -48,9 +50,20 @@ def _compile(kernel: Kernel, **options: Any) -> Kernel:
     if INTERPRETED:
         return kernel
     with cache.in_its_folder():
-        dispatcher = numba.njit(**SETTINGS, **options)(kernel)
+        dispatcher = numba.njit(**{**SETTINGS, **options})(kernel)
     dispatcher.__class__ = _Interpretable
     return cast("Kernel", dispatcher)
+
+
+def entry(kernel: Kernel) -> Kernel:
+    """Compile a function that a live policy calls, and keep its machine code.
+
+    It holds the interpreter's lock, so that no thread finds a state in the middle of a step; letting go of it takes
+    longer than most steps.
+    """
+    made = _compile(kernel, cache=True, nogil=False)
+    cache.keeps(made)
+    return made
 
 
 def compiled(kernel: Kernel) -> Kernel:
@@ -65,9 +78,17 @@ def inner(kernel: Kernel) -> Kernel:
     return _compile(kernel, **WITHIN)
 
 
-def inlined(kernel: Kernel) -> Kernel:
-    """Compile a small function into its callers: a call that hands over a policy's state costs more than its work."""
-    return _compile(kernel, forceinline=True)
+def inlined(kernel: Kernel, plain: Kernel | None = None) -> Kernel:
+    """Compile a small function into its callers: a call that hands over a policy's state costs more than its work.
+
+    A plain one may be given for the interpreter.
+    """
+    made = _compile(kernel, **WITHIN, forceinline=True)
+    if plain is not None:
+        if INTERPRETED:
+            return plain
+        made.plain = plain  # type: ignore[attr-defined]
+    return made
 
 
 def picked(part: str, *, inline: bool = True) -> Callable[[Kernel], Kernel]:

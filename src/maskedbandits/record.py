@@ -14,21 +14,21 @@ A *size* is fixed when a state is made, and decides the lengths of sections.
 
 The record is an array of one element, as compiled code can pass that on and change it in place. All sections of whole
 numbers lie one after the other in one array, and all others in a second, because handing over many arrays takes longer
-than a step; a table of contents at the beginning of the first tells where each begins and ends. A kind of state has two
-classes: ``layout.Buffers`` holds the three arrays, ``layout.State`` the record and every section by its name. ``opened``
-makes the second of the first, in compiled code and out of it.
+than a step. So a state is a tuple of three arrays, ``own``, ``ints`` and ``floats``; where each section begins and ends
+stands in the record, too, and ``state.counts`` is the section of that name, in compiled code and out of it. Sections are
+found when they are asked for: tuples of thirty arrays took most of the time to compile.
 """
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numba.extending import overload
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import FORCED
+from maskedbandits.sections import teach
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -138,7 +138,7 @@ class Record:
 
 
 class Layout:
-    """A kind of state: the numbers and sections that its parts declare, in order, and its two classes."""
+    """A kind of state: the numbers and sections that its parts declare, in order, and the class of its states."""
 
     def __init__(self, name: str, parts: Sequence[type[Record]], module: str, **code: Any) -> None:
         self.name = name
@@ -153,101 +153,98 @@ class Layout:
         self.derived = [key for key, (_, what) in told if isinstance(what, Derived)]
         self.sections: dict[str, Section] = {key: what for key, (_, what) in told if isinstance(what, Section)}
         self.stored = [key for key, what in self.given.items() if what.stored]
-        names = (*self.sizes, *self.stored, *self.derived, *self.gathered)
-        self.dtype = np.dtype([(key, self._type(key)) for key in names])
-        self._whole = [key for key in self.sections if self.declarations[key][0] != Floats]
-        self._real = [key for key in self.sections if self.declarations[key][0] == Floats]
-        self.Buffers: Any = namedtuple(f"{name}Buffers", ["own", "ints", "floats"], module=module)  # type: ignore[misc]
-        self.State: Any = namedtuple(f"{name}State", ["own", *self.sections], module=module)  # type: ignore[misc]
-        self.Buffers.layout = self
-        for part, what in code.items():
-            setattr(self.State, part, what)
+        numbers = [(key, self._type(key)) for key in (*self.sizes, *self.stored, *self.derived, *self.gathered)]
+        contents = [(place, np.int64) for key in self.sections for place in _places(key)]
+        self.dtype = np.dtype([*numbers, *contents], align=True)
+        self.State: Any = _state_class(self, module, code)
 
     def _type(self, key: str) -> type:
         return np.float64 if self.declarations[key][0] is float else np.int64
 
-    def _ends(self, own: Any) -> tuple[Ints, Ints]:
-        """Return where the sections end, in either array; those of whole numbers come after the table of contents."""
-        lengths = {key: int(self.sections[key].length(own[0])) for key in self.sections}
-        ints = len(self.sections) + 2 + np.cumsum([0, *(lengths[key] for key in self._whole)])
-        return ints, np.cumsum([0, *(lengths[key] for key in self._real)])
+    def holder(self, key: str) -> str:
+        """Return which of the arrays holds a section."""
+        return "floats" if self.declarations[key][0] == Floats else "ints"
+
+    def is_of_words(self, key: str) -> bool:
+        """Tell whether a section holds numbers without a sign."""
+        return bool(self.declarations[key][0] == Words)
+
+    def _contents(self, own: Any) -> tuple[dict[str, int], dict[str, int]]:
+        """Return where the sections begin and end, and how long the arrays are."""
+        places: dict[str, int] = {}
+        ends = {"ints": 0, "floats": 0}
+        for key, section in self.sections.items():
+            begin, end = _places(key)
+            places[begin] = ends[self.holder(key)]
+            ends[self.holder(key)] += int(section.length(own))
+            places[end] = ends[self.holder(key)]
+        return places, ends
 
     def made(self, sizes: Mapping[str, int], parameters: Mapping[str, Any]) -> Any:
-        """Return the buffers of a state of these sizes and parameters; what is gathered is at its start."""
+        """Return a state of these sizes and parameters; what is gathered is at its start."""
         own = np.zeros(1, dtype=self.dtype).view(np.recarray)
         for key, what in self.sizes.items():
             own[key] = sizes.get(key, what.default)
         for key in self.stored:
             own[key] = parameters[key]
-        ints, floats = self._ends(own)
-        buffers = self.Buffers(own, np.zeros(ints[-1], dtype=np.int64), np.zeros(floats[-1]))
-        buffers.ints[: ints.size] = ints
-        buffers.ints[ints.size : ints.size + floats.size] = floats
-        self.reset(own)
-        return buffers
+        for key, changing in self.gathered.items():
+            own[key] = changing.reset
+        places, ends = self._contents(own[0])
+        for key, place in places.items():
+            own[key] = place
+        return self.State(own, np.zeros(ends["ints"], dtype=np.int64), np.zeros(ends["floats"]))
 
-    def reset(self, own: Any) -> None:
-        """Give every number that is gathered its first value."""
-        for key, what in self.gathered.items():
-            own[key] = what.reset
-
-    def is_of_this_kind(self, buffers: Any) -> bool:
+    def is_of_this_kind(self, state: Any) -> bool:
         """Tell whether three arrays from elsewhere are as long as their record says, and the contents in place."""
-        own, ints, floats = buffers
+        own, ints, floats = state
         if own.dtype != self.dtype or own.shape != (1,) or ints.dtype != np.int64 or floats.dtype != np.float64:
             return False
         if ints.ndim != 1 or floats.ndim != 1 or any(own[key][0] < 0 for key in self.sizes):
             return False
-        whole, real = self._ends(own)
-        contents = np.concatenate([whole, real])
-        same_lengths = ints.size == whole[-1] and floats.size == real[-1]
-        return bool(same_lengths and np.array_equal(ints[: contents.size], contents))
-
-    def code(self) -> str:
-        """Return the code that lays a state over its buffers."""
-        views = []
-        for key in self.sections:
-            whole = key in self._whole
-            place = self._whole.index(key) if whole else len(self._whole) + 1 + self._real.index(key)
-            view = f"{'ints' if whole else 'floats'}[ints[{place}]:ints[{place + 1}]]"
-            views.append(f"{key}={view}" + (".view(uint64)" if self.declarations[key][0] == Words else ""))
-        return f"def lay(buffers):\n own, ints, floats = buffers\n return State(own=own, {', '.join(views)})\n"
-
-    def laid(self) -> Callable[[Any], Any]:
-        """Return the function that lays a state over its buffers."""
-        names: dict[str, Any] = {"State": self.State, "uint64": np.uint64}
-        exec(self.code(), names)  # noqa: S102 -- of names that this package declares
-        lay: Callable[[Any], Any] = names["lay"]
-        return lay
+        places, ends = self._contents(own[0])
+        same_lengths = ints.size == ends["ints"] and floats.size == ends["floats"]
+        return same_lengths and all(own[key][0] == place for key, place in places.items())
 
 
-def opened(buffers: Any) -> Any:
-    """Lay the state over its buffers."""
-    layout = type(buffers).layout
-    if not hasattr(layout, "_lay"):
-        layout._lay = layout.laid()
-    return layout._lay(buffers)
+def _places(key: str) -> tuple[str, str]:
+    """Return the names of the numbers that tell where a section begins and ends."""
+    return f"{key}_begin", f"{key}_end"
 
 
-@overload(opened, jit_options=FORCED)
-def _opened(buffers: Any) -> Any:
-    return buffers.instance_class.layout.laid()
+def _state_class(layout: Layout, module: str, code: Mapping[str, Any]) -> Any:
+    """Return the class of a layout's states: a tuple of three arrays that knows its sections by name."""
+    plain: Any = namedtuple("plain", ["own", "ints", "floats"])  # type: ignore[misc]
+    views = {key: cached_property(_view(layout, key)) for key in layout.sections}
+    made: Any = type(f"{layout.name}State", (plain,), {**views, **code, "layout": layout, "__module__": module})
+    for key, view in views.items():
+        view.__set_name__(made, key)
+        teach(key)
+    return made
 
 
-def relaid(buffers: Any, sizes: Mapping[str, int], sections: Sequence[str]) -> Any:
+def _view(layout: Layout, key: str) -> Callable[[Any], Any]:
+    begin, end = _places(key)
+
+    def view(state: Any) -> Any:
+        found = getattr(state, layout.holder(key))[state.own[0][begin] : state.own[0][end]]
+        return found.view(np.uint64) if layout.is_of_words(key) else found
+
+    return view
+
+
+def relaid(state: Any, sizes: Mapping[str, int], sections: Sequence[str]) -> Any:
     """Return a copy in which some sizes are others; numbers, and the sections named, are taken over."""
-    layout = type(buffers).layout
-    old = buffers.own[0]
+    layout = type(state).layout
+    old = state.own[0]
     kept = {key: int(old[key]) for key in layout.sizes} | dict(sizes)
     new = layout.made(kept, {key: old[key] for key in layout.stored})
     for key in (*layout.derived, *layout.gathered):
         new.own[key] = old[key]
-    before, after = opened(buffers), opened(new)
     for key in sections:
-        getattr(after, key)[:] = getattr(before, key)
+        getattr(new, key)[:] = getattr(state, key)
     return new
 
 
-def copied(buffers: Any) -> Any:
+def copied(state: Any) -> Any:
     """Return a copy that shares nothing."""
-    return type(buffers)(*(array.copy() for array in buffers))
+    return type(state)(*(array.copy() for array in state))

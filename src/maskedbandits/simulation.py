@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits.core import lots
-from maskedbandits.core import simulate as core
-from maskedbandits.core.compiled import announce
-from maskedbandits.policies import Policy, make_policy, start
+from maskedbandits.errors import UserError, whole
+from maskedbandits.maths import lots
+from maskedbandits.policies import Policy, make_policy
+from maskedbandits.policies.play import Tally, World
 from maskedbandits.problems import Problem
-from maskedbandits.recipes import recipe, whole
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
 MEMO = (
@@ -56,13 +56,14 @@ def simulate(
     """
     if isinstance(policy, str):
         policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption)
+    if type(policy) is not Policy:
+        raise UserError("simulate plays compiled policies: it would not call what a class of your own overrides")
     if policy.arms != problem.arms:
-        raise ValueError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
+        raise UserError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
     runs = whole("runs", runs)
     workers = min(whole("threads", _cores() if threads is None else threads), runs)
     batch = _Batch(problem, policy, runs, whole("seed", seed, 0), _checked_times(checkpoints, problem.horizon))
-    announce(core.advance)
-    batch.play_one(0, *policy.for_simulation(problem.horizon, 1), steps=0)  # compiles, off the clock
+    batch.get_ready()  # off the clock
     started = time.perf_counter()
     with _shown(progress) as show:
         batch.play(workers, show)
@@ -83,26 +84,25 @@ def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int
     with np.errstate(invalid="ignore"):  # NaN becomes some number, and then is not the same
         times = given.astype(np.int64)
     if times.ndim != 1 or times.size < 1 or np.any(times != given) or np.any(np.diff(times) <= 0):
-        raise ValueError("checkpoints: give a number of them, or whole numbers of steps, increasing")
+        raise UserError("checkpoints: give a number of them, or whole numbers of steps, increasing")
     if times[0] < 1 or times[-1] > horizon:
-        raise ValueError(f"checkpoints {times[0]} to {times[-1]}: give times from 1 to the horizon {horizon}")
+        raise UserError(f"checkpoints {times[0]} to {times[-1]}: give times from 1 to the horizon {horizon}")
     return times
 
 
 def _refuse_too_much(numbers: int) -> None:
     """Refuse results that no machine could hold, rather than let the machine choke on them."""
     if numbers > 1 << 33:
-        raise ValueError(f"the results would take {numbers >> 27} GiB: ask for fewer runs or checkpoints")
+        raise UserError(f"the results would take {numbers >> 27} GiB: ask for fewer runs or checkpoints")
 
 
 class _Batch:
     """The runs of one simulation: their world, their results, and how far they are."""
 
     def __init__(self, problem: Problem, policy: Policy, runs: int, seed: int, times: NDArray[np.int64]) -> None:
-        shown = problem.means if recipe(policy.name).sees_rewards else problem.feedback_means
-        self.world = core.World(np.append(problem.starts, problem.horizon), shown.copy(), problem.gaps.copy())
+        shown = problem.means if policy.kind.sees_rewards else problem.feedback_means
+        self.world = World(np.append(problem.starts, problem.horizon), shown.copy(), problem.gaps.copy())
         self.policy = policy
-        self.on_its_own = 1 if recipe(policy.name).own else None
         self.horizon = problem.horizon
         self.times = times
         self.seed = seed
@@ -131,15 +131,18 @@ class _Batch:
     def _play_every(self, first: int, stride: int) -> None:
         # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
         memo = 1 << int(np.clip(self.horizon // 8, 1 << 6, MEMO)).bit_length() - 1
-        ints, floats = self.policy.for_simulation(self.horizon, memo)
+        state = self.policy.for_simulation(self.horizon, memo)
         for run in range(first, self.runs, stride):
-            start(ints, floats)
-            self.play_one(run, ints, floats, self.horizon)
+            self.play_one(run, state)
 
-    def play_one(self, run: int, ints: NDArray[np.int64], floats: NDArray[np.float64], steps: int) -> None:
-        """Play one run, for so many steps."""
+    def get_ready(self) -> None:
+        """Compile, or load what is compiled."""
+        self.start, self.advance = self.policy.entries.simulator(self.world, self.times, self.tally(0), 0)
+
+    def tally(self, run: int) -> Tally:
+        """Return what is counted of a run."""
         arms = self.pulls.shape[1]
-        tally = core.Tally(
+        return Tally(
             position=np.zeros(3, dtype=np.int64),
             regret=self.regret[run],
             total=np.zeros(1),
@@ -147,12 +150,17 @@ class _Batch:
             suboptimal_pulls=self.suboptimal_pulls[run],
             recent=np.zeros(arms, dtype=np.int64),
         )
-        words = lots.seeded(np.random.SeedSequence(self.seed, spawn_key=(run,)))
-        for pause in range(0, steps + 1, PAUSE):
+
+    def play_one(self, run: int, state: Any) -> None:
+        """Play one run."""
+        tally = self.tally(run)
+        state.lots[:] = lots.seeded(np.random.SeedSequence(self.seed, spawn_key=(run,)))
+        self.start(state)
+        for pause in range(0, self.horizon + 1, PAUSE):
             if self.stop.is_set():
                 return
-            until = min(pause + PAUSE, steps)
-            core.advance(ints, floats, words, self.world, self.times, tally, until, self.on_its_own)
+            until = min(pause + PAUSE, self.horizon)
+            self.advance(state, self.world, self.times, tally, until)
             self.done[run] = until
 
 

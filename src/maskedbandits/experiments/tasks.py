@@ -16,7 +16,7 @@ from maskedbandits import theory
 from maskedbandits.errors import LARGEST, nearest
 from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.section import Section, show
-from maskedbandits.policies import REGISTRY, check_policy, names
+from maskedbandits.policies import KINDS, check_policy, names
 from maskedbandits.problems import Problem
 
 WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
@@ -78,7 +78,7 @@ def label_of(section: Section) -> str:
     name = section.text("name")
     if name not in names():
         raise section.mistake("name", f"unknown policy {show(name)}{nearest(name, names())}")
-    section.refuse_unknown(["name", "label", *REGISTRY[name].parameters], "parameter")
+    section.refuse_unknown(["name", "label", *KINDS[name].parameters], "parameter")
     for key, value in section.values.items():
         refuse_endless(section, key, value)
     given = [f"{key}={value}" for key, value in section.values.items() if key not in ("name", "label")]
@@ -108,7 +108,8 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     parameters = given | told(name, given, condition)
     try:
         if isinstance(rule, str):
-            c = parameters.get("c", REGISTRY[name].parameters.get("c", 3.0))
+            known = KINDS[name].parameters
+            c = parameters.get("c", known["c"].default if "c" in known else 3.0)
             parameters["window"] = WINDOW_RULES[rule](problem, c)
         check_policy(name, arms=problem.arms, corruption=problem.corruption, **parameters)
     except (ValueError, TypeError, OverflowError) as error:
@@ -119,8 +120,8 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
 def told(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str, Any]:
     """Return what the file leaves out and the problem knows, of what the policy must be told."""
     found = {}
-    for key, default in REGISTRY[name].parameters.items():
-        wanted = key not in given and key in KNOWN and (default is ... or key == "changes")
+    for key, what in KINDS[name].parameters.items():
+        wanted = key not in given and key in KNOWN and (what.required or key == "changes")
         if key == "horizon" and given.get("restarts") == "doubling":
             wanted = False  # who doubles does not know it
         if key == "best" and "restarts" in given:

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import INTERPRETED, compiled, inlined
+from maskedbandits.compiled import compiled, inlined
 
 Words = NDArray[np.uint64]
 
@@ -72,7 +72,7 @@ def word(words: Words) -> np.uint64:
     return drawn
 
 
-word = plain_word if INTERPRETED else inlined(word)
+word = inlined(word, plain=plain_word)
 
 
 @inlined

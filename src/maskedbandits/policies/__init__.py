@@ -8,6 +8,7 @@ from typing import Any
 
 from maskedbandits.corruption import IDENTITY, Corruption, per_arm
 from maskedbandits.errors import UserError, nearest, whole
+from maskedbandits.maths import lots
 from maskedbandits.policies import adswitch, auto, exp3s, hybrid, kinds, laplace, oracle, rexp3, uniform
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
 from maskedbandits.policies.indices import kl, kl_plus, thompson, ucb
@@ -97,7 +98,8 @@ def seen_through(
     each = per_arm(IDENTITY if corruption is None else corruption, arms)
     if not kind.sees_corruption:
         return (IDENTITY,) * arms
-    if kind.learns_from == "debiased feedback" and any(one.polyline.means.size != 2 for one in set(each)):
+    curved = any(one.polyline.means.size != 2 for one in {id(one): one for one in each}.values())
+    if kind.learns_from == "debiased feedback" and curved:
         raise UserError(
             f"{kind.name} cannot debias a Monotone corruption report by report: give a RandomizedResponse"
         )
@@ -121,5 +123,7 @@ def make_policy(
     """
     known: Mapping[str, Any] = check_policy(name, arms=arms, corruption=corruption, **parameters)
     kind, arms = KINDS[name], whole("arms", arms)
-    lines = [one.polyline for one in seen_through(kind, arms, corruption)]
-    return Policy(kind, parameters, made(kind, known, lines), None if seed is None else whole("seed", seed, 0))
+    each = seen_through(kind, arms, corruption)
+    drawn = {id(one): one.polyline for one in {id(one): one for one in each}.values()}
+    state = made(kind, known, [drawn[id(one)] for one in each])
+    return Policy(kind, parameters, state, lots.seeded(None if seed is None else whole("seed", seed, 0)))

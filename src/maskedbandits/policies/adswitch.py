@@ -169,30 +169,37 @@ def _move_grid(state: Policy, depth: int) -> None:
     """Note counts and sums at the levels whose multiple has come."""
     own = state.own[0]
     played = own.time - own.since
+    counts, gained = state.counts, state.gained  # found once, not at every turn
+    start_counts, start_sums = state.start_counts, state.start_sums
+    last_counts, last_sums = state.last_counts, state.last_sums
     for level in range(depth):
         if played & ((1 << level) - 1):
             return
         for arm in range(own.arms):
             at = level * own.arms + arm
-            state.start_counts[at] = state.last_counts[at]
-            state.start_sums[at] = state.last_sums[at]
-            state.last_counts[at] = state.counts[arm]
-            state.last_sums[at] = state.gained[arm]
+            start_counts[at] = last_counts[at]
+            start_sums[at] = last_sums[at]
+            last_counts[at] = counts[arm]
+            last_sums[at] = gained[arm]
 
 
 @inner
 def _contradicts_itself(state: Policy, arm: int, depth: int) -> bool:
     """Tell whether two confidence intervals of a good arm have nothing in common."""
     own = state.own[0]
+    count, gained = state.counts[arm], state.gained[arm]
+    lowest, highest = state.lowest[arm], state.highest[arm]
     for level in range(depth):
         at = level * own.arms + arm
-        number = state.counts[arm] - state.start_counts[at]
+        number = count - state.start_counts[at]
         if number > 0.0:
-            mean = (state.gained[arm] - state.start_sums[at]) / number
+            mean = (gained - state.start_sums[at]) / number
             radius = math.sqrt(2.0 * own.log / number)
-            state.lowest[arm] = max(state.lowest[arm], mean - radius)
-            state.highest[arm] = min(state.highest[arm], mean + radius)
-    return state.lowest[arm] > state.highest[arm]
+            lowest = max(lowest, mean - radius)
+            highest = min(highest, mean + radius)
+    state.lowest[arm] = lowest
+    state.highest[arm] = highest
+    return lowest > highest
 
 
 @inlined
@@ -235,16 +242,18 @@ def _evict(state: Policy, depth: int) -> None:
 def _evict_since(state: Policy, start: int) -> None:
     """Evict by what was gained since a place in the grid."""
     strictness = state.own[0].strictness * state.own[0].log
+    counts, gained, evicted = state.counts, state.gained, state.evicted  # found once, not at every turn
+    since_counts, since_sums = state.start_counts[start:], state.start_sums[start:]
     best = -FAR
-    for arm in range(state.counts.size):
-        number = state.counts[arm] - state.start_counts[start + arm]
-        if not state.evicted[arm] and number > 0.0:
-            best = max(best, (state.gained[arm] - state.start_sums[start + arm]) / number)
-    for arm in range(state.counts.size):
-        number = state.counts[arm] - state.start_counts[start + arm]
-        if state.evicted[arm] or number < 2.0:
+    for arm in range(counts.size):
+        number = counts[arm] - since_counts[arm]
+        if not evicted[arm] and number > 0.0:
+            best = max(best, (gained[arm] - since_sums[arm]) / number)
+    for arm in range(counts.size):
+        number = counts[arm] - since_counts[arm]
+        if evicted[arm] or number < 2.0:
             continue
-        gap = best - (state.gained[arm] - state.start_sums[start + arm]) / number
+        gap = best - (gained[arm] - since_sums[arm]) / number
         if gap > math.sqrt(strictness / (number - 1.0)):
             state.evicted[arm] = 1
             state.means[arm] = best - gap

@@ -72,7 +72,7 @@ def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
         state.betas[arm] = max(1.0, (1.0 - mean) * weight)
 
 
-def contradiction(state: Policy) -> str:
+def contradiction(state: Policy, parameters: Mapping[str, Any]) -> str:
     """Return where saved beliefs contradict themselves."""
     live = state.order[: state.own[0].live]
     in_order = np.array_equal(np.sort(state.order), np.arange(ROOM)) and np.all(np.diff(state.begins[live]) > 0.0)
@@ -103,23 +103,28 @@ def start(state: Policy) -> None:
 def choose(state: Policy) -> int:
     """Draw a hypothesis, a mean of every arm if it holds, and return the arm with the highest."""
     own = state.own[0]
+    words = state.lots
+    order, weights = state.order, state.weights
     place = 0
-    left = lots.uniform(state.lots) - state.weights[state.order[0]]
+    left = lots.uniform(words) - weights[order[0]]
     while left >= 0.0 and place + 1 < own.live:
         place += 1
-        left -= state.weights[state.order[place]]
-    row = state.order[place] * own.arms
+        left -= weights[order[place]]
+    row = order[place] * own.arms
+    since_counts, since_sums = state.since_counts, state.since_sums
+    lows, rates, straight = state.lows, state.rates, not own.curved
     best = -np.inf
     chosen = 0
     for arm in range(own.arms):
         at = row + arm
-        count = state.since_counts[at]
-        total = state.since_sums[at]
-        if state.moved[at] < 1.0 and lots.uniform(state.lots) >= state.moved[at]:
+        count = since_counts[at]
+        total = since_sums[at]
+        moved = state.moved[at]
+        if moved < 1.0 and lots.uniform(words) >= moved:
             count += state.old_counts[at]
             total += state.old_sums[at]
-        drawn = beta.draw(state.lots, state.alphas[arm] + total, state.betas[arm] + max(count - total, 0.0))
-        value = mean_behind(state, arm, drawn)
+        drawn = beta.draw(words, state.alphas[arm] + total, state.betas[arm] + max(count - total, 0.0))
+        value = (drawn - lows[arm]) * rates[arm] if straight else mean_behind(state, arm, drawn)
         if value > best:
             best = value
             chosen = arm
@@ -127,25 +132,24 @@ def choose(state: Policy) -> int:
 
 
 @inlined
-def _expectations(state: Policy, at: int, arm: int) -> tuple[float, float]:
+def _expectations(
+    count: float, total: float, old_count: float, old_total: float, alpha: float, prior: float
+) -> tuple[float, float]:
     """Return the mean of the next feedback of an arm if it moved at the last change, and if it stayed."""
-    alpha = state.alphas[arm]
-    weight = alpha + state.betas[arm]
-    count = state.since_counts[at]
-    total = state.since_sums[at]
-    stayed = (total + state.old_sums[at] + alpha) / (count + state.old_counts[at] + weight)
-    return (total + alpha) / (count + weight), stayed
+    return (total + alpha) / (count + prior), (total + old_total + alpha) / (count + old_count + prior)
 
 
 @inner
 def score(state: Policy, arm: int) -> float:
     """Return the mean of the arm's posterior."""
     own = state.own[0]
+    prior = state.alphas[arm] + state.betas[arm]
     mean = 0.0
     for place in range(own.live):
         slot = state.order[place]
         at = slot * own.arms + arm
-        fresh, stayed = _expectations(state, at, arm)
+        since, before = (state.since_counts[at], state.since_sums[at]), (state.old_counts[at], state.old_sums[at])
+        fresh, stayed = _expectations(since[0], since[1], before[0], before[1], state.alphas[arm], prior)
         moved = state.moved[at]
         mean += state.weights[slot] * (moved * fresh + (1.0 - moved) * stayed)
     return mean_behind(state, arm, mean)
@@ -156,21 +160,20 @@ def observe(state: Policy, arm: int, feedback: float) -> None:
     """Weigh the hypotheses anew, and add one: that the next step is the first after a change."""
     own = state.own[0]
     own.time += 1
-    feedback = flipped(state, arm, feedback)
-    total = 0.0
-    for place in range(own.live):
-        total += _weigh(state, state.order[place], arm, feedback)
+    total = _weigh(state, arm, flipped(state, arm, feedback))
+    order, weights, all_changes = state.order, state.weights, state.changes  # found once, not at every turn
+    time = own.time + 1.0
     born = 0.0
     changes = 0.0
-    heaviest = state.order[0]
+    heaviest = order[0]
     for place in range(own.live):
-        slot = state.order[place]
-        weight = state.weights[slot] / total
-        share = weight * min(0.5, (state.changes[slot] + FEW) / (own.time + 1.0))
-        state.weights[slot] = weight - share
+        slot = order[place]
+        weight = weights[slot] / total
+        share = weight * min(0.5, (all_changes[slot] + FEW) / time)
+        weights[slot] = weight - share
         born += share
-        changes += share * (state.changes[slot] + 1.0)
-        if state.weights[slot] > state.weights[heaviest]:
+        changes += share * (all_changes[slot] + 1.0)
+        if weights[slot] > weights[heaviest]:
             heaviest = slot
     _remember(state, heaviest)
     if own.live == ROOM:
@@ -179,19 +182,30 @@ def observe(state: Policy, arm: int, feedback: float) -> None:
 
 
 @inlined
-def _weigh(state: Policy, slot: int, arm: int, feedback: float) -> float:
-    """Show a feedback to a hypothesis; return its weight by what it expected."""
-    at = slot * state.own[0].arms + arm
-    fresh, stayed = _expectations(state, at, arm)
-    fresh = feedback * fresh + (1.0 - feedback) * (1.0 - fresh)
-    stayed = feedback * stayed + (1.0 - feedback) * (1.0 - stayed)
-    moved = state.moved[at] * fresh
-    either = moved + (1.0 - state.moved[at]) * stayed
-    state.moved[at] = moved / either
-    state.since_counts[at] += 1.0
-    state.since_sums[at] += feedback
-    state.weights[slot] *= either
-    return state.weights[slot]
+def _weigh(state: Policy, arm: int, feedback: float) -> float:
+    """Show a feedback to all hypotheses; return the sum of their weights by what they expected."""
+    order, weights, all_moved = state.order, state.weights, state.moved
+    since_counts, since_sums = state.since_counts, state.since_sums
+    old_counts, old_sums = state.old_counts, state.old_sums
+    arms = state.own[0].arms
+    alpha = state.alphas[arm]
+    prior = alpha + state.betas[arm]
+    total = 0.0
+    for place in range(state.own[0].live):
+        slot = order[place]
+        at = slot * arms + arm
+        count, ones = since_counts[at], since_sums[at]
+        fresh, stayed = _expectations(count, ones, old_counts[at], old_sums[at], alpha, prior)
+        fresh = feedback * fresh + (1.0 - feedback) * (1.0 - fresh)
+        stayed = feedback * stayed + (1.0 - feedback) * (1.0 - stayed)
+        moved = all_moved[at] * fresh
+        either = moved + (1.0 - all_moved[at]) * stayed
+        all_moved[at] = moved / either
+        since_counts[at] = count + 1.0
+        since_sums[at] = ones + feedback
+        weights[slot] *= either
+        total += weights[slot]
+    return total
 
 
 @inner
@@ -199,26 +213,30 @@ def _remember(state: Policy, heaviest: int) -> None:
     """Write down what counts if the likeliest hypothesis holds."""
     own = state.own[0]
     own.alarms = int(state.changes[heaviest] + 0.5)
+    counts, sums, moved = state.counts, state.sums, state.moved
+    since_counts, since_sums = state.since_counts, state.since_sums
+    old_counts, old_sums = state.old_counts, state.old_sums
     for arm in range(own.arms):
         at = heaviest * own.arms + arm
-        stayed = state.moved[at] < 0.5
-        state.counts[arm] = state.since_counts[at] + (state.old_counts[at] if stayed else 0.0)
-        state.sums[arm] = state.since_sums[at] + (state.old_sums[at] if stayed else 0.0)
+        stayed = moved[at] < 0.5
+        counts[arm] = since_counts[at] + (old_counts[at] if stayed else 0.0)
+        sums[arm] = since_sums[at] + (old_sums[at] if stayed else 0.0)
 
 
 @inner
 def _merge(state: Policy) -> None:
     """Make one hypothesis of two neighbours, where it matters least."""
     own = state.own[0]
+    order, begins, weights = state.order, state.begins, state.weights
     time = float(own.time)
     least = np.inf
     choice = 0
     last = own.live - 1
     for place in range(last):
-        older = state.order[place]
-        younger = state.order[place + 1]
-        apart = (state.begins[younger] - state.begins[older]) / (time - state.begins[older])
-        loss = min(state.weights[older], state.weights[younger]) * apart
+        older = order[place]
+        younger = order[place + 1]
+        apart = (begins[younger] - begins[older]) / (time - begins[older])
+        loss = min(weights[older], weights[younger]) * apart
         if loss < least:
             least = loss
             choice = place
@@ -233,8 +251,8 @@ def _merge(state: Policy) -> None:
     state.weights[kept] = both
     state.order[choice] = kept
     for place in range(choice + 1, last):
-        state.order[place] = state.order[place + 1]
-    state.order[last] = freed
+        order[place] = order[place + 1]
+    order[last] = freed
     own.live = last
 
 
@@ -247,10 +265,12 @@ def _add(state: Policy, weight: float, changes: float) -> None:
     state.begins[slot] = own.time
     state.weights[slot] = weight
     state.changes[slot] = changes
+    row, end = slot * own.arms, (slot + 1) * own.arms
+    state.since_counts[row:end] = 0.0
+    state.since_sums[row:end] = 0.0
+    state.moved[row:end] = MOVES
+    counts, sums = state.counts, state.sums
+    old_counts, old_sums = state.old_counts, state.old_sums
     for arm in range(own.arms):
-        at = slot * own.arms + arm
-        state.since_counts[at] = 0.0
-        state.since_sums[at] = 0.0
-        state.old_counts[at] = state.counts[arm]
-        state.old_sums[at] = state.sums[arm]
-        state.moved[at] = MOVES
+        old_counts[row + arm] = counts[arm]
+        old_sums[row + arm] = sums[arm]

@@ -45,19 +45,8 @@ def announce(line: str) -> None:
             sys.stderr.flush()
 
 
-def _plain(kernel: Any) -> Callable[..., Any]:
-    """Return a kernel interpreted; an arm is a plain number, as from machine code."""
-    run = interpreted(kernel)
-
-    def call(*arguments: Any) -> Any:
-        out = run(*arguments)
-        return None if out is None else int(out)
-
-    return call
-
-
 class Entries:
-    """The entry points of a kind of state; ``start``, ``choose``, ``observe``, ``scores``, ``observe_masked``, ``play``."""
+    """The entry points of a kind of state; ``start``, ``choose``, ``observe`` and the others."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -66,7 +55,21 @@ class Entries:
         self._lock = threading.Lock()
         self._helped = False
         for name, (kernel, _) in self.kernels.items():
-            setattr(self, name, _plain(kernel))
+            setattr(self, name, self._plain(name, kernel))
+
+    def _plain(self, name: str, kernel: Any) -> Callable[..., Any]:
+        """Return a kernel interpreted; when first used, it gets machine code ready, unless it only starts a state."""
+        run = interpreted(kernel)
+
+        def call(*arguments: Any) -> Any:
+            if name != "start":
+                self.get_ready()
+                if self.is_machine_code:
+                    return getattr(self, name)(*arguments)
+            out = run(*arguments)
+            return None if out is None else int(out)  # a plain number, as from machine code
+
+        return call
 
     start: Callable[[Any], None]
     choose: Callable[[Any], int]
@@ -76,9 +79,9 @@ class Entries:
 
     @property
     def _type(self) -> Any:
-        """The type of the buffers, as the compiler has it."""
+        """The type of the state, as the compiler has it."""
         own = np.zeros(1, dtype=self.layout.dtype)
-        return numba.typeof(self.layout.Buffers(own, np.zeros(1, dtype=np.int64), np.zeros(1)))
+        return numba.typeof(self.layout.State(own, np.zeros(1, dtype=np.int64), np.zeros(1)))
 
     def load(self) -> None:
         """Load machine code, or compile it."""
@@ -92,7 +95,7 @@ class Entries:
 
     def get_ready(self) -> None:
         """Have machine code now if it is kept, or see to it that there will be some."""
-        if self.is_machine_code or INTERPRETED:
+        if self.is_machine_code or self._helped or INTERPRETED:
             return
         if cache.is_marked(self.layout.name):
             self.load()
@@ -130,13 +133,17 @@ class Entries:
             )
         self.load()
 
-    def play(self, *arguments: Any) -> None:
-        """Play one run on; see ``play.advance``."""
-        play.advance(*arguments)
-
-    def is_simulator_kept(self) -> bool:
-        """Tell whether the code of a simulation need not be compiled."""
-        return INTERPRETED or cache.is_marked(f"{self.layout.name}.play")
+    def simulator(self, *arguments: Any) -> tuple[Callable[[Any], None], Callable[..., None]]:
+        """Return what starts a run and what plays it on (``play.advance``, of such arguments), compiled."""
+        if INTERPRETED:
+            return play.start_live, play.advance
+        if not cache.is_marked(f"{self.layout.name}.play"):
+            announce(f"compiling {self.layout.name} for simulations, once; this takes about {SECONDS} s of CPU ...")
+        types = [numba.typeof(each) for each in arguments]
+        start = cache.entry_point(play.start_live, (self._type,))
+        advance = cache.entry_point(play.advance, (self._type, *types))
+        cache.mark(f"{self.layout.name}.play")
+        return start, advance
 
 
 @cached

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from maskedbandits.errors import UserError, nearest
-from maskedbandits.policies.axes import looks, restarts
+from maskedbandits.policies.axes import looks, restarts, soundness
 from maskedbandits.policies.axes import policy as axes
 from maskedbandits.policies.memories import everything
 from maskedbandits.record import REQUIRED, Given, Layout
@@ -120,7 +120,7 @@ def on_axes(
         summary=f"{words} x {index.WORDS}",
         reference="; ".join(filter(None, (reference, index.REFERENCE))),
         code=code,
-        modules=[memory, watch, *filter(None, [detector]), index],
+        modules=[memory, watch, *filter(None, [detector]), index, soundness],
         draws=getattr(index, "DRAWS", False),
         **others,
     )

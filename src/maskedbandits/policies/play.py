@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled, inlined, picked
+from maskedbandits.compiled import compiled, entry, inlined, picked
 from maskedbandits.maths import lots
 from maskedbandits.policies.axes import policy as axes
 from maskedbandits.policies.state import Arms
-from maskedbandits.record import Floats, Ints, opened
+from maskedbandits.record import Floats, Ints
 
 
 class World(NamedTuple):
@@ -58,34 +58,33 @@ def score(state: Arms, arm: int) -> float:
     return 0.0
 
 
-@compiled
-def start_live(buffers: Any) -> None:
+@entry
+def start_live(state: Any) -> None:
     """Forget everything, also the time."""
-    start(opened(buffers))
+    start(state)
 
 
-@compiled
-def choose_live(buffers: Any) -> int:
+@entry
+def choose_live(state: Any) -> int:
     """Return the arm to pull next."""
-    return choose(opened(buffers))
+    return choose(state)
 
 
-@compiled
-def observe_live(buffers: Any, arm: int, feedback: float) -> None:
+@entry
+def observe_live(state: Any, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
-    observe(opened(buffers), arm, feedback)
+    observe(state, arm, feedback)
 
 
-@compiled
-def observe_masked_live(buffers: Any, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+@entry
+def observe_masked_live(state: Any, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
     """Take in a feedback with a corruption of its own, of a policy on the axes."""
-    axes.observe_masked(opened(buffers), arm, feedback, low, span, shown)
+    axes.observe_masked(state, arm, feedback, low, span, shown)
 
 
-@compiled
-def scores_live(buffers: Any, out: Floats) -> None:
+@entry
+def scores_live(state: Any, out: Floats) -> None:
     """Write down the scores."""
-    state = opened(buffers)
     for arm in range(state.own[0].arms):
         out[arm] = score(state, arm)
 
@@ -113,9 +112,8 @@ def _reckon(tally: Tally, gaps: Floats) -> None:
 
 
 @compiled
-def advance(buffers: Any, world: World, checkpoints: Ints, tally: Tally, until: int) -> None:
+def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int) -> None:
     """Play one run on, up to step ``until``, stopping at every change and every checkpoint to reckon."""
-    state = opened(buffers)
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     while done < until:
         stop = min(until, world.starts[segment + 1])

@@ -2,7 +2,7 @@
 
 from maskedbandits.compiled import inlined
 from maskedbandits.maths import polyline
-from maskedbandits.record import Floats, Ints, Record, Words, fixed, gathered, record, section, size
+from maskedbandits.record import Floats, Ints, Record, Words, derived, fixed, gathered, record, section, size
 
 FOREVER = 1 << 62  # the window of a policy that forgets nothing
 NOT_NEGATIVE = FOREVER - 1  # a mask that tells the compiler that an index is none of Python's negative ones
@@ -14,11 +14,12 @@ class Arms(Record):
 
     arms: int = size()
     nodes: int = size(2)
+    curved: int = derived()  # 1 if the polyline of some arm is no straight line, as that of randomised response is
     time: int = gathered(0, most=FOREVER)  # observations taken in
     alarms: int = gathered(0, most=FOREVER)  # changes seen
     lots: Words = section(lambda own: 4)
     counts: Floats = section(lambda own: own.arms, least=0.0, most=1e200)  # observations that count, or their weights
-    sums: Floats = section(lambda own: own.arms)  # their feedbacks, flipped where g decreases
+    sums: Floats = section(lambda own: own.arms, least=-1e200, most=1e200)  # their feedbacks, flipped where g decreases
     flips: Ints = fixed(lambda own: own.arms)  # 1 where g decreases
     first_node: Ints = fixed(lambda own: own.arms)  # the arm's polyline among the nodes
     last_node: Ints = fixed(lambda own: own.arms)
@@ -33,7 +34,7 @@ def mean_behind(state: Arms, arm: int, feedback_mean: float) -> float:
     """Return the inverse of the arm's (increasing) corruption."""
     first = state.first_node[arm]
     last = state.last_node[arm]
-    if last == first + 1:  # a straight line, as randomised response is
+    if not state.own[0].curved or last == first + 1:
         return (feedback_mean - state.lows[arm]) * state.rates[arm]
     return polyline.inverse(feedback_mean, state.node_means, state.node_feedbacks, first, last)
 

@@ -46,9 +46,10 @@ def start(state: Weights) -> None:
 
 @inner
 def _total(state: Weights) -> float:
+    weights = state.weights
     total = 0.0
-    for arm in range(state.own[0].arms):
-        total += state.weights[arm]
+    for arm in range(weights.size):
+        total += weights[arm]
     return total
 
 
@@ -84,12 +85,13 @@ def observe(state: Weights, arm: int, feedback: float) -> None:
     gain = gains.gain(state, arm, counted(state, arm, feedback))
     total = _total(state)
     gain /= _probability(state, arm, total)
-    state.weights[arm] *= math.exp(own.gamma * gain / own.arms)
+    weights = state.weights
+    weights[arm] *= math.exp(own.gamma * gain / own.arms)
     share = math.e * own.alpha * total / own.arms
-    for each in range(own.arms):
-        state.weights[each] += share
+    for each in range(weights.size):
+        weights[each] += share
     if own.batch > 0.0 and own.time % int(own.batch) == 0:
         state.weights[:] = 1.0
     elif total > HEAVY:
-        for each in range(own.arms):
-            state.weights[each] = max(state.weights[each] / total, LIGHT)
+        for each in range(weights.size):
+            weights[each] = max(weights[each] / total, LIGHT)

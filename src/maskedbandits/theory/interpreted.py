@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.core import index, kl
+from maskedbandits.maths import kl, level
 
 
 def _interpreted(kernel: Callable[..., float]) -> Any:
@@ -13,4 +13,4 @@ def _interpreted(kernel: Callable[..., float]) -> Any:
 
 
 divergence = _interpreted(kl.divergence)
-exploration = _interpreted(index.exploration)
+exploration = _interpreted(level.exploration)

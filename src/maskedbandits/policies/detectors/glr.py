@@ -32,6 +32,8 @@ splits are examined, so no alarm is raised that the full test would not raise, a
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from maskedbandits.compiled import compiled, inlined, inner
 from maskedbandits.policies import checks
@@ -40,6 +42,7 @@ from maskedbandits.policies.state import NOT_NEGATIVE
 from maskedbandits.record import Floats, Ints, given, record, section
 
 HULL = 192  # points for which a hull has room: random feedback needs about 20 in 10^6 observations
+VERTICES = 2 * HULL  # numbers of one hull: (s, S_s) of each point
 MOST = float(1 << 53)  # observations that can be counted exactly
 MARGIN = 1e-6  # looks are taken a little early, which hides the rounding of bounds
 TINY = 1e-200  # a count this small is none
@@ -60,11 +63,11 @@ class Detector(Watch):
     costs_of_one: Floats = section(lambda own: own.arms)  # by a feedback of 1,
     costs_of_zero: Floats = section(lambda own: own.arms)  # or of 0,
     levels: Floats = section(lambda own: own.arms)  # as long as delta does not pass the last look's
-    lower: Floats = section(lambda own: own.arms * 2 * HULL)  # vertices (s, S_s)
-    upper: Floats = section(lambda own: own.arms * 2 * HULL)
+    lower: Floats = section(lambda own: own.arms * VERTICES)  # vertices (s, S_s)
+    upper: Floats = section(lambda own: own.arms * VERTICES)
 
 
-def contradiction(state: Detector) -> str:
+def contradiction(state: Detector, parameters: Mapping[str, Any]) -> str:
     """Return where saved hulls contradict themselves."""
     return "a detector is not in order" if (state.totals > state.lengths).any() else ""
 
@@ -82,11 +85,6 @@ def restart(state: Detector, arm: int) -> None:
     state.levels[arm] = 0.0
 
 
-@inlined
-def _hull(points: Floats, arm: int) -> Floats:
-    return points[2 * HULL * arm : 2 * HULL * (arm + 1)]
-
-
 @inner
 def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
     """Add a point to both hulls, and look at them if the statistic can have passed the threshold."""
@@ -95,8 +93,9 @@ def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
     total = state.totals[arm] + feedback
     state.lengths[arm] = n
     state.totals[arm] = total
-    state.lower_sizes[arm] = push(_hull(state.lower, arm), state.lower_sizes[arm], 1.0, n, total)
-    state.upper_sizes[arm] = push(_hull(state.upper, arm), state.upper_sizes[arm], -1.0, n, total)
+    begin, end = arm * VERTICES, (arm + 1) * VERTICES
+    state.lower_sizes[arm] = push(state.lower[begin:end], state.lower_sizes[arm], 1.0, n, total)
+    state.upper_sizes[arm] = push(state.upper[begin:end], state.upper_sizes[arm], -1.0, n, total)
     budget = state.budgets[arm] - feedback * state.costs_of_one[arm] - (1.0 - feedback) * state.costs_of_zero[arm]
     state.budgets[arm] = budget
     if budget > MARGIN and delta <= state.levels[arm]:
@@ -181,8 +180,9 @@ def _highest(state: Detector, arm: int, cut: float) -> float:
     total = state.totals[arm]
     if min(total, n - total) <= TINY:
         return 0.0  # all observations are equal
-    best = _highest_of_hull(_hull(state.lower, arm), state.lower_sizes[arm], n, total, cut, 0.0)
-    return _highest_of_hull(_hull(state.upper, arm), state.upper_sizes[arm], n, total, cut, best)
+    begin, end = arm * VERTICES, (arm + 1) * VERTICES
+    best = _highest_of_hull(state.lower[begin:end], state.lower_sizes[arm], n, total, cut, 0.0)
+    return _highest_of_hull(state.upper[begin:end], state.upper_sizes[arm], n, total, cut, best)
 
 
 @compiled

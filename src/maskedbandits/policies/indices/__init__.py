@@ -10,20 +10,11 @@ An index is a module with a record and functions of the names below. Optimistic 
 ``axes/scores.py``, and say only what the others are; what is no optimistic one (``thompson.py``) has some of the first five.
 """
 
-import math
-
-from maskedbandits.compiled import compiled, picked
+from maskedbandits.compiled import picked
 from maskedbandits.policies.axes import watch
 from maskedbandits.policies.axes.state import Axes
 
 STEEP = 1e100  # a tangent that is no help
-
-
-@compiled
-def exploration(x: float, c: float) -> float:
-    """Return f(x) = log x + c log(max(1, log x)), for x >= 1."""
-    log = math.log(x)
-    return log + c * math.log(max(1.0, log))
 
 
 @picked("index")

@@ -4,6 +4,7 @@ import math
 
 from maskedbandits.compiled import compiled, inlined
 from maskedbandits.maths import kl, tournament
+from maskedbandits.maths.level import exploration
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
     Scores,
@@ -13,7 +14,6 @@ from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every opt
     score,
 )
 from maskedbandits.policies.axes.state import mean_of
-from maskedbandits.policies.indices import exploration
 from maskedbandits.record import Floats, Ints, given, record, section, size
 
 WORDS = "KL index"

@@ -1,8 +1,7 @@
 """KL-UCB++: as KL, with the level log+(r (1 + log+^2 r)), r = T / (K N) (Menard and Garivier 2017)."""
 
-import math
-
-from maskedbandits.compiled import compiled, inlined
+from maskedbandits.compiled import inlined
+from maskedbandits.maths.level import plus_level
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
     Scores,
@@ -24,14 +23,6 @@ class Index(Scores):
     """The horizon, which its level depends on."""
 
     horizon: int = given(REQUIRED, checks.perhaps_count, "how many steps will be played", stored=False)
-
-
-@compiled
-def plus_level(count: float, arms: float, horizon: float) -> float:
-    """Return the level of KL-UCB++, which shrinks with the count instead of growing with time."""
-    ratio = horizon / (arms * count)
-    log = math.log(max(1.0, ratio))
-    return math.log(max(1.0, ratio * (1.0 + log * log)))
 
 
 @inlined

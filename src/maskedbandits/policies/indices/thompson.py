@@ -17,15 +17,19 @@ Index = Axes
 @inner
 def highest_arm(state: Axes) -> int:
     """Return the arm with the highest draw from the posterior of its mean."""
+    own = state.own[0]
+    counts, sums, words = state.counts, state.sums, state.lots  # found once, not at every turn
+    lows, rates, straight = state.lows, state.rates, not (own.mixed or own.curved)
     best = -math.inf
     chosen = 0
     fading = 1.0 / memories.weight(state)
-    for arm in range(state.own[0].arms):
-        count = state.counts[arm] * fading
-        total = min(max(state.sums[arm] * fading, 0.0), count)
-        if state.own[0].mixed and count <= 0.0:
+    for arm in range(own.arms):
+        count = counts[arm] * fading
+        total = min(max(sums[arm] * fading, 0.0), count)
+        if own.mixed and count <= 0.0:
             return arm  # without an observation it has no corruption either
-        value = mean_of(state, arm, beta.draw(state.lots, 1.0 + total, 1.0 + count - total))
+        drawn = beta.draw(words, 1.0 + total, 1.0 + count - total)
+        value = (drawn - lows[arm]) * rates[arm] if straight else mean_of(state, arm, drawn)
         if value > best:
             best = value
             chosen = arm

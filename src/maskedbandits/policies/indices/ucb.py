@@ -3,6 +3,7 @@
 import math
 
 from maskedbandits.compiled import inlined
+from maskedbandits.maths.level import exploration
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
     Scores,
@@ -11,7 +12,7 @@ from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every opt
     highest_arm,
     score,
 )
-from maskedbandits.policies.indices import STEEP, exploration
+from maskedbandits.policies.indices import STEEP
 from maskedbandits.record import given, record
 
 WORDS = "UCB index"

@@ -177,7 +177,7 @@ def takes_short_way(state: Memory, arm: int, feedback: float) -> bool:
     return True
 
 
-def contradiction(state: Memory) -> str:
+def contradiction(state: Memory, parameters: Mapping[str, Any]) -> str:
     """Return where a saved ring contradicts the counts."""
     own = state.own[0]
     held = [0] * int(own.arms)
