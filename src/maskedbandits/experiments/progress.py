@@ -10,6 +10,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from maskedbandits import readable
 from maskedbandits.results import Cell, Label
 
 LINES_AFTER_SECONDS = 2.0  # what is over sooner needs no log
@@ -120,7 +121,7 @@ class Bar(Silent):
 
 def name(label: Label) -> str:
     """Return a cell's name on one line."""
-    return f"{label.problem} · {label.setting} · {label.policy}"
+    return readable.one_line(f"{label.problem} · {label.setting} · {label.policy}")
 
 
 def watcher(quiet: bool) -> Silent:
