@@ -10,6 +10,7 @@ from rich.text import Text
 
 from maskedbandits import theory
 from maskedbandits.problems import Problem
+from maskedbandits.report.tables import for_terminal
 
 Bounds = dict[str, Any]
 KINDS = ("published", "corrected")
@@ -58,11 +59,12 @@ def windows_table(windows: dict[str, int]) -> Table:
     return table
 
 
-def bounds_table(title: str, bounds: Bounds) -> Table:
+def bounds_table(title: str, bounds: Bounds, encoding: str = "utf-8") -> Table:
     """Return a table of windows and bounds for a terminal; a bound of the whole horizon promises nothing."""
     floor = f"asymptotic lower bound on the regret {bounds['regret_lower_bound']:,.0f}"
     facts = f"{title}: {bounds['horizon']:,} steps, {bounds['changes']} segments; {floor}"
-    table = Table(title=Text(facts), title_justify="left", header_style="bold", show_edge=False, pad_edge=False)
+    above = Text(for_terminal(facts, encoding))
+    table = Table(title=above, title_justify="left", header_style="bold", show_edge=False, pad_edge=False)
     for heading in ("window", "steps", "published bound", "corrected bound"):
         table.add_column(heading, justify="left" if heading == "window" else "right")
     for name, size in bounds["windows"].items():

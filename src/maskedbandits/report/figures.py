@@ -17,8 +17,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import EngFormatter, FixedFormatter, FixedLocator, LogLocator, MaxNLocator, NullLocator
 
+from maskedbandits.report import changes, lettering
 from maskedbandits.experiments.results import Cell
 
 # Okabe and Ito: told apart also by readers who do not see red or green. Yellow is too pale for a line.
@@ -27,7 +29,7 @@ Dash = Literal["-", "--", ":", "-."]
 DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
 INK, PALE = "#222222", "#8a8a8a"
 STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
+    "font.family": lettering.FAMILY,
     "font.size": 10.5,
     "text.color": INK,
     "axes.edgecolor": PALE,
@@ -48,6 +50,11 @@ STYLE: dict[str, Any] = {
     "savefig.dpi": 160,
 }
 MOST_COLUMNS = 4
+LEGEND_LINE, LEGEND_HANDLE, MARGIN = (
+    0.225,
+    0.7,
+    0.4,
+)  # inches: the height of a line, what stands beside a name, the edge
 
 
 class Look(NamedTuple):
@@ -76,20 +83,31 @@ def looks(policies: Sequence[str]) -> dict[str, Look]:
 
 
 def regret_over_time(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[str, Look]) -> Figure:
-    """Return regret against time: one panel for each corruption."""
+    """Return regret against time: one panel for each corruption, and under them the means where these change a lot."""
     count = min(len(groups), MOST_COLUMNS)
     rows = math.ceil(len(groups) / count)
-    figure = Figure(figsize=(max(2.7 * count, 6.4), 2.7 * rows + 1.0), layout="constrained")
-    panels = figure.subplots(rows, count, squeeze=False, sharex=True, sharey=one_scale(groups))
-    for place, panel in enumerate(panels.flat):
+    with_means = changes.are_many(groups[0][0])
+    heights = [2.7] * rows + [1.2] * with_means
+    figure = Figure(figsize=(max(2.7 * count, 6.4), sum(heights) + 1.0), layout="constrained")
+    panels = figure.subplots(len(heights), count, squeeze=False, sharex=True, height_ratios=heights)
+    curves = list(panels[:rows].flat)
+    share_scale(curves[: len(groups)], count, one_scale(groups))
+    for place, panel in enumerate(curves):
         if place >= len(groups):
             panel.remove()
             continue
         draw_panel(panel, groups[place], drawn, label_changes=place == 0)
-        below = place + count < len(groups)  # with a last row that is not full, the axis shows on the panel above it
+        below = with_means or place + count < len(groups)  # else its own axis shows, also above a gap in the last row
         panel.tick_params(labelbottom=not below)
         panel.set_xlabel("" if below else "step")
-    for row in panels:
+    for panel in curves[: len(groups)]:
+        panel.set_ylim(bottom=0)  # once all are drawn: it also ends the search for a scale that holds all curves
+    if with_means:
+        share_scale(list(panels[-1]), count, same=True)
+        for panel in panels[-1]:
+            draw_means(panel, groups[0][0])
+        panels[-1][0].set_ylabel("means")
+    for row in panels[:rows]:
         row[0].set_ylabel("regret so far")
     finish(figure, title, [cell.label.policy for group in groups for cell in group], drawn)
     return figure
@@ -99,6 +117,14 @@ def one_scale(groups: Sequence[Sequence[Cell]]) -> bool:
     """Tell whether the panels can share a scale: not where the curves of one would lie flat."""
     tops = [max(float(cell.mean[-1]) for cell in group) for group in groups]
     return max(tops) <= 3 * min(tops)
+
+
+def share_scale(panels: Sequence[Axes], count: int, same: bool) -> None:
+    """Give panels in rows of so many one scale, told once for each row; or leave each its own."""
+    for place, panel in enumerate(panels):
+        if same and place:
+            panel.sharey(panels[0])
+            panel.tick_params(labelleft=place % count == 0)
 
 
 def draw_panel(panel: Axes, group: Sequence[Cell], drawn: dict[str, Look], label_changes: bool) -> None:
@@ -111,16 +137,21 @@ def draw_panel(panel: Axes, group: Sequence[Cell], drawn: dict[str, Look], label
     no_privacy = group[0].label.epsilon == math.inf
     panel.set_title(group[0].label.setting + (", no privacy" if no_privacy else ""), loc="left")
     panel.set_xlim(0, group[0].horizon)
-    panel.set_ylim(bottom=0)
     panel.xaxis.set_major_locator(MaxNLocator(4))
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_formatter(EngFormatter(sep=""))
-    for time in group[0].changes:
+    if not changes.are_many(group[0]):
+        mark_changes(panel, group[0].changes, label_changes)
+
+
+def mark_changes(panel: Axes, times: Sequence[int], with_label: bool) -> None:
+    """Draw a dashed vertical at each change."""
+    for time in times:
         panel.axvline(time, color=PALE, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0.5)
-    if label_changes and group[0].changes:
+    if with_label and times:
         panel.annotate(
             "change",
-            (group[0].changes[0], 1),
+            (times[0], 1),
             xycoords=panel.get_xaxis_transform(),
             xytext=(3, -3),
             textcoords="offset points",
@@ -129,6 +160,20 @@ def draw_panel(panel: Axes, group: Sequence[Cell], drawn: dict[str, Look], label
             fontsize=8.5,
             color="#666666",
         )
+
+
+def draw_means(panel: Axes, cell: Cell) -> None:
+    """Draw the arms' means over time, thin, and the best of them at each time on top."""
+    times, means = changes.curves(cell)
+    for heights, colour, width in ((means, PALE, 0.8), (means.max(axis=1, keepdims=True), INK, 1.3)):
+        if changes.drifts(cell):
+            panel.plot(times, heights, color=colour, linewidth=width)
+        else:  # jumps would cover the panel with verticals
+            left, right = (np.repeat(ends, heights.shape[1]) for ends in (times[:-1], times[1:]))
+            panel.hlines(heights[:-1].ravel(), left, right, color=colour, linewidth=width)
+    panel.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]))
+    panel.xaxis.set_major_formatter(EngFormatter(sep=""))
+    panel.set_xlabel("step")
 
 
 def regret_by_epsilon(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[str, Look]) -> Figure:
@@ -193,18 +238,33 @@ def finish(figure: Figure, title: str, policies: Sequence[str], drawn: dict[str,
     """Put title and legend above the panels, where no curve can hide them, and lay everything out."""
     shown = [policy for policy in drawn if policy in policies]
     lines = [mpl.lines.Line2D([], [], color=drawn[policy].colour, linestyle=drawn[policy].dash) for policy in shown]
-    figure.legend(
+    small, large = FontProperties(), FontProperties(size=13, weight="bold")
+    width = figure.get_figwidth() - MARGIN
+    names = lettering.told_apart([lettering.fitted(name, width - LEGEND_HANDLE, small) for name in shown])
+    columns = legend_columns([lettering.inches(name, small) for name in names], width)
+    legend = figure.legend(
         lines,
-        shown,
-        title=title,
-        title_fontproperties={"size": 13, "weight": "bold"},
+        ["policy"] * len(shown),
+        title="title",
+        title_fontproperties=large,
         alignment="left",
         loc="outside upper left",
-        ncols=max(1, min(len(shown), int(figure.get_figwidth() // 3))),
+        ncols=columns,
     )
+    lettering.write(legend, lettering.fitted(title, width, large), names)
+    extra = max(0, math.ceil(len(shown) / columns) - 2)  # lines for which the figure has no room yet
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * extra)
     FigureCanvasAgg(figure)
     figure.draw_without_rendering()  # lay out once, not again for every format
     figure.set_layout_engine("none")
+
+
+def legend_columns(widths: Sequence[float], room: float) -> int:
+    """Return the most columns in which names of these widths fit into the room; they are filled one by one."""
+    for count in range(len(widths), 1, -1):
+        if sum(max(column) + LEGEND_HANDLE for column in np.array_split(widths, count)) <= room:
+            return count
+    return 1
 
 
 def as_bytes(figure: Figure, kind: str) -> bytes:

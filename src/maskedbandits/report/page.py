@@ -6,18 +6,20 @@ import base64
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape as escape_html
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from maskedbandits import readable
+from maskedbandits.report import changes, figures, tables
 from maskedbandits.experiments.results import Cell, Results, write_whole
-from maskedbandits.report import figures, tables
 
 CSS = """
 :root { color-scheme: light; --ink: #222; --pale: #666; --line: #e2e2e2; }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); max-width: 72rem;
   margin: 2.5rem auto; padding: 0 1.25rem; }
+h1, h2, p, summary { overflow-wrap: anywhere; }
 h1 { font-size: 1.7rem; margin: 0 0 .3rem; } h2 { font-size: 1.25rem; margin: 2.6rem 0 .4rem; }
 p { max-width: 46rem; } .facts { color: var(--pale); margin: 0 0 1rem; }
 figure { margin: 1.2rem 0; } img { max-width: 100%; height: auto; }
@@ -26,7 +28,9 @@ figcaption { color: var(--pale); font-size: .9rem; max-width: 46rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .93rem; }
 th, td { padding: .3rem .7rem; text-align: right; white-space: nowrap; }
 th { border-bottom: 2px solid var(--ink); font-weight: 600; }
-.left { text-align: left; } .first td { border-top: 1px solid var(--line); } .best td { font-weight: 700; }
+.left { text-align: left; } .first td { border-top: 1px solid var(--line); }
+td.left { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; max-width: 30rem; }
+.best td { font-weight: 700; }
 pre { background: #f6f6f6; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
 """
 
@@ -71,6 +75,11 @@ def write(results: Results, folder: Path) -> Report:
     return Report(page, tuple(paths))
 
 
+def escape(text: str) -> str:
+    """Return somebody's own words for the page: neither marks nor controls reach it."""
+    return escape_html(readable.one_line(text))
+
+
 def save(path: Path, content: bytes) -> None:
     """Write a file whole."""
     write_whole(path, lambda stream: stream.write(content))
@@ -89,13 +98,7 @@ def pictures_of(
     prefix: str, problem: str, groups: Sequence[Sequence[Cell]], drawn: dict[str, figures.Look]
 ) -> list[Picture]:
     """Return a problem's figures; against epsilon only where there are several."""
-    scale = "All panels share a scale." if figures.one_scale(groups) else "Each panel has a scale of its own."
-    over_time = Picture(
-        f"{prefix}regret",
-        "Regret against time: what was lost so far by not knowing the best arm. Lines are means, bands their "
-        f"95 % intervals, dashed verticals the changes. {scale if len(groups) > 1 else ''}".strip(),
-        figures.regret_over_time(problem, groups, drawn),
-    )
+    over_time = Picture(f"{prefix}regret", caption(groups), figures.regret_over_time(problem, groups, drawn))
     if len(groups) < 2:
         return [over_time]
     by_epsilon = Picture(
@@ -104,6 +107,22 @@ def pictures_of(
         figures.regret_by_epsilon(problem, groups, drawn),
     )
     return [over_time, by_epsilon]
+
+
+def caption(groups: Sequence[Sequence[Cell]]) -> str:
+    """Return what regret against time shows, in words."""
+    parts = ["Regret against time: what was lost so far by not knowing the best arm."]
+    first = groups[0][0]
+    if changes.are_many(first):
+        parts += ["Lines are means over runs, bands their 95 % intervals."]
+        parts += ["Below: the mean rewards of the arms, and dark the best of them."]
+    else:
+        verticals = ", dashed verticals the changes" if first.changes else ""
+        parts += [f"Lines are means, bands their 95 % intervals{verticals}."]
+    if len(groups) > 1:
+        shared = figures.one_scale(groups)
+        parts += ["All panels share a scale." if shared else "Each panel has a scale of its own."]
+    return " ".join(parts)
 
 
 def figure_html(picture: Picture, png: bytes) -> str:
@@ -122,7 +141,7 @@ def section_html(problem: str, groups: Sequence[Sequence[Cell]], embedded: Seque
     cell = groups[0][0]
     facts = (
         f"{len(cell.outcome.question['means'][0])} arms, {cell.horizon:,} steps, "
-        f"{tables.changes(cell)}; {cell.runs:,} runs of each policy."
+        f"{changes.in_words(cell)}; {cell.runs:,} runs of each policy."
     )
     return "\n".join([f"<h2>{escape(problem)}</h2>", f'<p class="facts">{facts}</p>', *embedded, table_html(groups)])
 
@@ -166,6 +185,6 @@ def page_html(results: Results, parts: Sequence[str]) -> str:
 <pre>{escape(plan.command)}</pre>
 <p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page
 again from the saved results: <code>maskedbandits report</code> and this folder.</p>
-<details><summary>{escape(plan.file)}</summary><pre>{escape(plan.source)}</pre></details>
+<details><summary>{escape(plan.file)}</summary><pre>{escape_html(readable.lines(plan.source))}</pre></details>
 </html>
 """

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
-from rich.box import SIMPLE_HEAD
+from rich.box import SIMPLE_HEAD, Box
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from maskedbandits import readable
+from maskedbandits.report import changes
 from maskedbandits.experiments.results import Cell, Results, plain
 
 WIDE = 90  # columns of a terminal that holds the whole table
+SIMPLE_ASCII = Box(str(SIMPLE_HEAD).replace("─", "-"), ascii=True)
 
 
 @dataclass(frozen=True)
@@ -97,31 +101,47 @@ def stands_out(cell: Cell, group: Sequence[Cell]) -> bool:
     return len(group) > 1 and float(cell.mean[-1]) == lowest(group)
 
 
-def as_table(problem: str, groups: Sequence[Sequence[Cell]], width: int = WIDE) -> Table:
+def as_table(problem: str, groups: Sequence[Sequence[Cell]], width: int = WIDE, encoding: str = "utf-8") -> Table:
     """Return one problem's table for a terminal; the best policy of each group is bold."""
     shown = columns([cell for group in groups for cell in group])
     if width < WIDE:
         shown = [column for column in shown if column.heading != "steps/s"]
     first = groups[0][0]
-    facts = f"{problem}: {first.horizon:,} steps, {first.runs:,} runs, {changes(first)}"
-    table = Table(title=Text(facts), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in shown:
-        texts = [column.say(cell, lowest(group)) for group in groups for cell in group]
-        # Where a terminal is narrow, headings and names fold; a number is never broken.
-        parts = texts if column.whole else " ".join(texts).split()
-        table.add_column(column.heading, justify=column.justify, min_width=max(map(len, parts)))
-    for group in groups:
-        for cell in group:
+    facts = f"{problem}: {first.horizon:,} steps, {first.runs:,} runs, {changes.in_words(first)}"
+    table = Table(
+        title=Text(for_terminal(facts, encoding)),
+        title_justify="left",
+        box=SIMPLE_HEAD if encoding.startswith("utf") else SIMPLE_ASCII,
+        padding=(0, 1, 0, 0),
+    )
+    texts = [
+        [[for_terminal(column.say(cell, lowest(group)), encoding) for column in shown] for cell in group]
+        for group in groups
+    ]
+    for column, said in zip(shown, zip(*(row for rows in texts for row in rows), strict=True), strict=True):
+        heading = for_terminal(column.heading, encoding)
+        table.add_column(
+            heading, justify=column.justify, min_width=narrowest(said, column.whole, width), overflow="fold"
+        )
+    for group, rows in zip(groups, texts, strict=True):
+        for cell, row in zip(group, rows, strict=True):
             style = "bold" if stands_out(cell, group) else ""
-            table.add_row(*(Text(column.say(cell, lowest(group)), style=style) for column in shown))
+            table.add_row(*(Text(text, style=style) for text in row))
         if len(group) > 1:
             table.add_section()
     return table
 
 
-def changes(cell: Cell) -> str:
-    """Return the change points in words."""
-    return f"changes at {', '.join(f'{time:,}' for time in cell.changes)}" if cell.changes else "no change"
+def for_terminal(text: str, encoding: str) -> str:
+    """Return a text that gives a terminal no orders, in the letters that it has."""
+    return readable.spelled(readable.one_line(text), encoding)
+
+
+def narrowest(texts: Sequence[str], whole: bool, width: int) -> int:
+    """Return how much of a terminal's width texts need: names fold where it is narrow, a number is never broken."""
+    if whole:
+        return max(map(cell_len, texts))
+    return min(width // 4, max(cell_len(word) for text in texts for word in text.split() or [""]))
 
 
 def as_json(results: Results) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""The command line: one file for each verb, thin over the library.
+
+Whatever is heavy (numpy, numba, matplotlib, rich) is imported inside the verb that needs it, so that `--help`
+answers at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from maskedbandits import readable
+from maskedbandits.cli import audit, bound, policies, report, run
+from maskedbandits.cli.audit import Slow
+from maskedbandits.cli.output import drop_output
+from maskedbandits.cli.verb import (
+    FAILED,
+    INTERRUPTED,
+    UNMADE,
+    USAGE,
+    Failure,
+    Interrupted,
+    Refusal,
+    plain_complaints,
+    reason,
+)
+from maskedbandits.errors import UserError
+
+__all__ = ["FAILED", "INTERRUPTED", "UNMADE", "USAGE", "Slow", "main"]
+
+
+class Verbs(click.Group):
+    """The verbs; every mistake and every Ctrl-C ends in one line, whichever verb it meets."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command line, with output that any encoding can write."""
+        readable.survive()
+        return super().main(*arguments, **options)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what stands before the verb."""
+        with plain_complaints():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb, and end in one line whatever it raises."""
+        with plain_complaints():
+            return self.ended(ctx)
+
+    def ended(self, ctx: click.Context) -> Any:
+        """Run a verb and turn what it raises into an exit code."""
+        try:
+            return super().invoke(ctx)
+        except UserError as mistake:
+            raise Refusal(str(mistake)) from mistake
+        except BrokenPipeError:
+            raise  # the reader has seen enough (`| head`): click ends quietly
+        except OSError as error:
+            drop_output()
+            raise Failure(reason(error)) from error
+        except MemoryError as error:
+            raise Failure(f"not enough memory. {error}".strip()) from error
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="maskedbandits")
+def main() -> None:
+    """Choose again and again, under local differential privacy, in a changing world."""
+
+
+for verb in (run.run, report.report, bound.bound, policies.policies, audit.audit):
+    main.add_command(verb)

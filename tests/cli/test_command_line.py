@@ -1,0 +1,231 @@
+"""The command line as a whole: help, mistakes, and output that anything can take."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from children import PROGRAM, finished
+from commands import ODD, ORDERS, SMALL, call, gives_no_orders, refused, small_file
+from maskedbandits import cli
+from maskedbandits.experiments import progress
+from maskedbandits.report import page
+from maskedbandits.experiments.results import Label
+
+VERBS = sorted(cli.main.commands)
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+ENCODINGS = [C_LOCALE, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return small_file(Path())
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of an experiment whose names hold anything."""
+    folder = tmp_path_factory.mktemp("odd")
+    done = call("run", small_file(folder, ODD), "--out", folder / "out", "--runs", 2)
+    assert done.exit_code == 0, done.output
+    return folder / "out"
+
+
+# Help
+
+
+def test_help_needs_nothing_heavy() -> None:
+    script = (
+        "import sys, maskedbandits.cli as cli\n"
+        "for verb in ([], *([name] for name in cli.main.commands)):\n"
+        "    cli.main([*verb, '--help'], standalone_mode=False)\n"
+        "sys.exit(sorted({'numpy', 'numba', 'scipy', 'matplotlib', 'rich'} & set(sys.modules)) or 0)"
+    )
+    done = finished([PROGRAM[0], "-c", script])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("Usage: ") == 1 + len(VERBS)
+
+
+@pytest.mark.parametrize("module", ["maskedbandits", "maskedbandits.cli"])
+def test_both_modules_are_the_program(module: str) -> None:
+    done = finished([PROGRAM[0], "-m", module, "--help"])
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: maskedbandits ")
+
+
+def test_version() -> None:
+    assert "version" in call("--version").stdout
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_names_every_option(verb: str) -> None:
+    result = call(verb, "--help")
+    assert result.exit_code == 0
+    for parameter in cli.main.commands[verb].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.opts[0] in result.stdout
+
+
+@pytest.mark.parametrize("columns", [20, 100])
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_examples_on_lines_of_their_own(verb: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = call(verb, "--help").stdout.splitlines()
+    examples = [line.strip() for line in lines[lines.index("Examples:") :] if line.strip()][1:]
+    assert examples
+    for example in examples:
+        program, named, *arguments = shlex.split(example)
+        assert (program, named) == ("maskedbandits", verb)
+        cli.main.commands[verb].make_context(verb, arguments)  # it can be read, or this raises
+
+
+def test_every_verb_and_option_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    for verb in cli.main.commands.values():
+        assert f"maskedbandits {verb.name}" in page
+        for parameter in verb.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.opts[0] in page, f"{verb.name} {parameter.opts[0]}"
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run", "none.toml"], "none.toml: no such file"),
+        (["run", "."], ".: is a folder; expected a TOML file"),
+        (["run"], "Missing argument 'FILE'"),
+        (["run", "small.toml", "--runs", "0"], "Invalid value for '--runs'"),
+        (["run", "small.toml", "--seed", "x"], "Invalid value for '--seed'"),
+        (["run", "small.toml", "--out", "small.toml"], "--out small.toml: cannot be written"),
+        (["run", "small.toml", "--out", "small.toml/out"], "--out small.toml/out: cannot be written"),
+        (["run", "bad.toml"], "bad.toml: problems[0].means: expected numbers in [0, 1], got 1.9"),
+        (["report", "none"], "none: no results here"),
+        (["report", "small.toml"], "small.toml: no results here"),
+        (["report", "empty"], "empty/results.json: damaged results file"),
+        (["runn"], "No such command 'runn'"),
+    ],
+)
+def test_mistakes_are_refused(file: Path, arguments: list[str], complaint: str) -> None:
+    Path("bad.toml").write_text(SMALL.replace("[[0.9", "[[1.9"), encoding="utf-8")
+    Path("empty").mkdir()
+    Path("empty/results.json").touch()
+    refused(call(*arguments), complaint)
+
+
+def test_a_complaint_gives_no_orders() -> None:
+    given = os.fsdecode(ORDERS.encode())  # as a command line comes in, whatever the locale
+    for arguments in (
+        ["run", given],
+        ["report", given],
+        ["policies", given],
+        ["run", "x", given],
+        [f"--{given}"],
+        [given],
+    ):
+        complaint = call(*arguments).stderr
+        assert complaint
+        assert gives_no_orders(complaint), arguments
+
+
+# Output
+
+
+@pytest.mark.parametrize("verb", [["policies"], ["bound", "--horizon", "100", "--changes", "2"]])
+def test_a_closed_pipe_is_quiet(verb: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = finished([*PROGRAM, *verb], stdout=write)
+    os.close(write)
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is played by /dev/full")
+@pytest.mark.parametrize("verb", [["policies"], ["bound", "--horizon", "100", "--changes", "2"]])
+def test_output_that_nobody_gets_is_one_line(verb: list[str]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = finished([*PROGRAM, *verb], stdout=full)
+    assert (done.returncode, done.stderr) == (cli.FAILED, "maskedbandits: error: No space left on device\n")
+
+
+@pytest.mark.parametrize("environment", ENCODINGS, ids=lambda environment: "-".join(environment.values()))
+def test_a_run_survives_an_output_that_is_not_unicode(tmp_path: Path, environment: dict[str, str]) -> None:
+    done = finished([*PROGRAM, "run", small_file(tmp_path, ODD), "--out", tmp_path / "out"], environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert any(line.split()[:2] == ["eps", "policy"] for line in lines)
+    assert any(" --------" in line for line in lines)
+    assert gives_no_orders(done.stdout)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_every_verb_survives_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "pictures_of", lambda *arguments: [])  # they are the same in every encoding
+    file = odd.parent / "small.toml"
+    commands: list[list[object]] = [
+        ["report", odd],
+        ["report", odd, "--json"],
+        ["run", file, "--out", odd, "--runs", 2],
+        ["bound", file],
+        ["bound", file, "--json"],
+        ["policies"],
+        ["policies", "d-klucb-plus-cf"],
+        ["policies", "--json"],
+        ["audit", "--exact"],
+    ]
+    commands += [[verb, "--help"] for verb in VERBS]
+    for arguments in commands:
+        result = call(*arguments, encoding=encoding)
+        assert result.exit_code == 0, (arguments, result.output)
+        assert result.stdout
+        for written in (result.stdout_bytes, result.stderr_bytes):
+            assert gives_no_orders(written.decode(encoding)), arguments
+
+
+def test_letters_that_an_encoding_lacks_are_spelled() -> None:
+    assert "Menard" in call("policies", "klucb-plus-cf", encoding="ascii").stdout
+    assert "Ménard" in call("policies", "klucb-plus-cf", encoding="latin-1").stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_table_stays_straight_in_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "pictures_of", lambda *arguments: [])
+    lines = call("report", odd, encoding=encoding).stdout.splitlines()
+    heading = next(line for line in lines if "regret, 95 %" in line)
+    end = heading.index("regret, 95 %") + len("regret, 95 %")
+    rows = [line for line in lines if line.rstrip().endswith(" M")]
+    assert len(rows) == 6
+    for row in rows:
+        cells = row.replace("滑", "__")  # it is two columns wide
+        assert cells[end - 1].isdigit()
+        assert cells[end] == " "
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_a_document_holds_names_as_they_are_and_gives_no_orders(odd: Path, encoding: str) -> None:
+    result = call("report", odd, "--json", encoding=encoding)
+    assert gives_no_orders(result.stdout)
+    assert json.loads(result.stdout)["cells"][2]["label"] == ORDERS
+
+
+def test_progress_gives_no_orders() -> None:
+    assert gives_no_orders(progress.name(Label("", ORDERS, ORDERS, 1.0)))
+
+
+def test_a_file_name_that_the_locale_cannot_read(tmp_path: Path) -> None:
+    name, folder = os.fsdecode("é".encode() + b"\xff.toml"), os.fsdecode("ü".encode())
+    small_file(tmp_path).rename(tmp_path / name)
+    command = [*PROGRAM, "run", name, "--runs", "1", "--out", folder]
+    done = finished(command, environment=C_LOCALE, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    plan = (tmp_path / folder / "results.json").read_text(encoding="utf-8")
+    assert "maskedbandits run 'é\ufffd.toml' --out 'ü' --runs 1" in plan

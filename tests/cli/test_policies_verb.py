@@ -1,0 +1,63 @@
+"""`maskedbandits policies`: all names, and what each parameter of one means."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from commands import call, refused
+from maskedbandits.cli.policies import described, known_names
+
+
+def test_all_are_listed() -> None:
+    listed = call("policies").stdout
+    document = json.loads(call("policies", "--json").stdout)
+    assert [line.split()[0] for line in listed.splitlines()] == [entry["name"] for entry in document] == known_names()
+
+
+def test_a_parameter_says_whether_it_must_be_given() -> None:
+    document = {entry["name"]: entry for entry in json.loads(call("policies", "--json").stdout)}
+    parameters = document["sw-klucb-cf"]["parameters"]
+    assert parameters["window"]["required"]
+    assert "default" not in parameters["window"]
+    assert (parameters["c"]["required"], parameters["c"]["default"]) == (False, 3.0)
+
+
+@pytest.mark.parametrize("name", known_names())
+def test_every_parameter_is_explained(name: str) -> None:
+    printed = call("policies", name).stdout
+    policy = described(name)
+    assert printed.splitlines()[0] == f"{name}: {policy.summary}"
+    for key, one in policy.parameters.items():
+        assert one.allowed
+        assert one.hint
+        default = "must be given" if one.required else f"default {str(one.default).lower()}"
+        assert f"  {key} ({default})\n    {one.hint}\n    allowed: {one.allowed}\n" in printed
+    assert ("It has no parameters." in printed) == (not policy.parameters)
+
+
+def test_one_policy_is_one_document() -> None:
+    document = json.loads(call("policies", "glr-klucb-cf", "--json").stdout)
+    assert (document["name"], document["reference"][:13]) == ("glr-klucb-cf", "Besson et al.")
+    assert document["parameters"]["horizon"] == {
+        "required": False,
+        "default": None,
+        "allowed": "a whole number, 1 or more, or none",
+        "meaning": "how many steps will be played",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("sw-klucbcf", "no policy is called 'sw-klucbcf': did you mean sw-klucb-cf?"),
+        ("AUTO", "no policy is called 'AUTO': did you mean auto?"),
+        ("", "no policy is called '': `maskedbandits policies` lists all names"),
+        ("zzzzzz", "no policy is called 'zzzzzz': `maskedbandits policies` lists all names"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(name: str, complaint: str) -> None:
+    result = call("policies", name)
+    refused(result, complaint)
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,215 @@
+"""`maskedbandits run` and `report`: what they print, what they keep, and how they end."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from children import LONGEST, PROGRAM, child, wait_until
+from commands import MORE, SMALL, call, refused, small_file
+from maskedbandits import cli
+from maskedbandits.experiments import runner
+from maskedbandits.report import lettering, page
+
+ENDLESS = (
+    SMALL.replace("runs = 3", "runs = 1000")
+    + """
+[[problems]]
+name = "endless"
+horizon = 4_000_000
+means = [0.9, 0.1]
+"""
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return small_file(Path())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """A results folder, and what making it printed."""
+    folder = tmp_path_factory.mktemp("finished")
+    return folder / "out", call("run", small_file(folder), "--out", folder / "out")
+
+
+def test_run_prints_a_table_and_says_where_things_are(finished: tuple[Path, Result]) -> None:
+    out, result = finished
+    assert result.exit_code == 0, result.output
+    assert "swap: 400 steps, 3 runs, changes at 200" in result.stdout
+    assert "±" in result.stdout
+    assert str(out / "index.html") in result.stdout
+    made = sorted(path.name for path in out.rglob("*") if path.suffix not in (".npz", ""))
+    assert made == ["epsilon.pdf", "epsilon.png", "index.html", "regret.pdf", "regret.png", "results.json"]
+
+
+def test_run_goes_to_a_folder_named_after_the_file(file: Path) -> None:
+    result = call("run", file, "--runs", 1, "--json", "--no-progress")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["page"] == "results/small/index.html"
+    assert document["command"] == "maskedbandits run small.toml --runs 1"
+    assert [cell["epsilon"] for cell in document["cells"]] == [1.0, 1.0, "inf", "inf"]
+    assert {cell["runs"] for cell in document["cells"]} == {1}
+
+
+def test_report_says_the_same_as_run(finished: tuple[Path, Result]) -> None:
+    out, first = finished
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    again = call("report", out)
+    assert again.exit_code == 0
+    assert again.stdout == first.stdout
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_a_second_run_keeps_what_is_finished(finished: tuple[Path, Result]) -> None:
+    out, first = finished
+    again = call("run", out.parent / "small.toml", "--out", out)
+    assert again.stdout == first.stdout
+    assert "4 of 4 cells were finished before and are kept" in again.stderr
+
+
+# Interrupts
+
+
+def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, number: int, error: BaseException) -> list[object]:
+    """Let a function of the runner fail when it is called for the so-many-th time; return its calls."""
+    sound = getattr(runner, name)
+    calls: list[object] = []
+
+    def sometimes(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) == number:
+            raise error
+        return sound(*arguments)
+
+    monkeypatch.setattr(runner, name, sometimes)
+    return calls
+
+
+def test_interrupt_says_what_is_kept_and_how_to_go_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = failing_at(monkeypatch, "play", 3, KeyboardInterrupt())
+    file.write_text(SMALL.replace("[1, inf]", "[1]") + MORE, encoding="utf-8")
+    result = call("run", file)
+    refused(result, "2 of 4 cells are kept in results/small; the same command goes on", cli.INTERRUPTED)
+    partial = call("report", "results/small")
+    assert "2 of 4 cells are not finished; go on with: maskedbandits run small.toml" in partial.stdout
+    resumed = call("run", file, "--json")
+    assert "2 of 4 cells were finished before" in resumed.stderr
+    assert json.loads(resumed.stdout)["complete"]
+    assert len(calls) == 5
+
+
+def a_cell_is_kept() -> bool:
+    return any(Path("results/small").glob("cells/*.npz"))
+
+
+def test_a_real_ctrl_c_ends_in_130(file: Path) -> None:
+    file.write_text(ENDLESS, encoding="utf-8")
+    with child([*PROGRAM, "run", file, "--no-progress"]) as process:
+        wait_until(a_cell_is_kept, process)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=LONGEST)
+    assert process.returncode == cli.INTERRUPTED, stderr
+    assert stdout == ""
+    assert "Traceback" not in stderr
+    found = re.search(r"interrupted: (\d) of 8 cells are kept in results/small; ", stderr)
+    assert found, stderr
+    # a signal may come between the saving of a cell and its counting
+    assert 0 <= len(list(Path("results/small/cells").glob("*.npz"))) - int(found[1]) <= 1
+
+
+def test_a_run_that_was_started_to_ignore_ctrl_c_goes_on(file: Path) -> None:
+    file.write_text(ENDLESS, encoding="utf-8")
+    with child([*PROGRAM, "run", file, "--no-progress"], ignoring=[signal.SIGINT]) as process:
+        wait_until(a_cell_is_kept, process)
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+
+
+# What goes wrong after the work is done
+
+
+def no_space(*arguments: object, **options: object) -> None:
+    raise OSError(28, "No space left on device", "figures/regret.png")
+
+
+def no_font(*arguments: object, **options: object) -> str:
+    raise ValueError("Failed to find font\nDejaVu Sans")
+
+
+def interrupted(*arguments: object, **options: object) -> None:
+    raise KeyboardInterrupt
+
+
+def a_file_for_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("results/small").mkdir(parents=True)
+    Path("results/small/figures").touch()
+
+
+def without_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lettering, "findfont", no_font)
+    lettering.glyphs.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint", "code"),
+    [
+        (lambda patch: patch.setattr(page, "save", no_space), "figures/regret.png: No space left on device; ", 1),
+        (a_file_for_a_folder, "results/small/figures: File exists; ", 1),
+        (without_fonts, "figures cannot be drawn: Failed to find font DejaVu Sans; ", 1),
+        (lambda patch: patch.setattr(page, "save", interrupted), "interrupted while drawing; ", 130),
+    ],
+)
+def test_what_keeps_figures_from_being_drawn_is_one_line_and_the_cells_are_kept(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[pytest.MonkeyPatch], object],
+    complaint: str,
+    code: int,
+) -> None:
+    with monkeypatch.context() as patch:
+        spoil(patch)
+        result = call("run", file)
+    assert result.exit_code == code, result.output
+    kept = "the cells are kept in results/small: `maskedbandits report results/small` draws them again"
+    assert result.stderr == f"maskedbandits: {complaint}{kept}\n"
+    assert "swap: 400 steps" in result.stdout  # the numbers are there for whoever waited for them
+    assert "Page:" not in result.stdout
+    assert len(list(Path("results/small/cells").iterdir())) == 4
+    if Path("results/small/figures").is_file():
+        Path("results/small/figures").unlink()
+    assert call("report", "results/small").exit_code == 0
+
+
+def test_a_program_gets_its_document_also_without_figures(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "save", no_space)
+    result = call("run", file, "--json")
+    assert result.exit_code == cli.FAILED
+    document = json.loads(result.stdout)
+    assert (document["complete"], document["page"], document["figures"]) == (True, None, [])
+
+
+def test_a_full_disk_says_what_is_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = OSError(28, "No space left on device", "results/small/cells/x.npz")
+    with monkeypatch.context() as patch:
+        failing_at(patch, "save_outcome", 3, error)
+        result = call("run", file)
+    complaint = "results/small/cells/x.npz: No space left on device; 2 of 4 cells are kept in results/small"
+    refused(result, complaint, cli.FAILED)
+    assert "2 of 4 cells were finished before" in call("run", file).stderr
+
+
+def test_too_little_memory_is_one_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_at(monkeypatch, "play", 1, MemoryError("Unable to allocate 7 TiB"))
+    refused(call("run", file), "maskedbandits: not enough memory. Unable to allocate 7 TiB\n", cli.FAILED)

@@ -1,0 +1,81 @@
+"""How a problem changes: a drift is told from abrupt changes, and few words say either."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from made_up import HORIZON, TWO_SEGMENTS, changing, sinusoid
+from maskedbandits.corruption import IDENTITY
+from maskedbandits.problems import GENERATORS, Problem
+from maskedbandits.report import changes
+from maskedbandits.experiments.results import Cell
+
+
+def cell_of(problem: Problem) -> Cell:
+    return changing(problem.means, problem.starts.tolist()).cells[0]
+
+
+@pytest.mark.parametrize("arms", [2, 10])
+@pytest.mark.parametrize("name", ["sinusoid", "random-walk", "linear"])
+def test_drifts_are_drifts(name: str, arms: int) -> None:
+    for seed in range(10):
+        problem = GENERATORS[name](arms, HORIZON, corruption=IDENTITY, seed=seed)
+        assert changes.drifts(cell_of(problem)), seed
+
+
+@pytest.mark.parametrize("segments", [2, 13, 14, 50, 300])
+@pytest.mark.parametrize("arms", [2, 10])
+@pytest.mark.parametrize("name", ["random-segments", "one-arm-at-a-time", "best-stays-best"])
+def test_abrupt_changes_are_not(name: str, arms: int, segments: int) -> None:
+    for seed in range(10):
+        problem = GENERATORS[name](arms, HORIZON, corruption=IDENTITY, seed=seed, segments=segments)
+        assert not changes.drifts(cell_of(problem)), seed
+
+
+def test_small_jumps_to_and_fro_are_abrupt() -> None:
+    [cell] = changing([[0.50, 0.5], [0.45, 0.5]] * 20).cells
+    assert not changes.drifts(cell)
+
+
+def test_a_drift_may_jump_now_and_then() -> None:
+    means = sinusoid()
+    means[120:] = means[120:, ::-1]
+    [cell] = changing(means).cells
+    assert changes.drifts(cell)
+
+
+@pytest.mark.parametrize(
+    ("means", "words"),
+    [
+        ([[0.9, 0.1]], "no change"),
+        (TWO_SEGMENTS, "changes at 500"),
+        ([[0.9, 0.1], [0.1, 0.9]] * 6, "changes at 83, 166, 250, 333, 416, 500, 583, 666, 750, 833, 916"),
+        ([[0.9, 0.1], [0.1, 0.9]] * 7, "13 changes (variation 10.4)"),
+        (sinusoid(), "drifts (variation 3.17)"),  # twice up and down by 0.8, but for the last step
+    ],
+)
+def test_words(means: object, words: str) -> None:
+    [cell] = changing(np.asarray(means)).cells
+    assert changes.in_words(cell) == words
+
+
+def test_variation_is_the_problems() -> None:
+    problem = GENERATORS["random-walk"](4, HORIZON, corruption=IDENTITY)
+    assert changes.variation(cell_of(problem)) == pytest.approx(problem.variation, rel=1e-12)
+
+
+def test_curves_hold_what_the_means_were() -> None:
+    [cell] = changing([[0.9, 0.1], [0.2, 0.3], [0.4, 0.8]], [0, 10, 700]).cells
+    times, means = changes.curves(cell)
+    assert times.tolist() == [0, 10, 700, HORIZON]
+    assert means.tolist() == [[0.9, 0.1], [0.2, 0.3], [0.4, 0.8], [0.4, 0.8]]
+
+
+def test_curves_have_no_more_points_than_a_panel_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "POINTS", 7)
+    [cell] = changing(sinusoid(100)).cells
+    times, means = changes.curves(cell)
+    assert times.size <= 8
+    held = np.array([sinusoid(100)[min(time // 10, 99)] for time in times])
+    assert means == pytest.approx(held)

@@ -1,0 +1,169 @@
+"""Figures: they show every policy under its own name, whatever it is, and how the world changes."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from children import finished
+from made_up import HORIZON, changing, named, outcome, results, sinusoid
+from maskedbandits import report
+from maskedbandits.report import figures, lettering, page, tables
+from maskedbandits.experiments.results import Cell, Label, Results
+
+# What people call their policies.
+FORMULAS = ["costs $5", "$x_$ and $y$", "$\\frac{", "_hidden", "a^b_c^", "\\alpha \\"]
+SCRIPTS = ["滑动窗口", "🎉 👩‍👩‍👧 ❤️", "שלום עולם", "مرحبا", "e\u0301 \u0335", "a\ud800"]
+ORDERS = ["a\x1b[2J\x07", "two\nlines", "a \u202e b", " "]
+LONG = ["x" * 3000, "W " * 2000]
+
+
+def drawn(made: Results) -> list[Figure]:
+    [(problem, groups)] = tables.problems(made.cells)
+    look = figures.looks([label.policy for label in made.plan.labels])
+    with figures.our_style():
+        return [picture.figure for picture in page.pictures_of("", problem, groups, look)]
+
+
+def legend(figure: Figure) -> list[str]:
+    """What a figure's legend says: the title, then the policies."""
+    [shown] = figure.legends
+    return [text.get_text() for text in (shown.get_title(), *shown.get_texts())]
+
+
+@pytest.mark.parametrize("names", [FORMULAS, SCRIPTS, ORDERS, LONG], ids=["formulas", "scripts", "orders", "long"])
+def test_any_name_is_drawn_and_nobody_is_warned(names: list[str], tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        written = report.write(named(names, " ".join(names), (1.0, math.inf)), tmp_path)
+    assert len(written.figures) == 4
+
+
+@pytest.mark.parametrize("name", [*FORMULAS, "שלום עולם"])
+def test_no_letter_of_a_name_is_taken_for_an_order(name: str) -> None:
+    [figure] = drawn(named([name, "other"], name))
+    assert legend(figure) == [name, name, "other"]
+    [shown] = figure.legends
+    assert not any(text.get_parse_math() for text in (shown.get_title(), *shown.get_texts()))
+
+
+def test_names_stay_within_the_figure() -> None:
+    for figure in drawn(named(["W" * 500, "a " * 500, "short"], "M" * 500, (1.0, math.inf))):
+        [shown] = figure.legends
+        for text in (shown.get_title(), *shown.get_texts()):
+            assert text.get_window_extent().x1 <= figure.bbox.x1
+        assert [name[-1] for name in legend(figure)] == ["…", "…", "…", "t"]
+
+
+def test_names_that_look_alike_are_numbered() -> None:
+    [figure] = drawn(named(["x" * 500 + "a", "other", "x" * 500 + "b", "滑", "动"]))
+    first, other, second, third, fourth = legend(figure)[1:]
+    assert other == "other"
+    assert first[:5] == "(1) x"
+    assert second[:5] == "(3) x"
+    assert (third, fourth) == ("(4) □", "(5) □")
+
+
+def test_many_policies_leave_room_for_the_curves() -> None:
+    [figure] = drawn(named([f"a policy with a rather long name, number {number}" for number in range(40)]))
+    [panel] = figure.axes
+    assert panel.get_position().height * figure.get_figheight() > 1.5  # inches
+    assert figure.legends[0].get_window_extent().y0 >= panel.get_window_extent().y1
+
+
+def test_short_names_share_a_line() -> None:
+    assert figures.legend_columns([1.0, 1.0, 1.0], room=5.2) == 3
+    assert figures.legend_columns([2.6, 1.5, 1.0], room=6.0) == 2
+    assert figures.legend_columns([9.0, 9.0], room=6.0) == 1
+
+
+def test_our_font_has_the_letters_that_we_write() -> None:
+    ours = "ε = ∞, no privacy × – … □ ± " + "".join(map(chr, range(32, 127)))
+    assert lettering.drawable(ours) == ours
+
+
+# How the world changes
+
+
+def test_few_changes_are_marked() -> None:
+    [figure] = drawn(changing([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]]))
+    [panel] = figure.axes
+    verticals = [line.get_xdata()[0] for line in panel.lines if line.get_linestyle() == "--"]  # type: ignore[index]
+    assert verticals == [333, 666]
+
+
+@pytest.mark.parametrize("means", [sinusoid(), np.array([[0.9, 0.1], [0.1, 0.9]] * 20)], ids=["drift", "jumps"])
+@pytest.mark.parametrize("epsilons", [(1.0,), (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)], ids=["one", "two rows"])
+def test_of_many_changes_the_means_are_drawn(means: np.ndarray, epsilons: tuple[float, ...]) -> None:
+    figure = drawn(changing(means, epsilons=epsilons))[0]
+    columns = min(len(epsilons), 4)
+    assert len(figure.axes) == len(epsilons) + columns
+    for panel in figure.axes:
+        assert len(panel.lines) + len(panel.collections) <= 4, "no line for every change"
+    below = figure.axes[-1]
+    assert below.get_xlim() == figure.axes[0].get_xlim() == (0, HORIZON)
+    low, high = below.get_ylim()
+    assert low < means.min() < means.max() < high
+    assert figure.axes[-columns].get_ylabel() == "means"
+
+
+def test_a_drift_is_drawn_as_its_means() -> None:
+    [figure] = drawn(changing(sinusoid()))
+    one, other, best = figure.axes[1].lines
+    assert np.asarray(one.get_ydata())[:-1] == pytest.approx(sinusoid()[:, 0])
+    assert np.asarray(other.get_ydata())[:-1] == pytest.approx(sinusoid()[:, 1])
+    assert np.asarray(best.get_ydata())[:-1] == pytest.approx(sinusoid().max(axis=1))
+
+
+def test_one_scale_holds_the_curves_of_every_panel() -> None:
+    # the curves of the second panel are higher than those of the first, by less than what parts the scales
+    cells = [Cell(Label(str(e), "one", "policy", e), outcome(scale)) for e, scale in ((1.0, 1.0), (math.inf, 2.0))]
+    made = named(["policy"])
+    figure = drawn(Results(made.plan, tuple(cells)))[0]
+    for panel, cell in zip(figure.axes, cells, strict=True):
+        low, high = panel.get_ylim()
+        assert low == 0
+        assert high > float(cell.mean[-1] + cell.half_width[-1])
+
+
+# Looks
+
+
+def test_many_policies_look_different() -> None:
+    look = figures.looks([f"policy {number}" for number in range(20)])
+    assert len(set(look.values())) == 20
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "places"),
+    [
+        ([0.5, 1, 2, math.inf], [0.5, 1, 2, 4]),
+        ([1, math.inf], [1, 2]),
+        ([math.inf], [2]),
+        ([0.5, 1], [0.5, 1]),
+    ],
+)
+def test_infinity_stands_one_step_beyond_the_last_epsilon(epsilons: list[float], places: list[float]) -> None:
+    assert list(figures.epsilon_places(epsilons).values()) == pytest.approx(places)
+
+
+def test_a_single_epsilon_has_no_figure_against_epsilon() -> None:
+    assert len(drawn(results(epsilons=(None,)))) == 1
+
+
+def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path) -> None:
+    before = dict(mpl.rcParams)
+    report.write(results(epsilons=(1.0,)), tmp_path)
+    assert dict(mpl.rcParams) == before
+
+
+def test_pyplot_is_not_imported() -> None:
+    script = "import sys, maskedbandits.report; sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert finished([sys.executable, "-c", script]).returncode == 0

@@ -1,0 +1,73 @@
+"""Results on disk: they load exactly, and what is damaged is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from made_up import results
+from maskedbandits.errors import UserError
+from maskedbandits.experiments.results import Results, load, plain, save_outcome, save_plan
+
+
+def saved(folder: Path) -> Results:
+    made = results(epsilons=(1.0,))
+    save_plan(folder, made.plan)
+    for cell in made.cells:
+        save_outcome(folder, cell.label.key, cell.outcome)
+    return made
+
+
+def test_they_load_exactly(tmp_path: Path) -> None:
+    made = saved(tmp_path)
+    loaded = load(tmp_path)
+    assert loaded.plan == made.plan
+    assert loaded.complete
+    for one, other in zip(made.cells, loaded.cells, strict=True):
+        assert one.label == other.label
+        assert one.outcome.question == other.outcome.question
+        for name in ("times", "regret", "pulls", "suboptimal_pulls"):
+            np.testing.assert_array_equal(getattr(one.outcome, name), getattr(other.outcome, name), strict=True)
+
+
+def cell_file(folder: Path) -> Path:
+    return min((folder / "cells").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda folder: (folder / "results.json").write_text("{"), "results.json: damaged"),
+        (lambda folder: (folder / "results.json").write_text('{"format": 1}'), "results.json: damaged"),
+        (lambda folder: (folder / "results.json").write_text("[]"), "results.json: damaged"),
+        (
+            lambda folder: (folder / "results.json").write_text('{"format": 99}'),
+            "format 99, this version reads format 1",
+        ),
+        (lambda folder: (folder / "results.json").unlink(), "no results here"),
+        (lambda folder: cell_file(folder).write_bytes(b"PK\x03\x04 rubbish"), ".npz: damaged"),
+        (lambda folder: cell_file(folder).write_bytes(b""), ".npz: damaged"),
+        (lambda folder: cell_file(folder).write_bytes(cell_file(folder).read_bytes()[:200]), ".npz: damaged"),
+    ],
+)
+def test_damaged_results_are_refused_in_one_line(
+    tmp_path: Path, damage: Callable[[Path], object], complaint: str
+) -> None:
+    saved(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(UserError) as caught:
+        load(tmp_path)
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_plain_values_keep_infinity_and_lose_numpy() -> None:
+    assert plain({"a": np.float64(math.inf), "b": np.arange(2), "c": (math.nan, -math.inf)}) == {
+        "a": "inf",
+        "b": [0, 1],
+        "c": [None, "-inf"],
+    }
