@@ -53,7 +53,7 @@ $(VENV)/.venv:
 
 $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
 	@echo "Installing what it needs, once; this takes about a minute ..."
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[experiments]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run

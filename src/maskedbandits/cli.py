@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from maskedbandits import extras
 from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def run(
     Prints a table; leaves figures, a page and the results in a folder. Each cell (a policy on a problem at
     one epsilon) is saved when it is finished: after Ctrl-C the same command goes on from there.
     """
+    extras.need("run")
     from maskedbandits import experiments
     from maskedbandits.experiments.progress import watcher
 
@@ -213,6 +215,7 @@ def echo_json(document: Any) -> None:
 @as_json
 def report(folder: Path, json_wanted: bool) -> None:
     """Draw the figures and the page of a results folder DIR again, and print its table."""
+    extras.need("report")
     from maskedbandits.results import load
 
     results = load(folder)
@@ -254,6 +257,7 @@ def bound(
     Of a problem:    maskedbandits bound --horizon 100000 --means 0.9,0.4 --means 0.4,0.9 --epsilon 0.5
     Of a file:       maskedbandits bound experiments/paper.toml
     """  # noqa: D301 -- click's mark for lines to leave alone
+    extras.need("bound")
     if file is not None:
         if horizon or changes or means or starts or epsilon:
             raise click.UsageError("give a FILE, or --horizon and the others, not both")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maskedbandits import extras
 from maskedbandits.core import simulate as core
 from maskedbandits.core.compiled import announce
 from maskedbandits.environments import Problem
@@ -161,7 +162,9 @@ def _shown(progress: Progress | bool | None) -> Iterator[Progress]:
     if callable(progress):
         yield progress
         return
-    watched = progress is True or (progress is None and sys.stderr.isatty())
+    if progress is True:
+        extras.need("progress=True", ["rich"])
+    watched = progress is True or (progress is None and sys.stderr.isatty() and not extras.missing(["rich"]))
     if not watched:
         yield lambda done, total: None
         return
