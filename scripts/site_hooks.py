@@ -102,7 +102,7 @@ def reference() -> dict[str, str]:
     start = "# maskedbandits\n\nWhat `import maskedbandits as mb` gives, from its docstrings.\n\n"
     pages = {"reference/index.md": start + "\n\n".join(f"::: maskedbandits.{name}" for name in things)}
     for name in modules:
-        options = "    options:\n      show_root_heading: false\n      heading_level: 1\n"  # the page has the heading
+        options = "    options:\n      show_root_heading: false\n"  # the page has a heading already
         pages[f"reference/{name}.md"] = f"# maskedbandits.{name}\n\n::: maskedbandits.{name}\n{options}"
     return pages
 

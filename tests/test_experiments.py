@@ -443,7 +443,7 @@ def test_the_log_has_a_line_for_each_cell_once_it_lasts(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize(
-    ("name", "cells"), [("paper", 12), ("collapse", 3), ("gajane2018", 24), ("gajane2018_others", 96)]
+    ("name", "cells"), [("paper", 16), ("collapse", 3), ("gajane2018", 24), ("gajane2018_others", 96)]
 )
 def test_the_files_in_experiments_are_good(name: str, cells: int) -> None:
     experiment = experiments.load(Path(__file__).parent.parent / "experiments" / f"{name}.toml")
