@@ -1,9 +1,11 @@
 """Builds what would be released and tries it as a stranger would: `make release-check`, some minutes.
 
-A distribution is the root of the repository, and every folder of `packaging/` that has a `pyproject.toml`. Of each, in
-a temporary folder: the sdist is built, and the wheel from it; both hold what they should and nothing else; the wheel is
-installed into an empty environment, and a smoke test runs there. That of the root is below; another distribution brings
-its own as `packaging/NAME/smoke.py`.
+A distribution is the root of the repository, and every folder of `packaging/` that has a `pyproject.toml`.
+
+- Of the root, in a temporary folder: the sdist is built, and the wheel from it; both hold what they should and nothing
+  else; the wheel is installed into an empty environment, and a smoke test runs there.
+- The others are made of the root's files, so that their source is the root's sdist: a wheel is built, holds nothing but
+  sources, and is handed to `packaging/NAME/check.py try WHEEL`, which tries it in an empty environment.
 """
 
 import re
@@ -61,11 +63,9 @@ def call(*command: str | Path, cwd: Path | None = None, code: int = 0) -> str:
     return done.stdout
 
 
-def build(distribution: Distribution, target: Path) -> tuple[Path, Path]:
-    """Return the sdist, and the wheel that was built from it."""
-    call(sys.executable, "-m", "build", "--outdir", target, distribution.folder)
-    (sdist,), (wheel,) = target.glob("*.tar.gz"), target.glob("*.whl")
-    return sdist, wheel
+def build(folder: Path, target: Path, *which: str) -> None:
+    """Build a distribution: the sdist and the wheel from it, or the wheel alone."""
+    call(sys.executable, "-m", "build", *which, "--outdir", target, folder)
 
 
 def files_of_sdist(sdist: Path) -> set[str]:
@@ -95,8 +95,9 @@ def contents_complaints(sdist: set[str], wheel: set[str], tracked: set[str] | No
 
 
 def strays(wheel: set[str]) -> Iterator[str]:
-    """Yield what no wheel of ours should hold: anything but sources and the mark that they are typed."""
-    yield from (f"the wheel holds {name}" for name in sorted(wheel) if not name.endswith((".py", "/py.typed")))
+    """Yield what no wheel of ours should hold: all but sources, their licence, and the mark that they are typed."""
+    wanted = (".py", "/py.typed", "/LICENSE")
+    yield from (f"the wheel holds {name}" for name in sorted(wheel) if not name.endswith(wanted))
 
 
 def tracked_files() -> set[str] | None:
@@ -137,26 +138,34 @@ def smoke(programs: Path, wheel: Path, folder: Path) -> None:
         raise UnfitError("`maskedbandits run` with the extra leaves no page")
 
 
-def check(distribution: Distribution, folder: Path) -> str:
-    """Build, look inside, install, try; return what was found fit."""
-    sdist, wheel = build(distribution, folder / "dist")
-    inside, installed = files_of_sdist(sdist), files_of_wheel(wheel)
-    complaints = [*strays(installed)]
-    if distribution.folder == ROOT:
-        complaints += contents_complaints(inside, installed, tracked_files())
+def refuse(complaints: list[str]) -> None:
+    """Raise what is wrong, in one line of bounded length."""
     if complaints:
-        raise UnfitError(
-            "; ".join(complaints[:5]) + (f"; and {len(complaints) - 5} more" if len(complaints) > 5 else "")
-        )
+        others = f"; and {len(complaints) - 5} more" if len(complaints) > 5 else ""
+        raise UnfitError("; ".join(complaints[:5]) + others)
+
+
+def check_root(folder: Path) -> Path:
+    """Build, look inside, install, try; return the wheel."""
+    build(ROOT, folder / "dist")
+    (sdist,), (wheel,) = (folder / "dist").glob("*.tar.gz"), (folder / "dist").glob("*.whl")
+    installed = files_of_wheel(wheel)
+    refuse([*strays(installed), *contents_complaints(files_of_sdist(sdist), installed, tracked_files())])
     programs = empty_environment(folder / "environment")
     install(programs, str(wheel))
     empty = folder / "empty"
     empty.mkdir()
-    if distribution.folder == ROOT:
-        smoke(programs, wheel, empty)
-    else:
-        call(programs / "python", distribution.folder / "smoke.py", cwd=empty)
-    return f"{wheel.name} ({wheel.stat().st_size / 1e3:,.0f} kB)"
+    smoke(programs, wheel, empty)
+    return wheel
+
+
+def check_other(distribution: Distribution, folder: Path) -> Path:
+    """Build a wheel of the root's files, look inside, let its own check try it; return the wheel."""
+    build(distribution.folder, folder, "--wheel")
+    (wheel,) = folder.glob("*.whl")
+    refuse([*strays(files_of_wheel(wheel))])
+    call(sys.executable, distribution.folder / "check.py", "try", wheel, cwd=folder)
+    return wheel
 
 
 def main() -> None:
@@ -166,7 +175,9 @@ def main() -> None:
         print(f"{distribution.name}: building, installing and trying it ...", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(prefix="release-check-") as folder:
             try:
-                fit.append(check(distribution, Path(folder)))
+                root = distribution.folder == ROOT
+                wheel = check_root(Path(folder)) if root else check_other(distribution, Path(folder))
+                fit.append(f"{wheel.name} ({wheel.stat().st_size / 1e3:,.0f} kB)")
             except UnfitError as fault:
                 sys.exit(f"release-check: {distribution.name} is not fit: {fault}")
     print(f"release-check: fit to be released: {', '.join(fit)}")
