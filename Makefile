@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint bench bench-regret bench-liars docs clean
+.PHONY: help run test test-slow lint bench bench-regret bench-liars docs site release-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/.run ## run the paper's experiment: a table, figures and a page in results/paper
-	@$(BIN)/maskedbandits run experiments/paper.toml --out results/paper
+run: $(VENV)/.run ## the paper's experiment, 10 runs: a table, figures and a page in results/paper
+	@$(BIN)/maskedbandits run experiments/paper.toml --runs 10 --out results/paper
+	@echo "More: $(BIN)/maskedbandits --help, or type 'source $(BIN)/activate' once and then maskedbandits --help"
 
 test: $(VENV)/.test ## all tests but the slow ones
 	@$(BIN)/python -m pytest --numprocesses 2
@@ -26,7 +27,7 @@ lint: $(VENV)/.test ## ruff, mypy, import-linter
 	@$(BIN)/lint-imports --no-cache
 
 bench: $(VENV)/.run ## speed, as ratios to other libraries and to a bare loop
-	@$(BIN)/python -m bench.speed
+	@mkdir -p results && $(BIN)/python -m bench.speed > results/speed.txt && cat results/speed.txt
 
 bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a minute
 	@$(BIN)/python -m bench.liars
@@ -34,12 +35,20 @@ bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a
 bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, some minutes
 	@$(BIN)/python -m bench.regret
 
-docs: $(VENV)/.run ## make the figures and tables of docs/ anew
+docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy
+	@$(BIN)/python -m docs.policies
+	@$(BIN)/python -m docs.speed
+	@$(BIN)/python -m docs.experiments
+	@$(BIN)/python -m docs.theory
 	@$(BIN)/python -m docs.reproduction
-	@$(BIN)/python -m docs.theory_figure
-	@$(BIN)/maskedbandits run experiments/paper.toml --out results/paper
-	@cp results/paper/figures/regret.png docs/figures/regret.png
+
+site: $(VENV)/.site ## docs/ as a site in results/site, with a Python reference; needs no network to read
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@$(BIN)/python -m scripts.check_site results/site
+
+release-check: $(VENV)/.release ## build what would be released, install it in an empty environment, try it
+	@$(BIN)/python -m scripts.release_check
 
 clean: ## remove everything that the other commands made
 	rm -rf $(VENV) .peers results
@@ -53,10 +62,20 @@ $(VENV)/.venv:
 
 $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
 	@echo "Installing what it needs, once; this takes about a minute ..."
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[experiments]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
 	@echo "Installing what the tests need, once ..."
 	@$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.site: $(VENV)/.run
+	@echo "Installing what the site needs, once ..."
+	@$(PIP) --editable '.[site]'
+	@touch $@
+
+$(VENV)/.release: $(VENV)/.run
+	@echo "Installing what building needs, once ..."
+	@$(PIP) --editable '.[release]'
 	@touch $@

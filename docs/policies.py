@@ -1,23 +1,22 @@
 """Writes the tables of docs/policies.md: `python -m docs.policies [results/regret]`.
 
 Names come from the registry. Regret ratios and times come from what `python -m bench.regret --all --long` has left in
-that folder; where there is nothing, a dash stands.
+that folder; where it has left nothing, the page keeps the figures that it has.
 """
 
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from bench.regret import Row, as_table, draw
 
+from docs import blocks
 from maskedbandits.policies import REGISTRY
 from maskedbandits.policies import names as names
 
 PAGE = Path(__file__).with_suffix(".md")
 MEASURED = Path(__file__).parent.parent / "results" / "regret"
 FIGURE = Path(__file__).parent / "figures" / "policies.png"
-BEGIN, END = "<!-- begin: python -m docs.policies{} -->", "<!-- end -->"
 KNOWS = {
     "window": ("T", "L"),
     "gamma": ("T", "L"),
@@ -41,42 +40,38 @@ def private(name: str) -> str:
     return "masked feedback" if recipe.sees_corruption else "feedback at face value"
 
 
-def row(name: str, measured: dict[str, Any]) -> str:
-    """Return a policy as a row of the table."""
+def row(name: str, measured: dict[str, tuple[str, str]]) -> str:
+    """Return a policy as a row of the table; a dash where the benchmark does not play it."""
     recipe = REGISTRY[name]
-    found = measured.get(name)
-    ratio, step = (f"{found['means']['abrupt']:.2f}", f"{found['nanoseconds']:,.0f}") if found else ("–", "–")
+    ratio, step = measured.get(name, ("–", "–"))
     facts = (f"`{name}`", recipe.summary, needs(name), private(name), recipe.reference or "–", ratio, step)
     return f"| {' | '.join(facts)} |"
 
 
-def table(measured: dict[str, Any]) -> str:
+def table(measured: dict[str, tuple[str, str]]) -> str:
     """Return the table of all names in Markdown."""
     head = "| name | memory x index | needs to know | learns from | reference | regret ratio | ns a step |"
     return "\n".join([head, "|---|---|---|---|---|--:|--:|", *(row(name, measured) for name in names())])
 
 
-def replaced(text: str, which: str, made: str) -> str:
-    """Return the page with one of its tables made anew."""
-    before, rest = text.split(BEGIN.format(which))
-    _, after = rest.split(END, 1)
-    return f"{before}{BEGIN.format(which)}\n{made}\n{END}{after}"
+def measured_of(regret: str) -> dict[str, tuple[str, str]]:
+    """Return the ratio over abrupt problems and the time of a step, by name, from the page's table of regret."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in regret.splitlines()[2:]]
+    # A policy that stands there twice is shown as it stands first: with the paper's window, with global restarts.
+    return {cells[0].split(",")[0]: (cells[1].split(" ")[0], cells[-1]) for cells in reversed(rows)}
 
 
 def main() -> None:
     """Write the tables into the page, and draw the figure."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else MEASURED
-    text = PAGE.read_text(encoding="utf-8")
-    rows: list[dict[str, Any]] = []
-    for which, file in ((" regret", "regret.json"), (" long", "regret-long.json")):
+    for which, file in (("regret", "regret.json"), ("long", "regret-long.json")):
         if (folder / file).exists():
             found = json.loads((folder / file).read_text(encoding="utf-8"))["policies"]
-            text = replaced(text, which, as_table([Row(**one) for one in found]))
-            rows = rows or found
-    if rows:
-        draw([Row(**one) for one in rows], FIGURE)
-    text = replaced(text, "", table({one["policy"].split(",")[0]: one for one in reversed(rows)}))
-    PAGE.write_text(text, encoding="utf-8")
+            rows = [Row(**one) for one in found]
+            blocks.fill(PAGE, {which: as_table(rows)})
+            if which == "regret":
+                draw(rows, FIGURE)
+    blocks.fill(PAGE, {"": table(measured_of(blocks.read(PAGE, "regret")))})
 
 
 if __name__ == "__main__":

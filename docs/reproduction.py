@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from maskedbandits import experiments
-from maskedbandits.experiments.progress import watcher
+from docs import blocks
+from docs.experiments import results
 from maskedbandits.experiments.results import Cell, Results
 
-ROOT = Path(__file__).parent.parent
 EXPERIMENTS = ("gajane2018", "gajane2018_others")
 PAGE = Path(__file__).with_suffix(".md")
-BEGIN, END = "<!-- begin: python -m docs.reproduction -->", "<!-- end -->"
 
 
 def row(cell: Cell) -> str:
@@ -34,13 +32,6 @@ def table(cells: Sequence[Cell]) -> str:
     return "\n".join([heading, "|---|---|---|---|---|---|", *map(row, ordered)])
 
 
-def results(name: str) -> Results:
-    """Run what is missing of an experiment, and return all of it."""
-    experiment = experiments.load(ROOT / "experiments" / f"{name}.toml")
-    with watcher(quiet=False) as watching:
-        return experiments.run(experiment, ROOT / "results" / name, watching, command="python -m docs.reproduction")
-
-
 def section(made: Results) -> str:
     """Return what an experiment was, and its table."""
     first = made.cells[0]
@@ -50,10 +41,8 @@ def section(made: Results) -> str:
 
 def main() -> None:
     """Write the tables into the page."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    _, after = rest.split(END)
-    sections = "\n\n".join(section(results(name)) for name in EXPERIMENTS)
-    PAGE.write_text(f"{before}{BEGIN}\n{sections}\n{END}{after}", encoding="utf-8")
+    sections = [section(results(name, "python -m docs.reproduction")) for name in EXPERIMENTS]
+    blocks.fill(PAGE, {"": "\n\n".join(sections)})
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maskedbandits import extras
 from maskedbandits.errors import UserError, whole
 from maskedbandits.maths import lots
 from maskedbandits.policies import Policy, make_policy
@@ -170,7 +171,9 @@ def _shown(progress: Progress | bool | None) -> Iterator[Progress]:
     if callable(progress):
         yield progress
         return
-    watched = progress is True or (progress is None and sys.stderr.isatty())
+    if progress is True:
+        extras.need("progress=True", ["rich"])
+    watched = progress is True or (progress is None and sys.stderr.isatty() and not extras.missing(["rich"]))
     if not watched:
         yield lambda done, total: None
         return

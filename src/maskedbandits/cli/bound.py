@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from maskedbandits import extras
 from maskedbandits.cli.output import console, echo, echo_json
 from maskedbandits.cli.verb import Verb, as_json
 from maskedbandits.errors import UserError
@@ -70,6 +71,7 @@ def bound(
     Of --horizon and --changes the windows alone; of --means and --epsilon, or of the problems of a TOML FILE, the
     bounds too.
     """
+    extras.need("bound")
     if file is not None:
         if horizon or changes or means or starts or epsilon:
             raise click.UsageError("give a FILE, or --horizon and the others, not both")

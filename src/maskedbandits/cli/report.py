@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from maskedbandits import extras
 from maskedbandits.cli.output import console, echo, echo_json
 from maskedbandits.cli.verb import Failure, Interrupted, Verb, as_json, reason
 from maskedbandits.errors import UserError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @as_json
 def report(folder: Path, json_wanted: bool) -> None:
     """Draw the figures and the page of a results folder DIR again, and print its table."""
+    extras.need("report")
     from maskedbandits.experiments.results import load
 
     results = load(folder)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from maskedbandits import extras
 from maskedbandits.cli.report import show
 from maskedbandits.cli.verb import Failure, Interrupted, Verb, as_json, reason
 from maskedbandits.errors import UserError
@@ -49,6 +50,7 @@ def run(
     Prints a table; leaves figures, a page and the results in a folder. Each cell (a policy on a problem at
     one epsilon) is saved when it is finished: after Ctrl-C the same command goes on from there.
     """
+    extras.need("run")
     from maskedbandits import experiments
     from maskedbandits.experiments.progress import watcher
 

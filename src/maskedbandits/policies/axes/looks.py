@@ -20,11 +20,11 @@ from maskedbandits.record import Ints, gathered, given, record, section
 class Watch(Phases):
     """Looks at arms that are not pulled, and when each was last forgotten."""
 
-    exploration: float = given(0.3, checks.between(0, math.inf), "how often arms are looked at; 0 for never")
+    exploration: float = given(0.3, checks.between(0, math.inf), "how often an arm that is not pulled is looked at all the same; 0 is never")
     prior_changes: float = given(
-        0.01, checks.between(0, math.inf), "how many changes are expected before the first is seen"
+        0.01, checks.between(0, math.inf), "how many changes to assume before the first alarm: more means more looks"
     )
-    local: bool = given(False, checks.flag, "whether an alarm makes it forget one arm only")
+    local: bool = given(False, checks.flag, "whether an alarm makes it forget one arm alone, in place of all")
     horizon: int = given(None, checks.perhaps_count, "how many steps will be played", stored=False)
     explore_at: int = gathered(0, most=FOREVER)  # when to look,
     explore_arm: int = gathered(0, most=lambda own: own.arms - 1)  # and at which arm

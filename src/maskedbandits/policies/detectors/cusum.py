@@ -17,8 +17,8 @@ from maskedbandits.record import Floats, given, record, section
 class Deviations(Watch):
     """Deviations of an arm, added up on either side."""
 
-    drift: float = given(0.05, checks.between(0, 1), "deviations that are let pass")
-    threshold: float = given(10.0, checks.between(0, math.inf), "the sum of deviations that is an alarm")
+    drift: float = given(0.05, checks.between(0, 1), "how far a mean may move without counting as changed")
+    threshold: float = given(10.0, checks.between(0, math.inf), "the evidence of a change that raises the alarm")
     lengths: Floats = section(lambda own: own.arms, least=0.0, most=float(1 << 53))  # observations since the restart
     totals: Floats = section(lambda own: own.arms, least=0.0, most=float(1 << 53))  # and their sum
     rises: Floats = section(lambda own: own.arms, least=0.0)
@@ -29,7 +29,7 @@ class Deviations(Watch):
 class Detector(Deviations):
     """Deviations from the mean of the first samples."""
 
-    samples: int = given(100, checks.count, "observations that give the mean")
+    samples: int = given(100, checks.count, "how many observations make the mean that later ones are held against")
 
 
 @inlined

@@ -25,7 +25,11 @@ class Index(Scores):
     """The level f(x) = log x + c log log x, and bounds that are known already."""
 
     memo: int = size(1)
-    c: float = given(3.0, checks.between(0, math.inf), "how much log log adds to the exploration: 3 in proofs, 0 in practice")
+    c: float = given(
+        3.0,
+        checks.between(0, math.inf),
+        "how much exploration log log t adds to log t: 3 in the proofs, 0 in published experiments",
+    )
     memo_keys: Ints = section(lambda own: own.memo)
     memo_bounds: Floats = section(lambda own: own.memo)
 

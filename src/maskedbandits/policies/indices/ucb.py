@@ -23,8 +23,8 @@ REFERENCE = "Gajane et al. 2018; Garivier & Moulines 2011"
 class Index(Scores):
     """The level f(x) = log x + c log log x, and how wide an interval it gives."""
 
-    c: float = given(0.0, checks.between(0, math.inf), "how much log log adds to the exploration")
-    xi: float = given(2.0, checks.between(0, math.inf), "how wide intervals are: sqrt(xi f / N)")
+    c: float = given(0.0, checks.between(0, math.inf), "how much exploration log log t adds to log t")
+    xi: float = given(2.0, checks.between(0, math.inf), "the width of confidence intervals, sqrt(xi f(t) / N) with N observations")
 
 
 @inlined

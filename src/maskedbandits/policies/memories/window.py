@@ -19,7 +19,7 @@ class Memory(Axes):
 
     ring: int = size()
     window: int = given(
-        REQUIRED, checks.window, "how many observations count; theory.corrected_window(problem) gives one", stored=False
+        REQUIRED, checks.window, "how many of the last steps it remembers; theory.corrected_window(problem) gives a number", stored=False
     )
     span: int = derived()  # the window, or FOREVER
     slot: int = gathered(0, most=lambda own: max(own.ring - 1, 0))  # of the oldest in the ring

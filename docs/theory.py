@@ -1,9 +1,8 @@
-"""The experiment of docs/theory.md: measured pulls against both bounds, and windows against the best one.
+"""Writes the tables of docs/theory.md and draws its figure: `python -m docs.theory`, some minutes.
 
-``python -m docs.theory_figure`` draws docs/figures/bounds.png and prints the page's two tables.
+Measured pulls against both bounds, and windows against the best one.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import matplotlib
 import numpy as np
 from numpy.typing import NDArray
 
+from docs import blocks
 from maskedbandits import theory
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.policies import make_policy
@@ -23,7 +23,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-FIGURE = Path(__file__).parent / "figures" / "bounds.png"
+PAGE = Path(__file__).with_suffix(".md")
+FIGURE = PAGE.parent / "figures" / "bounds.png"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 HORIZONS = (10**4, 10**5, 10**6)
 RUNS = {10**4: 400, 10**5: 100, 10**6: 20}
@@ -209,10 +210,10 @@ def draw(rows: list[Row], path: Path) -> None:
 
 
 def main() -> None:
-    """Draw the figure and print the tables."""
+    """Draw the figure and write the tables into the page."""
     rows = list(measure())
     draw(rows, FIGURE)
-    sys.stdout.write(f"{pulls_table(rows)}\n\n{windows_table()}\n\n{FIGURE}\n")
+    blocks.fill(PAGE, {"pulls": pulls_table(rows), "windows": windows_table()})
 
 
 if __name__ == "__main__":

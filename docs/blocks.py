@@ -1,0 +1,27 @@
+"""The parts of a page that its script writes, each between two marks that name the command."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+END = "<!-- end -->"
+
+
+def begin(page: Path, which: str) -> str:
+    """Return the mark before a block of a page; a page with one block need not name it."""
+    return f"<!-- begin: {' '.join(['python -m docs.' + page.stem, *which.split()])} -->"
+
+
+def read(page: Path, which: str = "") -> str:
+    """Return what stands in a block."""
+    _, after = page.read_text(encoding="utf-8").split(begin(page, which))
+    return after.split(END, 1)[0].strip("\n")
+
+
+def fill(page: Path, made: Mapping[str, str]) -> None:
+    """Write blocks anew; the rest of the page stays as it is."""
+    text = page.read_text(encoding="utf-8")
+    for which, block in made.items():
+        before, rest = text.split(begin(page, which))
+        _, after = rest.split(END, 1)
+        text = f"{before}{begin(page, which)}\n{block}\n{END}{after}"
+    page.write_text(text, encoding="utf-8")

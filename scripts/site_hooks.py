@@ -1,0 +1,132 @@
+"""What the site has beyond docs/: the pages of the root, a Python reference, shown sources, and formulas as MathML.
+
+On GitHub a page links to files of the repository; the site holds pages alone. So every link is first resolved to a path
+of the repository, and then leads to where the site shows that path.
+"""
+
+import html
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import griffe
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+}
+LINK = re.compile(r"(?<=\]\()(?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+
+# What the converter to MathML does not read, and how it does.
+SPELLINGS = {
+    r"\\(big|Big)\\lfloor": r"\\\1⌊",
+    r"\\(big|Big)\\rfloor": r"\\\1⌋",
+    r"\\(big|Big)(?=\\[lr]brace)": "",
+    r"\\mathbb (\w)": r"\\mathbb{\1}",
+    r"\\log(?=[ \\])": r"\\log\\thinspace ",
+}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add to the menu what it does not name: forgotten pages, and the reference."""
+    named = re.findall(r"[\w/-]+\.md", str(config.nav))
+    forgotten = sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in named)
+    config.nav = [*(config.nav or []), *([{"More": forgotten}] if forgotten else []), {"Python": [*reference()]}]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that docs/ does not hold."""
+    pages = {site: (ROOT / name).read_text(encoding="utf-8") for name, site in ROOT_PAGES.items()}
+    for origin in [*ROOT_PAGES, *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]:
+        pages |= {site_path(path): shown(path) for path in linked(origin) if site_path(path).startswith("source/")}
+    for path, content in {**pages, **reference()}.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Let every link lead to where the site shows its target."""
+    here = page.file.src_uri
+    origin = {site: name for name, site in ROOT_PAGES.items()}.get(here, f"docs/{here}")
+
+    def moved(link: re.Match[str]) -> str:
+        there = site_path(repository_path(origin, link["target"]))
+        return posixpath.relpath(there, posixpath.dirname(here) or ".") + (link["anchor"] or "")
+
+    return markdown if here.startswith(("source/", "reference/")) else LINK.sub(moved, markdown)
+
+
+def on_page_content(html_text: str, **_: Any) -> str:
+    """Turn formulas into MathML."""
+    return FORMULA.sub(lambda found: mathml(html.unescape(found[2]).strip(), found[1] == "div"), html_text)
+
+
+def mathml(latex: str, displayed: bool) -> str:
+    """Return a formula as browsers show it by themselves."""
+    for pattern, better in SPELLINGS.items():
+        latex = re.sub(pattern, better, latex)
+    made: str = convert(latex, display="block" if displayed else "inline")
+    for name, width in (("thin", "0.17em"), ("thick", "0.28em")):
+        made = made.replace(f'"{name}mathspace"', f'"{width}"')  # browsers have dropped the names
+    return made
+
+
+class Doctests(griffe.Extension):
+    """Shows the examples of docstrings as code."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Fence each paragraph that begins with a prompt."""
+        if obj.docstring:
+            paragraphs = obj.docstring.value.split("\n\n")
+            fenced = (f"```pycon\n{text}\n```" if text.startswith(">>>") else text for text in paragraphs)
+            obj.docstring.value = "\n\n".join(fenced)
+
+
+def reference() -> dict[str, str]:
+    """Return a page for the names that the package gives away, and one for each module among them."""
+    package = griffe.load("maskedbandits", search_paths=[ROOT / "src"])
+    names = [str(name) for name in package.exports or []]
+    modules = [name for name in names if package[name].is_module]
+    things = sorted((name for name in names if name not in modules), key=lambda name: not package[name].is_function)
+    start = "# maskedbandits\n\nWhat `import maskedbandits as mb` gives, from its docstrings.\n\n"
+    pages = {"reference/index.md": start + "\n\n".join(f"::: maskedbandits.{name}" for name in things)}
+    for name in modules:
+        options = "    options:\n      show_root_heading: false\n"  # the page has a heading already
+        pages[f"reference/{name}.md"] = f"# maskedbandits.{name}\n\n::: maskedbandits.{name}\n{options}"
+    return pages
+
+
+def linked(origin: str) -> Iterator[str]:
+    """Return the paths of the repository to which a page links."""
+    text = (ROOT / origin).read_text(encoding="utf-8")
+    return (repository_path(origin, link["target"]) for link in LINK.finditer(text))
+
+
+def repository_path(origin: str, target: str) -> str:
+    """Return the path of the repository that a link of a page means."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(origin), target))
+
+
+def site_path(path: str) -> str:
+    """Return where the site shows a path of the repository."""
+    if path in ROOT_PAGES:
+        return ROOT_PAGES[path]
+    return path.removeprefix("docs/") if path.startswith("docs/") else f"source/{path}.md"
+
+
+def shown(path: str) -> str:
+    """Return a page that shows a file as it is."""
+    language = {".py": "python", ".toml": "toml"}.get(Path(path).suffix, "text")
+    hidden = "---\nsearch:\n  exclude: true\n---\n"
+    return f"{hidden}# `{path}`\n\n``````{language}\n{(ROOT / path).read_text(encoding='utf-8')}\n``````\n"

@@ -1,0 +1,21 @@
+"""What a plain install leaves out, and the one line that says how to get it."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from maskedbandits.errors import UserError
+
+EXPERIMENTS = ("matplotlib", "rich")  # the extra of that name in pyproject.toml
+
+
+def missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:
+    """Return which of these modules are not installed."""
+    return [module for module in modules if find_spec(module) is None]
+
+
+def need(what: str, modules: Sequence[str] = EXPERIMENTS) -> None:
+    """Refuse to begin what cannot be ended: say what to install before any work is done."""
+    absent = missing(modules)
+    if absent:
+        which = f"{' and '.join(absent)}, which a plain install leaves out"
+        raise UserError(f"{what} needs {which}: pip install 'maskedbandits[experiments]'")

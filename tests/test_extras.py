@@ -1,0 +1,63 @@
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from maskedbandits import Problem, RandomizedResponse, cli, extras, make_policy, simulate
+from maskedbandits.errors import UserError
+
+ROOT = Path(__file__).parent.parent
+INSTALL = "pip install 'maskedbandits[experiments]'"
+PLAIN = """
+import sys
+sys.modules |= dict.fromkeys(("matplotlib", "rich"))  # as if they were not installed
+import maskedbandits as mb
+mask = mb.RandomizedResponse.from_epsilon(1)
+policy = mb.make_policy("uniform", arms=2, corruption=mask)
+policy.observe(policy.choose(), 1)
+mb.privacy.Randomizer(1).bit(1)
+mb.theory.paper_window(1000, 2)
+from maskedbandits import experiments, results
+"""
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain install: what the extra brings is not there."""
+    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("verb", [("run", "no.toml"), ("report", "."), ("bound", "--horizon", "9", "--changes", "1")])
+def test_a_verb_without_its_extra_says_what_to_install(verb: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli.main, list(verb))
+    assert done.exit_code == cli.USAGE
+    assert done.stderr.count("\n") == 1
+    assert f"maskedbandits: {verb[0]} needs matplotlib and rich" in done.stderr
+    assert INSTALL in done.stderr
+
+
+@pytest.mark.usefixtures("plain")
+def test_only_a_bar_that_was_asked_for_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    mask = RandomizedResponse.from_epsilon(1)
+    problem = Problem([0.5, 0.4], [0], 10, mask)
+    policy = make_policy("uniform", arms=2, corruption=mask)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert simulate(problem, policy, runs=1).regret.shape[0] == 1
+    with pytest.raises(UserError, match="progress=True needs rich"):
+        simulate(problem, policy, runs=1, progress=True)
+
+
+def test_the_library_itself_asks_for_no_extra() -> None:
+    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_extra_is_what_the_code_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = [line.split(">=")[0] for line in project["optional-dependencies"]["experiments"]]
+    assert tuple(extra) == extras.EXPERIMENTS
+    assert not {*extra} & {line.split(">=")[0] for line in project["dependencies"]}

@@ -1,0 +1,102 @@
+"""What pages say of their tables is what the tables hold, and every table has a command that writes it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from docs import blocks
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(ROOT.glob("docs/*.md"))
+MARK = re.compile(r"<!-- begin: (.*) -->")
+
+
+def rows(page: str, which: str) -> list[list[str]]:
+    """The cells of a table, without its heading."""
+    lines = blocks.read(ROOT / "docs" / page, which).splitlines()[2:]
+    return [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines]
+
+
+def number(cell: str) -> float:
+    """The first number of a cell: a mean without its interval, a bound without what is said of it."""
+    return float(re.split(r"[ *]", cell)[0].replace(",", ""))
+
+
+def spread(ratios: list[float], low: str, high: str) -> str:
+    return f"{min(ratios):{low}} to {max(ratios):{high}}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_block_is_written_by_the_page_s_own_script_in_make_docs(page: Path) -> None:
+    commands = MARK.findall(page.read_text(encoding="utf-8"))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in commands:
+        assert command.startswith(f"python -m docs.{page.stem}")
+    if commands:
+        assert page.with_suffix(".py").exists()
+        assert f"\t@$(BIN)/python -m docs.{page.stem}\n" in makefile
+
+
+def test_scripts_are_named_after_their_page() -> None:
+    helpers = {"__init__", "blocks"}
+    scripts = {path.stem for path in ROOT.glob("docs/*.py")} - helpers
+    assert scripts <= {page.stem for page in PAGES}
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.stem)
+def test_links_of_the_root_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (ROOT / target).exists(), f"{page.name} links to {target}"
+
+
+def test_filling_a_block_leaves_the_rest_alone(tmp_path: Path) -> None:
+    page = tmp_path / "x.md"
+    page.write_text("a\n<!-- begin: python -m docs.x -->\nold\n<!-- end -->\nb\n", encoding="utf-8")
+    page.write_text(page.read_text() + "<!-- begin: python -m docs.x two -->\n<!-- end -->\n", encoding="utf-8")
+    blocks.fill(page, {"": "new", "two": "other"})
+    assert (blocks.read(page), blocks.read(page, "two")) == ("new", "other")
+    blocks.fill(page, {"two": ""})
+    assert page.read_text(encoding="utf-8").startswith("a\n<!-- begin: python -m docs.x -->\nnew\n<!-- end -->\nb\n")
+
+
+def test_what_the_theory_page_says_of_its_windows() -> None:
+    text = " ".join((ROOT / "docs" / "theory.md").read_text(encoding="utf-8").split())
+    table = rows("theory.md", "windows")
+    paper, corrected, twice, best = ([number(row[column]) for row in table] for column in (3, 5, 6, 8))
+    assert f"In these {len(table)} problems" in text
+    less = spread([a / b for a, b in zip(paper, corrected, strict=True)], ".1f", ".0f")
+    assert f"has {less} times less regret than the paper's" in text
+    more = spread([a / b for a, b in zip(corrected, best, strict=True)], ".1f", ".1f")
+    assert f"and {more} times the regret of the best window" in text
+    shorter = spread([number(row[7]) / number(row[4]) for row in table], ".1f", ".0f")
+    assert f"by a factor of {shorter}" in text
+    saved = spread([100 - 100 * a / b for a, b in zip(twice, corrected, strict=True)], ".0f", ".0f")
+    assert f"a smaller mean in every row, by {saved} %" in text
+
+
+def test_what_the_theory_page_says_of_its_bounds() -> None:
+    text = " ".join((ROOT / "docs" / "theory.md").read_text(encoding="utf-8").split())
+    table = rows("theory.md", "pulls")
+    assert f"by a factor of {max(number(row[5]) for row in table):.1f} in the worst case" in text
+    looseness = spread([number(row[6]) / number(row[3]) for row in table], ".0f", ".0f")
+    assert f"It is {looseness} times what is measured" in text
+    assert all(number(row[6]) > number(row[3]) for row in table)
+
+
+def test_what_the_policies_page_says_of_long_plays() -> None:
+    text = " ".join((ROOT / "docs" / "policies.md").read_text(encoding="utf-8").split())
+    long = {row[0]: row for row in rows("policies.md", "long")}
+    auto, glr = long["auto"], long["glr-ts-cf"]
+    assert f"has the lower mean ({number(glr[1])} against {number(auto[1])})" in text
+    assert f"the worse worst problem ({number(glr[2])} against {number(auto[2])})" in text
+
+
+def test_what_the_experiments_page_says_of_auto() -> None:
+    table = {row[0]: row for row in rows("experiments.md", "paper")}
+    text = " ".join((ROOT / "docs" / "experiments.md").read_text(encoding="utf-8").split())
+    assert "loses more where privacy is strong, a third more at ε = 0.5" in text
+    assert number(table["0.5"][4]) / number(table["0.5"][2]) == pytest.approx(4 / 3, abs=0.05)
+    assert "at ε = 2 and without privacy the difference lies within its interval" in text
+    for epsilon in ("2", "∞"):
+        half = float(table[epsilon][4].split("± ")[1].replace(",", ""))
+        assert abs(number(table[epsilon][4]) - number(table[epsilon][2])) < half
