@@ -12,8 +12,8 @@ from pathlib import Path
 from docs import blocks
 from maskedbandits import experiments, report
 from maskedbandits.experiments.progress import watcher
-from maskedbandits.report.tables import stands_out
 from maskedbandits.experiments.results import Cell, Results
+from maskedbandits.report.tables import stands_out
 
 PAGE = Path(__file__).with_suffix(".md")
 ROOT = PAGE.parent.parent

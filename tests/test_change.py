@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from maskedbandits.core.compiled import compiled
 from numpy.typing import NDArray
 from scipy.stats import beta
 
 import naive_change as naive
 from maskedbandits.core import change
-from maskedbandits.core.compiled import compiled
 
 Floats = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from maskedbandits.core.state import views
 
 import naive_change
 from maskedbandits import Monotone, Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
-from maskedbandits.core.state import views
 from maskedbandits.corruption import Corruption
 from maskedbandits.policies import REGISTRY
 from naive import SlidingWindowKLUCB, Twin

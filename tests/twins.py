@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
+from maskedbandits.core.state import EXPLORATION, EXPLORE_ARM, EXPLORE_AT, TIME, views
 
 from maskedbandits import Policy, RandomizedResponse
-from maskedbandits.core.state import EXPLORATION, EXPLORE_ARM, EXPLORE_AT, TIME, views
 from naive import Twin
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
     from maskedbandits.policies import Policy as Policy
     from maskedbandits.policies import make_policy as make_policy
-    from maskedbandits.problems import Problem as Problem
     from maskedbandits.policies.saved import load_policy as load_policy
+    from maskedbandits.problems import Problem as Problem
     from maskedbandits.simulation import Simulation as Simulation
     from maskedbandits.simulation import simulate as simulate
 

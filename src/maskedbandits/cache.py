@@ -8,7 +8,7 @@ that can be written to:
     $MASKEDBANDITS_CACHE        if that is set
     beside the source           as __pycache__ does
     $XDG_CACHE_HOME/maskedbandits, or ~/.cache/maskedbandits
-    a temporary folder          which is gone with the process: then everything is compiled each time, which is said once
+    a temporary folder          gone with the process: then all is compiled each time, which is said once
 """
 
 import atexit
@@ -109,7 +109,7 @@ def entry_point(kernel: Any, signature: tuple[Any, ...]) -> Any:
         return kernel.compile(signature)
     except NumbaError:
         raise
-    except Exception:  # noqa: BLE001 -- a damaged file, or a full disk, shows as anything
+    except Exception:
         for file in folder().rglob("*.nb?"):
             with contextlib.suppress(OSError):
                 file.unlink()

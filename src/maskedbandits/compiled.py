@@ -32,7 +32,8 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 # interpreter's lock; and with a division by zero that gives an infinity.
 SETTINGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 WITHIN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Within}
-FORCED: dict[str, Any] = {**SETTINGS, **WITHIN, "forceinline": True}
+LINKED: Any = {**SETTINGS, **WITHIN}
+FORCED: Any = {**SETTINGS, **WITHIN, "forceinline": True}
 
 _thread = threading.local()
 
@@ -40,9 +41,11 @@ _thread = threading.local()
 class _Interpretable(type(numba.njit(lambda: None)) if not INTERPRETED else Dispatcher):  # type: ignore[misc]
     """A compiled function that is interpreted in threads that ask for it."""
 
+    plain: Any = None  # what to interpret in its place
+
     def __call__(self, *arguments: Any) -> Any:
         if getattr(_thread, "interprets", False):
-            return getattr(self, "plain", self.py_func)(*arguments)
+            return (self.plain or self.py_func)(*arguments)
         return super().__call__(*arguments)
 
 
@@ -108,7 +111,7 @@ def picked(part: str, *, inline: bool = True) -> Callable[[Kernel], Kernel]:
         def interpret(state: Any, *arguments: Any) -> Any:
             return code_of(type(state))(state, *arguments)
 
-        @overload(interpret, strict=False, jit_options=FORCED if inline else {**SETTINGS, **WITHIN})
+        @overload(interpret, strict=False, jit_options=FORCED if inline else LINKED)
         def pick(state: Any, *arguments: Any) -> Any:
             return code_of(state.instance_class)
 

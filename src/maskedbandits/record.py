@@ -14,16 +14,17 @@ A *size* is fixed when a state is made, and decides the lengths of sections.
 
 The record is an array of one element, as compiled code can pass that on and change it in place. All sections of whole
 numbers lie one after the other in one array, and all others in a second, because handing over many arrays takes longer
-than a step. So a state is a tuple of three arrays, ``own``, ``ints`` and ``floats``; where each section begins and ends
-stands in the record, too, and ``state.counts`` is the section of that name, in compiled code and out of it. Sections are
-found when they are asked for: tuples of thirty arrays took most of the time to compile.
+than a step. So a state is a tuple of three arrays, ``own``, ``ints`` and ``floats``. Where each section begins and ends
+stands in the record, too, and ``state.counts`` is the section of that name, in compiled code (``sections.py``) and out
+of it. Sections are found when they are asked for: tuples of thirty arrays took most of the time to compile.
 """
 
+import inspect
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,8 +126,9 @@ def fixed(length: Length) -> Any:
 
 def record(declared: Class) -> Class:
     """Take the class's annotations and what stands behind them for declarations."""
-    names = [name for name in declared.__dict__.get("__annotations__", {}) if name in declared.__dict__]
-    declared.declarations = {name: (declared.__annotations__[name], declared.__dict__[name]) for name in names}
+    told = inspect.get_annotations(declared)
+    found = {name: (told[name], vars(declared)[name]) for name in told if name in vars(declared)}
+    declared.declarations = found  # type: ignore[attr-defined]
     return declared
 
 
@@ -134,7 +136,7 @@ class Record:
     """What all classes of declarations have: in a state, ``own`` is the array that holds the record."""
 
     declarations: Mapping[str, tuple[Any, Any]] = {}
-    own: "Sequence[Any]"
+    own: "Sequence[Self]"
 
 
 class Layout:
@@ -213,7 +215,7 @@ def _places(key: str) -> tuple[str, str]:
 
 def _state_class(layout: Layout, module: str, code: Mapping[str, Any]) -> Any:
     """Return the class of a layout's states: a tuple of three arrays that knows its sections by name."""
-    plain: Any = namedtuple("plain", ["own", "ints", "floats"])  # type: ignore[misc]
+    plain: Any = namedtuple("plain", ["own", "ints", "floats"])
     views = {key: cached_property(_view(layout, key)) for key in layout.sections}
     made: Any = type(f"{layout.name}State", (plain,), {**views, **code, "layout": layout, "__module__": module})
     for key, view in views.items():

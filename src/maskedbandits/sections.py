@@ -27,7 +27,7 @@ class _Sections(AttributeTemplate):
 
     key = types.BaseNamedTuple
 
-    def generic_resolve(self, state: Any, key: str) -> Any:
+    def generic_resolve(self, state: Any, key: str) -> Any:  # type: ignore[override]
         layout = _layout(state, key)
         if layout is None:
             return None
@@ -73,4 +73,3 @@ def teach(key: str) -> None:
             meminfo=None,
         )
         return section._getvalue()
-

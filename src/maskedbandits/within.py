@@ -26,7 +26,7 @@ class _NoEnvironment:
         """Leave it unset."""
 
 
-class _Library(JITCodeLibrary):  # type: ignore[misc]
+class _Library(JITCodeLibrary):
     """The code of a function that has no life of its own."""
 
     @property
@@ -48,7 +48,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _Linked(LoweringPass):  # type: ignore[misc]
+class _Linked(LoweringPass):
     """Puts the function into such a library."""
 
     _name = "maskedbandits_linked"
@@ -62,7 +62,7 @@ class _Linked(LoweringPass):  # type: ignore[misc]
         return False
 
 
-class Within(CompilerBase):  # type: ignore[misc]
+class Within(CompilerBase):
     """Numba's passes, and that one before code is made."""
 
     def define_pipelines(self) -> list[Any]:
@@ -71,4 +71,3 @@ class Within(CompilerBase):  # type: ignore[misc]
         passes.add_pass_after(_Linked, AnnotateTypes)
         passes.finalize()
         return [passes]
-

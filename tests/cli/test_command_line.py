@@ -14,8 +14,8 @@ from children import PROGRAM, finished
 from commands import ODD, ORDERS, SMALL, call, gives_no_orders, refused, small_file
 from maskedbandits import cli
 from maskedbandits.experiments import progress
-from maskedbandits.report import page
 from maskedbandits.experiments.results import Label
+from maskedbandits.report import page
 
 VERBS = sorted(cli.main.commands)
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

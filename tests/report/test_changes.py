@@ -7,9 +7,9 @@ import pytest
 
 from made_up import HORIZON, TWO_SEGMENTS, changing, sinusoid
 from maskedbandits.corruption import IDENTITY
+from maskedbandits.experiments.results import Cell
 from maskedbandits.problems import GENERATORS, Problem
 from maskedbandits.report import changes
-from maskedbandits.experiments.results import Cell
 
 
 def cell_of(problem: Problem) -> Cell:

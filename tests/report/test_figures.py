@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from children import finished
 from made_up import HORIZON, changing, named, outcome, results, sinusoid
 from maskedbandits import report
-from maskedbandits.report import figures, lettering, page, tables
 from maskedbandits.experiments.results import Cell, Label, Results
+from maskedbandits.report import figures, lettering, page, tables
 
 # What people call their policies.
 FORMULAS = ["costs $5", "$x_$ and $y$", "$\\frac{", "_hidden", "a^b_c^", "\\alpha \\"]

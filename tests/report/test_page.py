@@ -11,8 +11,8 @@ import pytest
 
 from made_up import changing, named, outcome, results, sinusoid
 from maskedbandits import report
-from maskedbandits.report import page
 from maskedbandits.experiments.results import Cell, load, save_outcome, save_plan, write_whole
+from maskedbandits.report import page
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from made_up import changing, named, outcome, results, sinusoid
-from maskedbandits.report import tables
 from maskedbandits.experiments.results import Cell, Label, Results
+from maskedbandits.report import tables
 
 
 def table_text(made: Results, width: int = 160, encoding: str = "utf-8") -> str:

@@ -99,7 +99,7 @@ def settings_of_file(file: Path) -> list[Setting]:
     """Return the problems of an experiment, at each of their epsilons."""
     from maskedbandits import experiments
 
-    return [(world.name, world.epsilon, world.problem) for world in experiments.load(file).worlds]
+    return [(world.name, world.epsilon, world.problem) for world in experiments.load(file).conditions]
 
 
 def settings_of_options(
@@ -134,8 +134,8 @@ def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
 
 def show_bounds(settings: list[Setting], window: int | None, json_wanted: bool) -> None:
     """Print windows and bounds of each problem."""
-    from maskedbandits.report import bounds
     from maskedbandits.experiments.results import Label, plain
+    from maskedbandits.report import bounds
 
     documents, out = [], console()
     for name, epsilon, problem in settings:

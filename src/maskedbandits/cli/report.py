@@ -13,8 +13,8 @@ from maskedbandits.cli.verb import Failure, Interrupted, Verb, as_json, reason
 from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
-    from maskedbandits.report import Report
     from maskedbandits.experiments.results import Results
+    from maskedbandits.report import Report
 
 
 @click.command(cls=Verb, examples=["maskedbandits report results/paper"])

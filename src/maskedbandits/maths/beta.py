@@ -2,8 +2,8 @@
 
 import math
 
-from maskedbandits.maths import lots
 from maskedbandits.compiled import compiled
+from maskedbandits.maths import lots
 from maskedbandits.maths.lots import Words
 
 

@@ -4,6 +4,7 @@ A new one is a module here, or in ``indices``, ``memories`` or ``detectors``, an
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from maskedbandits.corruption import IDENTITY, Corruption, per_arm
@@ -47,22 +48,25 @@ def _kinds() -> dict[str, Kind]:
     found = [kinds.alone(name, module) for name, module in ALONE.items()]
     for label, index in INDICES.items():
         for before, (memory, words, reference) in MEMORIES.items():
-            found.append(
-                kinds.on_axes(f"{before}{label}-cf", index, memory=memory, words=words, reference=reference)
-            )
-        told = {"words": "since the last change, told by an oracle", "required": frozenset({"restarts"})}
-        found.append(kinds.on_axes(f"oracle-{label}-cf", index, **told))
+            found.append(kinds.on_axes(f"{before}{label}-cf", index, memory=memory, words=words, reference=reference))
+        told = kinds.on_axes(f"oracle-{label}-cf", index, words="since the last change, told by an oracle")
+        found.append(replace(told, required=frozenset({"restarts"})))
         for before, (detector, words, reference) in DETECTORS.items():
             if index is not kl_plus:  # it needs the horizon, they are there to do without
-                alarm = {"words": f"since a restart by {words}", "reference": reference}
-                found.append(kinds.on_axes(f"{before}{label}-cf", index, detector=detector, **alarm))
+                alarm = f"since a restart by {words}"
+                found.append(
+                    kinds.on_axes(f"{before}{label}-cf", index, detector=detector, words=alarm, reference=reference)
+                )
     return {kind.name: kind for kind in [*found, *_old_names()]}
 
 
 def _old_names() -> list[Kind]:
-    face_value = {"learns_from": "feedback at face value", "words": "klucb-cf that takes feedback at face value"}
-    response = {"words": "randomised response", "reference": "Ren et al. 2020", "fixed": {"restarts": None}}
-    return [kinds.on_axes("klucb", kl, **face_value), kinds.on_axes("ldp-ucb-b", ucb, **response)]
+    plain = kinds.on_axes("klucb", kl)
+    response = kinds.on_axes("ldp-ucb-b", ucb)
+    return [
+        replace(plain, learns_from="feedback at face value", summary="klucb-cf that takes feedback at face value"),
+        replace(response, summary="randomised response x UCB: ucb-cf as it is by default", fixed={"restarts": None}),
+    ]
 
 
 KINDS: dict[str, Kind] = _kinds()
@@ -89,9 +93,7 @@ def check_policy(
     return known
 
 
-def seen_through(
-    kind: Kind, arms: int, corruption: Corruption | Sequence[Corruption] | None
-) -> tuple[Corruption, ...]:
+def seen_through(kind: Kind, arms: int, corruption: Corruption | Sequence[Corruption] | None) -> tuple[Corruption, ...]:
     """Return the corruption of every arm, as the policy has to know it."""
     if kind.sees_corruption and corruption is None:
         raise UserError(f"{kind.name} needs corruption: the RandomizedResponse that masks the feedback")
@@ -100,9 +102,7 @@ def seen_through(
         return (IDENTITY,) * arms
     curved = any(one.polyline.means.size != 2 for one in {id(one): one for one in each}.values())
     if kind.learns_from == "debiased feedback" and curved:
-        raise UserError(
-            f"{kind.name} cannot debias a Monotone corruption report by report: give a RandomizedResponse"
-        )
+        raise UserError(f"{kind.name} cannot debias a Monotone corruption report by report: give a RandomizedResponse")
     return each
 
 

@@ -49,9 +49,13 @@ class Policy(Gains):
     """What is gathered of an episode, beside the counts."""
 
     horizon: int = given(REQUIRED, checks.count, "how many steps will be played", stored=False)
-    strictness: float = given(16.0, checks.between(0, math.inf), "how much evidence it takes to evict an arm: 16 in the proof, 2 plays better")
+    strictness: float = given(
+        16.0, checks.between(0, math.inf), "how much evidence it takes to evict an arm: 16 in the proof, 2 plays better"
+    )
     finest: float = given(  # less, and an arm with a large gap would never be checked
-        16.0, checks.between(2, math.inf), "an evicted arm is checked for changes down to its gap divided by this: 16 in the proof"
+        16.0,
+        checks.between(2, math.inf),
+        "an evicted arm is checked for changes down to its gap divided by this: 16 in the proof",
     )
     log: float = derived()  # log T
     rate: float = derived()  # 1 / sqrt(K T log T)

@@ -1,8 +1,8 @@
-"""The entry points of each kind of state: machine code as soon as there is some, and until then the same code interpreted.
+"""The entry points of each kind of state: machine code as soon as there is some, until then the same code interpreted.
 
 Machine code takes seconds to make, and is kept (``cache.py``). Where it is not there yet, a live policy starts at once,
-interpreted, while a child process fills the cache; then it goes on with machine code, and chooses the same. A simulation
-waits for its code. ``MASKEDBANDITS_COMPILE=now`` makes live policies wait, too.
+interpreted, while a child process fills the cache; then it goes on with machine code, and chooses the same. A
+simulation waits for its code. ``MASKEDBANDITS_COMPILE=now`` makes live policies wait, too.
 """
 
 import contextlib

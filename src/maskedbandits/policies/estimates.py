@@ -1,4 +1,4 @@
-"""What a policy's state says of the mean rewards: estimates, confidence intervals, and arms whose reports are suspect."""
+"""What a policy's state says of the mean rewards: estimates, confidence intervals, arms whose reports are suspect."""
 
 import math
 from typing import Any

@@ -23,7 +23,9 @@ REFERENCE = "Auer et al. 2002"
 class Policy(Weights):
     """What the tuning needs to know."""
 
-    changes: int = given(1, checks.count, "how many segments to be ready for; a world that never changes has 1", stored=False)
+    changes: int = given(
+        1, checks.count, "how many segments to be ready for; a world that never changes has 1", stored=False
+    )
 
 
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """DP-UCB (Mishra and Thakurta 2015; Tossou and Dimitrakakis 2016): central privacy, shown rewards as they are.
 
 The learner knows every reward, and what it *does* is epsilon-differentially private. Each arm has its own sum, made
-public by the hybrid mechanism (Chan, Shi and Song 2011), which needs no horizon. One reward enters the sum of one arm, so
-each sum may spend all of epsilon. With N = 2^k + r rewards, r < 2^k,
+public by the hybrid mechanism (Chan, Shi and Song 2011), which needs no horizon. One reward enters the sum of one arm,
+so each sum may spend all of epsilon. With N = 2^k + r rewards, r < 2^k,
 
     - at each power of two the rewards since the one before are added, with Laplace noise of scale 2 / epsilon, and
     - the r rewards since are covered by one node of a binary tree for each bit set in r; a reward is part of at most k
@@ -37,7 +37,9 @@ class Policy(Arms):
     epsilon: float = given(REQUIRED, checks.epsilon, "the privacy loss of a reward, such as 1.0")
     true: Floats = section(lambda own: own.arms * DEPTH, least=-FOREVER, most=FOREVER)  # sums of the nodes
     public: Floats = section(lambda own: own.arms * DEPTH, least=-FOREVER, most=FOREVER)  # and with noise
-    base: Floats = section(lambda own: own.arms, least=-FOREVER, most=FOREVER)  # up to the last power of two, with noise
+    base: Floats = section(
+        lambda own: own.arms, least=-FOREVER, most=FOREVER
+    )  # up to the last power of two, with noise
     open: Floats = section(lambda own: own.arms, least=-FOREVER, most=FOREVER)  # rewards since
 
 

@@ -110,7 +110,6 @@ def on_axes(
     detector: ModuleType | None = None,
     words: str = "",
     reference: str = "",
-    **others: Any,
 ) -> Kind:
     """Return a kind that is made of a memory, an index, and perhaps a detector."""
     watch = restarts if detector is None else looks
@@ -122,7 +121,6 @@ def on_axes(
         code=code,
         modules=[memory, watch, *filter(None, [detector]), index, soundness],
         draws=getattr(index, "DRAWS", False),
-        **others,
     )
 
 
@@ -151,4 +149,3 @@ def __getattr__(name: str) -> Any:
                 if kind.layout.name == wanted:
                     return getattr(kind.layout, ending)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-

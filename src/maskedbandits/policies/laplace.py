@@ -1,7 +1,7 @@
 """LDP-UCB-L (Ren, Zhou, Liu and Shroff 2020): shown rewards as they are, it adds Laplace noise to each.
 
-Noise of scale 1 / epsilon joins each reward before it is added up. With N noisy rewards of an arm at step t its index is
-their mean + sqrt(2 log t / N) + sqrt(32 log t / N) / epsilon, once N > 4 log(t + 1); an arm that has fewer is pulled
+Noise of scale 1 / epsilon joins each reward before it is added up. With N noisy rewards of an arm at step t its index
+is their mean + sqrt(2 log t / N) + sqrt(32 log t / N) / epsilon, once N > 4 log(t + 1); an arm that has fewer is pulled
 first. In the paper every person's device adds the noise, which makes it local privacy. Here the policy does, so whoever
 runs it sees the rewards: it is there to compare regrets by, and protects nobody. The noise is drawn in floating point
 from lots that anyone can repeat.

@@ -52,7 +52,7 @@ class Policy:
     ``observe``. Threads may share one. After a fork, parent and child draw different lots.
     """
 
-    __slots__ = ("__weakref__", "_arms", "_state", "_entries", "_given", "_kind", "_lock", "_mixed", "_parameters")
+    __slots__ = ("__weakref__", "_arms", "_entries", "_given", "_kind", "_lock", "_mixed", "_parameters", "_state")
 
     def __init__(self, kind: Kind, given: Mapping[str, Any], state: Any, words: Words, *, fresh: bool = True) -> None:
         self._kind = kind
@@ -225,7 +225,7 @@ class Policy:
         layout = self._kind.layout
         sizes = {key: value for key, value in (("memo", memo), ("mixed", 0)) if key in layout.sizes}
         own = self._state.own[0]
-        endless = "span" in layout.dtype.names and own.span >= horizon
+        endless = "span" in layout.derived and own.span >= horizon
         if endless:
             sizes["ring"] = 0
         fixed = [key for key, section in layout.sections.items() if section.fixed]

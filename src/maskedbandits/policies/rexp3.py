@@ -1,4 +1,4 @@
-"""REXP3: exponential weights (``weights.py``) that begin anew after every batch, as Besbes, Gur and Zeevi 2014 tune it."""
+"""REXP3: exponential weights (``weights.py``) that begin anew after every batch (Besbes, Gur and Zeevi 2014)."""
 
 import math
 from collections.abc import Mapping

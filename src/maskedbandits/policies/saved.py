@@ -1,4 +1,4 @@
-"""A policy written to a file, and set to work again: compiled code would trust its arrays blindly, so all is checked."""
+"""A policy written to a file, and set to work again: compiled code trusts its arrays blindly, so all is checked."""
 
 import io
 import json
@@ -42,7 +42,7 @@ def loads(text: bytes) -> Policy:
 def _write(policy: Policy, stream: IO[bytes]) -> None:
     about = {"format": FORMAT, "name": policy.name, "parameters": policy._given}
     state = policy._snapshot()
-    arrays = {key: np.asarray(array) for key, array in zip(ARRAYS, state, strict=True)}
+    arrays: dict[str, Any] = {key: np.asarray(array) for key, array in zip(ARRAYS, state, strict=True)}
     np.savez_compressed(stream, about=np.array(json.dumps(about, default=_plain)), **arrays)
 
 
@@ -138,7 +138,7 @@ def _difference(layout: Any, state: Any, fresh: Any) -> str:
             return f"its {key} is not what its parameters say"
     if "mixed" in layout.sizes and own["mixed"] > 1:
         return "it is not of the size that its parameters say"
-        for key, section in layout.sections.items():
+    for key, section in layout.sections.items():
         if section.fixed and not np.allclose(getattr(state, key), getattr(fresh, key), rtol=1e-12, atol=0.0):
             return f"its {key} are not what its parameters say"
     return ""

@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import EngFormatter, FixedFormatter, FixedLocator, LogLocator, MaxNLocator, NullLocator
 
-from maskedbandits.report import changes, lettering
 from maskedbandits.experiments.results import Cell
+from maskedbandits.report import changes, lettering
 
 # Okabe and Ito: told apart also by readers who do not see red or green. Yellow is too pale for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")

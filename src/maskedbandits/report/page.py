@@ -12,8 +12,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from maskedbandits import readable
-from maskedbandits.report import changes, figures, tables
 from maskedbandits.experiments.results import Cell, Results, write_whole
+from maskedbandits.report import changes, figures, tables
 
 CSS = """
 :root { color-scheme: light; --ink: #222; --pale: #666; --line: #e2e2e2; }

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from maskedbandits import readable
-from maskedbandits.report import changes
 from maskedbandits.experiments.results import Cell, Results, plain
+from maskedbandits.report import changes
 
 WIDE = 90  # columns of a terminal that holds the whole table
 SIMPLE_ASCII = Box(str(SIMPLE_HEAD).replace("─", "-"), ascii=True)

@@ -20,7 +20,9 @@ from maskedbandits.record import Ints, gathered, given, record, section
 class Watch(Phases):
     """Looks at arms that are not pulled, and when each was last forgotten."""
 
-    exploration: float = given(0.3, checks.between(0, math.inf), "how often an arm that is not pulled is looked at all the same; 0 is never")
+    exploration: float = given(
+        0.3, checks.between(0, math.inf), "how often an arm that is not pulled is looked at all the same; 0 is never"
+    )
     prior_changes: float = given(
         0.01, checks.between(0, math.inf), "how many changes to assume before the first alarm: more means more looks"
     )

@@ -1,5 +1,7 @@
-"""A policy on the axes: a memory (``memories/``), an index (``indices/``, and how it stays cheap: ``scores.py``), and
-what makes it forget at once (``restarts.py``, ``looks.py``).
+"""A policy on the axes.
+
+It has a memory (``memories/``), an index (``indices/``, and how it stays cheap: ``scores.py``), and what makes it
+forget at once (``restarts.py``, ``looks.py``).
 """
 
 from maskedbandits.compiled import inlined, inner

@@ -29,7 +29,9 @@ class Phases(Axes):
 class Watch(Phases):
     """Restarts that are planned."""
 
-    restarts: Any = given(None, checks.restarts, "when to forget everything: at given times, or on a schedule that doubles", stored=False)
+    restarts: Any = given(
+        None, checks.restarts, "when to forget everything: at given times, or on a schedule that doubles", stored=False
+    )
 
 
 def times(parameters: Mapping[str, Any]) -> list[int]:

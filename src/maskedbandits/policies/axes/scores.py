@@ -1,7 +1,8 @@
 """The scores of the arms, and the highest of them without computing all.
 
-Scores stand in a tournament (``maths/tournament.py``). Once a window is full the level f(w) is constant: an arm's score depends on
-what is remembered of it alone, so only the arm pulled and the arm pushed out change, and the root is the choice.
+Scores stand in a tournament (``maths/tournament.py``). Once a window is full the level f(w) is constant: an arm's score
+depends on what is remembered of it alone, so only the arm pulled and the arm pushed out change, and the root is the
+choice.
 
 While the level grows, or counts fade under a discount, every score grows at every step. All are functions of the arm's
 mean p, which stays while it is not pulled, and of ``x = level / N``: u(p, x) with ``d(p, u) = x``, or

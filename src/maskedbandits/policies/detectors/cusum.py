@@ -1,8 +1,8 @@
 """CUSUM: deviations from the mean of the first samples, added up on both sides.
 
-With drift e and threshold h, the first M samples give a mean m; then ``g = max(0, g + x - m - e)`` and its mirror; alarm
-when either is >= h (Liu, Lee & Shroff 2018, A change-detection based framework for piecewise-stationary multi-armed
-bandits, AAAI).
+With drift e and threshold h, the first M samples give a mean m; then ``g = max(0, g + x - m - e)`` and its mirror;
+alarm when either is >= h (Liu, Lee & Shroff 2018, A change-detection based framework for piecewise-stationary
+multi-armed bandits, AAAI).
 """
 
 import math

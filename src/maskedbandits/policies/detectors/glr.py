@@ -53,8 +53,16 @@ HUGE = 1e300  # the cost of what the past excludes
 class Detector(Watch):
     """Two hulls of every arm, and when to look at them."""
 
-    delta: float = given(1.0, checks.between(1e-300, 1.0), "how readily it raises an alarm: less means fewer false ones, and later true ones")
-    follow_up: float = given(3.0, checks.between(0, math.inf), "the evidence from which a look at an idle arm is followed by another at once; 0 is never")
+    delta: float = given(
+        1.0,
+        checks.between(1e-300, 1.0),
+        "how readily it raises an alarm: less means fewer false ones, and later true ones",
+    )
+    follow_up: float = given(
+        3.0,
+        checks.between(0, math.inf),
+        "the evidence from which a look at an idle arm is followed by another at once; 0 is never",
+    )
     lengths: Floats = section(lambda own: own.arms, least=0.0, most=MOST)  # n, observations since the restart
     totals: Floats = section(lambda own: own.arms, least=0.0, most=MOST)  # S_n
     lower_sizes: Ints = section(lambda own: own.arms, least=1, most=HULL)

@@ -3,6 +3,7 @@
 from maskedbandits.compiled import inlined
 from maskedbandits.maths.level import plus_level
 from maskedbandits.policies import checks
+from maskedbandits.policies.axes.restarts import Phases
 from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
     Scores,
     bring_up_to_date,
@@ -19,7 +20,7 @@ REFERENCE = "Ménard & Garivier 2017"
 
 
 @record
-class Index(Scores):
+class Index(Scores, Phases):
     """The horizon, which its level depends on."""
 
     horizon: int = given(REQUIRED, checks.perhaps_count, "how many steps will be played", stored=False)

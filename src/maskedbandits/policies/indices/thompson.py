@@ -2,7 +2,7 @@
 
 import math
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits.compiled import inner
 from maskedbandits.maths import beta
 from maskedbandits.policies import memories
 from maskedbandits.policies.axes.state import Axes, mean_of

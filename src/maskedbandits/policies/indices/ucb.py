@@ -1,4 +1,4 @@
-"""The sub-Gaussian index: p + sqrt(xi f / N), on the feedback scale (Gajane et al. 2018; Garivier and Moulines 2011)."""
+"""The sub-Gaussian index: p + sqrt(xi f / N), on the feedback scale (Gajane et al. 2018; Garivier & Moulines 2011)."""
 
 import math
 
@@ -24,7 +24,9 @@ class Index(Scores):
     """The level f(x) = log x + c log log x, and how wide an interval it gives."""
 
     c: float = given(0.0, checks.between(0, math.inf), "how much exploration log log t adds to log t")
-    xi: float = given(2.0, checks.between(0, math.inf), "the width of confidence intervals, sqrt(xi f(t) / N) with N observations")
+    xi: float = given(
+        2.0, checks.between(0, math.inf), "the width of confidence intervals, sqrt(xi f(t) / N) with N observations"
+    )
 
 
 @inlined

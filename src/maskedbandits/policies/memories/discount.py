@@ -17,7 +17,9 @@ class Memory(Axes):
     """A discount."""
 
     gamma: float = given(
-        REQUIRED, checks.between(0, 1, above=True, below=True), "the weight that a step leaves to what came before, such as 0.999"
+        REQUIRED,
+        checks.between(0, 1, above=True, below=True),
+        "the weight that a step leaves to what came before, such as 0.999",
     )
     weight: float = gathered(1.0, least=1.0, most=HEAVY)  # of the latest observation
     count: float = gathered(0.0)  # of all observations, as they weigh

@@ -19,11 +19,16 @@ class Memory(Axes):
 
     ring: int = size()
     window: int = given(
-        REQUIRED, checks.window, "how many of the last steps it remembers; theory.corrected_window(problem) gives a number", stored=False
+        REQUIRED,
+        checks.window,
+        "how many of the last steps it remembers; theory.corrected_window(problem) gives a number",
+        stored=False,
     )
     span: int = derived()  # the window, or FOREVER
     slot: int = gathered(0, most=lambda own: max(own.ring - 1, 0))  # of the oldest in the ring
-    settled: int = gathered(0, most=lambda own: int(own.ring > 0 and own.time - own.since >= own.ring and not own.mixed))
+    settled: int = gathered(
+        0, most=lambda own: int(own.ring > 0 and own.time - own.since >= own.ring and not own.mixed)
+    )
     ring_arms: Ints = section(lambda own: own.ring, least=0, most=lambda own: own.arms - 1)
     ring_feedbacks: Floats = section(lambda own: own.ring, least=0.0, most=1.0)
     ring_lows: Floats = section(lambda own: own.ring * own.mixed, least=0.0, most=1.0)
@@ -116,7 +121,7 @@ def push_mask(state: Memory, arm: int, low: float, span: float) -> None:
 def tidy(state: Memory, evicted: int) -> bool:
     """Add sums up anew at each turn of the ring, if they are of fractions."""
     own = state.own[0]
-    inexact = evicted != NOBODY and own.slot == 0 and (own.fractional or own.mixed)
+    inexact = evicted != NOBODY and own.slot == 0 and (own.fractional + own.mixed > 0)
     if inexact:
         _recount(state)
     return inexact
