@@ -1,5 +1,7 @@
 import os
 
+os.environ.setdefault("MASKEDBANDITS_COMPILE", "now")  # a test that starts interpreted says so
+
 from hypothesis import HealthCheck, settings
 
 # No deadlines: the first example of a process may wait for the compiler.

@@ -72,8 +72,8 @@ def _remove_stale(folder: Path) -> None:
 
 
 @cache
-def folder() -> Path:
-    """Return the folder of this version's machine code."""
+def folder() -> Path | None:
+    """Return the folder of this version's machine code, or None if nothing can be written anywhere."""
     name = f"compiled-{_digest()}"
     for place in _places():
         if _is_writable(place / name):
@@ -82,25 +82,40 @@ def folder() -> Path:
     return _temporary()
 
 
-def _temporary() -> Path:
-    made = Path(tempfile.mkdtemp(prefix="maskedbandits-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    sys.stderr.write(
-        "maskedbandits: no folder for machine code can be written to, so it is compiled anew in every process; "
-        f"name one with {VARIABLE}\n"
-    )
+def _temporary() -> Path | None:
+    """Return a folder that is gone with the process, if there can be one, and say what that means."""
+    made = None
+    with contextlib.suppress(OSError):
+        made = Path(tempfile.mkdtemp(prefix="maskedbandits-"))
+        atexit.register(shutil.rmtree, made, ignore_errors=True)
+    say(f"no folder for machine code can be written to, so all is compiled in every process; name one with {VARIABLE}")
     return made
+
+
+_said: set[str] = set()  # once is enough
+
+
+def say(line: str) -> None:
+    """Say something once, to whoever is there to read it."""
+    if line not in _said:
+        _said.add(line)
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"maskedbandits: {line}\n")
+            sys.stderr.flush()
 
 
 def mark(name: str) -> None:
     """Note that the machine code of this name is kept."""
+    place = folder()
     with contextlib.suppress(OSError):
-        (folder() / f"{name}.ready").touch()
+        if place is not None:
+            (place / f"{name}.ready").touch()
 
 
 def is_marked(name: str) -> bool:
     """Tell whether the machine code of this name is kept."""
-    return (folder() / f"{name}.ready").exists()
+    place = folder()
+    return place is not None and (place / f"{name}.ready").exists()
 
 
 def entry_point(kernel: Any, signature: tuple[Any, ...]) -> Any:
@@ -109,19 +124,19 @@ def entry_point(kernel: Any, signature: tuple[Any, ...]) -> Any:
         return kernel.compile(signature)
     except NumbaError:
         raise
-    except Exception:
-        for file in folder().rglob("*.nb?"):
-            with contextlib.suppress(OSError):
+    except Exception:  # a damaged file, or a full disk, shows as anything
+        _keep_nothing()
+        return kernel.compile(signature)
+
+
+def _keep_nothing() -> None:
+    """Throw away what is kept, so that the next process makes it anew, and keep nothing in this one."""
+    say("machine code that was kept is damaged, or there is no room for it: it is compiled without keeping it")
+    place = folder()
+    for file in place.rglob("*") if place is not None else []:
+        with contextlib.suppress(OSError):
+            if file.suffix in (".nbi", ".nbc", ".ready"):
                 file.unlink()
-    try:
-        return kernel.compile(signature)
-    except OSError:  # it cannot be kept either
-        forget_caches()
-        return kernel.compile(signature)
-
-
-def forget_caches() -> None:
-    """Keep nothing from now on."""
     for kernel in _kept:
         kernel._cache = NullCache()
 
@@ -129,7 +144,7 @@ def forget_caches() -> None:
 _kept: list[Any] = []  # kernels that have a cache
 
 
-def keeps(kernel: Any) -> None:
+def keep(kernel: Any) -> None:
     """Take note of a kernel that has a cache."""
     _kept.append(kernel)
 
@@ -138,7 +153,7 @@ def keeps(kernel: Any) -> None:
 def in_its_folder() -> Iterator[None]:
     """Let numba keep what is declared meanwhile in the folder."""
     config: Any = numba.config
-    before, config.CACHE_DIR = config.CACHE_DIR, str(folder())
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder() or "")
     try:
         yield
     finally:

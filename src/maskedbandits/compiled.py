@@ -58,22 +58,25 @@ def _compile(kernel: Kernel, **options: Any) -> Kernel:
     return cast("Kernel", dispatcher)
 
 
+def _kept(kernel: Kernel, **options: Any) -> Kernel:
+    made = _compile(kernel, cache=cache.folder() is not None, **options)
+    if not INTERPRETED:
+        cache.keep(made)
+    return made
+
+
 def entry(kernel: Kernel) -> Kernel:
     """Compile a function that a live policy calls, and keep its machine code.
 
     It holds the interpreter's lock, so that no thread finds a state in the middle of a step; letting go of it takes
     longer than most steps.
     """
-    made = _compile(kernel, cache=True, nogil=False)
-    cache.keeps(made)
-    return made
+    return _kept(kernel, nogil=False)
 
 
 def compiled(kernel: Kernel) -> Kernel:
     """Compile a function of arrays and scalars, and keep its machine code."""
-    made = _compile(kernel, cache=True)
-    cache.keeps(made)
-    return made
+    return _kept(kernel)
 
 
 def inner(kernel: Kernel) -> Kernel:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from functools import cache as cached
 from typing import Any
 
 import numba
@@ -33,16 +32,6 @@ _LIVE: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "scores": (play.scores_live, (numba.float64[::1],)),
 }
 _MASKED = {"observe_masked": (play.observe_masked_live, (numba.int64, *(numba.float64,) * 4))}
-_announced: set[str] = set()  # once is enough
-
-
-def announce(line: str) -> None:
-    """Say once what is being waited for."""
-    if line not in _announced:
-        _announced.add(line)
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody may be there to read it
-            sys.stderr.write(f"maskedbandits: {line}\n")
-            sys.stderr.flush()
 
 
 class Entries:
@@ -50,6 +39,7 @@ class Entries:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
+        self.title = layout.name  # what people call it: the first policy that uses it
         self.kernels = {**_LIVE, **(_MASKED if hasattr(layout.State, "memory") else {})}
         self.is_machine_code = False
         self._lock = threading.Lock()
@@ -100,7 +90,7 @@ class Entries:
         if cache.is_marked(self.layout.name):
             self.load()
         elif os.environ.get(MODE) == "now":
-            announce(f"compiling {self.layout.name} for this machine, once; this takes about {SECONDS} s of CPU ...")
+            cache.say(f"compiling {self.title} for this machine, once; this takes about {SECONDS} s of CPU ...")
             self.load()
         else:
             self._get_help()
@@ -111,15 +101,16 @@ class Entries:
             if self._helped:
                 return
             self._helped = True
-        announce(
-            f"compiling {self.layout.name} for this machine in the background, once, about {SECONDS} s of CPU; "
+        cache.say(
+            f"compiling {self.title} for this machine in the background, once, about {SECONDS} s of CPU; "
             "until then it decides more slowly"
         )
         threading.Thread(target=self._wait_for_help, name="maskedbandits-compile", daemon=True).start()
 
     def _wait_for_help(self) -> None:
         command = [sys.executable, "-m", "maskedbandits.policies.entries", self.layout.name]
-        environment = {**os.environ, cache.VARIABLE: str(cache.folder().parent), MODE: "now"}
+        place = cache.folder()
+        environment = {**os.environ, MODE: "now"} | ({} if place is None else {cache.VARIABLE: str(place.parent)})
         with contextlib.suppress(OSError, subprocess.SubprocessError):  # then it is compiled here
             subprocess.run(  # noqa: S603 -- this program
                 command,
@@ -138,18 +129,48 @@ class Entries:
         if INTERPRETED:
             return play.start_live, play.advance
         if not cache.is_marked(f"{self.layout.name}.play"):
-            announce(f"compiling {self.layout.name} for simulations, once; this takes about {SECONDS} s of CPU ...")
+            cache.say(f"compiling {self.title} for simulations, once; this takes about {SECONDS} s of CPU ...")
         types = [numba.typeof(each) for each in arguments]
-        start = cache.entry_point(play.start_live, (self._type,))
-        advance = cache.entry_point(play.advance, (self._type, *types))
+        with self._lock:
+            start = cache.entry_point(play.start_live, (self._type,))
+            advance = cache.entry_point(play.advance, (self._type, *types))
         cache.mark(f"{self.layout.name}.play")
         return start, advance
 
 
-@cached
-def entries(layout: Layout) -> Entries:
+_all: dict[str, Entries] = {}
+
+
+def entries(layout: Layout, title: str) -> Entries:
     """Return the entry points of a kind of state: the same for all policies of the kind."""
-    return Entries(layout)
+    if layout.name not in _all:
+        found = _all.setdefault(layout.name, Entries(layout))
+        found.title = title
+    return _all[layout.name]
+
+
+def hold_still() -> None:
+    """Let nothing be in the middle of being compiled when the process forks."""
+    for each in _all.values():
+        each._lock.acquire()
+
+
+def go_on(*, in_child: bool) -> None:
+    """Go on after a fork; a child has no thread that waits for its code."""
+    for each in _all.values():
+        each._lock.release()
+        if in_child:
+            each._helped = False
+
+
+def compile_all(layout: Layout, title: str) -> None:
+    """Compile all that live policies of a kind need, and simulations of them."""
+    found = entries(layout, title)
+    if not INTERPRETED:
+        found.load()
+        times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
+        world = play.World(times, np.zeros((1, 1)), np.zeros((1, 1)))
+        found.simulator(world, times, play.Tally(times, zeros, zeros, times, times, times), 0)
 
 
 def fill_cache(name: str) -> None:
@@ -158,7 +179,7 @@ def fill_cache(name: str) -> None:
 
     for kind in KINDS.values():
         if kind.layout.name == name:
-            entries(kind.layout).load()
+            entries(kind.layout, kind.name).load()
             return
 
 

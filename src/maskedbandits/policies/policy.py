@@ -18,7 +18,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.maths import lots
 from maskedbandits.policies import estimates
 from maskedbandits.policies.axes import reports
-from maskedbandits.policies.entries import Entries, entries
+from maskedbandits.policies.entries import Entries, entries, go_on, hold_still
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.state import FOREVER
 from maskedbandits.record import Floats, Words, copied, relaid
@@ -62,11 +62,12 @@ class Policy:
         self._arms = int(state.own[0].arms)
         self._mixed = kind.on_axes and bool(state.own[0].mixed)
         self._lock = threading.Lock()
-        self._entries = entries(kind.layout)
+        self._entries = entries(kind.layout, kind.name)
         state.lots[:] = words
         if fresh:
             self._entries.start(state)
-        _alive.add(self)
+        with _births:
+            _alive.add(self)
 
     @property
     def name(self) -> str:
@@ -245,26 +246,31 @@ def _plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
 
 
 _alive: "weakref.WeakSet[Policy]" = weakref.WeakSet()
+_births = threading.Lock()
 _held: list[Policy] = []  # during a fork
 
 
 def _hold_still() -> None:
     """Let no policy be in the middle of a step when the process forks."""
+    _births.acquire()
     _held.extend(_alive)
     for policy in _held:
         policy._lock.acquire()
+    hold_still()
 
 
-def _go_on() -> None:
+def _go_on(*, in_child: bool = False) -> None:
+    go_on(in_child=in_child)
     while _held:
-        _held.pop()._lock.release()
+        policy = _held.pop()
+        if in_child:  # or parent and child would draw the same
+            policy._state.lots[:] = lots.seeded()
+        policy._lock.release()
+    _births.release()
 
 
 def _go_on_apart() -> None:
-    """Give the policies of a child lots of their own: parent and child would draw the same."""
-    for policy in _held:
-        policy._state.lots[:] = lots.seeded()
-    _go_on()
+    _go_on(in_child=True)
 
 
 if hasattr(os, "register_at_fork"):
