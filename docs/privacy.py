@@ -7,9 +7,9 @@ from fractions import Fraction
 from math import comb
 from pathlib import Path
 
-from maskedbandits.privacy import Randomizer, verdict
-from maskedbandits.privacy.audit import levels
-from maskedbandits.privacy.events import smallest_excess
+from maskedbandits.privacy import Randomizer
+from maskedbandits.privacy.audit import words
+from maskedbandits.privacy.audit.evidence import levels, smallest_excess
 
 PAGE = Path(__file__).with_suffix(".md")
 BLOCK = re.compile(r"(<!-- begin: python -m docs\.privacy (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -63,7 +63,7 @@ def repeated() -> str:
 
 def exact() -> str:
     """Return what `maskedbandits audit --exact` prints."""
-    lines = verdict.exact_lines([Randomizer(epsilon) for epsilon in verdict.GRID])
+    lines = words.exact_lines([Randomizer(epsilon) for epsilon in words.GRID])
     return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact", *lines])
 
 

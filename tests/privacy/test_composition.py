@@ -5,12 +5,12 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
+import naive_composition as naive
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import naive_privacy_composition as naive
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import composition
 from maskedbandits.privacy.composition import basic_epsilon, counted, losses_of, total_delta, total_epsilon

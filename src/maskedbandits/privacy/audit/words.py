@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from maskedbandits.privacy.audit import Channel, Findings
-from maskedbandits.privacy.events import POWER, Event
+from maskedbandits.privacy.audit.evidence import POWER, Event
+from maskedbandits.privacy.audit.findings import Channel, Findings
+from maskedbandits.privacy.audit.seeds import Seeds
 from maskedbandits.privacy.exact import as_text
 from maskedbandits.privacy.mechanism import Randomizer
-from maskedbandits.privacy.restarts import Restarts
 
 GRID = ("0", "0.01", "0.1", "0.25", "0.5", "1", "2", "4", "8", "16")  # epsilons of the exact statement
 Rows = Sequence[Sequence[str]]
@@ -67,8 +67,8 @@ def facts(findings: Findings) -> Iterable[tuple[str, str]]:
         yield f"g of {channel.name}" if channel.name else "g", channel_text(channel)
     if not findings.channels:
         yield "g", "not checked: reports are more than a 0 or a 1"
-    if findings.restarts is not None:
-        yield "seed", restarts_text(findings.restarts)
+    if findings.seeds is not None:
+        yield "seed", seeds_text(findings.seeds)
     if findings.randomizer is not None:
         words, bits = findings.randomizer.flips[0], findings.randomizer.word_bits
         yield "exactly", f"{words} of 2^{bits} words flip a bit: epsilon = {findings.randomizer.exact_epsilon}"
@@ -102,15 +102,15 @@ def channel_text(channel: Channel) -> str:
     )
 
 
-def restarts_text(restarts: Restarts) -> str:
+def seeds_text(seeds: Seeds) -> str:
     """Return what starting the program several times has shown."""
-    if not restarts.telling:
-        return f"cannot be judged: {restarts.runs} runs may agree on {restarts.lines:,} inputs by chance"
-    same = f"{restarts.same} of" if restarts.same else "no two of"
-    seen = f"{same} {restarts.runs} runs give the same answers to the same {restarts.lines:,} inputs"
-    where = f" in {restarts.part}the reports" if restarts.part else ""
-    deaf = ", and to different ones" if restarts.deaf else ""
-    return f"{seen}{where}{deaf} (by chance: {restarts.chance:.0e} at most)"
+    if not seeds.telling:
+        return f"cannot be judged: {seeds.runs} runs may agree on {seeds.lines:,} inputs by chance"
+    same = f"{seeds.same} of" if seeds.same else "no two of"
+    seen = f"{same} {seeds.runs} runs give the same answers to the same {seeds.lines:,} inputs"
+    where = f" in {seeds.part}the reports" if seeds.part else ""
+    deaf = ", and to different ones" if seeds.deaf else ""
+    return f"{seen}{where}{deaf} (by chance: {seeds.chance:.0e} at most)"
 
 
 def verdict(findings: Findings) -> str:
@@ -144,14 +144,14 @@ def why_not(findings: Findings) -> str:
 def unchecked(findings: Findings) -> str:
     """Return what else a claim promises, and could not be looked at."""
     missing = [] if findings.channels else ["g"]
-    if findings.restarts is not None and not findings.restarts.telling:
+    if findings.seeds is not None and not findings.seeds.telling:
         missing.append("the seed")
     return f"; not checked: {' and '.join(missing)}" if missing else ""
 
 
 def as_json(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain values."""
-    restarts, randomizer, channels = findings.restarts, findings.randomizer, findings.channels
+    seeds, randomizer, channels = findings.seeds, findings.randomizer, findings.channels
     return {
         "subject": findings.subject,
         "claimed_epsilon": as_text(findings.claimed),
@@ -166,7 +166,7 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "trials_needed": findings.needed,
         "events": [event_as_json(one) for one in findings.events],
         "g": [channel_as_json(channel) for channel in channels] or None,
-        "seed": restarts and {**vars(restarts), "fixed": restarts.fixed, "telling": restarts.telling},
+        "seed": seeds and {**vars(seeds), "fixed": seeds.fixed, "telling": seeds.telling},
         "exact": randomizer and exact_as_json(randomizer),
     }
 

@@ -1,0 +1,177 @@
+"""The rows of a ledger: decisions, what was spent on them, and the terms; each with a check sum."""
+
+import contextlib
+import functools
+import json
+import operator
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from ...errors import UserError
+from ..composition import as_delta
+from ..exact import as_epsilon, as_number, as_text
+from .trouble import Damage, LedgerError
+
+Decision = str | int
+Counts = dict[Fraction, int]  # reports of each epsilon
+
+LONGEST = 200  # characters of a decision's name
+MOST_BITS = 256  # of an epsilon's denominator
+FORGOTTEN = 2  # in place of a bit; NULL is a decision whose report is not drawn yet
+
+TABLES = {
+    "decisions": "CREATE TABLE decisions (decision TEXT PRIMARY KEY NOT NULL, epsilon TEXT NOT NULL, bit INTEGER, "
+    "seal TEXT NOT NULL) WITHOUT ROWID",
+    "spending": "CREATE TABLE spending (epsilon TEXT PRIMARY KEY NOT NULL, reports INTEGER NOT NULL, "
+    "seal TEXT NOT NULL) WITHOUT ROWID",
+    "terms": "CREATE TABLE terms (cap TEXT NOT NULL, delta TEXT NOT NULL, writes INTEGER NOT NULL, seal TEXT NOT NULL)",
+}
+TEXT = json.JSONEncoder(default=repr)
+
+
+class Terms(NamedTuple):
+    """What a ledger was made for, and how often it has been written to."""
+
+    cap: Fraction
+    delta: float
+    writes: int = 0
+
+    def __str__(self) -> str:
+        return f"cap = {as_text(self.cap)} and delta = {self.delta:g}"
+
+
+class Entry(NamedTuple):
+    """One decision as it is written down."""
+
+    decision: str
+    epsilon: str
+    bit: int | None
+    seal: str
+
+
+def name_of(decision: Decision) -> str:
+    """Return a decision's name as plain text; the number 7 and the text "7" are the same decision."""
+    if isinstance(decision, str):
+        name = str.__str__(decision)  # of an enumeration's or numpy's too: the text itself
+        if 0 < len(name) <= LONGEST and name.isprintable():
+            return name
+    elif not isinstance(decision, (bool, np.bool_)):
+        with contextlib.suppress(TypeError):
+            number = operator.index(decision)
+            if number.bit_length() < 64:
+                return str(number)
+    raise UserError(f"a decision needs another name: 1 to {LONGEST} printable characters, or a number of 64 bits")
+
+
+def written(epsilon: Fraction) -> str:
+    """Return an epsilon as it is written down: exactly."""
+    if epsilon.denominator.bit_length() > MOST_BITS:
+        raise UserError(f"epsilon = {float(epsilon):g} has too many digits: round it")
+    return str(epsilon)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def read_epsilon(epsilon: str) -> Fraction:
+    """Return an epsilon that was written down; the same few are read at every reservation."""
+    return as_epsilon(epsilon)
+
+
+def seal_of(*fields: str | int | None) -> str:
+    """Return a check sum of a row, as long for every row; a damaged row may also hold bytes."""
+    return f"{zlib.crc32(TEXT.encode(fields).encode()):08x}"
+
+
+def entry_of(connection: sqlite3.Connection, name: str) -> Entry | None:
+    """Return what is written down of a decision."""
+    row = connection.execute(
+        "SELECT decision, epsilon, bit, seal FROM decisions WHERE decision = ?", (name,)
+    ).fetchone()
+    return None if row is None else sealed(Entry(*row))
+
+
+def entries(connection: sqlite3.Connection) -> Iterator[Entry]:
+    """Yield what is written down of every decision."""
+    for row in connection.execute("SELECT decision, epsilon, bit, seal FROM decisions"):
+        yield sealed(Entry(*row))
+
+
+def sealed(entry: Entry) -> Entry:
+    """Return an entry that is as it was written."""
+    if entry.seal != seal_of(*entry[:-1]):
+        raise Damage
+    return entry
+
+
+def reserved(connection: sqlite3.Connection, name: str) -> Entry:
+    """Return the entry of a decision that must have been reserved."""
+    entry = entry_of(connection, name)
+    if entry is None:
+        raise LedgerError(f"decision {name!r} is not reserved: reserve it before its reward is known")
+    return entry
+
+
+def remembered(entry: Entry) -> int:
+    """Return the bit of a decision whose report is drawn."""
+    if entry.bit not in (0, 1):
+        raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and is forgotten")
+    return entry.bit
+
+
+def write_entry(connection: sqlite3.Connection, name: str, epsilon: str, bit: int | None) -> None:
+    """Write a decision down."""
+    row = (name, epsilon, bit, seal_of(name, epsilon, bit))
+    connection.execute("REPLACE INTO decisions (decision, epsilon, bit, seal) VALUES (?, ?, ?, ?)", row)
+
+
+def write_spending(connection: sqlite3.Connection, epsilon: str, reports: int) -> None:
+    """Write down how many reports of an epsilon there are."""
+    row = (epsilon, reports, seal_of(epsilon, reports))
+    connection.execute("REPLACE INTO spending (epsilon, reports, seal) VALUES (?, ?, ?)", row)
+
+
+def counts_of(connection: sqlite3.Connection) -> Counts:
+    """Return how many reports of each epsilon are paid for: as many as there are decisions."""
+    counts = {}
+    for epsilon, reports, seal in connection.execute("SELECT epsilon, reports, seal FROM spending"):
+        if seal != seal_of(epsilon, reports) or reports < 1:
+            raise Damage
+        try:
+            counts[read_epsilon(epsilon)] = int(reports)
+        except ValueError as error:
+            raise Damage from error
+    if (sum(counts.values()),) != connection.execute("SELECT COUNT(*) FROM decisions").fetchone():
+        raise Damage
+    return counts
+
+
+def terms_of(connection: sqlite3.Connection) -> Terms:
+    """Return what the ledger was made for."""
+    rows = connection.execute("SELECT cap, delta, writes, seal FROM terms").fetchall()
+    if len(rows) != 1:
+        raise Damage
+    cap, delta, writes, seal = rows[0]
+    if seal != seal_of(cap, delta, writes):
+        raise Damage
+    try:
+        return Terms(as_number("cap", cap), as_delta(delta), int(writes))
+    except ValueError as error:
+        raise Damage from error
+
+
+def write_terms(connection: sqlite3.Connection, terms: Terms) -> None:
+    """Write the terms down, in place of earlier ones."""
+    fields = (str(terms.cap), repr(terms.delta), terms.writes)
+    connection.execute("DELETE FROM terms")
+    connection.execute("INSERT INTO terms (cap, delta, writes, seal) VALUES (?, ?, ?, ?)", (*fields, seal_of(*fields)))
+
+
+def write_again(connection: sqlite3.Connection, terms: Terms) -> Terms:
+    """Count one more write, by which an older copy is known."""
+    later = terms._replace(writes=terms.writes + 1)
+    write_terms(connection, later)
+    return later
