@@ -20,6 +20,7 @@ import maskedbandits.privacy
 from maskedbandits.privacy import (
     KaryRandomizer,
     Randomizer,
+    mechanism,
 )
 
 # Where the randomness comes from
@@ -72,7 +73,7 @@ def test_a_seed_would_be_found(source: str) -> None:
 
 def test_no_branch_between_the_bit_and_the_output() -> None:
     branches = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Match, ast.Try, ast.For, ast.comprehension)
-    for step, compared in ((Randomizer._masked, 1), (Randomizer._drawn, 0), (KaryRandomizer._masked, 1)):
+    for step, compared in ((mechanism._masked, 1), (Randomizer.bit, 0), (KaryRandomizer._masked, 1)):
         tree = ast.parse(textwrap.dedent(inspect.getsource(step)))
         assert not [node for node in ast.walk(tree) if isinstance(node, branches)]
         assert sum(isinstance(node, ast.Compare) for node in ast.walk(tree)) == compared

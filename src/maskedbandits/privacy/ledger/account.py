@@ -30,7 +30,7 @@ from types import TracebackType
 from typing import Self
 
 from ...errors import UserError
-from ..composition import added, as_delta, total_epsilon
+from ..composition import added, as_delta, fits, total_epsilon
 from ..exact import Number, as_epsilon, as_number, as_sum, as_text
 from ..mechanism import Report, mechanism_for
 from . import file, rows
@@ -158,15 +158,14 @@ class Ledger:
         return f"<Ledger, {self._name}, cap={as_text(self.cap)}, delta={self.delta:g}>"
 
     def _refuse_overdraft(self, name: str, counts: rows.Counts, more: rows.Counts) -> None:
-        if added(more) <= self.cap:  # saves the work: a total is never above the sum
+        if fits(more, self.cap, self.delta):
             return
-        total = total_epsilon(more, self.delta)
-        if total > self.cap:
-            spent, asked = total_epsilon(counts, self.delta), added(more) - added(counts)
-            raise Overdraft(
-                f"decision {name!r}: {as_sum(spent)} is spent, another {as_sum(asked)} makes {as_sum(total)}, above "
-                f"the cap of {as_text(self.cap)}: leave it unreported, or raise the cap"
-            )
+        spent, total = total_epsilon(counts, self.delta), total_epsilon(more, self.delta)
+        asked = added(more) - added(counts)
+        raise Overdraft(
+            f"decision {name!r}: {as_sum(spent)} is spent, another {as_sum(asked)} makes {as_sum(total)}, above "
+            f"the cap of {as_text(self.cap)}: leave it unreported, or raise the cap"
+        )
 
     @contextlib.contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:

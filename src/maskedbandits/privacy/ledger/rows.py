@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
 from ...errors import UserError
 from ..composition import as_delta
-from ..exact import as_epsilon, as_number, as_text
+from ..exact import as_epsilon, as_number, as_text, plain
 from .trouble import Damage, LedgerError
 
 Decision = str | int
@@ -60,7 +58,7 @@ def name_of(decision: Decision) -> str:
         name = str.__str__(decision)  # of an enumeration's or numpy's too: the text itself
         if 0 < len(name) <= LONGEST and name.isprintable():
             return name
-    elif not isinstance(decision, (bool, np.bool_)):
+    elif not isinstance(plain(decision), bool):
         with contextlib.suppress(TypeError):
             number = operator.index(decision)
             if number.bit_length() < 64:
