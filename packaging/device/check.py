@@ -1,4 +1,4 @@
-"""Builds the wheel of the device, and tries it in an empty environment: `python packaging/device/check.py build|try`."""
+"""Builds the wheel of the device, and tries it in an empty environment: `python packaging/device/check.py VERB`."""
 
 import subprocess
 import sys

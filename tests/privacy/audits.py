@@ -19,7 +19,7 @@ from maskedbandits import cli
 from maskedbandits.privacy.audit import Findings
 from maskedbandits.privacy.audit.judge import judged
 
-SURE = ("--confidence", "0.9999999")
+SURE = ("--confidence", "0.9999999", "--timeout", "600")  # a busy machine takes its time
 MUTANTS = Path(__file__).parent / "mutants.py"
 
 

@@ -36,8 +36,10 @@ def finish(started: tuple[Any, Connection]) -> tuple[Any, int | None]:
     with contextlib.suppress(EOFError):
         while True:
             sent = receiving.recv()
-    process.join(20)
-    return sent, process.exitcode
+    process.join(120)
+    code = process.exitcode
+    process.kill()
+    return sent, code
 
 
 def die() -> None:

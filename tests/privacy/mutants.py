@@ -54,7 +54,7 @@ def same_seed(bit: int, epsilon: float, decision: str) -> str:
 
 def seed_from_the_clock(bit: int, epsilon: float, decision: str) -> str:
     if not answers:
-        random.seed(int(time.time()))
+        random.seed(int(time.time()) // 1000)  # coarse, as starting eight takes long on a busy machine
         answers["seeded"] = "yes"
     return same_seed(bit, epsilon, decision)
 

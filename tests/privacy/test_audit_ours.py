@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from fractions import Fraction
 from typing import Any
 
@@ -21,9 +20,7 @@ from maskedbandits.privacy.audit import judge as judging
 
 
 def test_our_own_randomiser_is_not_refuted() -> None:
-    started = time.process_time()
     result = call("--epsilon", 1, *SURE)
-    assert time.process_time() - started < 5.0
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     drawn = "1,000,000 trials for each input by bits(), 50,000 by report()"
