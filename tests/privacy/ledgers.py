@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from maskedbandits.errors import UserError
-from maskedbandits.privacy.ledger import Ledger, LedgerError
+from maskedbandits.privacy.ledger import Ledger, LedgerError, period
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of a random name is made in it
 DAMAGES = {
@@ -28,6 +29,9 @@ DAMAGES = {
     "two terms": "INSERT INTO terms SELECT * FROM terms",
     "another cap": "UPDATE terms SET cap = '1001'",
     "another delta": "UPDATE terms SET delta = '0.5'",
+    "a period": "UPDATE terms SET period = 60",
+    "an earlier moment": "UPDATE spending SET moment = -1",
+    "a moment": "UPDATE spending SET moment = 1",
     "fewer writes": "UPDATE terms SET writes = 0",
     "another program's": "PRAGMA application_id = 7",
     "no program's": "PRAGMA application_id = 0",
@@ -63,3 +67,16 @@ def content(path: Path) -> tuple[list[Any], Fraction]:
 def change(path: Path, statement: str, *values: str | int | None) -> None:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(statement, values)
+
+
+class Clock:
+    """A clock that tests set; it stands where Python's own would be asked."""
+
+    gmtime = staticmethod(time.gmtime)
+    strftime = staticmethod(time.strftime)
+
+    def __init__(self, at: float = period.EARLIEST) -> None:
+        self.at = at
+
+    def time(self) -> float:
+        return self.at

@@ -87,8 +87,8 @@ def test_to_reserve_after_ten_thousand_reports_adds_them_up_once(monkeypatch: py
     monkeypatch.setattr(composition, "losses_of", watched)
     with Ledger(2250, delta=1e-6) as ledger:
         for epsilon, reports in (("1/10", 3333), ("1/2", 3333), ("1", 3333)):
-            row = (epsilon, reports, rows.seal_of(epsilon, reports))
-            ledger._connection.execute("INSERT INTO spending VALUES (?, ?, ?)", row)
+            row = (0, epsilon, reports, rows.seal_of(0, epsilon, reports))
+            ledger._connection.execute("INSERT INTO spending VALUES (?, ?, ?, ?)", row)
             names = [f"{epsilon}: {number}" for number in range(reports)]
             decisions = [(name, epsilon, None, rows.seal_of(name, epsilon, None)) for name in names]
             ledger._connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", decisions)

@@ -94,10 +94,11 @@ def test_forged_entries_are_refused(file: Path) -> None:
     for epsilon, reports in (("-1/2", 1), ("17", 1), ("much", 1), ("1/2", -1), ("1/2", 0)):
         with Ledger(1000, file):
             pass
-        change(file, "INSERT INTO spending VALUES (?, ?, ?)", epsilon, reports, rows.seal_of(epsilon, reports))
+        row = (0, epsilon, reports)
+        change(file, "INSERT INTO spending VALUES (?, ?, ?, ?)", *row, rows.seal_of(*row))
         if reports == 1:
-            row = ("a", epsilon, None, rows.seal_of("a", epsilon, None))
-            change(file, "INSERT INTO decisions VALUES (?, ?, ?, ?)", *row)
+            seal = rows.seal_of("a", epsilon, None)
+            change(file, "INSERT INTO decisions VALUES (?, ?, ?, ?)", "a", epsilon, None, seal)
         with refused("damaged, or not a ledger"):
             Ledger(1000, file)
         file.unlink()
@@ -105,9 +106,15 @@ def test_forged_entries_are_refused(file: Path) -> None:
 
 def test_forged_terms_are_refused(file: Path) -> None:
     used(file)
-    for terms in (("much", "0.0", 200), ("1000", "2", 200), ("1000", "0.0", "many")):
+    for terms in (
+        ("much", "0.0", 0, 200),
+        ("1000", "2", 0, 200),
+        ("1000", "0.0", -1, 200),
+        ("1000", "0.0", "month", 200),
+        ("1000", "0.0", 0, "many"),
+    ):
         change(file, "DELETE FROM terms")
-        change(file, "INSERT INTO terms VALUES (?, ?, ?, ?)", *terms, rows.seal_of(*terms))
+        change(file, "INSERT INTO terms VALUES (?, ?, ?, ?, ?)", *terms, rows.seal_of(*terms))
         with refused("damaged, or not a ledger"):
             Ledger(1000, file)
 
@@ -182,8 +189,8 @@ def test_damage_in_use_is_told(file: Path) -> None:
 
 
 def test_another_version_is_refused(file: Path) -> None:
-    change(used(file), "PRAGMA user_version = 2")
-    with refused("written in format 2", "this version reads 1", "update maskedbandits"):
+    change(used(file), "PRAGMA user_version = 3")
+    with refused("written in format 3", "reads 2", "use the version that wrote it"):
         Ledger(1000, file)
 
 

@@ -11,12 +11,14 @@ Without a delta the epsilons add up (exactly: ten reports of 0.1 fit a cap of 1)
 ``composition``, and must be set without looking at the reports. Nothing is paid back: that a reward never came may say
 something about it.
 
+A cap may renew (``period``): then a payment counts for that long from the moment a decision was reserved.
+
 On disk it is one SQLite file. Its journal is a file beside it while something is written, and is then deleted (a
 write-ahead log would be faster, but the end of a damaged one is dropped in silence, and with it what was spent). Its
 folder is synchronised as well (``EXTRA``), lest a power cut bring the journal back and undo a draw. Every row carries
 a check sum, as SQLite would not notice a changed digit. The file counts its writes: an older copy, put back while it is
-open, is known by its smaller number. It holds its cap and its delta, lest a slip in a program raise them. What is never
-written, not even for a moment, is the reward.
+open, is known by its smaller number. It holds its cap, its delta and its period, lest a slip in a program change them.
+What is never written, not even for a moment, is the reward.
 """
 
 import contextlib
@@ -34,6 +36,7 @@ from ..composition import added, as_delta, fits, total_epsilon
 from ..exact import Number, as_epsilon, as_number, as_sum, as_text
 from ..mechanism import Report, mechanism_for
 from . import file, rows
+from .period import FOR_EVER, LONG_AGO, Length, as_period, moment_at, now, still_counts
 from .rows import Decision, Terms, name_of
 from .trouble import LedgerError, Overdraft, told
 
@@ -55,19 +58,25 @@ class Ledger:
         path: str | os.PathLike[str] | None = None,
         *,
         delta: float = 0.0,
+        per: Length = None,
         change: bool = False,
     ) -> None:
-        """Open a ledger; a file keeps the cap and the delta that it was made with, unless change is asked for."""
-        self.cap, self.delta = as_number("cap", cap), as_delta(delta)
+        """Open a ledger; a file keeps the terms that it was made with, unless change is asked for.
+
+        With ``per``, such as "30 days", a payment counts for that long: the cap holds in any stretch of that length.
+        """
+        self.cap, self.delta, self._period = as_number("cap", cap), as_delta(delta), as_period(per)
         if self.cap < 0:
             raise UserError(f"cap = {as_text(self.cap)} is negative: give 0 or more")
         self.path = None if path is None else Path(path).absolute()
         self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
         self._name = "ledger in memory" if self.path is None else str(self.path)
         self._seen = 0  # writes
-        terms = Terms(self.cap, self.delta)
+        self._terms = Terms(self.cap, self.delta, self._period)
         with told(self._name):
-            self._connection = file.in_memory(terms) if self.path is None else file.in_file(self.path, terms, change)
+            self._connection = (
+                file.in_memory(self._terms) if self.path is None else file.in_file(self.path, self._terms, change)
+            )
             self._file = self._identity()
         try:
             with self._reading():
@@ -82,11 +91,11 @@ class Ledger:
         with self._transaction() as connection:
             entry = rows.entry_of(connection, name)
             if entry is None:
-                counts = rows.counts_of(connection)
-                reports = counts.get(Fraction(asked), 0) + 1
-                self._refuse_overdraft(name, counts, {**counts, Fraction(asked): reports})
+                spending, at = self._spending(connection)
+                counts = rows.counted(spending, self._period, at)
+                self._refuse_overdraft(name, counts, {**counts, Fraction(asked): counts.get(Fraction(asked), 0) + 1})
                 rows.write_entry(connection, name, asked, None)
-                rows.write_spending(connection, asked, reports)
+                self._pay(connection, spending, asked, at)
             elif entry.epsilon != asked:
                 before, now = as_text(Fraction(entry.epsilon)), as_text(Fraction(asked))
                 raise LedgerError(f"decision {name!r} is reserved at epsilon = {before}, not {now}: keep to the first")
@@ -124,9 +133,10 @@ class Ledger:
 
     @property
     def spent(self) -> Fraction:
-        """The epsilon of everything reserved so far, together, at this ledger's delta."""
+        """The epsilon of everything reserved so far that still counts, together, at this ledger's delta."""
         with self._reading() as connection:
-            counts = rows.counts_of(connection)
+            spending, at = self._spending(connection)
+            counts = rows.counted(spending, self._period, at)
         return total_epsilon(counts, self.delta)
 
     @property
@@ -135,10 +145,17 @@ class Ledger:
         return max(self.cap - self.spent, Fraction(0))
 
     @property
-    def reports(self) -> int:
-        """How many reports have been paid for."""
+    def total(self) -> Fraction:
+        """The epsilon of everything reserved ever, together, at this ledger's delta, also where the cap renews."""
         with self._reading() as connection:
-            return sum(rows.counts_of(connection).values())
+            counts = rows.counted(rows.spending_of(connection))
+        return total_epsilon(counts, self.delta)
+
+    @property
+    def reports(self) -> int:
+        """How many reports have been paid for, ever."""
+        with self._reading() as connection:
+            return sum(rows.spending_of(connection).values())
 
     def close(self) -> None:
         """Close the file; everything is written already."""
@@ -155,7 +172,18 @@ class Ledger:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Ledger, {self._name}, cap={as_text(self.cap)}, delta={self.delta:g}>"
+        return f"<Ledger, {self._name}, cap={self._terms.limit}, delta={self.delta:g}>"
+
+    def _spending(self, connection: sqlite3.Connection) -> tuple[rows.Spending, int]:
+        """Return all payments, and what time it is; a cap that does not renew asks no clock."""
+        spending = rows.spending_of(connection)
+        return spending, 0 if self._period == FOR_EVER else now(moment for moment, _ in spending)
+
+    def _pay(self, connection: sqlite3.Connection, spending: rows.Spending, epsilon: str, at: int) -> None:
+        """Write a payment down; when earlier ones were made is forgotten as soon as they do not count."""
+        moment = LONG_AGO if self._period == FOR_EVER else moment_at(at)
+        rows.date_anew(connection, spending, lambda other: other if still_counts(other, self._period, at) else LONG_AGO)
+        rows.write_spending(connection, moment, epsilon, spending.get((moment, epsilon), 0) + 1)
 
     def _refuse_overdraft(self, name: str, counts: rows.Counts, more: rows.Counts) -> None:
         if fits(more, self.cap, self.delta):
@@ -164,7 +192,7 @@ class Ledger:
         asked = added(more) - added(counts)
         raise Overdraft(
             f"decision {name!r}: {as_sum(spent)} is spent, another {as_sum(asked)} makes {as_sum(total)}, above "
-            f"the cap of {as_text(self.cap)}: leave it unreported, or raise the cap"
+            f"the cap of {self._terms.limit}: leave it unreported, or raise the cap"
         )
 
     @contextlib.contextmanager
@@ -205,10 +233,10 @@ class Ledger:
         terms = rows.terms_of(connection)
         if terms.writes < self._seen:
             raise LedgerError(f"{self._name}: older than it was, so no report is made: put the newest copy back")
-        if self.cap > terms.cap or self.delta != terms.delta:
+        if self.cap > terms.cap or (self.delta, self._period) != (terms.delta, terms.period):
             raise LedgerError(
-                f"{self._name}: made for {terms}, not {Terms(self.cap, self.delta)}: keep to its own, or to a lower "
-                "cap, or open it once with change=True"
+                f"{self._name}: made for {terms}, not {self._terms}: keep to its own, or to a lower cap, or open it "
+                "once with change=True"
             )
         self._seen = terms.writes
         return terms

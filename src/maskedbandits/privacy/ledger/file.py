@@ -7,10 +7,22 @@ from collections import Counter
 from pathlib import Path
 
 from . import trouble
-from .rows import TABLES, Terms, counts_of, entries, terms_of, write_again, write_terms, written
+from .period import FOR_EVER, LONG_AGO, moment_at, now
+from .rows import (
+    TABLES,
+    Terms,
+    counted,
+    date_anew,
+    entries,
+    spending_of,
+    terms_of,
+    write_again,
+    write_terms,
+    written,
+)
 from .trouble import Damage, LedgerError
 
-APPLICATION, VERSION = 0x4D424C44, 1  # "MBLD"
+APPLICATION, VERSION = 0x4D424C44, 2  # "MBLD"
 
 
 def in_memory(terms: Terms) -> sqlite3.Connection:
@@ -50,8 +62,22 @@ def _connected(uri: str) -> sqlite3.Connection:
 def _change(connection: sqlite3.Connection, terms: Terms) -> None:
     """Give a ledger other terms."""
     connection.execute("BEGIN IMMEDIATE")
-    write_again(connection, terms._replace(writes=terms_of(connection).writes))
+    before = terms_of(connection)
+    if terms.period != before.period:
+        _change_period(connection, before.period, terms.period)
+    write_again(connection, terms._replace(writes=before.writes))
     connection.execute("COMMIT")
+
+
+def _change_period(connection: sqlite3.Connection, before: int, period: int) -> None:
+    """Date payments so that none counts too short; of those long ago, only how long at least is known."""
+    spending = spending_of(connection)
+    if period == FOR_EVER:
+        date_anew(connection, spending, lambda moment: LONG_AGO)
+        return
+    at = now(moment for moment, _ in spending)
+    latest = moment_at(at) if before == FOR_EVER else at - before
+    date_anew(connection, spending, lambda moment: latest if moment == LONG_AGO and period > before else moment)
 
 
 def _begin(connection: sqlite3.Connection, terms: Terms) -> None:
@@ -82,7 +108,9 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN")  # all of it at one moment, whoever else is writing
     application, version = _asked(connection, "application_id"), _asked(connection, "user_version")
     if application == APPLICATION and version != VERSION:
-        raise LedgerError(f"{path}: written in format {version}, this version reads {VERSION}: update maskedbandits")
+        raise LedgerError(
+            f"{path}: written in format {version}, this maskedbandits reads {VERSION}: use the version that wrote it"
+        )
     tables = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
     if (application, journal, _asked(connection, "integrity_check"), tables) != (
         APPLICATION,
@@ -92,7 +120,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     ):
         raise Damage
     decided = Counter(entry.epsilon for entry in entries(connection))
-    if decided != {written(epsilon): reports for epsilon, reports in counts_of(connection).items()}:
+    if decided != {written(epsilon): reports for epsilon, reports in counted(spending_of(connection)).items()}:
         raise Damage
     terms_of(connection)
     connection.execute("COMMIT")

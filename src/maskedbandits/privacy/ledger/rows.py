@@ -6,17 +6,21 @@ import json
 import operator
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
 from ...errors import UserError
 from ..composition import as_delta
 from ..exact import as_epsilon, as_number, as_text, plain
+from .period import FOR_EVER, LONG_AGO, in_words, still_counts
+from .period import LONGEST as LONGEST_PERIOD
 from .trouble import Damage, LedgerError
 
 Decision = str | int
 Counts = dict[Fraction, int]  # reports of each epsilon
+Spending = dict[tuple[int, str], int]  # reports by the moment of their payment and their epsilon
 
 LONGEST = 200  # characters of a decision's name
 MOST_BITS = 256  # of an epsilon's denominator
@@ -25,9 +29,10 @@ FORGOTTEN = 2  # in place of a bit; NULL is a decision whose report is not drawn
 TABLES = {
     "decisions": "CREATE TABLE decisions (decision TEXT PRIMARY KEY NOT NULL, epsilon TEXT NOT NULL, bit INTEGER, "
     "seal TEXT NOT NULL) WITHOUT ROWID",
-    "spending": "CREATE TABLE spending (epsilon TEXT PRIMARY KEY NOT NULL, reports INTEGER NOT NULL, "
-    "seal TEXT NOT NULL) WITHOUT ROWID",
-    "terms": "CREATE TABLE terms (cap TEXT NOT NULL, delta TEXT NOT NULL, writes INTEGER NOT NULL, seal TEXT NOT NULL)",
+    "spending": "CREATE TABLE spending (moment INTEGER NOT NULL, epsilon TEXT NOT NULL, reports INTEGER NOT NULL, "
+    "seal TEXT NOT NULL, PRIMARY KEY (moment, epsilon)) WITHOUT ROWID",
+    "terms": "CREATE TABLE terms (cap TEXT NOT NULL, delta TEXT NOT NULL, period INTEGER NOT NULL, "
+    "writes INTEGER NOT NULL, seal TEXT NOT NULL)",
 }
 TEXT = json.JSONEncoder(default=repr)
 
@@ -37,10 +42,16 @@ class Terms(NamedTuple):
 
     cap: Fraction
     delta: float
+    period: int
     writes: int = 0
 
     def __str__(self) -> str:
-        return f"cap = {as_text(self.cap)} and delta = {self.delta:g}"
+        return f"cap = {self.limit} and delta = {self.delta:g}"
+
+    @property
+    def limit(self) -> str:
+        """The cap, and for how long a payment counts."""
+        return as_text(self.cap) + (f" per {in_words(self.period)}" if self.period else "")
 
 
 class Entry(NamedTuple):
@@ -126,46 +137,76 @@ def write_entry(connection: sqlite3.Connection, name: str, epsilon: str, bit: in
     connection.execute("REPLACE INTO decisions (decision, epsilon, bit, seal) VALUES (?, ?, ?, ?)", row)
 
 
-def write_spending(connection: sqlite3.Connection, epsilon: str, reports: int) -> None:
-    """Write down how many reports of an epsilon there are."""
-    row = (epsilon, reports, seal_of(epsilon, reports))
-    connection.execute("REPLACE INTO spending (epsilon, reports, seal) VALUES (?, ?, ?)", row)
+def write_spending(connection: sqlite3.Connection, moment: int, epsilon: str, reports: int) -> None:
+    """Write down how many reports of an epsilon were paid for at a moment."""
+    row = (moment, epsilon, reports, seal_of(moment, epsilon, reports))
+    connection.execute("REPLACE INTO spending (moment, epsilon, reports, seal) VALUES (?, ?, ?, ?)", row)
 
 
-def counts_of(connection: sqlite3.Connection) -> Counts:
-    """Return how many reports of each epsilon are paid for: as many as there are decisions."""
-    counts = {}
-    for epsilon, reports, seal in connection.execute("SELECT epsilon, reports, seal FROM spending"):
-        if seal != seal_of(epsilon, reports) or reports < 1:
+def date_anew(connection: sqlite3.Connection, spending: Spending, anew: Callable[[int], int]) -> None:
+    """Give payments other moments."""
+    dated: Counter[tuple[int, str]] = Counter()
+    for (moment, epsilon), reports in spending.items():
+        dated[anew(moment), epsilon] += reports
+    if dated != spending:
+        connection.execute("DELETE FROM spending")
+        for (moment, epsilon), reports in dated.items():
+            write_spending(connection, moment, epsilon, reports)
+
+
+def spending_of(connection: sqlite3.Connection) -> Spending:
+    """Return what is paid for: as many reports as there are decisions."""
+    spending: Spending = {}
+    for moment, epsilon, reports, seal in connection.execute("SELECT moment, epsilon, reports, seal FROM spending"):
+        if seal != seal_of(moment, epsilon, reports) or not (_at_least(1, reports) and _at_least(LONG_AGO, moment)):
             raise Damage
+        spending[moment, epsilon] = reports
+    if (sum(spending.values()),) != connection.execute("SELECT COUNT(*) FROM decisions").fetchone():
+        raise Damage
+    return spending
+
+
+def _at_least(least: int, value: object) -> bool:
+    """Tell whether a damaged row has a whole number where it should."""
+    return isinstance(value, int) and value >= least
+
+
+def counted(spending: Spending, period: int = FOR_EVER, at: int = 0) -> Counts:
+    """Return how many reports of each epsilon still count at a time; for ever: all."""
+    found: Counts = Counter()
+    for (moment, epsilon), reports in spending.items():
         try:
-            counts[read_epsilon(epsilon)] = int(reports)
+            number = read_epsilon(epsilon)
         except ValueError as error:
             raise Damage from error
-    if (sum(counts.values()),) != connection.execute("SELECT COUNT(*) FROM decisions").fetchone():
-        raise Damage
-    return counts
+        if still_counts(moment, period, at):
+            found[number] += reports
+    return found
 
 
 def terms_of(connection: sqlite3.Connection) -> Terms:
     """Return what the ledger was made for."""
-    rows = connection.execute("SELECT cap, delta, writes, seal FROM terms").fetchall()
+    rows = connection.execute("SELECT cap, delta, period, writes, seal FROM terms").fetchall()
     if len(rows) != 1:
         raise Damage
-    cap, delta, writes, seal = rows[0]
-    if seal != seal_of(cap, delta, writes):
+    *fields, seal = rows[0]
+    if seal != seal_of(*fields):
+        raise Damage
+    cap, delta, period, writes = fields
+    if not _at_least(FOR_EVER, period) or period > LONGEST_PERIOD:
         raise Damage
     try:
-        return Terms(as_number("cap", cap), as_delta(delta), int(writes))
+        return Terms(as_number("cap", cap), as_delta(delta), period, int(writes))
     except ValueError as error:
         raise Damage from error
 
 
 def write_terms(connection: sqlite3.Connection, terms: Terms) -> None:
     """Write the terms down, in place of earlier ones."""
-    fields = (str(terms.cap), repr(terms.delta), terms.writes)
+    fields = (str(terms.cap), repr(terms.delta), terms.period, terms.writes)
     connection.execute("DELETE FROM terms")
-    connection.execute("INSERT INTO terms (cap, delta, writes, seal) VALUES (?, ?, ?, ?)", (*fields, seal_of(*fields)))
+    statement = "INSERT INTO terms (cap, delta, period, writes, seal) VALUES (?, ?, ?, ?, ?)"
+    connection.execute(statement, (*fields, seal_of(*fields)))
 
 
 def write_again(connection: sqlite3.Connection, terms: Terms) -> Terms:
