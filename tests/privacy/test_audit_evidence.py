@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from audits import MUTANTS, call, judge, python
 
-from maskedbandits.privacy.audit import choice, evidence, questions
+from maskedbandits.privacy.audit import choice, doubt, evidence, questions
 from maskedbandits.privacy.audit import judge as judging
 
 # The statistics
@@ -37,7 +37,7 @@ def test_a_bound_on_epsilon_is_the_worse_of_two_ratios() -> None:
 
 @pytest.mark.parametrize(("claimed", "trials"), [(1.0, 10_000), (0.1, 2000), (3.0, 100_000)])
 def test_the_smallest_excess_is_seen_that_often(claimed: float, trials: int) -> None:
-    level, _ = evidence.levels(0.99)
+    level = doubt.levels(0.99).known
     excess = evidence.smallest_excess(claimed, trials, level)
     assert excess is not None
     rng = np.random.default_rng(1)
@@ -52,7 +52,7 @@ def test_the_smallest_excess_is_seen_that_often(claimed: float, trials: int) -> 
 
 
 def test_trials_needed_are_the_fewest() -> None:
-    level, _ = evidence.levels(0.99)
+    level = doubt.levels(0.99).known
     needed = evidence.trials_needed(5.0, level)
     assert evidence.smallest_excess(5.0, needed, level) is not None
     assert evidence.smallest_excess(5.0, needed - 1, level) is None

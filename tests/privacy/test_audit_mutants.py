@@ -9,7 +9,7 @@ import pytest
 from audits import MUTANTS, SURE, audited, call, judge, python
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import evidence, questions, words
+from maskedbandits.privacy.audit import doubt, evidence, questions, words
 from maskedbandits.privacy.audit import judge as judging
 
 # Mutants
@@ -77,7 +77,7 @@ def test_a_sound_randomiser_is_not_refuted(name: str, epsilon: float, trials: in
     assert not found["seed"]["same"]
     assert (found["g"] is None) == ("vector" in name)
     # it sees what is there: the bound is that far below only once in millions of times
-    known, _ = evidence.levels(found["confidence"])
+    known = doubt.levels(found["confidence"]).known
     excess = evidence.smallest_excess(epsilon, trials // 2, known)
     assert excess is not None
     assert found["epsilon_at_least"] > epsilon - 3 * excess
@@ -118,7 +118,7 @@ def test_private_enough_but_not_what_was_claimed(name: str, words: str) -> None:
 def test_a_vector_has_no_g_to_check_and_the_verdict_says_so() -> None:
     printed = call("--trials", 1000, "--command", python(MUTANTS, "sound_vector", 1), *SURE).stdout
     assert "g                     not checked: reports are more than a 0 or a 1" in printed
-    verdict = "Not refuted: nothing that was seen contradicts epsilon = 1; not checked: g."
+    verdict = "Not refuted: nothing that was seen contradicts epsilon = 1; not checked: g and the noise."
     assert printed.splitlines()[-1] == verdict
 
 

@@ -13,7 +13,7 @@ from audits import SURE, call
 
 from maskedbandits import cli
 from maskedbandits.privacy import Randomizer
-from maskedbandits.privacy.audit import evidence, ours, program, questions, words
+from maskedbandits.privacy.audit import doubt, evidence, ours, program, questions, words
 from maskedbandits.privacy.audit import judge as judging
 
 # Our own
@@ -84,7 +84,7 @@ def test_advice_can_be_followed(epsilon: int, possible: bool) -> None:
     asked = f"that takes --trials {found.needed}"
     told = f"that takes {found.needed:,} trials, of 10,000,000 at most: no claim above 13.9 can be judged"
     assert words.excess_text(found).endswith(asked if possible else told)
-    level, _ = evidence.levels(0.99)
+    level = doubt.levels(0.99).known
     assert evidence.trials_needed(13.9, level) <= program.MOST_LINES < evidence.trials_needed(14.0, level)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from audits import audited_command, call, script
 
 import children
 from maskedbandits import cli
-from maskedbandits.privacy.audit import ours, program
+from maskedbandits.privacy.audit import doubt, ours, program
 
 # Mistakes, of the user and of the program
 
@@ -132,12 +133,24 @@ def test_nothing_is_left_running(tmp_path: Path, then: str, code: int, monkeypat
     note, wait = tmp_path / "pids", program.wait
 
     def patient(*arguments: Any) -> None:
-        assert eventually(lambda: len(noted(note)) == 2 * program.RUNS)  # however long it takes to start them
+        assert eventually(lambda: len(noted(note)) == 2 * doubt.RUNS)  # however long it takes to start them
         wait(*arguments)
 
     monkeypatch.setattr(program, "wait", patient)
     timeout = 1 if then == "wait" else 600
     assert call("--trials", 200, "--timeout", timeout, "--command", parent(note, then)).exit_code == code
+    assert ended(noted(note))
+
+
+@needs_proc
+@pytest.mark.parametrize("then", ["cat", "sleep 1; cat"])
+def test_what_a_run_left_behind_is_ended_where_a_run_cannot_be_asked_after_without_reaping_it(
+    tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "waitid", raising=False)  # as on macOS before Python 3.13
+    note = tmp_path / "pids"
+    assert call("--trials", 200, "--timeout", 600, "--command", parent(note, then)).exit_code == cli.FAILED
+    assert len(noted(note)) == 2 * doubt.RUNS
     assert ended(noted(note))
 
 
@@ -150,7 +163,7 @@ def test_a_signal_ends_the_programs_first(tmp_path: Path, number: signal.Signals
     note = tmp_path / "pids"
     arguments = ["audit", "--trials", "200", "--command", parent(note, "wait")]
     with children.start([sys.executable, "-m", "maskedbandits.cli", *arguments], stderr=subprocess.DEVNULL) as audit:
-        assert eventually(lambda: len(noted(note)) == 2 * program.RUNS)
+        assert eventually(lambda: len(noted(note)) == 2 * doubt.RUNS)
         audit.send_signal(number)
         assert audit.wait(120) == code
     assert ended(noted(note))
@@ -232,7 +245,7 @@ def test_an_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "wait", interrupted)
     result = call("--trials", 100, "--command", script("time.sleep(10_000)"))
     assert result.exit_code == cli.INTERRUPTED
-    assert len(seen) == program.RUNS
+    assert len(seen) == doubt.RUNS
     assert {run.process.poll() for run in seen} == {-9}
 
 

@@ -1,11 +1,8 @@
-"""What counts of events say of epsilon at least, and how much of the doubt each of them may use up.
+"""What counts of events say of epsilon at least, and what so many trials could have seen.
 
 For an event E, Clopper and Pearson's bounds give ``P(E | x) >= L_x`` and ``P(E | x) <= U_x`` for both inputs x, each
 wrong with a probability of at most a level. While they hold, epsilon is at least ``ln(L_0 / U_1)``, and
 ``ln(L_1 / U_0)``.
-
-All bounds of an audit hold together with its confidence (Bonferroni): half of what may go wrong is shared by the events
-that are known before any report is seen, half by those that are chosen.
 """
 
 from __future__ import annotations
@@ -21,17 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 
-READINGS = ("report 0", "report 1", "another report")
-KNOWN = 2 * len(READINGS)  # events, against an input and against the one before
-EACH = 2  # events of each of four kinds that are tested, of all that are looked at
-CHOSEN = 2 * 4 * EACH  # events, against an input and against the one before
 POWER = 0.95  # with which the smallest excess would have been seen
-
-
-def levels(confidence: float) -> tuple[float, float]:
-    """Return what each bound on known events, and on chosen ones, may miss with: four bounds for each event."""
-    wrong = 1.0 - confidence
-    return wrong / 2 / (4 * KNOWN), wrong / 2 / (4 * CHOSEN)
 
 
 def lowest(hits: Ints, trials: Ints, level: float) -> Floats:

@@ -39,13 +39,75 @@ class Channel:
         return all(low <= share <= high for (low, high), share in pairs)
 
     @property
+    def epsilon(self) -> float:
+        """The lower bound on epsilon that its events give."""
+        return max(self.zero.epsilon, self.one.epsilon)
+
+    @property
     def private(self) -> bool:
         """Tell whether epsilon holds to within twice the smallest excess seen, which noise hardly ever exceeds."""
         most = max(epsilon_at_most(one) for one in (self.zero, self.one))
         return self.excess is not None and most <= self.claimed + 2 * self.excess
 
 
-Outcome = Literal["refuted", "fixed seed", "other g", "cannot tell", "not refuted"]
+@dataclass(frozen=True)
+class Even:
+    """How many blocks of a length are flipped almost exactly as often as they should be."""
+
+    lines: int
+    blocks: int
+    close: int
+    chance: float  # of as many or more
+
+
+@dataclass(frozen=True)
+class Names:
+    """How often two runs masked decisions of the same name with the same noise."""
+
+    decisions: int
+    same: int
+    stated: float  # share that is the same by chance
+    least: float  # lower bound on the real one
+
+    @property
+    def followed(self) -> bool:
+        """Tell whether the noise follows from the name."""
+        return self.least > self.stated
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What was seen of the noise, input xor report."""
+
+    contexts: tuple[Channel, ...]
+    blocks: tuple[Even, ...]
+    names: Names | None
+    level: float
+
+    @property
+    def uneven(self) -> tuple[Channel, ...]:
+        """The contexts in which reports are not as stated, the most revealing first."""
+        found = [context for context in self.contexts if not context.holds or context.epsilon > context.claimed]
+        return tuple(sorted(found, key=lambda context: -context.epsilon))
+
+    @property
+    def too_even(self) -> tuple[Even, ...]:
+        """The lengths at which noise comes out as stated far too often, the least likely first."""
+        found = [block for block in self.blocks if block.chance < self.level]
+        return tuple(sorted(found, key=lambda block: block.chance))
+
+    @property
+    def followed(self) -> bool:
+        """Tell whether the noise follows from the name of a decision."""
+        return self.names is not None and self.names.followed
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether all reports may be masked alike, each on its own."""
+        return not (self.uneven or self.too_even or self.followed)
+
+
+Outcome = Literal["refuted", "fixed seed", "other g", "uneven noise", "cannot tell", "not refuted"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +123,7 @@ class Findings:
     needed: int | None  # trials that could see anything at all, where these could not
     most: int  # trials that can be asked for
     seeds: Seeds | None = None
+    noise: Noise | None = None  # none where reports are more than bits, or runs are not independent
     randomizer: Randomizer | None = None
     devices: int = 0  # of our own reports, for each input, drawn one by one
     retries: int = 1
@@ -68,7 +131,8 @@ class Findings:
     @property
     def epsilon(self) -> float:
         """The lower confidence bound on epsilon."""
-        return max(event.epsilon for event in self.events)
+        contexts = () if self.noise is None else self.noise.contexts
+        return max([event.epsilon for event in self.events] + [context.epsilon for context in contexts])
 
     @property
     def outcome(self) -> Outcome:
@@ -79,6 +143,8 @@ class Findings:
             return "fixed seed"
         if not all(channel.holds for channel in self.channels):
             return "other g"
+        if self.noise is not None and not self.noise.holds:
+            return "uneven noise"
         if self.needed is not None or (self.seeds is not None and self.seeds.deaf):
             return "cannot tell"
         return "not refuted"

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from maskedbandits.privacy.audit.evidence import READINGS, Ints, event, levels, smallest_excess, trials_needed
+from maskedbandits.privacy.audit.doubt import READINGS, levels
+from maskedbandits.privacy.audit.evidence import Ints, event, smallest_excess, trials_needed
 from maskedbandits.privacy.audit.findings import Channel, Findings
 from maskedbandits.privacy.exact import Number, as_text
 from maskedbandits.privacy.mechanism import Randomizer
@@ -23,7 +24,7 @@ def audit_own(epsilon: Number, trials: int, confidence: float, watch: Watch = la
     """Audit this package's own randomiser: arrays of bits, and reports one by one, as devices draw them."""
     randomizer = Randomizer(epsilon)
     devices = min(trials, DEVICES)
-    level, _ = levels(confidence)
+    level = levels(confidence).known
     channels = (
         channel("bits()", array_ones(randomizer, trials, watch), trials, randomizer.epsilon, level),
         channel("report()", device_ones(randomizer, devices), devices, randomizer.epsilon, level),
