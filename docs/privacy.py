@@ -7,9 +7,10 @@ from fractions import Fraction
 from math import comb
 from pathlib import Path
 
-from maskedbandits.privacy import Randomizer, verdict
-from maskedbandits.privacy.audit import levels
-from maskedbandits.privacy.events import smallest_excess
+from maskedbandits.privacy import Randomizer
+from maskedbandits.privacy.audit import words
+from maskedbandits.privacy.audit.doubt import levels
+from maskedbandits.privacy.audit.evidence import smallest_excess
 
 PAGE = Path(__file__).with_suffix(".md")
 BLOCK = re.compile(r"(<!-- begin: python -m docs\.privacy (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -63,14 +64,14 @@ def repeated() -> str:
 
 def exact() -> str:
     """Return what `maskedbandits audit --exact` prints."""
-    lines = verdict.exact_lines([Randomizer(epsilon) for epsilon in verdict.GRID])
+    lines = words.exact_lines([Randomizer(epsilon) for epsilon in words.GRID])
     return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact", *lines])
 
 
 def seen() -> str:
     """Return the smallest excess of symmetric randomised response that an audit sees."""
     trials = (10**4, 10**5, 10**6, 10**7)
-    level, _ = levels(0.99)
+    level = levels(0.99).known
     heading = ["ε of randomised response", *(f"excess seen, {count:,} trials a bit" for count in trials)]
     rows = []
     for epsilon in ("0.1", "0.5", "1", "2", "4", "8"):

@@ -109,7 +109,7 @@ def audit(
 @contextmanager
 def unmade() -> Iterator[None]:
     """Turn whatever keeps an audit from being made into its own exit code."""
-    from maskedbandits.privacy.program import ProgramError
+    from maskedbandits.privacy.audit.program import ProgramError
 
     try:
         yield
@@ -127,7 +127,7 @@ def audited(
 ) -> Findings:
     """Return the findings about our own randomiser, or about somebody's."""
     from maskedbandits.privacy import audit as audits
-    from maskedbandits.privacy.program import MOST_LINES
+    from maskedbandits.privacy.audit.program import MOST_LINES
 
     if command is not None and trials * retries > MOST_LINES:
         raise click.UsageError(f"--trials {trials} with --command: at most {MOST_LINES} lines for each input")
@@ -166,7 +166,7 @@ class Slow:
 
 def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> None:
     """Print the findings; a refuted claim is a failure."""
-    from maskedbandits.privacy import verdict
+    from maskedbandits.privacy.audit import words as verdict
 
     if json_wanted:
         echo_json(verdict.as_json(findings))
@@ -179,7 +179,8 @@ def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> 
 
 def show_exact(epsilon: str | None, json_wanted: bool) -> None:
     """Print the real epsilon of one stated epsilon, or of a grid of them."""
-    from maskedbandits.privacy import Randomizer, verdict
+    from maskedbandits.privacy import Randomizer
+    from maskedbandits.privacy.audit import words as verdict
 
     randomizers = [Randomizer(stated) for stated in (verdict.GRID if epsilon is None else [epsilon])]
     if json_wanted:

@@ -1,9 +1,13 @@
-"""Privacy that can be checked: exact randomisers, a ledger of what was spent, and an audit of anybody's randomiser."""
+"""Privacy that can be checked: exact randomisers, a ledger of what was spent, and an audit of anybody's randomiser.
 
-from maskedbandits.privacy.composition import total_delta, total_epsilon
-from maskedbandits.privacy.exact import ExactEpsilon, as_epsilon, threshold
-from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft
-from maskedbandits.privacy.mechanism import KaryRandomizer, Randomizer, Report, mechanism_for, round_value
+What a device needs is here on the standard library alone, and names its neighbours by dots: the same files are also the
+package ``maskedbandits_device``. The audit, in ``audit``, is for who judges a device, and needs numpy and scipy.
+"""
+
+from .composition import total_delta, total_epsilon
+from .exact import ExactEpsilon, as_epsilon, threshold
+from .ledger import Ledger, LedgerError, Overdraft
+from .mechanism import KaryRandomizer, Randomizer, Report, mechanism_for, round_value
 
 __all__ = [
     "ExactEpsilon",

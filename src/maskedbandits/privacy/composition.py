@@ -8,10 +8,14 @@ which t_j ~ Binomial(n_j, 1 / (1 + exp(-e_j))) are true, everything together is 
 
     delta >= E max(0, 1 - exp(epsilon - L)),    L = sum over j of e_j (2 t_j - n_j).
 
-L lies on a lattice, and its distribution is computed cell by cell. Every error is on the safe side:
+L lies on a lattice, and its distribution is computed cell by cell. Let S_k be the probability of a loss of cell k or
+more, and D_k the delta at the loss of cell k. Then D_k-1 is ``exp(-step) D_k + (1 - exp(-step)) S_k``: one pass gives
+them all, and what lies between two cells follows in the same way. Every error is on the safe side:
 - t_j further than sqrt(50 n_j) from its mean has probability below 1e-43 (Hoeffding): counted as a loss without limit;
-- where the epsilons have no common divisor large enough for a lattice of affordable size, the part of each of G groups
-  in L is rounded up to a coarser one of step s: epsilon is overstated by less than G s, see ``Losses.rounding``;
+- where the epsilons have no common divisor large enough for a lattice of affordable size, each outcome is shared
+  between the two lattice points around it so that the mean of exp(-L) stays: delta is then right at the lattice points,
+  above the truth between them, and so for sums (Doroshenko et al. 2022). With G groups and a step s, epsilon is
+  overstated by less than G s, which rounding up would cost (``Losses.rounding``), and by far less as a rule;
 - more than 16 different epsilons are raised to 16 of them;
 - only positive numbers are multiplied and added, so that rounding errors are relative to the result, and bounded.
 
@@ -22,31 +26,30 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import accumulate
+from operator import mul
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from ..errors import UserError
+from .exact import Number, as_epsilon, as_number, as_whole
 
-from maskedbandits.errors import UserError
-from maskedbandits.privacy.exact import Number, as_epsilon, as_number, as_whole
-
-Floats = NDArray[np.float64]
 Reports = Mapping[Fraction, int] | Mapping[float, int] | Iterable[Number]
 
 OUTSIDE = 1e-43  # above 2 exp(-100), what Hoeffding leaves outside of a group's window
 MOST_GROUPS = 16
-MOST_CELLS = 1 << 16
-MOST_WORK = 30_000_000  # cells times outcomes: some hundredths of a second
+MOST_CELLS = 1 << 12
+MOST_WORK = 2_000_000  # cells times outcomes: about a tenth of a second
 MOST_REPORTS = 10**8  # work and memory grow with their root
 DECIMALS = 10**9  # a total is rounded up to the ninth decimal
 
 
 class Losses(NamedTuple):
-    """The distribution of the privacy loss: cell i has the loss lowest + i step."""
+    """The privacy loss: cell i is the loss lowest + i step."""
 
     lowest: float
     step: float
-    probabilities: Floats
+    above: list[float]  # probability of a loss of a cell or more
+    deltas: list[float]  # what is lost beyond a cell: delta there
     outside: float  # probability of a loss without limit
     slack: float  # relative error of the probabilities
     rounding: float  # by how much a loss may be overstated
@@ -58,12 +61,12 @@ class Group(NamedTuple):
     epsilon: Fraction
     reports: int
     first: int
-    probabilities: Floats
+    probabilities: list[float]
 
     @property
     def span(self) -> Fraction:
         """How far apart its outcomes lie."""
-        return self.epsilon * (self.probabilities.size - 1)
+        return self.epsilon * (len(self.probabilities) - 1)
 
 
 def counted(reports: Reports) -> dict[Fraction, int]:
@@ -125,6 +128,15 @@ def total_epsilon(reports: Reports, delta: float = 0.0) -> Fraction:
     return min(basic, Fraction(high, DECIMALS))
 
 
+def fits(reports: Reports, cap: Fraction, delta: float) -> bool:
+    """Tell whether the total epsilon is at most a cap, with less work than it takes to find the total."""
+    counts = counted(reports)
+    if added(counts) <= cap:
+        return True
+    decimals = math.floor(cap * DECIMALS)  # as a total is rounded
+    return delta > 0.0 and delta_at(losses_of(counts), decimals / DECIMALS) <= delta
+
+
 def total_delta(reports: Reports, epsilon: Number) -> float:
     """Return the delta of all reports together at this epsilon, rounded up."""
     counts, total = counted(reports), as_number("epsilon", epsilon)
@@ -135,13 +147,14 @@ def total_delta(reports: Reports, epsilon: Number) -> float:
 
 def delta_at(losses: Losses, epsilon: float) -> float:
     """Return E max(0, 1 - exp(epsilon - L)), rounded up."""
-    cells, highest = losses.probabilities, losses.lowest + losses.step * losses.probabilities.size
+    highest = losses.lowest + losses.step * len(losses.above)
     # A loss and an epsilon are a few roundings (2^-53) of their size away from the truth.
     below = epsilon - 2.0**-48 * (abs(losses.lowest) + abs(highest) + abs(epsilon))
-    first = min(max(math.floor((below - losses.lowest) / losses.step), 0), cells.size)
-    excess = losses.lowest + losses.step * np.arange(first, cells.size) - below
-    # not a dot product: its threads cost more than they save
-    delta = float((cells[first:] * -np.expm1(-np.maximum(excess, 0.0))).sum())
+    cell = max(math.ceil((below - losses.lowest) / losses.step), 0)  # the first that is not below
+    if cell >= len(losses.above):
+        return losses.outside
+    gap = max(losses.lowest + losses.step * cell - below, 0.0)
+    delta = math.exp(-gap) * losses.deltas[cell] - math.expm1(-gap) * losses.above[cell]
     return min(1.0, delta * (1.0 + losses.slack) + losses.outside)
 
 
@@ -152,20 +165,27 @@ def losses_of(counts: Mapping[Fraction, int]) -> Losses:
     groups = [group_of(epsilon, count) for epsilon, count in few(counts).items()]
     groups.sort(key=lambda group: (group.span, group.epsilon), reverse=True)  # the widest is not looped over
     unit, exact = unit_of(groups)
-    cells, lowest = np.ones(1), 0
+    cells, lowest = [1.0], 0
     for group in groups:
         places = places_of(group, unit)
-        cells = spread(cells, places - places[0], group.probabilities)
-        lowest += int(places[0])
-    outcomes = sum(group.probabilities.size for group in groups)
+        first = min(places)
+        cells = spread(cells, {place - first: probability for place, probability in places.items()})
+        lowest += first
+    outcomes = sum(len(group.probabilities) for group in groups)
     total = sum((group.epsilon * group.reports for group in groups), Fraction(0))
+    step = float(2 * unit)
+    kept, lost = math.exp(-step), -math.expm1(-step)
+    above = list(accumulate(reversed(cells)))  # from the highest cell down
+    deltas = list(accumulate(above[:-1], lambda delta, more: kept * delta + lost * more, initial=0.0))
     return Losses(
         lowest=float(2 * unit * lowest - total),
-        step=float(2 * unit),
-        probabilities=cells,
+        step=step,
+        above=above[::-1],
+        deltas=deltas[::-1],
         outside=OUTSIDE * len(groups),
-        # 42 roundings (2^-53) a report at most in ``group_of``, 3 an outcome in ``spread``
-        slack=2.0**-46 * (sum(group.reports for group in groups) + outcomes + 8),
+        # 42 roundings (2^-53) a report at most in ``group_of``, 9 an outcome in ``places_of`` and ``spread``, 7 a cell
+        # in the two sums
+        slack=2.0**-46 * (sum(group.reports for group in groups) + outcomes + 8) + 2.0**-50 * len(cells),
         rounding=0.0 if exact else float(2 * unit * len(groups)),
     )
 
@@ -188,12 +208,12 @@ def group_of(epsilon: Fraction, count: int) -> Group:
     odds = math.exp(epsilon)
     mean, reach = count * odds / (1.0 + odds), math.sqrt(50.0 * count)
     first, last = max(0, math.floor(mean - reach) - 1), min(count, math.ceil(mean + reach) + 1)
-    true = np.arange(first, last, dtype=np.float64)
-    ratios = (count - true) / (true + 1.0) * odds  # of true + 1 to true
+    ratios = [(count - true) / (true + 1) * odds for true in range(first, last)]  # of true + 1 to true
     mode = min(max(math.floor(mean), first), last) - first
-    below, above = np.cumprod(1.0 / ratios[:mode][::-1])[::-1], np.cumprod(ratios[mode:])
-    weights = np.concatenate([below, np.ones(1), above])
-    return Group(epsilon, count, first, weights / weights.sum())
+    below = accumulate((1.0 / ratio for ratio in reversed(ratios[:mode])), mul)
+    weights = [*reversed(list(below)), 1.0, *accumulate(ratios[mode:], mul)]
+    whole = math.fsum(weights)
+    return Group(epsilon, count, first, [weight / whole for weight in weights])
 
 
 def unit_of(groups: list[Group]) -> tuple[Fraction, bool]:
@@ -202,24 +222,35 @@ def unit_of(groups: list[Group]) -> tuple[Fraction, bool]:
         return Fraction(1), True
     common = math.lcm(*(group.epsilon.denominator for group in groups))
     divisor = Fraction(math.gcd(*(int(group.epsilon * common) for group in groups)), common)
-    work = sum(group.probabilities.size for group in groups[1:])  # one cell's, see ``spread``
-    affordable = min(MOST_CELLS, MOST_WORK // max(work, 1))
-    coarsest = sum((group.span for group in groups), Fraction(0)) / max(affordable, 1)
+    outcomes = sum(len(group.probabilities) for group in groups[1:])
+    # A cell is shifted to each outcome, see ``spread``, and no oftener than there are cells.
+    affordable = min(MOST_CELLS, max(MOST_WORK // max(outcomes, 1), math.isqrt(MOST_WORK)))
+    coarsest = sum((group.span for group in groups), Fraction(0)) / affordable
     return (divisor, True) if divisor >= coarsest else (coarsest, False)
 
 
-def places_of(group: Group, unit: Fraction) -> NDArray[np.int64]:
-    """Return the lattice points of a group's outcomes, rounded up where they lie between two."""
-    ratio = group.epsilon / unit
-    true = range(group.first, group.first + group.probabilities.size)
-    return np.array([-(-ratio.numerator * t // ratio.denominator) for t in true], dtype=np.int64)
+def places_of(group: Group, unit: Fraction) -> dict[int, float]:
+    """Return the probabilities of a group's lattice points; an outcome between two of them is shared by both."""
+    ratio, step, places = group.epsilon / unit, float(2 * unit), dict[int, float]()
+    for true, probability in enumerate(group.probabilities, group.first):
+        place, rest = divmod(ratio.numerator * true, ratio.denominator)
+        upper = probability * share_above(rest / ratio.denominator, step)
+        for at, mass in ((place, probability - upper), (place + 1, upper)):
+            if mass > 0.0:
+                places[at] = places.get(at, 0.0) + mass
+    return places
 
 
-def spread(cells: Floats, shifts: NDArray[np.int64], probabilities: Floats) -> Floats:
-    """Return the distribution of a sum: cells, shifted by each of these with its probability."""
-    if cells.size == 1:
-        return np.bincount(shifts, weights=cells[0] * probabilities).astype(np.float64)
-    result = np.zeros(cells.size + int(shifts[-1]))
-    for shift, probability in zip(shifts.tolist(), probabilities.tolist(), strict=True):
-        result[shift : shift + cells.size] += probability * cells
+def share_above(part: float, step: float) -> float:
+    """Return which share of what lies at a part of a step goes to its end, rounded up."""
+    return min(1.0, math.expm1(-part * step) / math.expm1(-step) * (1.0 + 2.0**-49))
+
+
+def spread(cells: list[float], places: dict[int, float]) -> list[float]:
+    """Return the distribution of a sum: cells, shifted to each of these places with its probability."""
+    size = len(cells)
+    result = [0.0] * (size + max(places))
+    for place, probability in places.items():
+        before = result[place : place + size]
+        result[place : place + size] = [mass + probability * cell for mass, cell in zip(before, cells, strict=True)]
     return result

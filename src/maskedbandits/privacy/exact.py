@@ -13,6 +13,7 @@ the same answer. This ends: e^x is irrational for every rational x but 0 (Lindem
 import math
 import operator
 import reprlib
+import sys
 from dataclasses import dataclass
 from decimal import (
     ROUND_CEILING,
@@ -27,9 +28,7 @@ from decimal import (
 from fractions import Fraction
 from typing import Any, SupportsIndex
 
-import numpy as np
-
-from maskedbandits.errors import UserError
+from ..errors import UserError
 
 Number = int | float | Fraction | Decimal | str
 
@@ -59,27 +58,36 @@ def as_number(name: str, value: Number) -> Fraction:
 
 def _read(value: Any) -> Fraction | Decimal:
     """Return a number of any kind, numpy's included, without a change; a truth value is none."""
-    if isinstance(value, (bool, np.bool_)):
-        raise ValueError
     if isinstance(value, Fraction):
         return Fraction(int(value.numerator), int(value.denominator))  # which may be numpy's
-    if isinstance(value, (int, np.integer)):
-        return Fraction(int(value))
     if isinstance(value, Decimal):
         return value
-    text = _text(value).strip()
+    text = _text(value)
+    if text is None:
+        number = plain(value)
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise ValueError
+        return Fraction(number)
+    text = text.strip()
     return Fraction(text) if "/" in text else Decimal(text)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any) -> str | None:
     """Return a text, or of a float the shortest that reads back as the same, however numbers are printed now."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, float):
         return float.__repr__(value)
-    if isinstance(value, np.floating):
-        return np.format_float_scientific(value)
-    raise ValueError
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.floating):
+        return str(numpy.format_float_scientific(value))
+    return None
+
+
+def plain(value: Any) -> Any:
+    """Return one of numpy's numbers as Python's own; whoever has one has loaded numpy, so devices do without."""
+    numpy = sys.modules.get("numpy")
+    return value.item() if numpy is not None and isinstance(value, numpy.generic) else value
 
 
 def _digits(number: Fraction | Decimal) -> int:

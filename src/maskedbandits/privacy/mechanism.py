@@ -12,17 +12,15 @@ There is no seed, and no state between two calls: threads and forked processes c
 report costs the same draws, one comparison, and no branch on the bit. No error repeats what was to be masked.
 """
 
+from __future__ import annotations
+
 import math
 import os
 from fractions import Fraction
-from typing import Any, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import UserError
-from maskedbandits.privacy.exact import (
+from ..errors import UserError
+from .exact import (
     MOST,
     ExactEpsilon,
     Number,
@@ -32,21 +30,22 @@ from maskedbandits.privacy.exact import (
     as_whole,
     as_word,
     at_most_exp,
+    plain,
     threshold,
 )
 
-VALUES = (int, float, np.integer, np.float16, np.float32, np.bool_)  # a longdouble is no multiple of 2^-1074
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from ..corruption import RandomizedResponse
+
 ROUNDING_BITS = 1080  # whole bytes, and no fewer than the 1074 of the smallest float
 
 
 def _word(bits: int) -> int:
     """Return a fresh word; every call asks the operating system, so no buffer is shared by a fork."""
     return int.from_bytes(os.urandom(bits // 8), "little")
-
-
-def _words(bits: int, count: int) -> NDArray[Any]:
-    """Return so many fresh words."""
-    return np.frombuffer(os.urandom(bits // 8 * count), dtype=f"<u{bits // 8}")
 
 
 def round_value(value: float) -> int:
@@ -70,9 +69,10 @@ def _as_value(value: float) -> float:
 
     A ratio such as 1/3 or a decimal such as 0.1 is no multiple of any 2^-n: no number of random bytes gives this mean.
     """
-    if not isinstance(value, VALUES):
+    own = plain(value)
+    if not isinstance(own, (int, float)):  # a longdouble of numpy's stays one, and is no multiple of 2^-1074
         raise UserError(f"a value of type {type(value).__name__} is not masked: give an int or a float in [0, 1]")
-    number = float(value) if -1 <= value <= 2 else math.nan  # a long int has no float
+    number = float(own) if -1 <= own <= 2 else math.nan  # a long int has no float
     if not 0 <= number <= 1:
         raise UserError("a value outside [0, 1] is not masked: bring it into [0, 1] first")
     return number
@@ -110,7 +110,7 @@ class Randomizer:
         self.flips = (flips, flips)
 
     @classmethod
-    def from_matrix(cls, p00: Number, p11: Number, *, bits: SupportsIndex = 64) -> "Randomizer":
+    def from_matrix(cls, p00: Number, p11: Number, *, bits: SupportsIndex = 64) -> Randomizer:
         """Report a 0 truly with probability p00 and a 1 with p11, rounded so that epsilon is not above theirs.
 
         Its ``epsilon`` is theirs, rounded up to 12 decimals.
@@ -153,7 +153,9 @@ class Randomizer:
 
     def bit(self, value: float) -> int:
         """Return a 0, a 1 or a value between them as a masked bit."""
-        return int(self._drawn(np.array([round_value(value)], dtype=np.uint8))[0])
+        rounded, word = round_value(value), _word(self.word_bits)
+        whole = 1 << self.word_bits  # added to both sides, that numbers of the same length are compared
+        return int(_masked(rounded, word + whole, (self.flips[0] + whole, self.flips[1] + whole)))
 
     def report(self, value: float) -> Report:
         """Return a 0, a 1 or a value between them as a report, which carries its epsilon."""
@@ -164,22 +166,40 @@ class Randomizer:
         return Report(bit, self.epsilon, self.p00, self.p11)
 
     def bits(self, values: ArrayLike) -> NDArray[np.uint8]:
-        """Return an array of bits, each masked on its own."""
-        plain = np.asarray(values)
-        if plain.dtype.kind not in "biu" or not np.all((plain == 0) | (plain == 1)):
+        """Return an array of bits, each masked on its own; this needs numpy, single reports do not."""
+        numpy = _numpy()
+        given = numpy.asarray(values)
+        if given.dtype.kind not in "biu" or not numpy.all((given == 0) | (given == 1)):
             raise UserError("values of an array must be bits: give 0 and 1, or mask values one by one")
-        return self._drawn(plain.astype(np.uint8))
+        drawn = numpy.frombuffer(os.urandom(self.word_bits // 8 * given.size), dtype=f"<u{self.word_bits // 8}")
+        flips = numpy.array(self.flips, dtype=drawn.dtype)
+        masked: NDArray[np.uint8] = _masked(given.astype(numpy.uint8), drawn.reshape(given.shape), flips)
+        return masked
 
-    def _drawn(self, plain: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Mask bits with fresh words. There is no other way to a report, so who audits one way audits all."""
-        return self._masked(plain, _words(self.word_bits, plain.size).reshape(plain.shape))
 
-    def _masked(self, plain: NDArray[np.uint8], words: NDArray[Any]) -> NDArray[np.uint8]:
-        """Return the bits that words make of bits: a look-up, a comparison, and no branch."""
-        return plain ^ (words < np.array(self.flips, dtype=words.dtype)[plain])
+def _masked(plain: Any, word: Any, flips: Any) -> Any:
+    """Return the bit that a word makes of a bit: a look-up, a comparison, and no branch.
+
+    Bits and words may be arrays: there is no other way to a report, so who audits one way audits all.
+    """
+    return plain ^ (word < flips[plain])
+
+
+def _numpy() -> Any:
+    """Return numpy, which arrays need and devices do not have."""
+    try:
+        import numpy
+    except ImportError:
+        raise UserError("an array of bits needs numpy: install it, or mask values one by one") from None
+    return numpy
 
 
 def _corruption(p00: Fraction, p11: Fraction) -> RandomizedResponse:
+    """Return what a policy must know; policies are not on devices, so nothing of theirs is imported before."""
+    try:
+        from ..corruption import RandomizedResponse
+    except ImportError:
+        raise UserError("a corruption is for a policy: install maskedbandits where the policy is") from None
     return RandomizedResponse(float(p00), float(p11))
 
 

@@ -3,12 +3,14 @@
 Each reads one bit a line (and perhaps the name of a decision) and writes one report a line. Imports nothing of ours.
 """
 
+import hashlib
 import math
 import os
 import random
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 Mutant = Callable[[int, float, str], str]
 
@@ -54,7 +56,7 @@ def same_seed(bit: int, epsilon: float, decision: str) -> str:
 
 def seed_from_the_clock(bit: int, epsilon: float, decision: str) -> str:
     if not answers:
-        random.seed(int(time.time()))
+        random.seed(int(time.time()) // 1000)  # coarse, as starting eight takes long on a busy machine
         answers["seeded"] = "yes"
     return same_seed(bit, epsilon, decision)
 
@@ -117,6 +119,88 @@ def another_p(bit: int, epsilon: float, decision: str) -> str:
 
 def always_zero(bit: int, epsilon: float, decision: str) -> str:
     return "0"
+
+
+# Every report by itself is as it should be; together they are not.
+
+noise: list[bool] = []
+
+
+def line() -> int:
+    """The number of the line, from 0."""
+    answers["line"] = str(int(answers.get("line", "-1")) + 1)
+    return int(answers["line"])
+
+
+def every_second_raw(bit: int, epsilon: float, decision: str) -> str:
+    return str(bit ^ (line() % 2 == 0 and below(2 * share(epsilon))))
+
+
+def odd_lines_reveal_more(bit: int, epsilon: float, decision: str) -> str:
+    least = share(1.6 * epsilon)
+    return str(bit ^ below(least if line() % 2 == 0 else 2 * share(epsilon) - least))
+
+
+def one_noise_for(reports: int) -> Mutant:
+    def mutant(bit: int, epsilon: float, decision: str) -> str:
+        if not noise:
+            noise.extend([below(share(epsilon))] * reports)
+        return str(bit ^ noise.pop())
+
+    return mutant
+
+
+one_noise_for_two, one_noise_for_twenty = one_noise_for(2), one_noise_for(20)
+
+
+def dealt_from(cards: int) -> Mutant:
+    def mutant(bit: int, epsilon: float, decision: str) -> str:
+        if not noise:
+            flips = round(cards * share(epsilon))
+            noise.extend([True] * flips + [False] * (cards - flips))
+            random.SystemRandom().shuffle(noise)
+        return str(bit ^ noise.pop())
+
+    return mutant
+
+
+dealt_from_a_hundred, dealt_from_a_thousand = dealt_from(100), dealt_from(1000)
+
+
+def table_read_again_and_again(bit: int, epsilon: float, decision: str) -> str:
+    if not noise:
+        noise.extend(below(share(epsilon)) for _ in range(997))
+    return str(bit ^ noise[line() % len(noise)])
+
+
+def noise_by_a_hash_of_the_decision(bit: int, epsilon: float, decision: str) -> str:
+    if not noise:
+        noise.extend(below(share(epsilon)) for _ in range(256))
+    return str(bit ^ noise[hash(decision) % len(noise)])  # Python's own hash: another one in every run
+
+
+def noise_from_the_name(bit: int, epsilon: float, decision: str) -> str:
+    digest = int.from_bytes(hashlib.sha256(decision.encode()).digest()[:6], "little")
+    return str(bit ^ (digest < share(epsilon) * 2**48))
+
+
+def tells_by_the_end_of_the_line(bit: int, epsilon: float, decision: str) -> str:
+    return sound(bit, epsilon, decision) + "\r" * bit
+
+
+def warms_up(bit: int, epsilon: float, decision: str) -> str:
+    return str(bit) if line() < 100 else sound(bit, epsilon, decision)
+
+
+def remembered_on_disk(bit: int, epsilon: float, decision: str) -> str:
+    """Sound, and permanent from one start to the next: the file that is made first has the answer."""
+    path, answer = Path(sys.argv[3], decision), sound(bit, epsilon, decision)
+    try:
+        with path.open("x") as file:
+            file.write(answer)
+    except FileExistsError:
+        return path.read_text() or answer  # empty: another run is just writing it
+    return answer
 
 
 def main() -> None:

@@ -11,7 +11,10 @@ from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any
 
-from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft
+import pytest
+from ledgers import Clock
+
+from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft, period
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["maskedbandits.privacy.ledger"])  # so that not every child waits for it
@@ -36,8 +39,10 @@ def finish(started: tuple[Any, Connection]) -> tuple[Any, int | None]:
     with contextlib.suppress(EOFError):
         while True:
             sent = receiving.recv()
-    process.join(20)
-    return sent, process.exitcode
+    process.join(120)
+    code = process.exitcode
+    process.kill()
+    return sent, code
 
 
 def die() -> None:
@@ -57,6 +62,24 @@ def crash_at_statement(send: Connection, path: str, number: int) -> None:
     ledger.reserve("a", 0.5)
     send.send("reserved")
     send.send(ledger.report("a", 1).bit)
+
+
+def crash_when_renewed(send: Connection, path: str, number: int) -> None:
+    """Reserve all, and again when it is renewed, killed right before a statement of SQL."""
+    clock = Clock()
+    pytest.MonkeyPatch().setattr(period, "time", clock)  # as long as the process lives
+    ledger, seen = Ledger(1, path, per="1 second"), [0]
+    ledger.reserve("a", 1)
+    clock.at += 10
+
+    def traced(statement: str) -> None:
+        seen[0] += 1
+        if seen[0] == number:
+            die()
+
+    ledger._connection.set_trace_callback(traced)
+    ledger.reserve("b", 1)
+    send.send("renewed")
 
 
 def crash_after_draw(send: Connection, path: str) -> None:

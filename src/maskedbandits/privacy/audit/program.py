@@ -4,8 +4,8 @@ It is started several times at once, so that a generator seeded with a constant,
 passes through files: the input is complete before the program starts and ends where the file ends, so no program can
 wait for more, and none can block by writing.
 
-Nothing outlives the audit: every run has a process group of its own, which is ended before its leader is reaped, so
-that the number of the group is still its own. Signals that would end the audit raise, and so end the runs first.
+Nothing outlives the audit: every run has a process group of its own, which is ended the moment its leader is found to
+have ended, before another process can get its number. Signals that would end the audit raise: runs are ended first.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError
 
-RUNS = 8
 MOST_LINES = 10**7  # for each input
 LONGEST = 256  # characters of a report
+NAME_BYTES = 8  # of a decision
 MOST_ERRORS = 1 << 20  # bytes
 PAUSE = 0.01  # seconds between two looks
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -96,22 +96,31 @@ class Run(NamedTuple):
 
 
 def ask(
-    command: str, inputs: Sequence[NDArray[np.uint8]], retries: int, timeout: float, watch: Callable[[float], None]
+    command: str,
+    inputs: Sequence[NDArray[np.uint8]],
+    retries: int,
+    timeout: float,
+    watch: Callable[[float], None],
+    common: int = 0,
 ) -> list[list[bytes]]:
-    """Start the program once for each sequence of bits, and return the lines that each run wrote."""
-    words = split(command)
+    """Start the program once for each sequence of bits, and return the lines that each run wrote.
+
+    The last decisions, as many as are common, have the same names in all runs.
+    """
+    words, names = split(command), os.urandom(NAME_BYTES * common)
     runs: list[Run] = []
     with ExitStack() as files, caught_signals() as signals:
         try:
             for bits in inputs:
-                start(words, text_of(bits, retries), bits.size * retries, runs, files, signals)
-            wait(runs, timeout, watch)
+                own = os.urandom(NAME_BYTES * (bits.size - common)) if retries > 1 else b""
+                start(words, text_of(bits, own + names, retries), bits.size * retries, runs, files, signals)
+            wait(runs, timeout, watch, signals)
         finally:
             signals.held = True
             stop(runs)
             signals.held = False
         signals.raise_noted()
-        return [lines_of(run) for run in runs]
+        return without_line_ends([lines_of(run) for run in runs])
 
 
 def refuse(complaint: str, kind: type[UserError] = ProgramError) -> NoReturn:
@@ -144,16 +153,15 @@ def start(words: list[str], text: bytes, lines: int, runs: list[Run], files: Exi
         runs.append(Run(process, given, out, errors, lines))
 
 
-def text_of(bits: NDArray[np.uint8], retries: int) -> bytes:
-    """Return the input: a bit a line; with retries a bit and the name of a decision.
+def text_of(bits: NDArray[np.uint8], names: bytes, retries: int) -> bytes:
+    """Return the input: a bit a line; with retries a bit and the name of a decision, eight bytes each.
 
     Half of a decision's lines come in a row, the others after all other decisions: whoever remembers the last one only
     must draw it anew.
     """
     if retries == 1:
         return np.stack([bits + ord("0"), np.full_like(bits, ord("\n"))], axis=1).tobytes()
-    names = os.urandom(8 * bits.size).hex()
-    lines = [f"{bit} {names[16 * i : 16 * i + 16]}\n" for i, bit in enumerate(bits)]
+    lines = [f"{bit} {names[NAME_BYTES * i : NAME_BYTES * (i + 1)].hex()}\n" for i, bit in enumerate(bits)]
     near = in_a_row(retries)
     return "".join([*(line * near for line in lines), *(line * (retries - near) for line in lines)]).encode()
 
@@ -181,11 +189,12 @@ def together(lines: list[bytes], retries: int) -> list[bytes]:
     ]
 
 
-def wait(runs: list[Run], timeout: float, watch: Callable[[float], None]) -> None:
+def wait(runs: list[Run], timeout: float, watch: Callable[[float], None], signals: Signals) -> None:
     """Wait until all runs have ended; none may take too long or write too much."""
     deadline = time.monotonic() + timeout
     while True:
-        ended = sum(map(has_ended, runs))
+        with signals.hold():
+            ended = sum(map(has_ended, runs))
         watch(min(map(share_read, runs)))
         for run in runs:
             written = max(os.fstat(file.fileno()).st_size for file in (run.out, run.errors))
@@ -210,16 +219,30 @@ def share_read(run: Run) -> float:
 
 
 def has_ended(run: Run) -> bool:
-    """Tell whether a run has ended, without reaping it: until then nobody else can get its number."""
-    return os.waitid(os.P_PID, run.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    """Tell whether a run has ended; if it has just now, so does what it left behind.
+
+    Asking reaps it, and its number is free. But numbers are dealt in turn: none comes again within microseconds.
+    """
+    if run.process.returncode is not None:
+        return True
+    if run.process.poll() is None:
+        return False
+    end_group(run)
+    return True
+
+
+def end_group(run: Run) -> None:
+    """End all that is in a run's group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(run.process.pid, signal.SIGKILL)
 
 
 def stop(runs: list[Run]) -> None:
-    """End what is still running, also what a run that has ended left behind in its group."""
+    """End what is still running; the groups of runs that have ended are ended already."""
     for run in runs:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(run.process.pid, signal.SIGKILL)
-        run.process.wait()
+        if run.process.returncode is None:
+            end_group(run)
+            run.process.wait()
 
 
 def lines_of(run: Run) -> list[bytes]:
@@ -228,6 +251,8 @@ def lines_of(run: Run) -> list[bytes]:
     lines = run.out.read().split(b"\n")
     if lines[-1] == b"":
         lines.pop()
+    elif lines[0].endswith(b"\r"):
+        lines[-1] += b"\r"  # a last line without an end ends as the others do
     if run.process.returncode:
         refuse(f"the program {ending(run)} after {len(lines):,} of {run.lines:,} lines{last_words(run)}")
     if len(lines) != run.lines:
@@ -235,12 +260,20 @@ def lines_of(run: Run) -> list[bytes]:
             f"the program wrote {len(lines):,} lines for the {run.lines:,} that it read: "
             "it must write one report for each, and end where its input ends"
         )
-    return [checked(number, line) for number, line in enumerate(lines, 1)]
+    for number, line in enumerate(lines, 1):
+        check(number, line.removesuffix(b"\r"))
+    return lines
 
 
-def checked(number: int, line: bytes) -> bytes:
-    """Return a report, if it is short and text."""
-    report = line.removesuffix(b"\r")  # a second one is the program's own
+def without_line_ends(answers: list[list[bytes]]) -> list[list[bytes]]:
+    """Return reports without the carriage return that all of them end with; one that only some end with may tell."""
+    if all(line.endswith(b"\r") for lines in answers for line in lines):
+        return [[line[:-1] for line in lines] for lines in answers]
+    return answers
+
+
+def check(number: int, report: bytes) -> None:
+    """Refuse a report that is not short, or not text."""
     if len(report) > LONGEST:
         refuse(f"line {number:,} has {len(report):,} characters: a report may have {LONGEST}")
     if not report.isascii():
@@ -248,7 +281,6 @@ def checked(number: int, line: bytes) -> bytes:
             report.decode()
         except UnicodeDecodeError:
             refuse(f"line {number:,} is not text in UTF-8: write reports as text")
-    return report
 
 
 def ending(run: Run) -> str:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.privacy.events import Bits, characters, coded, highest
+from maskedbandits.privacy.audit.choice import characters, coded
+from maskedbandits.privacy.audit.evidence import Bits, highest
 
 CHANCE = 1e-9  # at which two runs agree: far below any confidence that can be asked for
 
@@ -28,7 +29,7 @@ Answers = Sequence[NDArray[Any]]  # of every run, as numbers
 
 
 @dataclass(frozen=True)
-class Restarts:
+class Seeds:
     """What starting a program several times has shown."""
 
     runs: int
@@ -54,7 +55,7 @@ class Restarts:
         return self.telling and self.same > 0 and not self.depends and not self.part
 
 
-def restarts_of(reports: Sequence[list[bytes]], inputs: Sequence[Bits], opening: int) -> Restarts:
+def seeds_of(reports: Sequence[list[bytes]], inputs: Sequence[Bits], opening: int) -> Seeds:
     """Return what whole reports show, or the first character that shows a fixed seed."""
     distinct, codes = coded(list(chain.from_iterable(reports)))
     looks = 1 + max(map(len, distinct))
@@ -75,19 +76,19 @@ def columns(distinct: list[bytes], codes: NDArray[np.int64]) -> Iterator[tuple[s
         yield f"character {place} of ", column[codes]
 
 
-def look(answers: Answers, inputs: Sequence[Bits], opening: int, looks: int, part: str = "") -> Restarts:
+def look(answers: Answers, inputs: Sequence[Bits], opening: int, looks: int, part: str = "") -> Seeds:
     """Return how many runs answered the opening as another one did, and how likely that is in so many looks."""
     runs = len(answers)
     openings = [run[:opening].tobytes() for run in answers]
     times = Counter(openings)
     same = sum(count for count in times.values() if count > 1)
     if not same and part:  # nothing to judge
-        return Restarts(runs, 0, opening, 1.0, part)
+        return Seeds(runs, 0, opening, 1.0, part)
     agree = [math.log(most_frequent(answers, inputs, opening, bit)) for bit in (0, 1)]
     chance = math.exp(opening / 2 * sum(agree)) * looks * runs * (runs - 1) / 2
     pairs = [(a, b) for a, b in combinations(range(runs), 2) if openings[a] == openings[b]]
     depends = any(differ(answers[a], answers[b], inputs[a], inputs[b], opening) for a, b in pairs)
-    return Restarts(runs, same, opening, min(1.0, chance), part, depends)
+    return Seeds(runs, same, opening, min(1.0, chance), part, depends)
 
 
 def most_frequent(answers: Answers, inputs: Sequence[Bits], opening: int, bit: int) -> float:

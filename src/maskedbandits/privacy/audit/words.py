@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from maskedbandits.privacy.audit import Channel, Findings
-from maskedbandits.privacy.events import POWER, Event
+from maskedbandits.privacy.audit.evidence import POWER, Event
+from maskedbandits.privacy.audit.findings import Channel, Findings, Noise
+from maskedbandits.privacy.audit.seeds import Seeds
 from maskedbandits.privacy.exact import as_text
 from maskedbandits.privacy.mechanism import Randomizer
-from maskedbandits.privacy.restarts import Restarts
 
 GRID = ("0", "0.01", "0.1", "0.25", "0.5", "1", "2", "4", "8", "16")  # epsilons of the exact statement
+MOST_CONTEXTS = 2  # of those that tell, the most telling, in the table
 Rows = Sequence[Sequence[str]]
 
 
@@ -24,6 +25,8 @@ def lines(findings: Findings) -> list[str]:
     heading = ("event", "given 0", "given 1", "epsilon at least")
     # what does not tell the input before is no news
     shown = [one for one in findings.events if not one.before or one.epsilon > 0]
+    if findings.noise is not None:  # nor what is as stated
+        shown += [one for context in findings.noise.uneven[:MOST_CONTEXTS] for one in (context.zero, context.one)]
     return [
         f"{findings.subject}: {drawn}{devices}, joint confidence {percent(findings.confidence)}{retried}",
         "",
@@ -67,8 +70,9 @@ def facts(findings: Findings) -> Iterable[tuple[str, str]]:
         yield f"g of {channel.name}" if channel.name else "g", channel_text(channel)
     if not findings.channels:
         yield "g", "not checked: reports are more than a 0 or a 1"
-    if findings.restarts is not None:
-        yield "seed", restarts_text(findings.restarts)
+    if findings.seeds is not None:
+        yield "seed", seeds_text(findings.seeds)
+        yield "noise", noise_text(findings.noise) if findings.noise is not None else f"not checked: {unseen(findings)}"
     if findings.randomizer is not None:
         words, bits = findings.randomizer.flips[0], findings.randomizer.word_bits
         yield "exactly", f"{words} of 2^{bits} words flip a bit: epsilon = {findings.randomizer.exact_epsilon}"
@@ -102,15 +106,44 @@ def channel_text(channel: Channel) -> str:
     )
 
 
-def restarts_text(restarts: Restarts) -> str:
+def seeds_text(seeds: Seeds) -> str:
     """Return what starting the program several times has shown."""
-    if not restarts.telling:
-        return f"cannot be judged: {restarts.runs} runs may agree on {restarts.lines:,} inputs by chance"
-    same = f"{restarts.same} of" if restarts.same else "no two of"
-    seen = f"{same} {restarts.runs} runs give the same answers to the same {restarts.lines:,} inputs"
-    where = f" in {restarts.part}the reports" if restarts.part else ""
-    deaf = ", and to different ones" if restarts.deaf else ""
-    return f"{seen}{where}{deaf} (by chance: {restarts.chance:.0e} at most)"
+    if not seeds.telling:
+        return f"cannot be judged: {seeds.runs} runs may agree on {seeds.lines:,} inputs by chance"
+    same = f"{seeds.same} of" if seeds.same else "no two of"
+    seen = f"{same} {seeds.runs} runs give the same answers to the same {seeds.lines:,} inputs"
+    where = f" in {seeds.part}the reports" if seeds.part else ""
+    deaf = ", and to different ones" if seeds.deaf else ""
+    return f"{seen}{where}{deaf} (by chance: {seeds.chance:.0e} at most)"
+
+
+def noise_text(noise: Noise) -> str:
+    """Return what was seen of the noise, the worst if it is not as it should be."""
+    if noise.names is not None and noise.names.followed:
+        same = f"{noise.names.same:,} of {noise.names.decisions:,}"
+        return f"two runs mask {same} decisions of one name alike, stated {percent(round(noise.names.stated, 4))}"
+    if noise.uneven:
+        return f"{noise.uneven[0].name}, {channel_text(noise.uneven[0])}"
+    if noise.too_even:
+        block = noise.too_even[0]
+        seen = f"{block.close:,} of {block.blocks:,} blocks of {block.lines:,} lines are flipped as often as stated"
+        return f"{seen}, or almost (by chance: {block.chance:.0e})"
+    return f"as stated in {len(noise.contexts)} contexts: by position, after earlier flips, and in each run"
+
+
+def what_follows(noise: Noise) -> str:
+    """Return what noise that is not as it should be means."""
+    if noise.followed:
+        return "whoever knows the name can undo the mask"
+    if noise.uneven:
+        return "reports are not all masked alike, each on its own"
+    return "noise is dealt, not drawn, so some reports tell of others"
+
+
+def unseen(findings: Findings) -> str:
+    """Return why the noise was not looked at."""
+    fixed = findings.seeds is not None and findings.seeds.fixed
+    return "runs with one seed are not independent" if fixed else "reports are more than a 0 or a 1"
 
 
 def verdict(findings: Findings) -> str:
@@ -122,6 +155,8 @@ def verdict(findings: Findings) -> str:
         return "REFUTED: the seed is fixed, so whoever has the program can undo the mask."
     if findings.outcome == "other g":
         return f"REFUTED: {other_g(findings)}: a learner that believes it would be misled."
+    if findings.outcome == "uneven noise" and findings.noise is not None:
+        return f"REFUTED: {noise_text(findings.noise)}: {what_follows(findings.noise)}."
     if findings.outcome == "cannot tell":
         return f"Cannot tell: {why_not(findings)}."
     return f"Not refuted: nothing that was seen contradicts epsilon = {claimed}{unchecked(findings)}."
@@ -144,14 +179,16 @@ def why_not(findings: Findings) -> str:
 def unchecked(findings: Findings) -> str:
     """Return what else a claim promises, and could not be looked at."""
     missing = [] if findings.channels else ["g"]
-    if findings.restarts is not None and not findings.restarts.telling:
+    if findings.seeds is not None and not findings.seeds.telling:
         missing.append("the seed")
+    if findings.seeds is not None and findings.noise is None:
+        missing.append("the noise")
     return f"; not checked: {' and '.join(missing)}" if missing else ""
 
 
 def as_json(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain values."""
-    restarts, randomizer, channels = findings.restarts, findings.randomizer, findings.channels
+    seeds, randomizer, channels = findings.seeds, findings.randomizer, findings.channels
     return {
         "subject": findings.subject,
         "claimed_epsilon": as_text(findings.claimed),
@@ -166,7 +203,8 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "trials_needed": findings.needed,
         "events": [event_as_json(one) for one in findings.events],
         "g": [channel_as_json(channel) for channel in channels] or None,
-        "seed": restarts and {**vars(restarts), "fixed": restarts.fixed, "telling": restarts.telling},
+        "noise": noise_as_json(findings.noise) if findings.noise is not None else None,
+        "seed": seeds and {**vars(seeds), "fixed": seeds.fixed, "telling": seeds.telling},
         "exact": randomizer and exact_as_json(randomizer),
     }
 
@@ -190,6 +228,28 @@ def channel_as_json(channel: Channel) -> dict[str, Any]:
         "intervals": channel.intervals,
         "stated": channel.stated,
         "smallest_excess": channel.excess,
+    }
+
+
+def noise_as_json(noise: Noise) -> dict[str, Any]:
+    """Return what was seen of the noise as plain values."""
+    return {
+        "holds": noise.holds,
+        "contexts": [context_as_json(context) for context in noise.contexts],
+        "blocks": [{**vars(block), "too_even": block in noise.too_even} for block in noise.blocks],
+        "names": {**vars(noise.names), "followed": noise.followed} if noise.names is not None else None,
+    }
+
+
+def context_as_json(context: Channel) -> dict[str, Any]:
+    """Return what was seen in a context as plain values."""
+    return {
+        "context": context.name,
+        "holds": context.holds,
+        "intervals": context.intervals,
+        "stated": context.stated,
+        "lines": context.one.trials,
+        "epsilon_at_least": context.epsilon,
     }
 
 

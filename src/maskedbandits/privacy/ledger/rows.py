@@ -1,0 +1,216 @@
+"""The rows of a ledger: decisions, what was spent on them, and the terms; each with a check sum."""
+
+import contextlib
+import functools
+import json
+import operator
+import sqlite3
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+from ...errors import UserError
+from ..composition import as_delta
+from ..exact import as_epsilon, as_number, as_text, plain
+from .period import FOR_EVER, LONG_AGO, in_words, still_counts
+from .period import LONGEST as LONGEST_PERIOD
+from .trouble import Damage, LedgerError
+
+Decision = str | int
+Counts = dict[Fraction, int]  # reports of each epsilon
+Spending = dict[tuple[int, str], int]  # reports by the moment of their payment and their epsilon
+
+LONGEST = 200  # characters of a decision's name
+MOST_BITS = 256  # of an epsilon's denominator
+FORGOTTEN = 2  # in place of a bit; NULL is a decision whose report is not drawn yet
+
+TABLES = {
+    "decisions": "CREATE TABLE decisions (decision TEXT PRIMARY KEY NOT NULL, epsilon TEXT NOT NULL, bit INTEGER, "
+    "seal TEXT NOT NULL) WITHOUT ROWID",
+    "spending": "CREATE TABLE spending (moment INTEGER NOT NULL, epsilon TEXT NOT NULL, reports INTEGER NOT NULL, "
+    "seal TEXT NOT NULL, PRIMARY KEY (moment, epsilon)) WITHOUT ROWID",
+    "terms": "CREATE TABLE terms (cap TEXT NOT NULL, delta TEXT NOT NULL, period INTEGER NOT NULL, "
+    "writes INTEGER NOT NULL, seal TEXT NOT NULL)",
+}
+TEXT = json.JSONEncoder(default=repr)
+
+
+class Terms(NamedTuple):
+    """What a ledger was made for, and how often it has been written to."""
+
+    cap: Fraction
+    delta: float
+    period: int
+    writes: int = 0
+
+    def __str__(self) -> str:
+        return f"cap = {self.limit} and delta = {self.delta:g}"
+
+    @property
+    def limit(self) -> str:
+        """The cap, and for how long a payment counts."""
+        return as_text(self.cap) + (f" per {in_words(self.period)}" if self.period else "")
+
+
+class Entry(NamedTuple):
+    """One decision as it is written down."""
+
+    decision: str
+    epsilon: str
+    bit: int | None
+    seal: str
+
+
+def name_of(decision: Decision) -> str:
+    """Return a decision's name as plain text; the number 7 and the text "7" are the same decision."""
+    if isinstance(decision, str):
+        name = str.__str__(decision)  # of an enumeration's or numpy's too: the text itself
+        if 0 < len(name) <= LONGEST and name.isprintable():
+            return name
+    elif not isinstance(plain(decision), bool):
+        with contextlib.suppress(TypeError):
+            number = operator.index(decision)
+            if number.bit_length() < 64:
+                return str(number)
+    raise UserError(f"a decision needs another name: 1 to {LONGEST} printable characters, or a number of 64 bits")
+
+
+def written(epsilon: Fraction) -> str:
+    """Return an epsilon as it is written down: exactly."""
+    if epsilon.denominator.bit_length() > MOST_BITS:
+        raise UserError(f"epsilon = {float(epsilon):g} has too many digits: round it")
+    return str(epsilon)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def read_epsilon(epsilon: str) -> Fraction:
+    """Return an epsilon that was written down; the same few are read at every reservation."""
+    return as_epsilon(epsilon)
+
+
+def seal_of(*fields: str | int | None) -> str:
+    """Return a check sum of a row, as long for every row; a damaged row may also hold bytes."""
+    return f"{zlib.crc32(TEXT.encode(fields).encode()):08x}"
+
+
+def entry_of(connection: sqlite3.Connection, name: str) -> Entry | None:
+    """Return what is written down of a decision."""
+    row = connection.execute(
+        "SELECT decision, epsilon, bit, seal FROM decisions WHERE decision = ?", (name,)
+    ).fetchone()
+    return None if row is None else sealed(Entry(*row))
+
+
+def entries(connection: sqlite3.Connection) -> Iterator[Entry]:
+    """Yield what is written down of every decision."""
+    for row in connection.execute("SELECT decision, epsilon, bit, seal FROM decisions"):
+        yield sealed(Entry(*row))
+
+
+def sealed(entry: Entry) -> Entry:
+    """Return an entry that is as it was written."""
+    if entry.seal != seal_of(*entry[:-1]):
+        raise Damage
+    return entry
+
+
+def reserved(connection: sqlite3.Connection, name: str) -> Entry:
+    """Return the entry of a decision that must have been reserved."""
+    entry = entry_of(connection, name)
+    if entry is None:
+        raise LedgerError(f"decision {name!r} is not reserved: reserve it before its reward is known")
+    return entry
+
+
+def remembered(entry: Entry) -> int:
+    """Return the bit of a decision whose report is drawn."""
+    if entry.bit not in (0, 1):
+        raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and is forgotten")
+    return entry.bit
+
+
+def write_entry(connection: sqlite3.Connection, name: str, epsilon: str, bit: int | None) -> None:
+    """Write a decision down."""
+    row = (name, epsilon, bit, seal_of(name, epsilon, bit))
+    connection.execute("REPLACE INTO decisions (decision, epsilon, bit, seal) VALUES (?, ?, ?, ?)", row)
+
+
+def write_spending(connection: sqlite3.Connection, moment: int, epsilon: str, reports: int) -> None:
+    """Write down how many reports of an epsilon were paid for at a moment."""
+    row = (moment, epsilon, reports, seal_of(moment, epsilon, reports))
+    connection.execute("REPLACE INTO spending (moment, epsilon, reports, seal) VALUES (?, ?, ?, ?)", row)
+
+
+def date_anew(connection: sqlite3.Connection, spending: Spending, anew: Callable[[int], int]) -> None:
+    """Give payments other moments."""
+    dated: Counter[tuple[int, str]] = Counter()
+    for (moment, epsilon), reports in spending.items():
+        dated[anew(moment), epsilon] += reports
+    if dated != spending:
+        connection.execute("DELETE FROM spending")
+        for (moment, epsilon), reports in dated.items():
+            write_spending(connection, moment, epsilon, reports)
+
+
+def spending_of(connection: sqlite3.Connection) -> Spending:
+    """Return what is paid for: as many reports as there are decisions."""
+    spending: Spending = {}
+    for moment, epsilon, reports, seal in connection.execute("SELECT moment, epsilon, reports, seal FROM spending"):
+        if seal != seal_of(moment, epsilon, reports) or not (_at_least(1, reports) and _at_least(LONG_AGO, moment)):
+            raise Damage
+        spending[moment, epsilon] = reports
+    if (sum(spending.values()),) != connection.execute("SELECT COUNT(*) FROM decisions").fetchone():
+        raise Damage
+    return spending
+
+
+def _at_least(least: int, value: object) -> bool:
+    """Tell whether a damaged row has a whole number where it should."""
+    return isinstance(value, int) and value >= least
+
+
+def counted(spending: Spending, period: int = FOR_EVER, at: int = 0) -> Counts:
+    """Return how many reports of each epsilon still count at a time; for ever: all."""
+    found: Counts = Counter()
+    for (moment, epsilon), reports in spending.items():
+        try:
+            number = read_epsilon(epsilon)
+        except ValueError as error:
+            raise Damage from error
+        if still_counts(moment, period, at):
+            found[number] += reports
+    return found
+
+
+def terms_of(connection: sqlite3.Connection) -> Terms:
+    """Return what the ledger was made for."""
+    rows = connection.execute("SELECT cap, delta, period, writes, seal FROM terms").fetchall()
+    if len(rows) != 1:
+        raise Damage
+    *fields, seal = rows[0]
+    if seal != seal_of(*fields):
+        raise Damage
+    cap, delta, period, writes = fields
+    if not _at_least(FOR_EVER, period) or period > LONGEST_PERIOD:
+        raise Damage
+    try:
+        return Terms(as_number("cap", cap), as_delta(delta), period, int(writes))
+    except ValueError as error:
+        raise Damage from error
+
+
+def write_terms(connection: sqlite3.Connection, terms: Terms) -> None:
+    """Write the terms down, in place of earlier ones."""
+    fields = (str(terms.cap), repr(terms.delta), terms.period, terms.writes)
+    connection.execute("DELETE FROM terms")
+    statement = "INSERT INTO terms (cap, delta, period, writes, seal) VALUES (?, ?, ?, ?, ?)"
+    connection.execute(statement, (*fields, seal_of(*fields)))
+
+
+def write_again(connection: sqlite3.Connection, terms: Terms) -> Terms:
+    """Count one more write, by which an older copy is known."""
+    later = terms._replace(writes=terms.writes + 1)
+    write_terms(connection, later)
+    return later

@@ -1,0 +1,23 @@
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ledgers import MEMORY
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that outlives processes and is in memory where it can be: thousands of synchronised writes are slow."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture(params=["memory", "file"])
+def place(request: pytest.FixtureRequest, folder: Path) -> Path | None:
+    return None if request.param == "memory" else folder / "ledger"
+
+
+@pytest.fixture
+def file(folder: Path) -> Path:
+    return folder / "ledger"

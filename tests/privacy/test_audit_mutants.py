@@ -1,0 +1,187 @@
+"""The audit refutes broken randomisers, and leaves sound ones alone."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from audits import MUTANTS, SURE, audited, call, judge, python
+
+from maskedbandits import cli
+from maskedbandits.privacy.audit import doubt, evidence, questions, words
+from maskedbandits.privacy.audit import judge as judging
+
+# Mutants
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "trials", "least"),
+    [
+        ("never_flips", 1, 2000, 4.0),
+        ("flips_only_ones", 1, 2000, 4.0),
+        ("leaves_one_bit_of_a_vector", 1, 2000, 3.0),
+        # Of 128 words 2 flip, not 2.3: the real epsilon is 4.143. Each of the two events bounds it by 4.143 - 5.7 / 68
+        # on average, with a deviation of 1 / 68; they are independent, and both miss once in 10^9 times at most.
+        ("seven_bits", 4, 300_000, 4.0),
+    ],
+)
+def test_a_broken_randomiser_is_refuted(name: str, epsilon: float, trials: int, least: float) -> None:
+    result, found = audited(name, epsilon, trials)
+    assert result.exit_code == cli.FAILED
+    assert found["outcome"] == "refuted"
+    assert found["epsilon_at_least"] > least
+    assert found["verdict"].startswith(f"REFUTED: epsilon is at least {found['epsilon_at_least']:.5f}"[:32])
+
+
+@pytest.mark.parametrize(("name", "least"), [("same_seed", 8), ("seed_from_the_clock", 2)])
+def test_a_fixed_seed_is_refuted(name: str, least: int) -> None:
+    result, found = audited(name, 1, 2000)
+    assert result.exit_code == cli.FAILED
+    assert found["seed"]["fixed"]
+    assert least <= found["seed"]["same"] <= found["seed"]["runs"] == 8
+    assert found["seed"]["chance"] < 1e-9
+    assert found["outcome"] in ("fixed seed", "refuted")  # eight times the same draws are not independent
+
+
+def test_permanent_answers_that_are_drawn_anew_are_refuted() -> None:
+    result, found = audited("permanent_in_name_only", 1, 6000, "--retries", 3)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")
+    assert found["epsilon_at_least"] > 1.5  # three reports reveal 3; the bound is 2.15 with a deviation of 0.09
+    # and without retries nothing is wrong with it
+    result, found = audited("permanent_in_name_only", 1, 3000)
+    assert (result.exit_code, found["outcome"]) == (0, "not refuted")
+
+
+def test_many_retries_are_judged_together() -> None:
+    # No two answers of 25 reports are the same, and each report by itself is private: only the score of all tells.
+    result, found = audited("permanent_in_name_only", 1, 1000, "--retries", 25)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")
+    assert max(found["events"], key=lambda one: float(one["epsilon_at_least"]))["event"].startswith("score of char")
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "trials", "options"),
+    [
+        ("sound", 1, 20_000, ()),
+        ("sound", 0, 20_000, ()),
+        ("sound", 4, 100_000, ()),
+        ("sound_vector", 1, 20_000, ()),
+        ("permanent", 1, 20_000, ("--retries", 3)),
+    ],
+)
+def test_a_sound_randomiser_is_not_refuted(name: str, epsilon: float, trials: int, options: tuple[object, ...]) -> None:
+    result, found = audited(name, epsilon, trials, *options)
+    assert (result.exit_code, found["outcome"]) == (0, "not refuted"), result.output
+    assert found["seed"]["telling"]
+    assert not found["seed"]["same"]
+    assert (found["g"] is None) == ("vector" in name)
+    # it sees what is there: the bound is that far below only once in millions of times
+    known = doubt.levels(found["confidence"]).known
+    excess = evidence.smallest_excess(epsilon, trials // 2, known)
+    assert excess is not None
+    assert found["epsilon_at_least"] > epsilon - 3 * excess
+
+
+def test_a_smallest_excess_is_promised_for_single_bits_only() -> None:
+    for name, options, one in [
+        ("sound", (), True),
+        ("sound_vector", (), False),
+        ("swapped_with_a_blank", (), False),
+        ("permanent", ("--retries", 2), False),
+    ]:
+        _, found = audited(name, 1, 2000, *options)
+        assert (found["smallest_excess"] is not None) == one, name
+        assert found["trials_needed"] is None
+    command = ("--trials", 2000, "--command", python(MUTANTS, "sound_vector", 1))
+    assert "smallest excess seen  depends on where reports leak\n" in call(*command, *SURE).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("swapped", "epsilon holds, but g is not the stated one"),
+        ("another_p", "epsilon holds, but g is not the stated one"),
+        # Events that hardly ever come may come of one bit alone, and blanks may hide whatever they like.
+        ("always_zero", "g is not the stated one, and whether epsilon holds 20,000 trials cannot tell"),
+        ("rare", "g is not the stated one, and whether epsilon holds 20,000 trials cannot tell"),
+        ("swapped_with_a_blank", "g is not the stated one, and whether epsilon holds 20,000 trials cannot tell"),
+    ],
+)
+def test_private_enough_but_not_what_was_claimed(name: str, words: str) -> None:
+    result, found = audited(name, 1, 20_000)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "other g")
+    assert found["verdict"] == f"REFUTED: {words}: a learner that believes it would be misled."
+    assert found["epsilon_at_least"] <= 1
+
+
+def test_a_vector_has_no_g_to_check_and_the_verdict_says_so() -> None:
+    printed = call("--trials", 1000, "--command", python(MUTANTS, "sound_vector", 1), *SURE).stdout
+    assert "g                     not checked: reports are more than a 0 or a 1" in printed
+    verdict = "Not refuted: nothing that was seen contradicts epsilon = 1; not checked: g and the noise."
+    assert printed.splitlines()[-1] == verdict
+
+
+def test_an_odd_line_does_not_switch_the_check_of_g_off() -> None:
+    inputs = questions.questions(2000, 20)
+    swapped = [[b"%d" % (1 - bit) for bit in bits] for bits in inputs]
+    swapped[0][3] = b"?"
+    found = judging.judged("", Fraction(16), 0.9999999, inputs, swapped, 1, 20)
+    assert found.outcome == "other g"
+    assert "another report" in {one.name for one in found.events}
+
+
+def test_other_text_among_bits_is_an_event() -> None:
+    inputs = questions.questions(4000, 20)
+    rng = np.random.default_rng(4)
+    words = [[b"%d" % rng.integers(2) for _ in bits] for bits in inputs]
+    for lines, bits in zip(words, inputs, strict=True):
+        for place in np.flatnonzero(bits)[:8]:  # few enough for g to be checked
+            lines[place] = b""
+    found = judging.judged("", Fraction(1, 10), 0.99, inputs, words, 1, 20)
+    [other] = [one for one in found.events if one.name == "another report" and not one.before]
+    assert other.hits[0] == 0 < other.epsilon
+    assert found.channels
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "outcome"),
+    [
+        ("remembers_the_last", ("--retries", 3), "refuted"),
+        ("remembers_the_last", ("--retries", 2), "refuted"),
+        ("tells_the_bit_before", (), "refuted"),
+        ("same_seed_beside_a_number", (), "fixed seed"),
+    ],
+)
+def test_a_leak_beside_a_sound_report_is_found(name: str, options: tuple[object, ...], outcome: str) -> None:
+    result, found = audited(name, 1, 3000, *options)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, outcome)
+
+
+def test_a_bit_that_tells_the_input_before_is_refuted() -> None:
+    inputs = questions.questions(2000, 20)
+    found = judge([[b"%d" % bit for bit in np.roll(bits, 1)] for bits in inputs], inputs, 0.9999999)
+    assert found.outcome == "refuted"
+    worst = max(found.events, key=lambda one: one.epsilon)
+    assert worst.before
+    assert f"{worst.name}, by the input before" in "\n".join(words.lines(found))
+
+
+def test_what_does_not_depend_on_its_input_has_no_seed_to_find() -> None:
+    result, found = audited("counter", 1, 2000)
+    assert (result.exit_code, found["outcome"]) == (cli.UNMADE, "cannot tell")
+    assert found["seed"]["same"] == 8
+    assert found["verdict"].startswith("Cannot tell: runs answer alike, whatever they are asked")
+    result, found = audited("sound_beside_a_counter", 1, 2000)
+    assert (result.exit_code, found["outcome"]) == (0, "not refuted")
+
+
+def test_an_opening_that_is_answered_alike_is_not_taken_for_a_seed() -> None:
+    # Sound, after some lines to warm up.
+    inputs = questions.questions(4000, 200)
+    rng = np.random.default_rng(5)
+    words = [[b"%d" % (bit ^ rng.integers(2)) for bit in bits] for bits in inputs]
+    words = [[b"0"] * 200 + lines[200:] for lines in words]
+    found = judging.judged("", Fraction(1), 0.9999999, inputs, words, 1, 200)
+    assert found.seeds is not None
+    assert (found.seeds.same, found.seeds.telling) == (8, False)

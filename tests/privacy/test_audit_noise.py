@@ -1,0 +1,319 @@
+"""The noise: reports that are each as they should be, and together are not; sound ones that are left alone."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import naive_noise as naive
+import numpy as np
+import pytest
+from audits import MUTANTS, audited, call, python, script
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits import cli
+from maskedbandits.privacy.audit import contexts, doubt, findings, noise, program, questions, words
+from maskedbandits.privacy.audit.contexts import Lines
+from maskedbandits.privacy.audit.judge import judged
+
+SHARE = 1 / (1 + math.e)  # of flips at epsilon = 1
+runs_of_lines = st.integers(12, 60).flatmap(
+    lambda size: st.tuples(*[st.lists(st.integers(0, 1), min_size=size, max_size=size)] * 2)
+)
+
+
+def lines(bits: list[int], flips: list[int]) -> Lines:
+    return Lines(np.array(bits, dtype=np.uint8), np.array(flips, dtype=np.uint8))
+
+
+# Mutants
+
+
+@pytest.mark.parametrize(
+    ("name", "trials", "where"),
+    [
+        ("every_second_raw", 2000, "on lines 2, 4, 6, ..."),
+        ("odd_lines_reveal_more", 20_000, "on lines 1, 3, 5, ..."),
+        ("one_noise_for_two", 5000, "after "),
+        ("one_noise_for_twenty", 5000, "after "),
+        ("table_read_again_and_again", 20_000, "lines after "),
+        ("warms_up", 20_000, "on lines 32 to 63"),
+        ("dealt_from_a_hundred", 200_000, ""),
+        ("dealt_from_a_thousand", 200_000, ""),
+    ],
+)
+def test_noise_that_is_shared_dealt_or_another_at_times_is_refuted(name: str, trials: int, where: str) -> None:
+    result, found = audited(name, 1, trials, "--confidence", "0.99")
+    assert result.exit_code == cli.FAILED
+    assert found["outcome"] in ("refuted", "uneven noise")
+    assert not found["noise"]["holds"]
+    if where:
+        known = max(one["epsilon_at_least"] for one in found["events"])  # of all reports alike: about 1
+        worst = max(found["noise"]["contexts"], key=lambda one: float(one["epsilon_at_least"]))
+        assert where in worst["context"]
+        assert found["outcome"] == "refuted"
+        assert known < 1.2 < worst["epsilon_at_least"]
+    else:
+        assert any(block["too_even"] for block in found["noise"]["blocks"])
+
+
+def test_noise_by_a_hash_of_the_decision_is_refuted() -> None:
+    # With 256 values of the hash, runs flip with a deviation of 0.028; each of 8 would show 0.012. All hide in 1e-3.
+    result, found = audited("noise_by_a_hash_of_the_decision", 1, 200_000, "--retries", 2)
+    assert result.exit_code == cli.FAILED
+    uneven = [one["context"] for one in found["noise"]["contexts"] if not one["holds"]]
+    assert any(context.startswith("in run ") for context in uneven)
+
+
+def test_noise_that_follows_from_the_name_is_refuted() -> None:
+    result, found = audited("noise_from_the_name", 1, 5000, "--retries", 2)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "uneven noise")
+    names = found["noise"]["names"]
+    assert names["followed"]
+    assert names["same"] == names["decisions"] >= 200
+    assert found["verdict"].endswith("whoever knows the name can undo the mask.")
+
+
+def test_who_remembers_decisions_from_one_start_to_the_next_is_left_alone(tmp_path: Path) -> None:
+    command = python(MUTANTS, "remembered_on_disk", 1, tmp_path)
+    options = ("--retries", 2, "--confidence", "0.9999999", "--timeout", 600)
+    result = call("--trials", 4000, "--command", command, *options)
+    assert result.exit_code == 0, result.output
+    assert "Not refuted" in result.stdout
+    assert len(list(tmp_path.iterdir())) < 8000 + 8 * 200  # names that several runs were asked
+
+
+@pytest.mark.parametrize("end", ["\\r", "\\r\\r"])
+def test_what_only_some_lines_end_with_is_part_of_the_report(end: str) -> None:
+    result, found = audited("tells_by_the_end_of_the_line", 1, 2000)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")
+    text = f"for line in sys.stdin: print(line.strip() == '1' and '0' or '0', end='{end}' * int(line) + '\\n')"
+    assert call("--trials", 200, "--command", script(text)).exit_code == cli.FAILED
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ([[b"0\r", b"1\r"], [b"1\r"]], [[b"0", b"1"], [b"1"]]),
+        ([[b"0\r", b"1\r"], [b"1"]], [[b"0\r", b"1\r"], [b"1"]]),
+        ([[b"0\r\r", b"1\r"]], [[b"0\r", b"1"]]),
+        ([[b"0", b"1"]], [[b"0", b"1"]]),
+    ],
+)
+def test_a_line_end_is_what_all_lines_have(written: list[list[bytes]], read: list[list[bytes]]) -> None:
+    assert program.without_line_ends(written) == read
+
+
+def test_a_last_line_without_an_end_ends_as_the_others() -> None:
+    text = "sys.stdout.write('\\r\\n'.join(line.strip() for line in sys.stdin))"
+    assert "g                     P(1 | 0) in" in call("--trials", 200, "--command", script(text)).stdout
+    assert "'1\\r'" not in call("--trials", 200, "--command", script(text)).stdout
+
+
+# False alarms
+
+
+def test_sound_noise_is_refuted_no_oftener_than_stated() -> None:
+    # At a confidence of 0.5, noise has an eighth of chance for itself: 60 audits of 6,000 lines refute 7.5 times at
+    # most on average, and more than 25 times once in 10^8. Were contexts tested by who chose them, most would.
+    rng = np.random.default_rng(8)
+    level, refuted = doubt.levels(0.5).noise, 0
+    for _ in range(60):
+        asked = questions.questions(3000, 20)
+        runs = [Lines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in asked]
+        again = [Lines(bits, (rng.random(20) < SHARE).astype(np.uint8)) for bits in (questions.drawn(20),) * 8]
+        refuted += not noise.noise_of(runs, again, Fraction(1), level).holds
+    assert refuted <= 25
+
+
+def test_a_sound_program_is_refuted_no_oftener_than_stated() -> None:
+    # All bounds together: of 80 audits at a confidence of 0.9, 8 refute at most on average; over 25 once in 10^7.
+    rng = np.random.default_rng(9)
+    refuted = 0
+    for _ in range(80):
+        asked = questions.questions(1000, 60)
+        reports = [[b"%d" % bit for bit in bits ^ (rng.random(bits.size) < SHARE)] for bits in asked]
+        refuted += judged("", Fraction(1), 0.9, asked, reports, 1, 60).outcome != "not refuted"
+    assert refuted <= 25
+
+
+@pytest.mark.parametrize("epsilon", [0, 1, 4, 16])
+@pytest.mark.parametrize("trials", [100, 3000])
+def test_sound_noise_of_any_epsilon_and_length_can_be_looked_at(epsilon: int, trials: int) -> None:
+    rng = np.random.default_rng(epsilon)
+    share = 1 / (1 + math.exp(epsilon))
+    runs = [Lines(bits, (rng.random(bits.size) < share).astype(np.uint8)) for bits in questions.questions(trials, 10)]
+    assert noise.noise_of(runs, [], Fraction(epsilon), doubt.levels(0.9999999).noise).holds
+
+
+def test_the_doubt_is_shared_out_and_not_more_than_that() -> None:
+    level = doubt.levels(0.99)
+    known, chosen = 4 * doubt.KNOWN * level.known, 4 * doubt.CHOSEN * level.chosen
+    assert known + chosen + level.noise * (4 * doubt.CONTEXTS + doubt.BLOCKS + 1) == pytest.approx(0.01)
+    runs = [lines([0, 1] * 600, [0, 0, 1, 1] * 300)] * doubt.RUNS
+    seen = noise.noise_of(runs, runs, Fraction(0), level.noise)
+    assert len(seen.contexts) <= doubt.CONTEXTS
+    assert len(seen.blocks) <= doubt.BLOCKS
+    assert len(list(noise.evenness([lines([0, 1] * 10**6, [0, 1] * 10**6)], 0.5))) == doubt.BLOCKS
+
+
+def test_the_runs_that_choose_a_context_do_not_test_it() -> None:
+    # Half of the runs leave every second line as it is and choose this context; the others, which test it, do not.
+    rng = np.random.default_rng(4)
+    runs = [Lines(*(rng.random((2, 2000)) < 0.4).astype(np.uint8)) for _ in range(8)]
+    for run in runs[::2]:
+        run.flips[1::2] = 0
+    found = {one.name: one for one in noise.judged_contexts(runs, Fraction(0), 1e-6)}
+    seen = found["on lines 2, 4, 6, ..."]
+    for bit in (0, 1):
+        reports = [(run.bits ^ run.flips)[1::2][run.bits[1::2] == bit] for run in runs[1::2]]
+        assert seen.one.trials[bit] == sum(part.size for part in reports)
+        assert seen.one.hits[bit] == sum(int(part.sum()) for part in reports)
+
+
+def test_lines_in_a_context_that_depends_on_flips_are_counted_up_to_a_number_fixed_before() -> None:
+    rng = np.random.default_rng(3)
+    runs = [Lines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in questions.questions(4000, 20)]
+    [candidate] = contexts.tallied(runs[::2], [contexts.back(1, 0)])
+    limits = noise.limits_of(candidate, 1.0)
+    members = [candidate.context.members(run) for run in runs[1::2]]
+    [seen] = noise.seen("", runs[1::2], members, Fraction(1), 0.01, limits)
+    assert seen.one.trials == tuple(limits) == tuple(int(0.9 * count) for count in candidate.lines)
+    assert not list(noise.seen("", runs[1::2], members, Fraction(1), 0.01, 2 * limits))  # fewer: nothing is said
+
+
+# Against the obvious
+
+
+@given(runs_of_lines, st.integers(2, 9), st.integers(1, 5), st.integers(0, 31))
+def test_members_are_the_obvious_ones(run: tuple[list[int], list[int]], period: int, length: int, code: int) -> None:
+    bits, flips = run
+    asked, code = lines(bits, flips), code % 2**length
+    pattern = [code >> place & 1 for place in reversed(range(length))]
+    for context, obvious in [
+        (contexts.every(period, period - 1), naive.every(flips, period, period - 1)),
+        (contexts.stretch(4), naive.stretch(flips, 4)),
+        (contexts.after(code, length), naive.after(flips, pattern)),
+        (contexts.after_line(1, 0), naive.after_line(bits, flips, 1, 0)),
+        (contexts.back(length, 1), naive.back(flips, length, 1)),
+        (contexts.flipped(length, 1, few=True), naive.flipped(flips, length, 1, few=True)),
+        (contexts.flipped(length, 1, few=False), naive.flipped(flips, length, 1, few=False)),
+    ]:
+        assert context.members(asked).tolist() == obvious, context.name
+        seen = contexts.tally([asked], context.members)
+        assert tuple(part.tolist() for part in seen) == naive.tally(bits, flips, obvious)
+
+
+def test_candidates_are_counted_as_is_obvious(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "LONGEST_PERIOD", 12)
+    monkeypatch.setattr(contexts, "FEWEST", 1)
+    rng = np.random.default_rng(1)
+    runs = [Lines(*(rng.random((2, size)) < 0.4).astype(np.uint8)) for size in (301, 300, 299)]
+    rates = contexts.flip_rates(runs)
+    kinds = (contexts.positions(runs, rates), contexts.last_lines(runs, rates), contexts.distances(runs, rates))
+    found = [one for kind in (*kinds, contexts.sums(runs)) for one in kind]
+    assert len({one.context.name for one in found}) > 50
+    for one in found:
+        counted = [
+            naive.tally(run.bits.tolist(), run.flips.tolist(), one.context.members(run).tolist()) for run in runs
+        ]
+        assert one.lines.tolist() == np.sum([part[0] for part in counted], axis=0).tolist(), one.context.name
+        assert one.flips.tolist() == np.sum([part[1] for part in counted], axis=0).tolist(), one.context.name
+
+
+def test_the_distance_at_which_flips_go_together_most_is_found() -> None:
+    rng = np.random.default_rng(2)
+    runs = []
+    for _ in range(3):
+        bits, flips = (rng.random((2, 400)) < 0.4).astype(np.uint8)
+        flips[37:] = np.where(rng.random(363) < 0.5, flips[:-37], flips[37:])
+        runs.append(Lines(bits, flips))
+    rates = contexts.flip_rates(runs)
+    apart = [
+        sum(naive.together(run.bits.tolist(), run.flips.tolist(), rates.tolist(), distance) for run in runs)
+        / math.sqrt(400 - distance)
+        for distance in range(1, 201)
+    ]
+    best = sorted(range(1, 201), key=lambda distance: -abs(apart[distance - 1]))[: contexts.DISTANCES]
+    named = [one.context.name.split()[0] for one in contexts.distances(runs, rates)]
+    assert named == [str(distance) for distance in best for _ in (0, 1)]
+    assert best[0] == 37
+
+
+@pytest.mark.parametrize(("length", "rate", "blocks"), [(8, SHARE, 500), (64, 0.5, 20), (100, 0.02, 4), (50, SHARE, 1)])
+def test_the_chance_of_evenness_is_binomial(length: int, rate: float, blocks: int) -> None:
+    low, high = noise.close_to(length, rate, blocks)
+    assert low <= length * rate + 0.5
+    assert high >= length * rate - 0.5
+    share = naive.binomial(length, rate, low, high)
+    flips = np.zeros(length * blocks, dtype=np.uint8)
+    for block in range(blocks // 2):
+        flips[block * length : block * length + round(length * rate)] = 1
+    found = [one for one in noise.evenness([Lines(flips, flips)], rate) if one.lines == length]
+    for one in found:
+        assert one.blocks == blocks
+        assert one.chance == pytest.approx(naive.binomial(blocks, share, one.close, blocks), rel=1e-6)
+    assert found or length not in (8, 64)
+
+
+# Words
+
+
+def test_runs_with_one_seed_are_not_taken_for_independent() -> None:
+    _, found = audited("same_seed", 1, 2000)
+    assert found["noise"] is None
+    printed = call("--trials", 2000, "--command", python(MUTANTS, "same_seed", 1), "--timeout", 600).stdout
+    assert "noise                 not checked: runs with one seed are not independent\n" in printed
+
+
+def sound_reports(asked: list[Any]) -> list[list[bytes]]:
+    """Reports of epsilon = 1: 69 of 256 bytes flip."""
+    drawn = [os.urandom(bits.size) for bits in asked]
+    return [
+        [b"%d" % (bit ^ (byte < 69)) for bit, byte in zip(bits, some, strict=True)]
+        for bits, some in zip(asked, drawn, strict=True)
+    ]
+
+
+def test_what_is_uneven_is_shown_and_what_is_as_stated_is_not() -> None:
+    asked = questions.questions(3000, 40)
+    reports = sound_reports(asked)
+    printed = words.lines(judged("", Fraction(1), 0.9999999, asked, reports, 1, 40))
+    [told] = [line for line in printed if line.startswith("noise")]
+    assert re.fullmatch(r"noise +as stated in 1\d contexts: by position, after earlier flips, and in each run", told)
+    assert not any("on lines" in line for line in printed)
+    for bits, run in zip(asked, reports, strict=True):
+        run[1::2] = [b"%d" % bit for bit in bits[1::2]]
+    printed = words.lines(judged("", Fraction(2), 0.9999999, asked, reports, 1, 40))
+    assert any(line.startswith("report 1 on lines 2, 4, 6, ...") for line in printed)
+    assert printed[-1].startswith("REFUTED: epsilon is at least")
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict"),
+    [
+        (
+            findings.Noise((), (findings.Even(64, 100, 99, 1e-20),), None, 1e-6),
+            "REFUTED: 99 of 100 blocks of 64 lines are flipped as often as stated, or almost (by chance: 1e-20): "
+            "noise is dealt, not drawn, so some reports tell of others.",
+        ),
+        (
+            findings.Noise((), (), findings.Names(200, 200, 0.6, 0.9), 1e-6),
+            "REFUTED: two runs mask 200 of 200 decisions of one name alike, stated 60 %: "
+            "whoever knows the name can undo the mask.",
+        ),
+    ],
+)
+def test_what_follows_is_said_in_one_line(seen: findings.Noise, verdict: str) -> None:
+    asked = questions.questions(3000, 40)
+    found = judged("", Fraction(1), 0.9999999, asked, sound_reports(asked), 1, 40)
+    uneven = replace(found, noise=seen)
+    assert uneven.outcome == "uneven noise"
+    assert words.verdict(uneven) == verdict
+    assert words.as_json(uneven)["noise"]["holds"] is False

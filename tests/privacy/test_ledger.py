@@ -1,0 +1,274 @@
+"""The ledger: what is spent, what it was made for, what is reported."""
+
+import contextlib
+import math
+import re
+import struct
+from fractions import Fraction
+from pathlib import Path
+
+import naive_composition as naive
+import pytest
+from ledgers import refused
+from scipy.stats import binom
+
+from maskedbandits.errors import UserError
+from maskedbandits.privacy import composition
+from maskedbandits.privacy.ledger import Ledger, Overdraft, rows
+from maskedbandits.privacy.mechanism import mechanism_for
+
+# What is spent
+
+
+def test_ten_reports_of_a_tenth_fit_a_cap_of_one(place: Path | None) -> None:
+    with Ledger(1, place) as ledger:
+        for decision in range(10):
+            ledger.reserve(decision, 0.1)
+        assert (ledger.spent, ledger.remaining, ledger.reports) == (Fraction(1), Fraction(0), 10)
+        with refused("'10'", "1 is spent", "another 0.1", "makes 1.1", "cap of 1", "raise the cap", kind=Overdraft):
+            ledger.reserve(10, 0.1)
+        assert (ledger.spent, ledger.reports) == (Fraction(1), 10)
+        ledger.reserve("nothing", 0)  # pure noise costs nothing
+
+
+def test_an_overdraft_is_refused_before_there_is_a_reward(place: Path | None) -> None:
+    with Ledger(1, place) as ledger:
+        ledger.reserve("a", 0.75)
+        with refused("0.75 is spent", "another 0.5", kind=Overdraft):
+            ledger.reserve("b", 0.5)
+        with refused("'b' is not reserved", "before its reward is known"):
+            ledger.report("b", 1)
+        assert ledger.report("a", 1).bit in (0, 1)  # what is paid for is never refused
+
+
+def test_to_reserve_again_costs_nothing_and_another_epsilon_is_refused(place: Path | None) -> None:
+    with Ledger(1, place) as ledger:
+        for epsilon in (0.5, "0.5", Fraction(1, 2), "1/2"):
+            ledger.reserve("a", epsilon)
+        assert ledger.spent == Fraction(1, 2)
+        for epsilon in (0.25, 0.75):
+            with refused("'a'", "reserved at epsilon = 0.5", f"not {epsilon}"):
+                ledger.reserve("a", epsilon)
+        assert ledger.spent == Fraction(1, 2)
+
+
+def test_a_lower_cap_stops_what_is_new_and_not_what_is_paid(file: Path) -> None:
+    with Ledger(2, file) as ledger:
+        ledger.reserve("a", 2)
+    with Ledger(1, file) as ledger:
+        assert (ledger.spent, ledger.remaining) == (Fraction(2), Fraction(0))
+        with refused("cap of 1", kind=Overdraft):
+            ledger.reserve("b", 0.1)
+        assert ledger.report("a", 1).epsilon == 2
+
+
+def test_with_a_delta_more_reports_fit(place: Path | None) -> None:
+    cap, delta = 4, 1e-6
+    fit = max(n for n in range(100) if naive.delta_of_equals(Fraction(1, 10), n, cap) <= delta)
+    with Ledger(cap, place, delta=delta) as ledger:
+        paid = 0
+        with contextlib.suppress(Overdraft):
+            while True:
+                ledger.reserve(paid, 0.1)
+                paid += 1
+                assert ledger.spent <= cap
+        assert paid == fit > 60
+        assert naive.delta_of_equals(Fraction(1, 10), paid, ledger.spent) <= delta
+        ledger.reserve("nothing", 0)
+
+
+def test_to_reserve_after_ten_thousand_reports_adds_them_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    added_up, losses_of = [], composition.losses_of
+
+    def watched(counts: dict[Fraction, int]) -> composition.Losses:
+        added_up.append(counts)
+        return losses_of(counts)
+
+    monkeypatch.setattr(composition, "losses_of", watched)
+    with Ledger(2250, delta=1e-6) as ledger:
+        for epsilon, reports in (("1/10", 3333), ("1/2", 3333), ("1", 3333)):
+            row = (0, epsilon, reports, rows.seal_of(0, epsilon, reports))
+            ledger._connection.execute("INSERT INTO spending VALUES (?, ?, ?, ?)", row)
+            names = [f"{epsilon}: {number}" for number in range(reports)]
+            decisions = [(name, epsilon, None, rows.seal_of(name, epsilon, None)) for name in names]
+            ledger._connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", decisions)
+        ledger.reserve("one more", 0.5)
+        assert len(added_up) == 1
+        assert ledger.reports == 10_000
+        assert ledger.spent < 2250 < 5300 < 0.1 * 3333 + 0.5 * 3334 + 3333  # the sum would have been refused
+
+
+def test_spending_is_read_once_to_reserve() -> None:
+    statements: list[str] = []
+    with Ledger(10**6) as ledger:
+        for decision in range(300):
+            ledger.reserve(decision, f"0.{decision + 1000}")
+        ledger._connection.set_trace_callback(statements.append)
+        ledger.reserve("one more", 0.5)
+        ledger._connection.set_trace_callback(None)
+    assert sum("FROM spending" in statement for statement in statements) == 1
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_an_overdraft_of_unwieldy_numbers_is_told_in_decimals(delta: float) -> None:
+    told = ""
+    with Ledger(2, delta=delta) as ledger:
+        try:
+            for decision in range(300):
+                ledger.reserve(decision, Fraction((1 << 251) | 1, (1 << 254) + 2 * decision + 1))
+        except Overdraft as error:
+            told = str(error)
+        assert ledger.reports > 15
+        found = re.search(r": (\S+) is spent, another (\S+) makes (\S+), above the cap of 2: ", told)
+        assert found is not None
+        spent, asked, total = map(Fraction, found.groups())
+        assert 0 <= spent - ledger.spent < Fraction(1, 10**9)
+        assert (asked, total > 2) == (Fraction(1, 8), True)
+    assert len(told) < 150
+
+
+# What it was made for
+
+
+def test_a_higher_cap_or_another_delta_is_refused(file: Path) -> None:
+    with Ledger(1, file, delta=1e-6) as ledger:
+        ledger.reserve("a", 0.5)
+    for cap, delta in ((2, 1e-6), ("1.0000001", 1e-6), (1, 0), (1, 1e-5), (0.5, 0.5)):
+        with refused("made for cap = 1 and delta = 1e-06", f"not cap = {cap} and delta = {delta:g}", "change=True"):
+            Ledger(cap, file, delta=delta)
+    with Ledger(1, file, delta=1e-6) as ledger:
+        assert ledger.reports == 1
+
+
+def test_a_lower_cap_is_not_kept_unless_that_is_asked_for(file: Path) -> None:
+    Ledger(2, file).close()
+    Ledger(1, file).close()
+    Ledger(2, file).close()
+    Ledger(1, file, change=True).close()
+    with refused("made for cap = 1"):
+        Ledger(2, file)
+
+
+def test_terms_are_changed_where_that_is_asked_for(file: Path) -> None:
+    with Ledger(1, file) as ledger:
+        ledger.reserve("a", 1)
+        report = ledger.report("a", 1)
+    with Ledger(3, file, delta=1e-6, change=True) as ledger:
+        ledger.reserve("b", 1)
+        assert ledger.report("a", 0) == report
+    with Ledger(3, file, delta=1e-6) as ledger:
+        assert ledger.reports == 2
+    with Ledger(7, file.with_name("new"), change=True) as ledger:
+        assert ledger.remaining == 7
+
+
+def test_terms_that_are_changed_while_in_use(file: Path) -> None:
+    with Ledger(1, file) as ledger:
+        ledger.reserve("a", 1)
+        Ledger(2, file, change=True).close()
+        assert ledger.report("a", 1).bit in (0, 1)
+        with refused("cap of 1", kind=Overdraft):  # it keeps to its own
+            ledger.reserve("b", 0.5)
+        Ledger("0.5", file, change=True).close()
+        with refused("made for cap = 0.5 and delta = 0, not cap = 1"):
+            ledger.report("a", 1)
+
+
+# What is reported
+
+
+def test_a_retry_gets_the_same_bit(place: Path | None) -> None:
+    with Ledger(1, place) as ledger:
+        ledger.reserve("a", 0)  # a fair coin: 64 draws would not agree
+        assert ledger.recall("a") is None
+        first = ledger.report("a", 1)
+        assert {ledger.report("a", value) for value in [0, 1, 0.5, 0.123] * 16} == {first}
+        assert ledger.recall("a") == first
+        assert first == mechanism_for(0).report(1)._replace(bit=first.bit)
+
+
+def test_a_retry_gets_the_same_bit_from_another_ledger_on_the_same_file(file: Path) -> None:
+    with Ledger(1, file) as ledger:
+        for decision in range(64):
+            ledger.reserve(decision, 0)
+        bits = [ledger.report(decision, 1).bit for decision in range(64)]
+    with Ledger(1, file) as ledger:
+        assert [ledger.report(decision, 0).bit for decision in range(64)] == bits
+
+
+def test_reports_are_the_mechanism_s() -> None:
+    trials, low = 1000, 1e-7
+    with Ledger(10**4) as ledger:
+        for value, epsilon in ((1, 2), (0.25, 2)):
+            truth = math.exp(epsilon) / (1 + math.exp(epsilon))
+            mean = value * truth + (1 - value) * (1 - truth)
+            ones = 0
+            for trial in range(trials):
+                ledger.reserve(f"{value}: {trial}", epsilon)
+                ones += ledger.report(f"{value}: {trial}", value).bit
+            assert binom.ppf(low, trials, mean) <= ones <= binom.isf(low, trials, mean)
+
+
+def test_a_value_that_is_none_is_refused_and_nothing_is_drawn(place: Path | None) -> None:
+    with Ledger(1, place) as ledger:
+        ledger.reserve("a", 0.5)
+        for value in (-0.1, 1.1, math.nan, "1", None):
+            with pytest.raises(UserError, match="value"):
+                ledger.report("a", value)  # type: ignore[arg-type]
+        assert ledger.recall("a") is None
+        assert ledger.report("a", 1).bit in (0, 1)
+
+
+def test_a_settled_report_is_forgotten_and_stays_spent(file: Path) -> None:
+    with Ledger(1, file) as ledger:
+        ledger.reserve("a", 0.5)
+        with refused("'a' has no report yet"):
+            ledger.settle("a")
+        bit = ledger.report("a", 1).bit
+        seal = rows.seal_of("a", "1/2", bit).encode()
+        assert seal in file.read_bytes()
+        ledger.settle("a")
+        ledger.settle("a")
+        assert seal not in file.read_bytes()  # overwritten, not only unlinked
+        with refused("'a' is settled"):
+            ledger.report("a", 1)
+        with refused("'a' is settled"):
+            ledger.recall("a")
+        ledger.reserve("a", 0.5)
+        assert ledger.spent == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("use", ["report", "recall", "settle"])
+def test_what_is_not_reserved_is_refused(use: str) -> None:
+    with Ledger(1) as ledger, refused("'a' is not reserved", "reserve it"):
+        getattr(ledger, use)("a", *([1] if use == "report" else []))
+
+
+def test_the_reward_is_never_written(file: Path) -> None:
+    value = 0.123456789
+    statements: list[str] = []
+    with Ledger(100, file) as ledger:
+        ledger._connection.set_trace_callback(statements.append)  # with the values that are filled in
+        for decision in range(50):
+            ledger.reserve(decision, 1)
+            ledger.report(decision, value)
+        ledger.settle(0)
+        ledger._connection.set_trace_callback(None)
+    assert any(statement.startswith("REPLACE INTO decisions") for statement in statements)
+    assert not any("0.123" in statement for statement in statements)
+    written = file.read_bytes()
+    assert b"0.123" not in written
+    assert struct.pack(">d", value) not in written
+    assert struct.pack("<d", value) not in written
+
+
+def test_what_is_written_depends_on_the_bit_alone(folder: Path) -> None:
+    written: dict[int, set[bytes]] = {0: set(), 1: set()}
+    for trial in range(60):  # at epsilon = 0 both bits come with both values
+        path = folder / str(trial)
+        with Ledger(1, path) as ledger:
+            ledger.reserve("a", 0)
+            bit = ledger.report("a", trial % 2).bit
+        written[bit].add(path.read_bytes())
+    assert len(written[0]) == len(written[1]) == 1
+    assert len(written[0].pop()) == len(written[1].pop())

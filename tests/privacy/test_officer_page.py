@@ -1,0 +1,62 @@
+"""The privacy officer's page: its numbers are what the code computes, and it stays two pages that can be printed."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from docs import privacy_officer as page  # noqa: E402 - from the folder above
+
+from maskedbandits.privacy import Ledger, Randomizer  # noqa: E402
+
+TEXT = page.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_tables_are_what_the_code_computes() -> None:
+    assert [name for _, name, _ in page.BLOCK.findall(TEXT)] == list(page.TABLES)
+    assert page.filled(TEXT) == TEXT
+
+
+def test_reports_needed_are_enough() -> None:
+    # the deviation of a mean of so many reports, at worst 1/2, undone by the slope
+    for epsilon in page.EPSILONS:
+        slope = float(2 * Randomizer(epsilon).p00 - 1)
+        count = page.needed(slope)
+        assert page.SURE * 0.5 / count**0.5 / slope <= page.NEAR < page.SURE * 0.5 / (count - 1) ** 0.5 / slope
+
+
+def test_what_a_cap_lets_through_is_what_a_ledger_does() -> None:
+    for epsilon, cap in page.CAPS:
+        with Ledger(cap, per="30 days") as ledger:
+            for decision in range(page.fitting(epsilon, cap)):
+                ledger.reserve(decision, epsilon)
+            assert ledger.remaining < Randomizer(epsilon).epsilon
+    assert (page.PERIODS - 1) * 30 < 365 <= page.PERIODS * 30
+
+
+def test_it_is_two_pages_that_can_be_printed() -> None:
+    assert len(re.sub(r"[|_`<>-]+", " ", TEXT).split()) < 1150  # measured: two sheets of A4 at 10 points
+    [diagram] = re.findall(r"^```text\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    assert diagram.isascii()
+    assert max(map(len, diagram.splitlines())) <= 100
+    assert not re.search(r"https?://|<img|mermaid", TEXT)  # nothing is fetched
+
+
+def test_it_has_what_is_to_be_signed() -> None:
+    headings = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
+    assert headings == [
+        "What flows where",
+        "Who could learn what",
+        "Which ε, and what it costs",
+        "The cap",
+        "What is kept, for how long, and how it is erased",
+        "How to check it",
+        "Signed",
+    ]
+    signed = TEXT[TEXT.index("## Signed") :]
+    assert {"signature", "date", "cap", "period"} <= set(re.findall(r"\w+", signed))
+    for anchor in re.findall(r"privacy\.md#([\w-]+)", TEXT):
+        titles = re.findall(r"^#+ (.*)$", (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8"), re.MULTILINE)
+        assert anchor in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
