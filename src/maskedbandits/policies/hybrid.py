@@ -88,19 +88,6 @@ def score(state: Policy, arm: int) -> float:
 
 
 @inner
-def choose(state: Policy) -> int:
-    """Return the arm of the highest index, the lowest such arm."""
-    best = -math.inf
-    chosen = 0
-    for arm in range(state.own[0].arms):
-        value = score(state, arm)
-        if value > best:
-            best = value
-            chosen = arm
-    return chosen
-
-
-@inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Take in the reward, and make the arm's sum public anew: one node of the tree closes, with fresh noise."""
     own = state.own[0]

@@ -9,10 +9,10 @@ from lots that anyone can repeat.
 
 import math
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits.compiled import inner
 from maskedbandits.maths import lots
 from maskedbandits.policies import checks
-from maskedbandits.policies.state import Arms, flipped, forget
+from maskedbandits.policies.state import Arms, flipped
 from maskedbandits.record import REQUIRED, given, record
 
 SUMMARY = "shown rewards, adds Laplace noise to each as a device would: for comparison, it protects nobody"
@@ -27,12 +27,6 @@ class Policy(Arms):
     epsilon: float = given(REQUIRED, checks.epsilon, "the privacy loss of a reward, such as 1.0")
 
 
-@inlined
-def start(state: Policy) -> None:
-    """Forget everything."""
-    forget(state)
-
-
 @inner
 def score(state: Policy, arm: int) -> float:
     """Return the index; infinite for an arm that must be pulled first."""
@@ -43,19 +37,6 @@ def score(state: Policy, arm: int) -> float:
     log = math.log(step)
     noise = math.sqrt(32.0 * log / count) / state.own[0].epsilon
     return state.sums[arm] / count + math.sqrt(2.0 * log / count) + noise
-
-
-@inner
-def choose(state: Policy) -> int:
-    """Return the arm of the highest index, the lowest such arm."""
-    best = -math.inf
-    chosen = 0
-    for arm in range(state.own[0].arms):
-        value = score(state, arm)
-        if value > best:
-            best = value
-            chosen = arm
-    return chosen
 
 
 @inner

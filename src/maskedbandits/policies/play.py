@@ -5,6 +5,7 @@ mean m and then corrupted is a Bernoulli feedback of mean g(m), so one random nu
 exactly. Regret is counted in gaps of means, not in rewards.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from maskedbandits.compiled import compiled, entry, inlined, picked
 from maskedbandits.maths import lots
 from maskedbandits.policies.axes import policy as axes
-from maskedbandits.policies.state import Arms
+from maskedbandits.policies.state import Arms, counted, forget
 from maskedbandits.record import Floats, Ints
 
 
@@ -36,20 +37,32 @@ class Tally(NamedTuple):
     recent: Ints  # (K,) pulls since the last reckoning
 
 
+# What a policy does; one that has no function of such a name does as here.
+
+
 @picked("code")
 def start(state: Arms) -> None:
     """Forget everything, also the time."""
+    forget(state)
 
 
 @picked("code")
 def choose(state: Arms) -> int:
-    """Return the arm to pull next."""
-    return 0
+    """Return the arm to pull next: that of the highest score, the lowest such arm."""
+    best = -math.inf
+    chosen = 0
+    for arm in range(state.own[0].arms):
+        value = score(state, arm)
+        if value > best:
+            best = value
+            chosen = arm
+    return chosen
 
 
 @picked("code")
 def observe(state: Arms, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
+    counted(state, arm, feedback)
 
 
 @picked("code")

@@ -2,7 +2,7 @@
 
 from maskedbandits.compiled import inlined
 from maskedbandits.maths import lots
-from maskedbandits.policies.state import Arms, counted, forget
+from maskedbandits.policies.state import Arms
 
 Policy = Arms
 SUMMARY = "draws every arm alike"
@@ -10,22 +10,10 @@ LEARNS_FROM = "nothing"
 
 
 @inlined
-def start(state: Arms) -> None:
-    """Forget everything."""
-    forget(state)
-
-
-@inlined
 def choose(state: Arms) -> int:
     """Draw an arm."""
     arms = state.own[0].arms
     return min(int(lots.uniform(state.lots) * arms), arms - 1)
-
-
-@inlined
-def observe(state: Arms, arm: int, feedback: float) -> None:
-    """Count the feedback."""
-    counted(state, arm, feedback)
 
 
 @inlined
