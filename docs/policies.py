@@ -1,7 +1,7 @@
 """Writes the tables of docs/policies.md: `python -m docs.policies [results/regret]`.
 
-Names come from the kinds of policies. Regret ratios and times come from what `python -m bench.regret --all --long` has left in
-that folder; where it has left nothing, the page keeps the figures that it has.
+Names come from the kinds of policies. Regret ratios and times come from what `python -m bench.regret --all --long` has
+left in that folder; where it has left nothing, the page keeps the figures that it has.
 """
 
 import json

@@ -43,7 +43,7 @@ def test_one_policy_is_one_document() -> None:
     assert document["parameters"]["horizon"] == {
         "required": False,
         "default": None,
-        "allowed": "a whole number, 1 or more, or none",
+        "allowed": "a whole number, 1 or more, or nothing where it is not known",
         "meaning": "how many steps will be played",
     }
 
@@ -51,10 +51,10 @@ def test_one_policy_is_one_document() -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("sw-klucbcf", "no policy is called 'sw-klucbcf': did you mean sw-klucb-cf?"),
-        ("AUTO", "no policy is called 'AUTO': did you mean auto?"),
-        ("", "no policy is called '': `maskedbandits policies` lists all names"),
-        ("zzzzzz", "no policy is called 'zzzzzz': `maskedbandits policies` lists all names"),
+        ("sw-klucbcf", "no policy is called 'sw-klucbcf'; did you mean 'sw-klucb-cf'?"),
+        ("AUTO", "no policy is called 'AUTO'; did you mean 'auto'?"),
+        ("", "no policy is called ''; known are auto, "),
+        ("zzzzzz", "no policy is called 'zzzzzz'; known are auto, "),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(name: str, complaint: str) -> None:
