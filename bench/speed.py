@@ -9,27 +9,26 @@ process; a ratio is formed within a round, and the median over the rounds is pri
 import argparse
 import json
 import math
-import os
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bench import peers
+from bench import cold, peers
+from bench.goals import GOALS, Goal
 from maskedbandits import Problem, RandomizedResponse, make_policy, theory
-from maskedbandits.core import change, lots
-from maskedbandits.core import simulate as core
+from maskedbandits.maths import lots
+from maskedbandits.policies import detectors
+from maskedbandits.policies.detectors import glr
+from maskedbandits.policies.play import Tally, World
+from maskedbandits.record import Layout
 from maskedbandits.simulation import MEMO
 
 HORIZON = 2_000_000
@@ -37,42 +36,6 @@ WINDOW = theory.paper_window(HORIZON, 1)
 PEERS_PROBLEM = math.inf  # the other libraries know no privacy: compare on rewards that are not masked
 
 Rates = dict[str, float]  # seconds per step, by what was measured
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A ratio of two measurements and what it should be."""
-
-    title: str
-    slow: str
-    fast: str
-    bound: float
-    at_least: bool
-
-    def met(self, ratio: float) -> bool:
-        """Tell whether the goal is reached."""
-        return ratio >= self.bound if self.at_least else ratio <= self.bound
-
-
-GOALS = [
-    Goal("SMPyBandits' sliding-window kl-UCB / ours", "smpybandits sw", "sw-klucb-cf", 1000, True),
-    Goal("pymab's sliding-window UCB in Rust / ours", "pymab sw", "sw-klucb-cf", 20, True),
-    Goal("ours / a bare loop", "sw-klucb-cf", "bare loop", 2, False),
-    Goal("window 10^5 / window 10^3", "window 10^5", "window 10^3", 1.3, False),
-    Goal("window 10^5 / window 10^3, eps = 1", "window 10^5, eps = 1", "window 10^3, eps = 1", 1.3, False),
-    Goal("window 10^5 / window 10^3, eps = 0.5", "window 10^5, eps = 0.5", "window 10^3, eps = 0.5", 1.3, False),
-    Goal("10,000 arms / 10 arms, window 10^5", "10,000 arms", "window 10^5", 5, False),
-    Goal("10,000 arms / 10 arms, window 10^5, eps = 1", "10,000 arms, eps = 1", "window 10^5, eps = 1", 5, False),
-    Goal("SMPyBandits' GLR-klUCB, first 1,000 steps / ours", "smpybandits glr", "glr-klucb-cf", 1000, True),
-    Goal("  the same, looking every 10th step / ours", "smpybandits glr-lazy", "glr-klucb-cf", 1000, True),
-    Goal("likelihood-ratio test at n = 10^6 / at 10^3", "test at n = 10^6", "test at n = 10^3", 2, False),
-    *(
-        Goal(f"{name} / sw-klucb-cf", name, "sw-klucb-cf", 3, False)
-        for name in ("sw-ucb-cf", "sw-ts-cf", "d-klucb-cf", "d-ucb-cf", "d-ts-cf")
-    ),
-    Goal("pymab's ask and tell / our choose and observe", "pymab live", "live", 1, True),
-    Goal("pymab's private handle / our choose and observe", "pymab live-handle", "live", 1, True),
-]
 
 
 def timed(action: Callable[[], object]) -> float:
@@ -97,18 +60,16 @@ def simulated(
     response = RandomizedResponse.from_epsilon(epsilon)
     problem = Problem(peers.means(arms), [0], ramp + steps, response)
     policy = make_policy(name, arms=arms, corruption=response, **parameters)
-    ints, floats = policy.for_simulation(problem.horizon, MEMO)
-    world = core.World(np.array([0, problem.horizon]), problem.feedback_means.copy(), problem.gaps.copy())
+    state = policy.for_simulation(problem.horizon, MEMO)
+    world = World(np.array([0, problem.horizon]), problem.feedback_means.copy(), problem.gaps.copy())
     zeros = np.zeros(arms, dtype=np.int64)
-    tally = core.Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), zeros, zeros.copy(), zeros.copy())
-    words = lots.seeded(0)
+    tally = Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), zeros, zeros.copy(), zeros.copy())
     checkpoints = np.array([problem.horizon])
-
-    def play(until: int) -> None:
-        core.advance(ints, floats, words, world, checkpoints, tally, until, None)
-
-    play(ramp)
-    return timed(lambda: play(ramp + steps)) / steps
+    start, advance = policy.entries.simulator(world, checkpoints, tally, 0)
+    state.lots[:] = lots.seeded(0)
+    start(state)
+    advance(state, world, checkpoints, tally, ramp)
+    return timed(lambda: advance(state, world, checkpoints, tally, ramp + steps)) / steps
 
 
 @numba.njit(error_model="numpy")
@@ -161,20 +122,21 @@ def bare_loop(arms: int, window: int, steps: int) -> float:
     return timed(lambda: _bare_loop(words, *arrays, steps)) / steps
 
 
-def live(arms: int, window: int, steps: int) -> float:
+def live(name: str, arms: int, ramp: int, steps: int, **parameters: Any) -> float:
     """Return seconds per pair of choose and observe, called from Python; the same loop as the peer's."""
     response = RandomizedResponse.from_epsilon(PEERS_PROBLEM)
-    policy = make_policy("sw-klucb-cf", arms=arms, corruption=response, window=window)
+    policy = make_policy(name, arms=arms, corruption=response, **parameters)
+    policy.entries.load()
     means = peers.means(arms)
-    uniforms = np.random.default_rng(0).random(window + steps).tolist()
+    uniforms = np.random.default_rng(0).random(ramp + steps).tolist()
 
     def play(draws: list[float]) -> None:
         for draw in draws:
             arm = policy.choose()
             policy.observe(arm, 1.0 if draw < means[arm] else 0.0)
 
-    play(uniforms[:window])
-    return timed(lambda: play(uniforms[window:])) / steps
+    play(uniforms[:ramp])
+    return timed(lambda: play(uniforms[ramp:])) / steps
 
 
 def ours() -> Rates:
@@ -182,7 +144,8 @@ def ours() -> Rates:
     rates = {
         "bare loop": bare_loop(10, WINDOW, HORIZON),
         "sw-klucb-cf": simulated(10, WINDOW, HORIZON),
-        "live": live(10, WINDOW, 200_000),
+        "live": live("sw-klucb-cf", 10, WINDOW, 200_000, window=WINDOW),
+        "live auto": live("auto", 10, WINDOW, 100_000),
     }
     for end, epsilon in (("", PEERS_PROBLEM), (", eps = 1", 1.0), (", eps = 0.5", 0.5)):
         for name, arms, window in (
@@ -212,21 +175,30 @@ def detection() -> Rates:
     bits = (np.random.default_rng(0).random(1_001_000) < 0.5).astype(np.float64)
     rates = {}
     for name, seen, repeats in (("test at n = 10^3", 1_000, 100), ("test at n = 10^6", 1_000_000, 1)):
-        box = np.zeros(change.box_size(change.GLR))
         seconds = 0.0
         for repeat in range(repeats):
-            change.configure(change.GLR, box)
-            _show(box, bits[:seen])
-            seconds += timed(partial(_show, box, bits[seen - repeat : seen - repeat + 1_000]))
+            state = ALONE.made({"arms": 1}, {key: what.default for key, what in ALONE.given.items()})
+            _forget(state)
+            _show(state, bits[:seen])
+            seconds += timed(partial(_show, state, bits[seen - repeat : seen - repeat + 1_000]))
         rates[name] = seconds / (1_000 * repeats)
     return rates
 
 
+ALONE = Layout("alone_glr", [glr.Detector], __name__, detector=glr)  # the test of one arm, without a policy
+SEEN = 1e4  # steps, of which the root makes the level 0.01
+
+
 @numba.njit(error_model="numpy")
-def _show(box: NDArray[np.float64], bits: NDArray[np.float64]) -> None:
+def _forget(state: Any) -> None:
+    detectors.restart(state, 0)
+
+
+@numba.njit(error_model="numpy")
+def _show(state: Any, bits: NDArray[np.float64]) -> None:
     """Show observations to a detector."""
     for bit in bits:
-        change.observe(change.GLR, box, bit, 0.01, bits)
+        detectors.detects(state, 0, bit, SEEN)
 
 
 def theirs() -> Rates:
@@ -245,31 +217,6 @@ def theirs() -> Rates:
     }
 
 
-def first_and_second_process() -> tuple[float, float]:
-    """Return the seconds that a small simulation takes in a process that must compile, and in the one after it."""
-    script = (
-        "import maskedbandits as mb\n"
-        "rr = mb.RandomizedResponse.from_epsilon(1.0)\n"
-        "problem = mb.Problem([[0.9, 0.8]], [0], 1000, rr)\n"
-        "mb.simulate(problem, mb.make_policy('sw-klucb-cf', arms=2, corruption=rr, window=100), runs=2)\n"
-        "mb.simulate(problem, mb.make_policy('klucb-cf', arms=2, corruption=rr), runs=2)\n"
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(__file__).resolve().parents[1] / "src" / "maskedbandits"
-        shutil.copytree(source, Path(folder) / "maskedbandits", ignore=shutil.ignore_patterns("__pycache__"))
-        seconds = []
-        for _ in range(2):
-            started = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-c", script],
-                env={**os.environ, "PYTHONPATH": folder},
-                stderr=subprocess.DEVNULL,
-                check=True,
-            )
-            seconds.append(time.perf_counter() - started)
-    return seconds[0], seconds[1]
-
-
 def main() -> None:
     """Measure, print, and say which goals are met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -277,7 +224,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--no-peers", action="store_true", help="leave the other libraries out")
     options = parser.parse_args()
-    compile_seconds, warm_seconds = first_and_second_process()
+    starts = cold.starts()
     ours()  # compiled and warm from here on
     rounds: list[Rates] = []
     for number in range(options.rounds):
@@ -287,13 +234,12 @@ def main() -> None:
     rows = [(goal, [one[goal.slow] / one[goal.fast] for one in rounds]) for goal in GOALS if goal.slow in rounds[0]]
     if options.json:
         goals = [{**asdict(goal), "ratios": ratios} for goal, ratios in rows]
-        starts = {"first_process_seconds": compile_seconds, "second_process_seconds": warm_seconds}
-        print(json.dumps({"window": WINDOW, "rounds": rounds, "goals": goals, **starts}, indent=2))
+        first = [asdict(start) for start in starts]
+        print(json.dumps({"window": WINDOW, "rounds": rounds, "goals": goals, "starts": first}, indent=2))
         return
     _print_rates(rounds)
     _print_goals(rows)
-    print(f"\nA small simulation in a first process, compiling: {compile_seconds:.1f} s (goal: under 30 s);")
-    print(f"in a second one: {warm_seconds:.2f} s (goal: under 2 s).")
+    _print_starts(starts)
 
 
 def _print_rates(rounds: list[Rates]) -> None:
@@ -315,6 +261,13 @@ def _print_goals(rows: list[tuple[Goal, list[float]]]) -> None:
         verdict = "met" if goal.met(middle) else "missed"
         if math.isfinite(middle):
             print(f"{goal.title:48} {middle:10,.{digits}f} {spread:>20} {wanted:>10}  {verdict}")
+
+
+def _print_starts(starts: list[cold.Start]) -> None:
+    print(f"\n{'from nothing compiled':58} {'CPU seconds':>12} {'goal':>8}")
+    for start in starts:
+        verdict = "met" if start.seconds <= start.goal else "missed"
+        print(f"{start.title:58} {start.seconds:12.1f} {f'<= {start.goal:g}':>8}  {verdict}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Writes the tables of docs/policies.md: `python -m docs.policies [results/regret]`.
 
-Names come from the registry. Regret ratios and times come from what `python -m bench.regret --all --long` has left in
-that folder; where it has left nothing, the page keeps the figures that it has.
+Names come from the kinds of policies. Regret ratios and times come from what `python -m bench.regret --all --long` has
+left in that folder; where it has left nothing, the page keeps the figures that it has.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.regret import Row, as_table, draw
 
 from docs import blocks
-from maskedbandits.policies import REGISTRY
+from maskedbandits.policies import KINDS
 from maskedbandits.policies import names as names
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -28,23 +28,15 @@ KNOWS = {
 
 def needs(name: str) -> str:
     """Return what somebody must know to use a policy."""
-    required = [key for key, default in REGISTRY[name].parameters.items() if default is ...]
+    required = [key for key, told in KINDS[name].parameters.items() if told.required]
     return ", ".join(dict.fromkeys(word for key in required for word in KNOWS.get(key, (key,)))) or "nothing"
-
-
-def private(name: str) -> str:
-    """Return what the learner sees."""
-    recipe = REGISTRY[name]
-    if recipe.sees_rewards:
-        return "sees rewards"
-    return "masked feedback" if recipe.sees_corruption else "feedback at face value"
 
 
 def row(name: str, measured: dict[str, tuple[str, str]]) -> str:
     """Return a policy as a row of the table; a dash where the benchmark does not play it."""
-    recipe = REGISTRY[name]
+    kind = KINDS[name]
     ratio, step = measured.get(name, ("–", "–"))
-    facts = (f"`{name}`", recipe.summary, needs(name), private(name), recipe.reference or "–", ratio, step)
+    facts = (f"`{name}`", kind.summary, needs(name), kind.learns_from, kind.reference or "–", ratio, step)
     return f"| {' | '.join(facts)} |"
 
 

@@ -39,11 +39,11 @@ name = "klucb-cf"
 c = 1
 """
 
-# A name that clears the screen, rings the bell, breaks the line, and writes in letters that few encodings have.
+# A name that clears the screen, rings the bell and breaks the line: a file that has one is refused.
 ORDERS = "a\x1b[2J\x07\nb\x9b2J\u202ec ε é 滑"
-ODD = SMALL.replace('"swap"', '"swap\\u001b[2J\\u0007\\nb\\u009b2J\\u202ec ε é 滑"') + (
-    '\n[[policies]]\nname = "klucb-cf"\nlabel = "a\\u001b[2J\\u0007\\nb\\u009b2J\\u202ec ε é 滑"\nc = 1\n'
-)
+# Names in letters that few encodings have.
+LETTERS = "a ε é 滑"
+ODD = SMALL.replace('"swap"', f'"swap {LETTERS}"') + f'\n[[policies]]\nname = "klucb-cf"\nlabel = "{LETTERS}"\nc = 1\n'
 
 
 def call(*arguments: object, encoding: str = "utf-8") -> Result:

@@ -4,12 +4,10 @@ import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from bench import liars, regret
+from bench import cold, goals, liars, peers, regret, speed
 
 from maskedbandits import make_policy, simulate, theory
 
@@ -52,3 +50,24 @@ def test_liars_turn_a_policy_where_theory_says(monkeypatch: pytest.MonkeyPatch) 
     share = theory.turning_share(liars.GAP, math.tanh(0.5))
     assert liars.better_pulls("klucb-cf", 1.0, 0.7 * share) > 0.6
     assert liars.better_pulls("klucb-cf", 1.0, 1.3 * share) < 0.4
+
+
+def test_speed_is_measured_of_what_is_played() -> None:
+    assert speed.simulated(3, 50, 500, ramp=100) > 0
+    assert speed.bare_loop(3, 50, 500) > 0
+    assert speed.live("sw-klucb-cf", 3, 50, 200, window=50) > 0
+
+
+def test_every_goal_names_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("simulated", "bare_loop", "live", "timed"):
+        monkeypatch.setattr(speed, name, lambda *arguments, **parameters: 1.0)
+    monkeypatch.setattr(peers, "measure", lambda *arguments, **parameters: SimpleNamespace(cpu_seconds_per_step=1.0))
+    measured = {**speed.ours(), **speed.theirs()}
+    assert {name for goal in goals.GOALS for name in (goal.slow, goal.fast)} <= set(measured)
+    assert "live auto" in measured
+
+
+def test_cold_starts_are_told_with_their_goals(capsys: pytest.CaptureFixture[str]) -> None:
+    speed._print_starts([cold.Start("one", 1.5, 2.0), cold.Start("other", 12.0, 10.0)])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
+    assert lines == [["one", "1.5", "<=", "2", "met"], ["other", "12.0", "<=", "10", "missed"]]

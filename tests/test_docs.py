@@ -60,7 +60,6 @@ def test_every_command_is_documented() -> None:
 
 
 def test_the_table_of_policies_names_all_of_them() -> None:
-    sys.path.insert(0, str(ROOT))
     from docs import policies as page
 
     text = page.PAGE.read_text(encoding="utf-8")
@@ -70,7 +69,6 @@ def test_the_table_of_policies_names_all_of_them() -> None:
 
 
 def test_the_tables_of_the_privacy_page_are_what_the_code_computes() -> None:
-    sys.path.insert(0, str(ROOT))
     from docs import privacy as page
 
     from maskedbandits.privacy import Randomizer

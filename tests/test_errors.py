@@ -115,6 +115,7 @@ def test_what_is_no_text(given: Any) -> None:
 
 def test_the_nearest_word_or_all_of_them() -> None:
     assert nearest("run", ["runs", "seed"]) == "; did you mean 'runs'?"
+    assert nearest("RUNS", ["runs", "seed"]) == "; did you mean 'runs'?"
     assert nearest("xyzzy", {"runs": 1, "seed": 2}) == "; known are runs, seed"
     assert nearest("xyzzy", []) == "; there are none here"
     assert nearest(3, ["runs"]) == "; known are runs"

@@ -97,9 +97,9 @@ def line(name: str, value: object) -> str:
 def nearest(word: object, known: Iterable[str]) -> str:
     """Return the end of a complaint about an unknown word: the nearest known one, or all of them."""
     listed = list(known)
-    close = difflib.get_close_matches(str(word), listed, n=1)
+    close = difflib.get_close_matches(str(word).lower(), {each.lower(): each for each in listed}, n=1)
     if close:
-        return f"; did you mean {close[0]!r}?"
+        return f"; did you mean {next(each for each in listed if each.lower() == close[0])!r}?"
     return f"; known are {', '.join(listed)}" if listed else "; there are none here"
 
 

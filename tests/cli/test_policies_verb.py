@@ -7,13 +7,13 @@ import json
 import pytest
 
 from commands import call, refused
-from maskedbandits.cli.policies import described, known_names
+from maskedbandits.policies import KINDS, names
 
 
 def test_all_are_listed() -> None:
     listed = call("policies").stdout
     document = json.loads(call("policies", "--json").stdout)
-    assert [line.split()[0] for line in listed.splitlines()] == [entry["name"] for entry in document] == known_names()
+    assert [line.split()[0] for line in listed.splitlines()] == [entry["name"] for entry in document] == names()
 
 
 def test_a_parameter_says_whether_it_must_be_given() -> None:
@@ -24,10 +24,10 @@ def test_a_parameter_says_whether_it_must_be_given() -> None:
     assert (parameters["c"]["required"], parameters["c"]["default"]) == (False, 3.0)
 
 
-@pytest.mark.parametrize("name", known_names())
+@pytest.mark.parametrize("name", names())
 def test_every_parameter_is_explained(name: str) -> None:
     printed = call("policies", name).stdout
-    policy = described(name)
+    policy = KINDS[name]
     assert printed.splitlines()[0] == f"{name}: {policy.summary}"
     for key, one in policy.parameters.items():
         assert one.allowed
@@ -43,7 +43,7 @@ def test_one_policy_is_one_document() -> None:
     assert document["parameters"]["horizon"] == {
         "required": False,
         "default": None,
-        "allowed": "a whole number, 1 or more, or none",
+        "allowed": "a whole number, 1 or more, or nothing where it is not known",
         "meaning": "how many steps will be played",
     }
 
@@ -51,10 +51,10 @@ def test_one_policy_is_one_document() -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("sw-klucbcf", "no policy is called 'sw-klucbcf': did you mean sw-klucb-cf?"),
-        ("AUTO", "no policy is called 'AUTO': did you mean auto?"),
-        ("", "no policy is called '': `maskedbandits policies` lists all names"),
-        ("zzzzzz", "no policy is called 'zzzzzz': `maskedbandits policies` lists all names"),
+        ("sw-klucbcf", "no policy is called 'sw-klucbcf'; did you mean 'sw-klucb-cf'?"),
+        ("AUTO", "no policy is called 'AUTO'; did you mean 'auto'?"),
+        ("", "no policy is called ''; known are auto, "),
+        ("zzzzzz", "no policy is called 'zzzzzz'; known are auto, "),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(name: str, complaint: str) -> None:

@@ -102,7 +102,7 @@ def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
         ('title = "Small"', "title = 3", "title: expected a text, got 3"),
         ('"klucb-cf"', '"klucb-fc"', "policies[1].name: unknown policy 'klucb-fc'; did you mean 'klucb-cf'?"),
         ("c = 0", "cc = 0", "policies[1].cc: unknown parameter; did you mean 'c'?"),
-        ("c = 0", "c = -1", "policies[1]: "),
+        ("c = 0", "c = -1", "policies[1].c: expected a number of at least 0, got -1"),
         (
             'window = "paper"',
             'window = "papper"',
@@ -243,7 +243,7 @@ def test_whole_numbers_may_have_an_exponent(tmp_path: Path) -> None:
         ('title = "Small"', r'title = "\u001b[2J"', r"title: expected a text on one line, .*, got '\\x1b\[2J'"),
         ('name = "swap"', r'name = "a\nb"', r"problems\[0\].name: expected a text on one line, .*, got 'a\\nb'"),
         ('label = "plain"', r'label = "\u009b31m"', r"policies\[1\].label: expected a text on one line"),
-        ("c = 0", r'restarts = "\u001b[31m"', r"policies\[1\]: restarts = '\\x1b\[31m'"),
+        ("c = 0", r'restarts = "\u001b[31m"', r"policies\[1\].restarts: expected times .*, got '\\x1b\[31m'"),
         ("runs = 4", r'"\u001b[31m" = 4', r"'\\x1b\[31m': unknown key"),
         ("p00 = 0.9", 'p00 = 0.9\npublished = { "\\u001b" = 3 }', r"published.'\\x1b': unknown policy"),
     ],

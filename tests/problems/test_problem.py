@@ -147,6 +147,9 @@ class TestDrifts:
             rows = np.stack([steps[:segments], steps[:segments][::-1]], axis=1)
             assert Problem(rows, range(segments), 100, RR).drifts is drifts
 
+    def test_small_jumps_to_and_fro_do_not_drift(self) -> None:
+        assert not Problem([[0.50, 0.5], [0.45, 0.5]] * 20, range(40), 100, RR).drifts
+
     def test_one_jump_within_a_drift_leaves_it_one(self) -> None:
         means = np.linspace(0.1, 0.9, 100)[:, None] * [1.0, 0.5]
         means[50:] = 1.0 - means[50:]

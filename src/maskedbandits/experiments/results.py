@@ -28,7 +28,7 @@ from scipy.special import stdtrit
 from maskedbandits.errors import DAMAGED, UserError, shown
 from maskedbandits.experiments import soundness
 from maskedbandits.files import write_whole as write_whole
-from maskedbandits.problems.problem import means_drift
+from maskedbandits.problems.problem import means_drift, variation_of
 
 FORMAT = 1
 INDEX = "results.json"
@@ -123,6 +123,11 @@ class Cell:
     def drifts(self) -> bool:
         """Whether the means drift rather than jump: then single changes say nothing (``Problem.drifts``)."""
         return means_drift(self.means)
+
+    @property
+    def variation(self) -> float:
+        """How far the means move in all (``Problem.variation``)."""
+        return variation_of(self.means)
 
     @property
     def window(self) -> int | str | None:

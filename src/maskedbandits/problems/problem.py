@@ -84,7 +84,7 @@ class Problem:
     @property
     def variation(self) -> float:
         """How far the means move in all: over the changes, the sum of the largest move (Besbes et al. 2014)."""
-        return _variation(self.means)
+        return variation_of(self.means)
 
     @property
     def drifts(self) -> bool:
@@ -100,10 +100,10 @@ def means_drift(means: Floats) -> bool:
     """Tell whether the means of successive segments drift rather than jump; ``Problem.drifts`` says what that is."""
     if len(means) < MANY:
         return False
-    return bool(_variation(means) / (len(means) - 1) < 0.25 * np.ptp(means, axis=0).max())
+    return bool(variation_of(means) / (len(means) - 1) < 0.25 * np.ptp(means, axis=0).max())
 
 
-def _variation(means: Floats) -> float:
+def variation_of(means: Floats) -> float:
     """Return how far the means of successive segments move in all."""
     return float(np.abs(np.diff(means, axis=0)).max(axis=1).sum())
 

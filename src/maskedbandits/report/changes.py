@@ -1,7 +1,7 @@
 """How a problem changes: never, at a few times, at many, or as a drift; and its means as a panel can show them.
 
-A drift is made of many short segments whose means move a little from one to the next. It has change points, but
-nobody wants to read them: what says something is how the means move, and how far in all.
+A drift (``Problem.drifts``) has change points, but nobody wants to read them: what says something is how the means
+move, and how far in all.
 """
 
 from __future__ import annotations
@@ -12,26 +12,9 @@ from numpy.typing import NDArray
 from maskedbandits.experiments.results import Cell
 
 FEW = 12  # change points that a heading can list, and a panel can mark
-SMALL = 0.25  # a move is small if it is at most this share of how far the means range
-MOST = 0.95  # of a drift's moves are small: one in twenty may be a jump
 POINTS = 1500  # of a curve of means: more than a panel has pixels
 
 Floats = NDArray[np.float64]
-
-
-def means_of(cell: Cell) -> Floats:
-    """Return the arms' means, (segments, arms)."""
-    return np.asarray(cell.outcome.question["means"], dtype=np.float64)
-
-
-def moves(cell: Cell) -> Floats:
-    """Return by how much the arm that moves most does so, for each change."""
-    return np.asarray(np.abs(np.diff(means_of(cell), axis=0)).max(axis=1))
-
-
-def variation(cell: Cell) -> float:
-    """Return how far the means move in all: the sum of these moves, as `Problem.variation`."""
-    return float(moves(cell).sum())
 
 
 def are_many(cell: Cell) -> bool:
@@ -39,22 +22,14 @@ def are_many(cell: Cell) -> bool:
     return len(cell.changes) > FEW
 
 
-def drifts(cell: Cell) -> bool:
-    """Tell a drift from abrupt changes: there are many, and nearly all are small beside the range of the means."""
-    if not are_many(cell):
-        return False
-    reach = float(np.ptp(means_of(cell), axis=0).max())
-    return float(np.quantile(moves(cell), MOST)) <= SMALL * reach
-
-
 def in_words(cell: Cell) -> str:
     """Return how the problem changes, as a heading says it."""
     if not cell.changes:
         return "no change"
-    if drifts(cell):
-        return f"drifts (variation {variation(cell):,.3g})"
+    if cell.drifts:
+        return f"drifts (variation {cell.variation:,.3g})"
     if are_many(cell):
-        return f"{len(cell.changes):,} changes (variation {variation(cell):,.3g})"
+        return f"{len(cell.changes):,} changes (variation {cell.variation:,.3g})"
     return f"changes at {', '.join(f'{time:,}' for time in cell.changes)}"
 
 
@@ -64,4 +39,4 @@ def curves(cell: Cell) -> tuple[NDArray[np.int64], Floats]:
     if starts.size > POINTS:
         starts = np.unique(np.linspace(0, cell.horizon, POINTS, endpoint=False).astype(np.int64))
     segments = np.searchsorted([0, *cell.changes], starts, side="right") - 1
-    return np.append(starts, cell.horizon), means_of(cell)[np.append(segments, -1)]
+    return np.append(starts, cell.horizon), cell.means[np.append(segments, -1)]

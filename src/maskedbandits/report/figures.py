@@ -166,7 +166,7 @@ def draw_means(panel: Axes, cell: Cell) -> None:
     """Draw the arms' means over time, thin, and the best of them at each time on top."""
     times, means = changes.curves(cell)
     for heights, colour, width in ((means, PALE, 0.8), (means.max(axis=1, keepdims=True), INK, 1.3)):
-        if changes.drifts(cell):
+        if cell.drifts:
             panel.plot(times, heights, color=colour, linewidth=width)
         else:  # jumps would cover the panel with verticals
             left, right = (np.repeat(ends, heights.shape[1]) for ends in (times[:-1], times[1:]))

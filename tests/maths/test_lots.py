@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.core import lots
-from twins import INTERPRETED, examples, generator
+from maskedbandits.maths import lots
+from trials import INTERPRETED, examples, generator, outside
 
+word, uniform = outside(lots.word), outside(lots.uniform)
 MANY = 2_000 if INTERPRETED else 200_000
 
 
@@ -18,12 +19,13 @@ def words_of(rng: np.random.Generator) -> Any:
     return state["state"]["state"]
 
 
+@pytest.mark.parametrize("draw", [word, lots.plain_word], ids=["compiled", "interpreted"])
 @examples(50)
-@given(st.integers(0, 2**64))
-def test_words_are_those_of_sfc64(seed: int) -> None:
+@given(seed=st.integers(0, 2**64))
+def test_words_are_those_of_sfc64(draw: Any, seed: int) -> None:
     words, reference = lots.seeded(seed), generator(seed)
     assert np.array_equal(words, words_of(reference))
-    drawn = [int(lots.word(words)) for _ in range(40)]
+    drawn = [int(draw(words)) for _ in range(40)]
     assert drawn == reference.bit_generator.random_raw(40).tolist()
     assert np.array_equal(words, words_of(reference))
 
@@ -37,7 +39,7 @@ def test_seeds_are_those_of_sfc64() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_numbers_are_those_of_numpy(seed: int) -> None:
     words, reference = lots.seeded(seed), generator(seed)
-    assert [lots.uniform(words) for _ in range(1000)] == reference.random(1000).tolist()
+    assert [uniform(words) for _ in range(1000)] == reference.random(1000).tolist()
     drawn = np.array([lots.normal(words) for _ in range(MANY)])
     assert drawn == pytest.approx(reference.standard_normal(MANY), rel=1e-12)
     assert INTERPRETED or np.abs(drawn).max() > lots.EDGE  # the tail was drawn from, too

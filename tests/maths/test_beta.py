@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from maskedbandits.core.beta import draw
 from scipy.stats import beta, kstest
 
 import naive
-from maskedbandits.core import lots
-from twins import examples, generator
+from maskedbandits.maths import lots
+from maskedbandits.maths.beta import draw
+from trials import examples, generator
 
 SHAPES = [(1.0, 1.0), (1.0, 2.0), (1.5, 1.25), (4.0, 1.0), (3.0, 40.0), (250.5, 249.5), (1.0, 1e4), (1e5, 1e6)]
 

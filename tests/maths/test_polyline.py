@@ -1,0 +1,80 @@
+"""The compiled polyline is the inverse of every corruption, as a policy computes it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.corruption import Corruption, Monotone, RandomizedResponse
+from maskedbandits.maths import polyline
+from monotone import FUNCTIONS
+from trials import examples, outside
+
+gain = outside(polyline.gain)
+probability = st.floats(0, 1)
+increasing = st.lists(st.integers(1, 100), min_size=2, max_size=12).map(lambda steps: np.cumsum(steps) / 1200)
+
+
+def inverse_of(g: Corruption, y: float) -> float:
+    """What a policy computes: the polyline's inverse of the feedback, flipped if need be."""
+    means, feedbacks, flipped = g.polyline
+    return polyline.inverse(1 - y if flipped else y, means, feedbacks, 0, means.size - 1)
+
+
+@examples(200)
+@given(increasing, st.integers(0, 5), st.integers(0, 5), st.floats(-0.5, 1.5))
+def test_between_nodes_it_is_a_straight_line(
+    feedbacks: np.ndarray[tuple[int], np.dtype[np.float64]], before: int, after: int, y: float
+) -> None:
+    """Against numpy's interpolation; what lies before and after among the nodes belongs to other arms."""
+    means = np.linspace(0, 1, feedbacks.size) ** 2
+    low, high = feedbacks[0], feedbacks[-1]
+    expected = float(np.interp(y, feedbacks, means)) + (min(y - low, 0) + max(y - high, 0)) / (high - low)
+    x_nodes, y_nodes = (np.concatenate([np.full(before, 7.0), own, np.full(after, -7.0)]) for own in (means, feedbacks))
+    got = polyline.inverse(y, x_nodes, y_nodes, before, before + feedbacks.size - 1)
+    assert got == pytest.approx(expected, abs=1e-12)
+
+
+@given(probability, probability, st.floats(-1, 2))
+def test_randomized_response_is_inverted(p00: float, p11: float, mean: float) -> None:
+    if abs(p00 + p11 - 1) < 1e-3:
+        return
+    g = RandomizedResponse(p00, p11)
+    assert inverse_of(g, g(mean)) == pytest.approx(mean, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_any_monotone_function_is_inverted_within_1e_9(name: str) -> None:
+    function = FUNCTIONS[name]
+    g = Monotone(function)
+    for mean in np.random.default_rng(0).random(2000):
+        y = function(float(mean))
+        # where g is flat, the rounding of y alone moves the mean: then compare on the feedback scale
+        inverse = inverse_of(g, y)
+        assert abs(inverse - mean) < 1e-9 or abs(function(inverse) - y) < 1e-14
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_outside_it_goes_on_with_the_secant_slope(name: str) -> None:
+    function = FUNCTIONS[name]
+    g = Monotone(function)
+    secant = function(1.0) - function(0.0)
+    for mean in (-0.7, -0.1, 1.2, 3.0):
+        y = function(0.0) + secant * mean if mean < 0 else function(1.0) + secant * (mean - 1)
+        assert inverse_of(g, y) == pytest.approx(mean)
+
+
+@given(st.lists(st.tuples(probability, probability).filter(lambda p: p[0] + p[1] > 1.05), min_size=1, max_size=4))
+def test_gains_are_rewards_on_average_shrunk_alike_for_all_arms(pairs: list[tuple[float, float]]) -> None:
+    responses = [RandomizedResponse(*pair) for pair in pairs]
+    ends = [((0 - g(0)) / g.slope, (1 - g(0)) / g.slope) for g in responses]
+    floor = min(low for low, _ in ends)
+    width = max(high for _, high in ends) - floor
+    for g in responses:
+        zero, one = (gain(y, g(0), 1 / g.slope, floor, width) for y in (0.0, 1.0))
+        assert -1e-12 <= zero < one <= 1 + 1e-12
+        for mean in (0.0, 0.3, 1.0):
+            expected = (mean - floor) / width
+            assert g(mean) * one + (1 - g(mean)) * zero == pytest.approx(expected, abs=1e-9)
+        if len(set(pairs)) == 1:
+            assert (zero, one) == pytest.approx((0, 1))
