@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from fractions import Fraction
 
-import naive_evidence as naive
+import naive_audit as naive
 import numpy as np
 import pytest
 from audits import MUTANTS, call, judge, python

@@ -17,6 +17,8 @@ from maskedbandits.privacy import composition
 from maskedbandits.privacy.ledger import Ledger, Overdraft, rows
 from maskedbandits.privacy.mechanism import mechanism_for
 
+pytest_plugins = ["ledger_fixtures"]
+
 # What is spent
 
 

@@ -15,6 +15,8 @@ from ledgers import refused
 from maskedbandits.privacy.ledger import Ledger, Overdraft, trouble
 from maskedbandits.privacy.ledger import file as file_module
 
+pytest_plugins = ["ledger_fixtures"]
+
 # Crashes
 
 

@@ -13,6 +13,8 @@ from ledgers import DAMAGES, change, content, refused, used
 
 from maskedbandits.privacy.ledger import Ledger, LedgerError, rows
 
+pytest_plugins = ["ledger_fixtures"]
+
 # What can go wrong with a file
 
 

@@ -13,6 +13,8 @@ from ledgers import refused
 from maskedbandits.errors import UserError
 from maskedbandits.privacy.ledger import Ledger
 
+pytest_plugins = ["ledger_fixtures"]
+
 # What is refused
 
 

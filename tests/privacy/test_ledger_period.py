@@ -13,6 +13,8 @@ from ledgers import Clock, refused
 from maskedbandits.errors import UserError
 from maskedbandits.privacy.ledger import Ledger, Overdraft, period
 
+pytest_plugins = ["ledger_fixtures"]
+
 DAY = 86_400
 START = period.EARLIEST + 1000 * DAY
 

@@ -40,8 +40,7 @@ class Side(RuleBasedStateMachine):
         self.patch.setattr(period, "time", self.clock)
         self.naive, self.ledger = NaiveLedger(CAP, self.per), self.opened()
         self.naive.clock = self.clock.at
-        self.paid: list[tuple[float, Fraction]] = []  # with the furthest that the clock has been
-        self.furthest = self.clock.at
+        self.paid: list[tuple[float, Fraction]] = []  # with what the clock said, or had said at an earlier payment
 
     def opened(self) -> Ledger:
         return Ledger(CAP, self.path, per=None if self.per is None else f"{self.per} seconds")
@@ -58,7 +57,7 @@ class Side(RuleBasedStateMachine):
         _, why = self.outcome(lambda: self.ledger.reserve(decision, epsilon))
         assert why == self.naive.reserve(decision, epsilon)
         if self.ledger.reports > before:
-            self.paid.append((self.furthest, epsilon))
+            self.paid.append((max([self.clock.at, *(moment for moment, _ in self.paid)]), epsilon))
 
     @rule(decision=decisions, value=st.sampled_from([0, 1, 0.5]))
     def report(self, decision: str, value: float) -> None:
@@ -83,7 +82,6 @@ class Side(RuleBasedStateMachine):
     def set_the_clock(self, step: float) -> None:
         self.clock.at = max(self.clock.at + step, period.EARLIEST)
         self.naive.clock = self.clock.at
-        self.furthest = max(self.furthest, self.clock.at)
 
     @invariant()
     def same(self) -> None:

@@ -1,3 +1,5 @@
+"""Where ledgers of tests live; a test module asks for these with ``pytest_plugins``."""
+
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
