@@ -1,23 +1,90 @@
-"""Children of tests: started as from a terminal, whatever signals the tests themselves ignore, and always ended."""
+"""Children of tests: they start with signals as a terminal gives them, and are always ended.
 
+A shell that runs tests in the background ignores SIGINT, nohup ignores SIGHUP, and children inherit that: a test that
+sends one would wait for ever. So a child is started by a few lines that set signals right and then become the child.
+It leads a process group of its own, which is killed at the end of the `with`, whatever happens in it.
+"""
+
+from __future__ import annotations
+
+import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+LONGEST = 1200.0  # seconds that a child may take: on the busiest machine, only one that hangs takes as long
+PROGRAM = (sys.executable, "-m", "maskedbandits")
+
+# Not a preexec_fn: what runs between fork and exec in a process with threads may lock up.
+BECOME = """
+import os, signal, sys
+ignored = [int(number) for number in sys.argv[1].split(",") if number]
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_SETMASK, [])
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 
 
 @contextmanager
-def start(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """Start a command; it is ended at the latest when this is left."""
-    with subprocess.Popen(command, preexec_fn=_restore, **options) as child:
-        try:
-            yield child
-        finally:
-            child.kill()
+def child(
+    command: Sequence[object],
+    *,
+    ignoring: Sequence[signal.Signals] = (),
+    stdout: int | IO[str] = subprocess.PIPE,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a child, with `environment` on top of ours, and end it and all that it started."""
+    ignored = ",".join(str(int(number)) for number in ignoring)
+    process = subprocess.Popen(
+        [sys.executable, "-ISc", BECOME, ignored, *map(str, command)],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        env={**os.environ, **(environment or {})},
+        cwd=folder,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
-def _restore() -> None:
-    """Let signals do what they do by default: a background job or nohup hands some down ignored."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+def finished(
+    command: Sequence[object],
+    *,
+    stdout: int | IO[str] = subprocess.PIPE,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Return what a child printed and how it ended."""
+    with child(command, stdout=stdout, environment=environment, folder=folder) as process:
+        out, errors = process.communicate(timeout=LONGEST)
+    return subprocess.CompletedProcess(list(map(str, command)), process.returncode, out, errors)
+
+
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Wait for something that a child does; a child that ends before has failed."""
+    deadline = time.monotonic() + LONGEST
+    while not ready():
+        if process.poll() is not None:
+            pytest.fail(f"the child ended with {process.returncode}: {process.communicate(timeout=LONGEST)}")
+        if time.monotonic() > deadline:
+            pytest.fail(f"the child is not ready after {LONGEST:g} s")
+        time.sleep(0.05)
