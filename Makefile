@@ -37,6 +37,7 @@ bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems
 
 docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy
+	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
 	@$(BIN)/python -m docs.speed
 	@$(BIN)/python -m docs.experiments

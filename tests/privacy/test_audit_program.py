@@ -162,10 +162,10 @@ def test_what_a_run_left_behind_is_ended_where_a_run_cannot_be_asked_after_witho
 def test_a_signal_ends_the_programs_first(tmp_path: Path, number: signal.Signals, code: int) -> None:
     note = tmp_path / "pids"
     arguments = ["audit", "--trials", "200", "--command", parent(note, "wait")]
-    with children.child([sys.executable, "-m", "maskedbandits.cli", *arguments]) as audit:
-        assert eventually(lambda: len(noted(note)) == 2 * doubt.RUNS)
+    with children.child([*children.PROGRAM, *arguments]) as audit:
+        children.wait_until(lambda: len(noted(note)) == 2 * doubt.RUNS, audit)
         audit.send_signal(number)
-        assert audit.wait(120) == code
+        assert audit.wait(children.LONGEST) == code
     assert ended(noted(note))
 
 
