@@ -178,9 +178,11 @@ def detection() -> Rates:
         seconds = 0.0
         for repeat in range(repeats):
             state = ALONE.made({"arms": 1}, {key: what.default for key, what in ALONE.given.items()})
+            types = [numba.typeof(each) for each in (state, bits)]  # type: ignore[no-untyped-call]
+            show: Any = _show.compile(tuple(types))  # as a policy calls its code
             _forget(state)
-            _show(state, bits[:seen])
-            seconds += timed(partial(_show, state, bits[seen - repeat : seen - repeat + 1_000]))
+            show(state, bits[:seen])
+            seconds += timed(partial(show, state, bits[seen - repeat : seen - repeat + 1_000]))
         rates[name] = seconds / (1_000 * repeats)
     return rates
 

@@ -64,8 +64,18 @@ def _old_names() -> list[Kind]:
     plain = kinds.on_axes("klucb", kl)
     response = kinds.on_axes("ldp-ucb-b", ucb)
     return [
-        replace(plain, learns_from="feedback at face value", summary="klucb-cf that takes feedback at face value"),
-        replace(response, summary="randomised response x UCB: ucb-cf as it is by default", fixed={"restarts": None}),
+        replace(
+            plain,
+            learns_from="feedback at face value",
+            summary="klucb-cf that takes feedback at face value",
+            reference="Cappé et al. 2013",
+        ),
+        replace(
+            response,
+            summary="randomised response x UCB: ucb-cf as it is by default",
+            reference="Ren et al. 2020",
+            fixed={"restarts": None},
+        ),
     ]
 
 
