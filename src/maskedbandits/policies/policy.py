@@ -66,7 +66,8 @@ class Policy:
         state.lots[:] = words
         if fresh:
             self._entries.start(state)
-        _alive.add(self)
+        with _forking:
+            _alive.add(self)
 
     @property
     def name(self) -> str:
@@ -137,11 +138,12 @@ class Policy:
         value = float(feedback)
         if not 0.0 <= value <= 1.0:
             raise UserError(f"feedback {feedback} is out of range: give a number in [0, 1]")
-        if corruption is not None or self._mixed:
-            self._observe_masked(arm, value, corruption)
-            return
-        with self._lock:
-            self._entries.observe(self._state, arm, value)
+        if corruption is None:
+            with self._lock:
+                if not self._mixed:  # which another thread may just have changed
+                    self._entries.observe(self._state, arm, value)
+                    return
+        self._observe_masked(arm, value, corruption)
 
     def _observe_masked(self, arm: int, feedback: float, corruption: Corruption | None) -> None:
         """Take in a feedback that has a corruption of its own."""
@@ -246,10 +248,12 @@ def _plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
 
 _alive: "weakref.WeakSet[Policy]" = weakref.WeakSet()
 _held: list[Policy] = []  # during a fork
+_forking = threading.RLock()  # forks do not meet, and nobody joins those alive meanwhile
 
 
 def _hold_still() -> None:
     """Let no policy be in the middle of a step when the process forks."""
+    _forking.acquire()
     _held.extend(_alive)
     for policy in _held:
         policy._lock.acquire()
@@ -258,6 +262,7 @@ def _hold_still() -> None:
 def _go_on() -> None:
     while _held:
         _held.pop()._lock.release()
+    _forking.release()
 
 
 def _go_on_apart() -> None:
