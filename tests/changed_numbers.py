@@ -7,6 +7,7 @@ code would read whatever is there.
 
 import copy
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,9 +48,9 @@ def played(name: str) -> Policy:
 def survives(policy: Policy) -> bool:
     """Save and load it, and play on: tell whether that was not refused."""
     try:
-        loaded = saved.loads(saved.dumps(policy))
-    except ValueError as error:
-        assert "\n" not in str(error)
+        with warnings.catch_warnings(action="error"):
+            loaded = saved.loads(saved.dumps(policy))
+    except ValueError:
         return False
     for bit in [0, 1] * 20:
         arm = loaded.choose()
