@@ -1,13 +1,15 @@
 """Digests of what every policy chooses: a change of its code that is meant to change nothing must leave them alone.
 
-`python tests/digests.py` prints them as JSON, `--write` keeps them as what is right from now on.
+There are two of each play: of its first steps, which the interpreter gets through in no time, and of all. `python
+tests/digests.py` prints them as JSON, `--first` those of the first steps alone, and `--write` keeps them as what is
+right from now on.
 """
 
 import hashlib
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from maskedbandits.policies import names
 
 KEPT = Path(__file__).with_suffix(".json")
 STEPS = 700
+FIRST = 150
 SEED = 20
 RESPONSE = RandomizedResponse.from_epsilon(2.0)
 MEANS = np.array([[0.2, 0.5, 0.8, 0.4], [0.9, 0.5, 0.1, 0.4], [0.6, 0.1, 0.2, 0.95]])
@@ -79,11 +82,11 @@ def variants(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "contaminated", {**given, "contamination": 0.1}
 
 
-def chosen(policy: Policy, fractions: bool, own: bool) -> list[int]:
+def chosen(policy: Policy, steps: int, fractions: bool, own: bool) -> list[int]:
     """Return what a policy chooses in a play, of bits or of fractions."""
     rng = np.random.default_rng(SEED)
     arms = []
-    for step in range(STEPS):
+    for step in range(steps):
         means = MEANS[sum(step >= start for start in STARTS) - 1]
         arm = policy.choose()
         lot = rng.random()
@@ -102,29 +105,35 @@ def digest(numbers: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(numbers).tobytes()).hexdigest()[:16]
 
 
-def plays(name: str) -> dict[str, str]:
-    """Return the digests of one policy, by the kind of play."""
+def live(policy: Policy, lengths: Sequence[int], *, fractions: bool = False, own: bool = False) -> str:
+    arms = chosen(policy, max(lengths), fractions, own)
+    return " ".join(digest(arms[:length]) for length in lengths)
+
+
+def simulated(name: str, length: int) -> str:
+    """Return the digest of a simulation; a short one has its changes sooner."""
+    problem = Problem(MEANS, [start * length // STEPS for start in STARTS], length, STRAIGHT)
+    policy = make_policy(name, arms=4, corruption=STRAIGHT, **needed(name))
+    result = simulate(problem, policy, runs=2, seed=SEED, checkpoints=7)
+    return digest(np.concatenate([result.pulls.ravel(), result.regret.ravel()]))
+
+
+def plays(name: str, lengths: Sequence[int] = (FIRST, STEPS)) -> dict[str, str]:
+    """Return the digests of one policy, by the kind of play, one for each length."""
     lines: Any = STRAIGHT if name in STRAIGHT_ONLY else RESPONSE if name in FACE_VALUE else CURVED
     found = {}
     for kind, parameters in variants(name):
-        found[kind] = digest(chosen(seeded(name, RESPONSE, parameters), False, False))
-        found[f"{kind} fractions"] = digest(chosen(seeded(name, lines, parameters), True, False))
+        found[kind] = live(seeded(name, RESPONSE, parameters), lengths)
+        found[f"{kind} fractions"] = live(seeded(name, lines, parameters), lengths, fractions=True)
         if name not in ON_THEIR_OWN:
-            found[f"{kind} own"] = digest(chosen(seeded(name, STRAIGHT, parameters), False, True))
-    problem = Problem(MEANS, STARTS, STEPS, STRAIGHT)
-    result = simulate(
-        problem, make_policy(name, arms=4, corruption=STRAIGHT, **needed(name)), runs=2, seed=SEED, checkpoints=7
-    )
-    found["simulated"] = digest(np.concatenate([result.pulls.ravel(), result.regret.ravel()]))
+            found[f"{kind} own"] = live(seeded(name, STRAIGHT, parameters), lengths, own=True)
+    found["simulated"] = " ".join(simulated(name, length) for length in lengths)
     return found
 
 
-def all_plays() -> dict[str, dict[str, str]]:
-    return {name: plays(name) for name in names()}
-
-
 if __name__ == "__main__":
-    text = json.dumps(all_plays(), indent=1) + "\n"
+    lengths = (FIRST,) if "--first" in sys.argv else (FIRST, STEPS)
+    text = json.dumps({name: plays(name, lengths) for name in names()}, indent=1) + "\n"
     if "--write" in sys.argv:
         KEPT.write_text(text, encoding="utf-8")
     else:

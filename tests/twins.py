@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
-from maskedbandits.core.state import EXPLORATION, EXPLORE_ARM, EXPLORE_AT, TIME, views
 
 from maskedbandits import Policy, RandomizedResponse
 from naive import Twin
+from naive.alone import Policy as Alone
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 TIE = 1e-7  # two indices this close are a tie, where the slow and the fast way may round differently
@@ -43,9 +43,9 @@ def generator(seed: int | np.random.SeedSequence) -> np.random.Generator:
 def lending(policy: Policy, lots: np.random.Generator) -> Iterator[None]:
     """Let a policy draw from numpy's generator."""
     state: Any = lots.bit_generator.state
-    policy._words[:] = state["state"]["state"]
+    policy._state.lots[:] = state["state"]["state"]
     yield
-    state["state"]["state"] = policy._words.copy()
+    state["state"]["state"] = policy._state.lots.copy()
     lots.bit_generator.state = state
 
 
@@ -95,14 +95,15 @@ def play_both(
         corruption = own[step] if step < len(own) else None
         fast.observe(arm, feedback, corruption=corruption)
         slow.observe(arm, feedback, corruption)
-    assert fast.restarts == slow.alarms
+    assert fast.alarms == slow.alarms
 
 
 def planned_look(policy: Policy) -> int | None:
     """The arm that is to be looked at now, whatever its index: the twin is told, the plan has tests of its own."""
-    state = views(policy._ints, policy._floats)
-    due = state.real[EXPLORATION] > 0 and state.head[TIME] >= state.head[EXPLORE_AT]
-    return int(state.head[EXPLORE_ARM]) if due else None
+    own = policy._state.own[0]
+    if "explore_at" not in own.dtype.names:
+        return None
+    return int(own.explore_arm) if own.exploration > 0 and own.time >= own.explore_at else None
 
 
 def check_choice(arm: int, expected: np.ndarray[tuple[int, ...], np.dtype[np.float64]], forced: int | None) -> None:
@@ -113,3 +114,47 @@ def check_choice(arm: int, expected: np.ndarray[tuple[int, ...], np.dtype[np.flo
     assert expected[arm] == best or expected[arm] > best - TIE
     if np.isinf(best):
         assert arm == int(np.argmax(expected))
+
+
+def play_alike(
+    fast: Policy, slow: Alone, means: list[list[float]], steps: int, seed: int, *, fractions: bool = False
+) -> list[int]:
+    """Both draw from generators of the same seed, and choose alike at every step; means take turns."""
+    one, other = generator(seed), generator(seed)
+    world = np.random.default_rng(seed + 1)
+    chosen = []
+    for step in range(steps):
+        arm = choose(fast, one)
+        assert slow.choose(other) == arm, step
+        mean = means[step * len(means) // steps][arm]
+        feedback = mean * float(world.random()) if fractions else float(world.random() < mean)
+        observe(fast, arm, feedback, one)
+        slow.observe(arm, feedback, other)
+        assert same(one, other)
+        chosen.append(arm)
+    return chosen
+
+
+def bits(seed: int, length: int) -> list[float]:
+    """Bits of a mean that changes every 20 steps."""
+    rng = np.random.default_rng(seed)
+    means = rng.choice([0.2, 0.5, 0.8], length // 20 + 1).repeat(20)[:length]
+    return [float(draw < mean) for draw, mean in zip(rng.random(length), means, strict=True)]
+
+
+def changing(seed: int, length: int) -> list[float]:
+    """Bits of a mean that jumps between near 0 and near 1."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(20, 70, length)
+    means = np.resize(rng.permutation([0.05, 0.95, 0.5, 0.9, 0.1]), length).repeat(lengths)[:length]
+    return [float(draw < mean) for draw, mean in zip(rng.random(length), means, strict=True)]
+
+
+def stream(policy: Policy, draws: np.ndarray[Any, np.dtype[np.float64]]) -> list[int]:
+    """Play with feedback that depends on the arm and the draw alone."""
+    chosen = []
+    for draw in draws:
+        arm = policy.choose()
+        policy.observe(arm, float(draw < 0.3 + 0.4 * arm / policy.arms))
+        chosen.append(arm)
+    return chosen

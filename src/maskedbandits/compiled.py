@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 
@@ -124,7 +125,7 @@ def picked(part: str, *, inline: bool = True) -> Callable[[Kernel], Kernel]:
 
 
 def interpreted(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the kernel as the interpreter runs it, and all that it calls."""
+    """Return the kernel as the interpreter runs it, and all that it calls; what overflows is infinite, in silence."""
     function = getattr(kernel, "py_func", kernel)
 
     @functools.wraps(function)
@@ -132,7 +133,8 @@ def interpreted(kernel: Callable[..., Any]) -> Callable[..., Any]:
         before = getattr(_thread, "interprets", False)
         _thread.interprets = True
         try:
-            return function(*arguments)
+            with np.errstate(all="ignore"):
+                return function(*arguments)
         finally:
             _thread.interprets = before
 

@@ -24,6 +24,7 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -196,16 +197,19 @@ class Layout:
             own[key] = place
         return self.State(own, np.zeros(ends["ints"], dtype=np.int64), np.zeros(ends["floats"]))
 
+    def contents_told(self, own: Any) -> tuple[dict[str, int], dict[str, int]]:
+        """Return where sections begin and end, and how long the arrays are, by a record that comes from elsewhere."""
+        if own.dtype != self.dtype or own.shape != (1,) or any(own[key][0] < 0 for key in self.sizes):
+            raise ValueError("its record is of another kind")
+        return self._contents(SimpleNamespace(**{key: int(own[key][0]) for key in self.sizes}))  # which cannot overflow
+
     def is_of_this_kind(self, state: Any) -> bool:
-        """Tell whether three arrays from elsewhere are as long as their record says, and the contents in place."""
+        """Tell whether arrays from elsewhere are as long as their record says, and the contents in place."""
         own, ints, floats = state
-        if own.dtype != self.dtype or own.shape != (1,) or ints.dtype != np.int64 or floats.dtype != np.float64:
-            return False
-        if ints.ndim != 1 or floats.ndim != 1 or any(own[key][0] < 0 for key in self.sizes):
-            return False
-        places, ends = self._contents(own[0])
-        same_lengths = ints.size == ends["ints"] and floats.size == ends["floats"]
-        return same_lengths and all(own[key][0] == place for key, place in places.items())
+        places, ends = self.contents_told(own)
+        same_types = ints.dtype == np.int64 and floats.dtype == np.float64
+        same_lengths = ints.shape == (ends["ints"],) and floats.shape == (ends["floats"],)
+        return same_types and same_lengths and all(own[key][0] == place for key, place in places.items())
 
 
 def _places(key: str) -> tuple[str, str]:

@@ -149,15 +149,20 @@ def entries(layout: Layout, title: str) -> Entries:
     return _all[layout.name]
 
 
+_held: list[Entries] = []  # during a fork
+
+
 def hold_still() -> None:
     """Let nothing be in the middle of being compiled when the process forks."""
-    for each in _all.values():
+    _held.extend(list(_all.values()))
+    for each in _held:
         each._lock.acquire()
 
 
 def go_on(*, in_child: bool) -> None:
     """Go on after a fork; a child has no thread that waits for its code."""
-    for each in _all.values():
+    while _held:
+        each = _held.pop()
         each._lock.release()
         if in_child:
             each._helped = False

@@ -66,7 +66,7 @@ class Policy:
         state.lots[:] = words
         if fresh:
             self._entries.start(state)
-        with _births:
+        with _forking:
             _alive.add(self)
 
     @property
@@ -138,11 +138,12 @@ class Policy:
         value = float(feedback)
         if not 0.0 <= value <= 1.0:
             raise UserError(f"feedback {feedback} is out of range: give a number in [0, 1]")
-        if corruption is not None or self._mixed:
-            self._observe_masked(arm, value, corruption)
-            return
-        with self._lock:
-            self._entries.observe(self._state, arm, value)
+        if corruption is None:
+            with self._lock:
+                if not self._mixed:  # which another thread may just have changed
+                    self._entries.observe(self._state, arm, value)
+                    return
+        self._observe_masked(arm, value, corruption)
 
     def _observe_masked(self, arm: int, feedback: float, corruption: Corruption | None) -> None:
         """Take in a feedback that has a corruption of its own."""
@@ -246,13 +247,13 @@ def _plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
 
 
 _alive: "weakref.WeakSet[Policy]" = weakref.WeakSet()
-_births = threading.Lock()
 _held: list[Policy] = []  # during a fork
+_forking = threading.RLock()  # forks do not meet, and nobody joins those alive meanwhile
 
 
 def _hold_still() -> None:
     """Let no policy be in the middle of a step when the process forks."""
-    _births.acquire()
+    _forking.acquire()
     _held.extend(_alive)
     for policy in _held:
         policy._lock.acquire()
@@ -266,7 +267,7 @@ def _go_on(*, in_child: bool = False) -> None:
         if in_child:  # or parent and child would draw the same
             policy._state.lots[:] = lots.seeded()
         policy._lock.release()
-    _births.release()
+    _forking.release()
 
 
 def _go_on_apart() -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +20,8 @@ from maskedbandits.policies.policy import Policy, made
 
 FORMAT = 3
 ARRAYS = ("own", "ints", "floats")
-MOST = 1 << 34  # bytes that a saved policy may take up
+MOST = 1 << 26  # bytes that the parameters of a policy and its record may take up
+HEADERS = 1 << 12  # bytes, of two arrays
 
 
 def save(policy: Policy, path: str | Path) -> None:
@@ -65,18 +67,19 @@ def load_policy(path: str | Path, *, exact: bool = False) -> Policy:
 
 def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
     try:
-        _refuse_bombs(stream)
+        sizes = _sizes(stream)
         with np.load(stream, allow_pickle=False) as file:
+            _refuse_more(sizes, ("about", "own"), MOST)
             about = json.loads(str(file["about"]))
-            own, ints, floats = (file[key] for key in ARRAYS)
+            kind = _kind_of(about)
+            own = file["own"]
+            _, lengths = kind.layout.contents_told(own)
+            _refuse_more(sizes, ("ints", "floats"), 8 * sum(lengths.values()) + HEADERS)
+            state = kind.layout.State(own.view(np.recarray), file["ints"], file["floats"])
+    except _OtherFormatError:
+        raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None
     except DAMAGED as error:
         raise UserError(f"{path} is not a saved policy, or is damaged: save it again ({error})") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise UserError(f"{path} was saved in another format: load it with the version that saved it")
-    if not isinstance(about.get("name"), str) or about["name"] not in KINDS:
-        raise UserError(f"{path} is damaged: no policy of that name is known; load an older copy")
-    kind = KINDS[about["name"]]
-    state = kind.layout.State(own.view(np.recarray), ints, floats)
     fault = _fault(kind, about.get("parameters"), state)
     if fault:
         raise UserError(f"{path} is damaged: {fault}; load an older copy")
@@ -84,12 +87,31 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
     return Policy(kind, about["parameters"], state, words, fresh=False)
 
 
-def _refuse_bombs(stream: IO[bytes]) -> None:
-    """Refuse an archive that would fill the memory."""
+class _OtherFormatError(Exception):
+    pass
+
+
+def _sizes(stream: IO[bytes]) -> dict[str, int]:
+    """Return how many bytes each array would take up."""
     with zipfile.ZipFile(stream) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > MOST:
-            raise ValueError("it is larger than any policy")
+        sizes = {entry.filename.removesuffix(".npy"): entry.file_size for entry in archive.infolist()}
     stream.seek(0)
+    return sizes
+
+
+def _refuse_more(sizes: dict[str, int], keys: Sequence[str], most: int) -> None:
+    """Refuse what would fill the memory: zeros pack a thousand to one."""
+    if sum(sizes[key] for key in keys) > most:
+        raise ValueError("there is more in it than in any such policy")
+
+
+def _kind_of(about: Any) -> Kind:
+    """Return the kind of policy that a file says it holds."""
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise _OtherFormatError
+    if not isinstance(about.get("name"), str) or about["name"] not in KINDS:
+        raise ValueError("no policy of that name is known")
+    return KINDS[about["name"]]
 
 
 def _fault(kind: Kind, given: Any, state: Any) -> str:

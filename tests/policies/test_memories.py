@@ -8,23 +8,16 @@ from hypothesis import strategies as st
 
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from naive import Twin
-from twins import TIE, choose, examples, feedbacks, generator, play_both, responses
+from specimens import CERTAIN, RR
+from twins import TIE, bits, choose, examples, feedbacks, generator, play_both, responses, stream
 
-RR = RandomizedResponse.from_epsilon(1.0)
 INDICES: dict[str, dict[str, Any]] = {
     "klucb": {"c": 3.0},
     "ucb": {"c": 0.0, "xi": 2.0},
     "klucb-plus": {"horizon": 500},
     "ts": {},
 }
-
 MEMORIES: dict[str, dict[str, Any]] = {"": {}, "sw-": {"window": 17}, "d-": {"gamma": 0.9}}
-
-
-def bits(seed: int, length: int) -> list[float]:
-    rng = np.random.default_rng(seed)
-    means = rng.choice([0.2, 0.5, 0.8], length // 20 + 1).repeat(20)[:length]
-    return [float(draw < mean) for draw, mean in zip(rng.random(length), means, strict=True)]
 
 
 @pytest.mark.parametrize("kind", INDICES)
@@ -65,62 +58,26 @@ def test_weights_that_grow_too_large_are_scaled_down(kind: str) -> None:
         recent(fast, slow, begin + 40)
 
 
-@pytest.mark.parametrize("kind", INDICES)
-@pytest.mark.parametrize("before", MEMORIES)
-def test_planned_restarts_are_the_naive_ones(before: str, kind: str) -> None:
-    restarts = [0, 5, 6, 41, 60]
-    each = [RandomizedResponse(0.8, 0.9), RandomizedResponse(0.2, 0.3), RR]
-    given = {**MEMORIES[before], **INDICES[kind]}
-    fast = make_policy(f"{before}{kind}-cf", arms=3, corruption=each, restarts=restarts, **given)
-    play_both(fast, Twin(list(each), kind, restarts=restarts, **given), bits(1, 100))
+@given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([0.0, 3.0]))
+def test_an_endless_window_is_klucb_cf(seed: int, arms: int, c: float) -> None:
+    draws = np.random.default_rng(seed).random(200)
+    endless = make_policy("sw-klucb-cf", arms=arms, corruption=RR, window=math.inf, c=c)
+    long = make_policy("sw-klucb-cf", arms=arms, corruption=RR, window=200, c=c)
+    stationary = make_policy("klucb-cf", arms=arms, corruption=RR, c=c)
+    assert stream(endless, draws) == stream(stationary, draws) == stream(long, draws)
 
 
-@pytest.mark.parametrize("kind", ["ucb", "ts"])
-def test_an_oracle_restarts_when_told(kind: str) -> None:
-    fast = make_policy(f"oracle-{kind}-cf", arms=3, corruption=RR, restarts=[0, 30], **INDICES[kind])
-    play_both(fast, Twin([RR] * 3, kind, restarts=[30], **INDICES[kind]), bits(2, 70))
-
-
-@pytest.mark.parametrize("kind", INDICES)
-def test_doubling_restarts_at_1000_times_powers_of_two(kind: str) -> None:
-    """A restart leaves no trace but the time, so a fresh policy goes on as a restarted one does.
-
-    One that needs the horizon takes the length of the phase for it.
-    """
-    feedbacks = bits(6, 4100)
-    lots = generator(1)
-    given = {key: value for key, value in INDICES[kind].items() if key != "horizon"}
-    policy = make_policy(f"{kind}-cf", arms=3, corruption=RR, restarts="doubling", **given)
-    fresh = [policy]
-    for length in (1000, 1000, 2000, 4000):
-        told = {"horizon": length} if "horizon" in INDICES[kind] else {}
-        fresh.append(make_policy(f"{kind}-cf", arms=3, corruption=RR, **given, **told))
-    for step, feedback in enumerate(feedbacks):
-        phase = sum(step >= start for start in (0, 1000, 2000, 4000))
-        before = lots.bit_generator.state
-        arm = choose(policy, lots)
-        lots.bit_generator.state = before
-        assert choose(fresh[phase], lots) == arm
+def test_fractions_do_not_pile_up_rounding_errors() -> None:
+    policy = make_policy("sw-klucb-cf", arms=2, corruption=CERTAIN, window=10)
+    rng = np.random.default_rng(0)
+    recent: list[tuple[int, float]] = []
+    for feedback in rng.random(20_000):
+        arm = policy.choose()
         policy.observe(arm, feedback)
-        fresh[phase].observe(arm, feedback)
-        if step % 100 == 0:
-            assert np.array_equal(policy.indices(), fresh[phase].indices())
-
-
-def test_doubling_is_for_an_unknown_horizon() -> None:
-    with pytest.raises(ValueError, match="unknown horizon"):
-        make_policy("klucb-plus-cf", arms=2, corruption=RR, restarts="doubling", horizon=500)
-
-
-def test_doubling_is_the_naive_restart_at_1000() -> None:
-    """The twin is shown the steps before the first restart, and plays around it."""
-    fast = make_policy("ucb-cf", arms=2, corruption=RR, restarts="doubling")
-    slow = Twin([RR] * 2, "ucb", c=0.0, restarts=[1000, 2000, 4000])
-    for bit in bits(7, 990):
-        arm = fast.choose()
-        fast.observe(arm, bit)
-        slow.observe(arm, bit)
-    play_both(fast, slow, bits(8, 40))
+        recent = [*recent[-9:], (arm, feedback)]
+    for arm in range(2):
+        seen = [feedback for chosen, feedback in recent if chosen == arm]
+        assert policy.estimates()[arm] == pytest.approx(math.fsum(seen) / len(seen), abs=1e-14)
 
 
 @pytest.mark.parametrize("kind", INDICES)

@@ -1,0 +1,89 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits import RandomizedResponse, make_policy
+from naive import Twin
+from specimens import INDICES, MEMORIES, RR
+from twins import examples, feedbacks, play_both, responses
+
+
+class TestContamination:
+    """A share of the reports may be lies: bounds are wider by what so many lies can do."""
+
+    @pytest.mark.parametrize("kind", INDICES)
+    @pytest.mark.parametrize("before", MEMORIES)
+    @examples(10)
+    @given(data=st.data())
+    def test_it_is_the_naive_bound(self, before: str, kind: str, data: st.DataObject) -> None:
+        each = [data.draw(responses(), label="g") for _ in range(2)]
+        share = data.draw(st.sampled_from([0.0, 0.05, 0.3]), label="share")
+        seen = data.draw(feedbacks(25), label="feedbacks")
+        own = [data.draw(st.sampled_from([None, RR, RandomizedResponse(0.1, 0.3)])) for _ in seen]
+        given = {**MEMORIES[before], **INDICES[kind]}
+        fast = make_policy(f"{before}{kind}-cf", arms=2, corruption=each, contamination=share, **given)
+        play_both(fast, Twin(list(each), kind, liars=share, **given), seen, own if share < 0.3 else ())
+
+    @pytest.mark.parametrize("mask", [RandomizedResponse.from_epsilon(1), RandomizedResponse(0.1, 0.2)])
+    @pytest.mark.parametrize("lie", [0.0, 1.0])
+    def test_intervals_keep_the_mean_whatever_the_liars_say(self, mask: RandomizedResponse, lie: float) -> None:
+        """One liar in ten: told so, the interval keeps the mean; not told, it excludes it before long."""
+        rng = np.random.default_rng(1)
+        told = make_policy("klucb-cf", arms=1, corruption=mask, contamination=0.1)
+        trusting = make_policy("klucb-cf", arms=1, corruption=mask)
+        for _ in range(10_000):
+            bit = lie if rng.random() < 0.1 else float(rng.random() < mask(0.5))
+            told.observe(0, bit)
+            trusting.observe(0, bit)
+        (low, high), (narrow_low, narrow_high) = told.intervals()[0], trusting.intervals()[0]
+        assert low <= 0.5 <= high
+        assert not narrow_low <= 0.5 <= narrow_high
+        assert high - low > narrow_high - narrow_low
+        assert low <= told.estimates()[0] <= high
+
+    def test_an_arm_not_seen_may_have_any_mean(self) -> None:
+        policy = make_policy("klucb-cf", arms=2, corruption=RR)
+        policy.observe(1, 1)
+        assert policy.intervals()[0].tolist() == [0.0, 1.0]
+        assert not policy.suspects().any()
+
+    @pytest.mark.parametrize("name", ["klucb-cf", "sw-ts-cf", "d-ucb-cf", "auto"])
+    @pytest.mark.parametrize("mask", [RandomizedResponse.from_epsilon(1), RandomizedResponse(0.3, 0.2)])
+    def test_the_alarm_tells_of_what_honest_reports_cannot_give(self, name: str, mask: RandomizedResponse) -> None:
+        needed: dict[str, dict[str, Any]] = {"sw-ts-cf": {"window": 2000}, "d-ucb-cf": {"gamma": 0.9995}}
+        given = needed.get(name, {})
+        policy = make_policy(name, arms=3, corruption=mask, **given)
+        rng = np.random.default_rng(2)
+        for _ in range(600):
+            for arm, mean in enumerate([mask(0.0), mask(1.0), 0.95]):
+                policy.observe(arm, float(rng.random() < mean))
+        assert policy.suspects().tolist() == [False, False, True]
+
+    def test_so_many_liars_as_are_expected_are_no_alarm(self) -> None:
+        mask = RandomizedResponse.from_epsilon(1)
+        for share, told in ((0.0, True), (0.3, False)):
+            policy = make_policy("klucb-cf", arms=1, corruption=mask, contamination=share)
+            rng = np.random.default_rng(2)
+            for _ in range(2000):
+                policy.observe(0, float(rng.random() < 0.7 * mask(1.0) + 0.3))
+            assert policy.suspects().tolist() == [told]
+
+    @pytest.mark.parametrize("share", [-0.1, 1.0, math.nan, "0.1", True])
+    def test_a_share_that_is_none_is_refused(self, share: Any) -> None:
+        with pytest.raises(ValueError, match="contamination"):
+            make_policy("klucb-cf", arms=2, corruption=RR, contamination=share)
+
+    def test_what_cannot_be_told_is_refused(self) -> None:
+        policy = make_policy("klucb-cf", arms=2, corruption=RR)
+        for delta in (0.0, 1.0, math.nan):
+            with pytest.raises(ValueError, match="delta"):
+                policy.intervals(delta)
+            with pytest.raises(ValueError, match="delta"):
+                policy.suspects(delta)
+        noisy = make_policy("dp-ucb", arms=2, epsilon=1.0)
+        with pytest.raises(ValueError, match="noisy rewards"):
+            noisy.suspects()

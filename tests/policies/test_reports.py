@@ -1,0 +1,156 @@
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits import Monotone, RandomizedResponse, load_policy, make_policy
+from maskedbandits.corruption import Corruption
+from naive import Twin
+from specimens import INDICES, MEMORIES, RR
+from twins import changing, choose, examples, feedbacks, generator, play_both, responses
+from watchers import DETECTORS
+
+CURVE = Monotone(lambda x: 0.1 + 0.8 * x * x)
+
+
+class TestCorruptionOfAReport:
+    """Every report may come with its own corruption: what counts is the mean of the functions."""
+
+    @pytest.mark.parametrize("kind", INDICES)
+    @pytest.mark.parametrize("before", MEMORIES)
+    @examples(25)
+    @given(data=st.data())
+    def test_it_is_the_naive_mean(self, before: str, kind: str, data: st.DataObject) -> None:
+        arms = data.draw(st.integers(1, 3), label="arms")
+        each = [data.draw(responses(), label="g") for _ in range(arms)]
+        seen = data.draw(feedbacks(30), label="feedbacks")
+        begin = data.draw(st.integers(0, 15), label="begin")  # mixing begins in mid-run
+        few = data.draw(st.lists(responses(), min_size=1, max_size=3), label="own")
+        own = [None] * begin + [data.draw(st.sampled_from([None, *few])) for _ in seen[begin:]]
+        given = {**MEMORIES[before], **INDICES[kind]}
+        restarts = data.draw(st.sampled_from([None, [0, 12]]), label="restarts")
+        fast = make_policy(f"{before}{kind}-cf", arms=arms, corruption=each, restarts=restarts, **given)
+        play_both(fast, Twin(list(each), kind, restarts=restarts or (), **given), seen, own, seed=begin)
+
+    @pytest.mark.parametrize("before", MEMORIES)
+    def test_it_goes_on_as_the_naive_mean(self, before: str) -> None:
+        """Through turns of the ring; epsilon is each person's choice, and some answer the other way round."""
+        rng = np.random.default_rng(9)
+        people = [
+            RandomizedResponse.from_epsilon(0.5),
+            RandomizedResponse(0.9, 0.8),
+            RandomizedResponse(0.1, 0.3),
+            None,
+        ]
+        own = [people[who] for who in rng.integers(0, 4, 150)]
+        given = {**MEMORIES[before], "c": 3.0}
+        fast = make_policy(f"{before}klucb-cf", arms=3, corruption=RR, **given)
+        play_both(fast, Twin([RR] * 3, **given), changing(1, 150), own)
+
+    @pytest.mark.parametrize("before", MEMORIES)
+    @pytest.mark.parametrize("kind", INDICES)
+    def test_what_an_arm_has_anyway_changes_nothing(self, before: str, kind: str) -> None:
+        each = [RR, RandomizedResponse(0.2, 0.3)]
+        given = {**MEMORIES[before], **INDICES[kind]}
+        plain, told = (make_policy(f"{before}{kind}-cf", arms=2, corruption=each, **given) for _ in range(2))
+        lots = generator(0)
+        for bit in changing(2, 80):
+            arm = choose(plain, lots)
+            plain.observe(arm, bit)
+            told.observe(arm, bit, corruption=each[arm])
+            missing = np.isinf(told.indices())  # without an observation an arm has no corruption
+            assert told.indices()[~missing] == pytest.approx(plain.indices()[~missing], abs=1e-9)
+            assert told.estimates() == pytest.approx(plain.estimates(), abs=1e-9, nan_ok=True)
+
+    @pytest.mark.parametrize("before", MEMORIES)
+    @pytest.mark.parametrize("kind", INDICES)
+    def test_saved_and_loaded_it_goes_on_exactly(self, before: str, kind: str, tmp_path: Path) -> None:
+        given = {**MEMORIES[before], **INDICES[kind]}
+        one = make_policy(f"{before}{kind}-cf", arms=2, corruption=RR, **given)
+        people = [RandomizedResponse.from_epsilon(0.5), RandomizedResponse(0.1, 0.3), None]
+        for step, bit in enumerate(changing(4, 90)):
+            one.observe(one.choose(), bit, corruption=people[step % 3])
+        one.save(tmp_path / "policy")
+        copy = load_policy(tmp_path / "policy", exact=True)
+        for step, bit in enumerate(changing(5, 60)):
+            arm = one.choose()
+            assert copy.choose() == arm
+            for policy in (one, copy):
+                policy.observe(arm, bit, corruption=people[step % 3])
+            assert np.array_equal(one.indices(), copy.indices())
+
+    @pytest.mark.parametrize("name", DETECTORS)
+    @pytest.mark.parametrize("kind", ["klucb", "ts"])
+    @pytest.mark.parametrize("local", [False, True])
+    @pytest.mark.parametrize("share", [0.0, 0.1])
+    def test_a_detector_sees_one_mean_whatever_the_masks(self, name: str, kind: str, local: bool, share: float) -> None:
+        """Reports are masked on up to the arm's corruption; those that say less are not shown."""
+        settings, detects = DETECTORS[name]
+        each = [RandomizedResponse(0.9, 0.9), RandomizedResponse(0.85, 0.9)]
+        people = [RandomizedResponse(1, 1), RandomizedResponse(0.95, 0.92), RandomizedResponse(0.6, 0.7), None]
+        own = [people[who] for who in np.random.default_rng(3).integers(0, 4, 220)]
+        given = {**settings, "exploration": 0.0, "local": local, "contamination": share}
+        given |= {"follow_up": 0.0} if name == "glr" else {}
+        fast = make_policy(f"{name}-{kind}-cf", arms=2, corruption=each, **given)
+        slow = Twin(list(each), kind, detects=detects, local=local, liars=share)
+        play_both(fast, slow, changing(3, 220), own)
+        assert fast.alarms > 0
+
+    def test_an_epsilon_that_changes_is_no_change_of_the_world(self) -> None:
+        """The mean of the feedback jumps from 0.7 to 0.9 with the mask, that of the reward stays: no alarm."""
+        rng = np.random.default_rng(0)
+        weak, strong = RandomizedResponse(0.75, 0.75), RandomizedResponse(1, 1)
+        policy = make_policy("glr-klucb-cf", arms=1, corruption=weak)
+        for mask in (weak, strong):
+            for _ in range(3000):
+                policy.observe(0, float(rng.random() < mask(0.9)), corruption=mask)
+        assert policy.alarms == 0
+        assert policy.estimates()[0] == pytest.approx(0.9, abs=0.03)
+        for _ in range(300):
+            policy.observe(0, float(rng.random() < strong(0.5)), corruption=strong)
+        assert policy.alarms == 1
+
+    def test_who_takes_feedback_at_face_value_takes_all_of_it_so(self) -> None:
+        plain, told = (make_policy("klucb", arms=2) for _ in range(2))
+        for bit in changing(1, 50):
+            arm = plain.choose()
+            plain.observe(arm, bit)
+            told.observe(arm, bit, corruption=RR)
+            assert np.array_equal(told.indices(), plain.indices())
+
+    def test_sums_do_not_pile_up_rounding_errors(self) -> None:
+        policy = make_policy("sw-klucb-cf", arms=2, corruption=RR, window=10)
+        rng = np.random.default_rng(0)
+        recent: list[tuple[int, float, RandomizedResponse]] = []
+        for bit in rng.integers(0, 2, 20_000):
+            arm, g = policy.choose(), RandomizedResponse(*rng.uniform(0.6, 1.0, 2))
+            policy.observe(arm, bit, corruption=g)
+            recent = [*recent[-9:], (arm, float(bit), g)]
+        view = policy._state
+        for arm in range(2):
+            assert view.low_sums[arm] == pytest.approx(math.fsum(g(0.0) for a, _, g in recent if a == arm), abs=1e-14)
+
+    @pytest.mark.parametrize(
+        ("name", "arm", "report", "complaint"),
+        [
+            ("klucb-cf", CURVE, RR, "need arms with a RandomizedResponse"),
+            ("klucb-cf", RR, CURVE, "not affine"),
+            ("klucb-cf", RR, 0.5, "not affine"),
+            ("glr-klucb-cf", CURVE, RR, "need arms with a RandomizedResponse"),
+        ],
+    )
+    def test_what_has_no_mean_is_refused_and_changes_nothing(
+        self, name: str, arm: Corruption, report: Any, complaint: str
+    ) -> None:
+        policy = make_policy(name, arms=2, corruption=[RR, arm])
+        policy.observe(0, 1)
+        before = policy._snapshot()
+        with pytest.raises(ValueError, match=complaint) as caught:
+            policy.observe(1, 1, corruption=report)
+        assert "\n" not in str(caught.value)
+        assert all(np.array_equal(*arrays) for arrays in zip(policy._state, before, strict=True))
+        policy.observe(1, 1)

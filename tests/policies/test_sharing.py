@@ -1,0 +1,260 @@
+"""Policies that are shared: between threads, tasks, and processes that were forked."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maskedbandits import Policy, RandomizedResponse, load_policy, make_policy
+from specimens import RR, specimen
+from twins import INTERPRETED
+
+THREADS, STEPS = 8, 100 if INTERPRETED else 5000
+OTHER = RandomizedResponse(0.8, 0.9)
+PATIENCE = 300.0  # seconds after which a child has hung
+
+
+@pytest.fixture(autouse=True)
+def hasty() -> Iterator[None]:
+    """Threads take turns a thousand times as often as they usually do."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def play(policy: Policy, seed: int, steps: int = STEPS, *, own: bool = False) -> None:
+    bits = np.random.default_rng(seed).integers(0, 2, steps)
+    for step, bit in enumerate(bits.tolist()):
+        corruption = OTHER if own and step > steps // 10 and step % 3 == seed % 3 else None
+        policy.observe(policy.choose(), bit, corruption)
+
+
+def together(work: Callable[[int], None]) -> None:
+    """Do it in several threads, and raise what was raised in them."""
+    raised: list[BaseException] = []
+
+    def run(seed: int) -> None:
+        try:
+            work(seed)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not raised, raised
+
+
+def is_sound(policy: Policy, path: Path) -> None:
+    """Nothing got lost, and nothing contradicts anything: loading checks it."""
+    assert policy.observations == THREADS * STEPS
+    policy.save(path)
+    copy = load_policy(path, exact=True)
+    assert np.array_equal(copy.indices(), policy.indices())
+
+
+@pytest.mark.parametrize("name", ["sw-klucb-cf", "auto", "glr-ts-cf"])
+def test_threads_may_share_one(name: str, tmp_path: Path) -> None:
+    policy = specimen(name)
+    together(lambda seed: play(policy, seed))
+    is_sound(policy, tmp_path / "policy")
+
+
+def test_threads_may_share_one_whose_reports_have_corruptions_of_their_own(tmp_path: Path) -> None:
+    policy = specimen("sw-klucb-cf")
+    together(lambda seed: play(policy, seed, own=True))
+    is_sound(policy, tmp_path / "policy")
+
+
+def test_a_report_that_waits_while_another_brings_the_first_corruption(tmp_path: Path) -> None:
+    """Whether reports have corruptions of their own is looked at when it is a report's turn, not before."""
+    policy = specimen("sw-klucb-cf")
+    play(policy, 0, 50)
+    lock = policy._lock
+
+    class Busy:
+        """A lock that another thread gets first."""
+
+        def __enter__(self) -> None:
+            policy._lock = lock
+            policy.observe(0, 1, OTHER)
+            lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            lock.release()
+
+    policy._lock = Busy()  # type: ignore[assignment]
+    policy.observe(1, 1)
+    assert policy.observations == 52
+    policy.save(tmp_path / "policy")
+    state = load_policy(tmp_path / "policy")._state
+    masks = state.ring_spans[:40]
+    assert state.span_sums.sum() == pytest.approx(masks.sum())
+
+
+def test_threads_may_save_one_while_others_play(tmp_path: Path) -> None:
+    """Every file is whole, and what is in it is a moment of the play."""
+    policy = specimen("sw-klucb-cf")
+    path = tmp_path / "policy"
+
+    def work(seed: int) -> None:
+        if seed >= 2:
+            play(policy, seed, STEPS // 5)
+            return
+        for _ in range(20):
+            policy.save(path)
+            load_policy(path)
+
+    together(work)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["policy"]
+
+
+def test_tasks_may_share_one(tmp_path: Path) -> None:
+    policy = specimen("sw-klucb-cf")
+
+    async def main() -> None:
+        await asyncio.gather(*(asyncio.to_thread(play, policy, seed) for seed in range(THREADS)))
+
+    asyncio.run(main())
+    is_sound(policy, tmp_path / "policy")
+
+
+@contextmanager
+def forked(work: Callable[[], bytes]) -> Iterator[int]:
+    """Do it in a child, which is always ended; yield where what it returns can be read."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:  # nothing of the tests may run on in here
+        status = 1
+        try:
+            os.write(writing, work())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    try:
+        yield reading
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+
+
+def told(reading: int) -> bytes:
+    """Return what a child writes, if it does so before it must have hung."""
+    os.set_blocking(reading, False)
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            return os.read(reading, 1 << 16)
+        except BlockingIOError:
+            time.sleep(0.01)
+    pytest.fail("the child hangs")
+
+
+def drawn(policy: Policy) -> bytes:
+    return b" ".join(b"%d" % policy.choose() for _ in range(40))
+
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+warned = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # threads and forks do not go well together
+
+
+@forks
+@warned
+def test_after_a_fork_parent_and_children_draw_different_lots() -> None:
+    policy = make_policy("uniform", arms=1000, seed=1)
+    policy.choose()  # compiled before the fork, as a server does that loads first
+    with forked(lambda: drawn(policy)) as one, forked(lambda: drawn(policy)) as other:
+        seen = [told(one), told(other), drawn(policy)]
+    assert all(len(each.split()) == 40 for each in seen)
+    assert len(set(seen)) == 3
+
+
+@forks
+@warned
+def test_the_parent_draws_on_as_if_there_had_been_no_fork() -> None:
+    one, other = (make_policy("uniform", arms=1000, seed=1) for _ in range(2))
+    expected = drawn(one)
+    with forked(lambda: b"done") as reading:
+        assert told(reading) == b"done"
+    assert drawn(other) == expected
+
+
+@forks
+@warned
+def test_a_fork_in_the_middle_of_decisions_does_not_hang() -> None:
+    """Threads hold a policy's lock nearly all the time, and the child has none of them to let go of it."""
+    policies = [specimen("sw-klucb-cf"), make_policy("uniform", arms=1000)]
+    for policy in policies:
+        play(policy, 0, 1)
+    ended = threading.Event()
+
+    def keep_playing(policy: Policy) -> None:
+        while not ended.is_set():
+            play(policy, 1, 50)
+
+    def fork_on() -> None:
+        for _ in range(5):
+            with forked(lambda: b"%d" % sum(policy.choose() >= 0 for policy in policies)) as reading:
+                answers.append(told(reading))
+
+    answers: list[bytes] = []
+    players = [threading.Thread(target=keep_playing, args=(policy,)) for policy in policies]
+    forkers = [threading.Thread(target=fork_on) for _ in range(2)]  # and forks do not wait for each other for ever
+    try:
+        for thread in (*players, *forkers):
+            thread.start()
+        for thread in forkers:
+            thread.join()
+    finally:
+        ended.set()
+        for thread in players:
+            thread.join()
+    assert answers == [b"2"] * 10
+
+
+@forks
+@warned
+def test_policies_may_be_made_while_another_thread_forks() -> None:
+    ended = threading.Event()
+    raised: list[object] = []
+
+    def keep_making() -> None:
+        while not ended.is_set():
+            raised.extend(policy for policy in [make_policy("klucb", arms=1)] if policy.arms != 1)
+
+    hook, sys.unraisablehook = sys.unraisablehook, lambda error: raised.append(error.exc_value)
+    maker = threading.Thread(target=keep_making)
+    maker.start()
+    try:
+        for _ in range(20):
+            with forked(lambda: b"here") as reading:
+                assert told(reading) == b"here"
+    finally:
+        ended.set()
+        maker.join()
+        sys.unraisablehook = hook
+    assert not raised
+
+
+def test_two_that_load_one_file_draw_different_lots_unless_they_are_to_be_exact(tmp_path: Path) -> None:
+    policy = make_policy("uniform", arms=1000, corruption=RR, seed=3)
+    drawn(policy)
+    policy.save(tmp_path / "policy")
+    exact = [load_policy(tmp_path / "policy", exact=True) for _ in range(2)]
+    fresh = [load_policy(tmp_path / "policy") for _ in range(2)]
+    seen = [drawn(each) for each in (policy, *exact, *fresh)]
+    assert seen[0] == seen[1] == seen[2]
+    assert len(set(seen)) == 3
