@@ -4,12 +4,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import naive_theory as naive
 from maskedbandits import theory
 from maskedbandits.corruption import Monotone, RandomizedResponse
 from maskedbandits.policies import make_policy
 from maskedbandits.problems import Problem, random_segments, sinusoid
 from maskedbandits.simulation import simulate
+from naive import theory as naive
 
 IDENTITY = RandomizedResponse(1.0, 1.0)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import naive_evidence as naive
 from maskedbandits.maths import evidence
+from naive import evidence as naive
 from trials import examples
 
 

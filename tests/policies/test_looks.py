@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import naive_change
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from naive import Twin
+from naive import detectors as naive_detectors
 from specimens import CERTAIN, RR
 from twins import changing, examples, planned_look, play_both
 from watchers import DETECTORS
@@ -110,7 +110,7 @@ def test_evidence_is_followed_up() -> None:
         if policy.alarms:
             break
         if look == 1:
-            before, evidence = evidence, naive_change.glr_statistic(seen)
+            before, evidence = evidence, naive_detectors.glr_statistic(seen)
             assert (planned_look(policy) == 1) == (evidence > max(1.0, before))
             again += evidence > max(1.0, before)
             evidence = evidence if evidence > max(1.0, before) else 0.0

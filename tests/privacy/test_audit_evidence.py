@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from fractions import Fraction
 
-import naive_audit as naive
 import numpy as np
 import pytest
 from audits import MUTANTS, call, judge, python
 
 from maskedbandits.privacy.audit import choice, doubt, evidence, questions
 from maskedbandits.privacy.audit import judge as judging
+from naive import audit as naive
 
 # The statistics
 

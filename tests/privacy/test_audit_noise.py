@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import naive_noise as naive
 import numpy as np
 import pytest
 from audits import MUTANTS, audited, call, python, script
@@ -21,6 +20,7 @@ from maskedbandits import cli
 from maskedbandits.privacy.audit import contexts, doubt, findings, noise, program, questions, words
 from maskedbandits.privacy.audit.contexts import Lines
 from maskedbandits.privacy.audit.judge import judged
+from naive import noise as naive
 
 SHARE = 1 / (1 + math.e)  # of flips at epsilon = 1
 runs_of_lines = st.integers(12, 60).flatmap(

@@ -6,7 +6,6 @@ import json
 from fractions import Fraction
 from typing import Any
 
-import naive_mechanism
 import numpy as np
 import pytest
 from audits import SURE, call
@@ -15,6 +14,7 @@ from maskedbandits import cli
 from maskedbandits.privacy import Randomizer
 from maskedbandits.privacy.audit import doubt, evidence, ours, program, questions, words
 from maskedbandits.privacy.audit import judge as judging
+from naive import mechanism as naive_mechanism
 
 # Our own
 

@@ -4,7 +4,6 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
-import naive_composition as naive
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import composition
 from maskedbandits.privacy.composition import basic_epsilon, counted, losses_of, total_delta, total_epsilon
+from naive import composition as naive
 from twins import examples
 
 tenths = st.integers(0, 30).map(lambda tenth: Fraction(tenth, 10))

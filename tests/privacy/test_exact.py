@@ -8,7 +8,6 @@ from decimal import ROUND_UP, Context, Decimal, FloatOperation, Inexact, Rounded
 from fractions import Fraction
 from typing import Any
 
-import naive_mechanism as naive
 import numpy as np
 import opendp.prelude as dp
 import pytest
@@ -27,6 +26,7 @@ from maskedbandits.privacy import (
     threshold,
 )
 from maskedbandits.privacy.exact import as_sum, as_text, exp_between
+from naive import mechanism as naive
 
 
 class Stated(float):

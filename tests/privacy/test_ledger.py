@@ -7,7 +7,6 @@ import struct
 from fractions import Fraction
 from pathlib import Path
 
-import naive_composition as naive
 import pytest
 from ledgers import refused
 from scipy.stats import binom
@@ -16,6 +15,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.privacy import composition
 from maskedbandits.privacy.ledger import Ledger, Overdraft, rows
 from maskedbandits.privacy.mechanism import mechanism_for
+from naive import composition as naive
 
 pytest_plugins = ["ledger_fixtures"]
 

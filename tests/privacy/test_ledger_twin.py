@@ -10,9 +10,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from ledgers import MEMORY, Clock
-from naive_ledger import NaiveLedger
 
 from maskedbandits.privacy.ledger import Ledger, LedgerError, period
+from naive.ledger import NaiveLedger
 from twins import examples
 
 CAP = Fraction(1)

@@ -8,7 +8,6 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
-import naive_mechanism as naive
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,6 +24,7 @@ from maskedbandits.privacy import (
     round_value,
     threshold,
 )
+from naive import mechanism as naive
 
 # All words
 

@@ -16,7 +16,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import naive_mechanism as naive
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,6 +32,7 @@ from maskedbandits.privacy import (
     mechanism_for,
     round_value,
 )
+from naive import mechanism as naive
 
 # Values between 0 and 1
 

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-import naive_change as naive
 from alone import Floats, bits, first_alarm, fresh, observe, restart, streams_with_alarm
 from maskedbandits.compiled import interpreted
 from maskedbandits.policies.detectors import glr
+from naive import detectors as naive
 from trials import INTERPRETED, outside
 
 statistic = outside(glr.statistic)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import naive_change as naive
 from alone import first_alarm, fresh
 from maskedbandits.policies.detectors import two_windows
+from naive import detectors as naive
 from streams import dyadic, thresholds
 
 
