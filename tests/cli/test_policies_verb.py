@@ -48,6 +48,11 @@ def test_one_policy_is_one_document() -> None:
     }
 
 
+@pytest.mark.parametrize(("name", "paper"), [("klucb", "Cappé et al. 2013"), ("ldp-ucb-b", "Ren et al. 2020")])
+def test_an_old_name_is_that_of_its_own_paper(name: str, paper: str) -> None:
+    assert f"Reference: {paper}\n" in call("policies", name).stdout
+
+
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from maskedbandits.corruption import Corruption, Monotone, RandomizedResponse
@@ -23,6 +23,9 @@ def inverse_of(g: Corruption, y: float) -> float:
 
 @examples(200)
 @given(increasing, st.integers(0, 5), st.integers(0, 5), st.floats(-0.5, 1.5))
+@example(np.array([0.1, 0.2, 0.7]), 1, 2, 0.7005)  # just outside
+@example(np.array([0.1, 0.2, 0.7]), 1, 2, 0.0995)
+@example(np.array([0.1, 0.2, 0.7]), 0, 0, 0.2)
 def test_between_nodes_it_is_a_straight_line(
     feedbacks: np.ndarray[tuple[int], np.dtype[np.float64]], before: int, after: int, y: float
 ) -> None:
