@@ -13,7 +13,7 @@ from children import LONGEST, child, finished
 from maskedbandits import Problem, RandomizedResponse, make_policy, simulate
 from naive import SlidingWindowKLUCB
 from naive import simulate as naive_simulate
-from twins import generator
+from trials import generator
 
 RR = RandomizedResponse.from_epsilon(1.0)
 PROBLEM = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 1200], 3000, RR)

@@ -1,25 +1,17 @@
 """Play a policy and its naive twin side by side, and draw what they play with."""
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from maskedbandits import Policy, RandomizedResponse
 from naive import Twin
 from naive.alone import Policy as Alone
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 TIE = 1e-7  # two indices this close are a tie, where the slow and the fast way may round differently
-
-
-def examples(count: int) -> settings:
-    """So many examples, or few if few are asked for: with the compiler off."""
-    return settings(max_examples=min(count, 5) if os.environ.get("HYPOTHESIS_PROFILE") == "few" else count)
 
 
 def responses() -> st.SearchStrategy[RandomizedResponse]:
@@ -32,11 +24,6 @@ def feedbacks(most: int) -> st.SearchStrategy[list[float]]:
     """Mostly bits, sometimes fractions."""
     bits = st.lists(st.sampled_from([0.0, 1.0]), max_size=most)
     return st.one_of(bits, bits, st.lists(st.floats(0, 1), max_size=most))
-
-
-def generator(seed: int | np.random.SeedSequence) -> np.random.Generator:
-    """Return numpy's own generator of the kind that policies have: from the same seed both draw the same."""
-    return np.random.Generator(np.random.SFC64(seed))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,8 @@ from maskedbandits import Monotone, Policy, Problem, RandomizedResponse, load_po
 from maskedbandits.policies import auto as module
 from naive.auto import Switching, prior
 from specimens import CERTAIN
-from twins import choose, generator, play_alike
+from trials import generator
+from twins import choose, play_alike
 
 
 @pytest.mark.parametrize("seed", range(4))

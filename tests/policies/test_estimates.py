@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from maskedbandits import RandomizedResponse, make_policy
 from naive import Twin
 from specimens import INDICES, MEMORIES, RR
-from twins import examples, feedbacks, play_both, responses
+from trials import examples
+from twins import feedbacks, play_both, responses
 
 
 class TestContamination:

@@ -14,7 +14,8 @@ import pytest
 from maskedbandits import Problem, load_policy, simulate
 from maskedbandits.policies import KINDS, names
 from specimens import CERTAIN, RR, specimen
-from twins import INTERPRETED, choose, generator, observe, stream
+from trials import INTERPRETED, generator
+from twins import choose, observe, stream
 
 LONG = 2000 if INTERPRETED else 100_000
 PLAYED = ["adswitch", "auto", "d-klucb-cf", "exp3s", "glr-klucb-cf", "klucb-cf", "oracle", "sw-klucb-cf", "ts-cf"]

@@ -6,7 +6,8 @@ import pytest
 from maskedbandits import make_policy
 from maskedbandits.policies.hybrid import noise_bound
 from naive.hybrid import CentralUCB
-from twins import generator, observe, play_alike
+from trials import generator
+from twins import observe, play_alike
 
 
 @pytest.mark.parametrize("seed", range(4))

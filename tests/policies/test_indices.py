@@ -14,7 +14,8 @@ from maskedbandits.maths.level import exploration, plus_level
 from maskedbandits.policies.indices import kl, ucb
 from naive import SlidingWindowKLUCB, Twin
 from specimens import CERTAIN, RR
-from twins import TIE, examples, feedbacks, play_both, responses, stream
+from trials import examples
+from twins import TIE, feedbacks, play_both, responses, stream
 
 CURVES = [Monotone(lambda x: 0.1 + 0.8 * x * x), Monotone(lambda x: 1 - math.sqrt(x))]
 corruptions: st.SearchStrategy[Corruption] = st.one_of(responses(), responses(), st.sampled_from(CURVES))

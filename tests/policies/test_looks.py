@@ -10,7 +10,8 @@ from maskedbandits import Policy, RandomizedResponse, make_policy
 from naive import Twin
 from naive import detectors as naive_detectors
 from specimens import CERTAIN, RR
-from twins import changing, examples, planned_look, play_both
+from trials import examples
+from twins import changing, planned_look, play_both
 from watchers import DETECTORS
 
 

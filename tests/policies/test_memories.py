@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from naive import Twin
 from specimens import CERTAIN, RR
-from twins import TIE, bits, choose, examples, feedbacks, generator, play_both, responses, stream
+from trials import examples, generator
+from twins import TIE, bits, choose, feedbacks, play_both, responses, stream
 
 INDICES: dict[str, dict[str, Any]] = {
     "klucb": {"c": 3.0},

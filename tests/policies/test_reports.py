@@ -11,7 +11,8 @@ from maskedbandits import Monotone, RandomizedResponse, load_policy, make_policy
 from maskedbandits.corruption import Corruption
 from naive import Twin
 from specimens import INDICES, MEMORIES, RR
-from twins import changing, choose, examples, feedbacks, generator, play_both, responses
+from trials import examples, generator
+from twins import changing, choose, feedbacks, play_both, responses
 from watchers import DETECTORS
 
 CURVE = Monotone(lambda x: 0.1 + 0.8 * x * x)

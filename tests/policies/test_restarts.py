@@ -6,7 +6,8 @@ import pytest
 from maskedbandits import RandomizedResponse, make_policy
 from naive import Twin
 from specimens import RR
-from twins import bits, choose, generator, play_both
+from trials import generator
+from twins import bits, choose, play_both
 
 INDICES: dict[str, dict[str, Any]] = {
     "klucb": {"c": 3.0},

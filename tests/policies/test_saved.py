@@ -16,7 +16,8 @@ import changed_numbers
 from children import finished
 from maskedbandits import RandomizedResponse, load_policy, make_policy
 from specimens import RR
-from twins import INTERPRETED, stream
+from trials import INTERPRETED
+from twins import stream
 
 MEMORIES: dict[str, dict[str, Any]] = {"": {}, "sw-": {"window": 40}, "d-": {"gamma": 0.99}}
 

@@ -15,7 +15,7 @@ import pytest
 
 from maskedbandits import Policy, RandomizedResponse, load_policy, make_policy
 from specimens import RR, specimen
-from twins import INTERPRETED
+from trials import INTERPRETED
 
 THREADS, STEPS = 8, 100 if INTERPRETED else 5000
 OTHER = RandomizedResponse(0.8, 0.9)

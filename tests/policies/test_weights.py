@@ -5,7 +5,8 @@ import naive.weights as naive
 from maskedbandits import RandomizedResponse, make_policy
 from naive.gains import gains, width
 from specimens import CERTAIN, RR
-from twins import choose, generator, play_alike
+from trials import generator
+from twins import choose, play_alike
 
 MATRICES = [(0.9, 0.8), (0.2, 0.3), (0.7, 0.95), (1.0, 1.0)]
 

@@ -13,7 +13,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.privacy import composition
 from maskedbandits.privacy.composition import basic_epsilon, counted, losses_of, total_delta, total_epsilon
 from naive import composition as naive
-from twins import examples
+from trials import examples
 
 tenths = st.integers(0, 30).map(lambda tenth: Fraction(tenth, 10))
 odd = st.fractions(0, 3, max_denominator=10**9)  # no two have a common divisor to speak of

@@ -13,7 +13,7 @@ from ledgers import MEMORY, Clock
 
 from maskedbandits.privacy.ledger import Ledger, LedgerError, period
 from naive.ledger import NaiveLedger
-from twins import examples
+from trials import examples
 
 CAP = Fraction(1)
 
