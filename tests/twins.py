@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from maskedbandits import Policy, RandomizedResponse
 from naive import Twin
 from naive.alone import Policy as Alone
+from trials import generator
 
 TIE = 1e-7  # two indices this close are a tie, where the slow and the fast way may round differently
 
