@@ -138,7 +138,7 @@ def test_an_interrupt_stops_it() -> None:
 
 
 def test_kernels_do_the_same_with_the_compiler_off() -> None:
-    """Some tests of kernels and policies, fewer examples, line by line: where code reads out of bounds, that is told."""
+    """Some tests of kernels and policies, fewer examples, line by line: what reads out of bounds raises an error."""
     here = Path(__file__).parent
     environment = {"NUMBA_DISABLE_JIT": "1", "HYPOTHESIS_PROFILE": "few"}
     wanted = {f"test_{name}.py" for name in ("kl", "corruption", "indices", "reports", "adswitch")}
