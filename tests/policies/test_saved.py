@@ -212,7 +212,7 @@ class TestChangedNumbers:
         refused(tmp_path / "policy", "out of range")
 
     def test_every_number_interpreted(self) -> None:
-        """In a process of its own, and without the compiler; indices out of bounds raise errors, as does a division by zero."""
+        """In a process of its own, without the compiler: what is out of bounds or divided by zero raises an error."""
         self.tried(1, {"NUMBA_DISABLE_JIT": "1"})
 
     def test_every_number_compiled(self) -> None:
