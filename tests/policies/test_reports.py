@@ -127,7 +127,7 @@ class TestCorruptionOfAReport:
         policy = make_policy("sw-klucb-cf", arms=2, corruption=RR, window=10)
         rng = np.random.default_rng(0)
         recent: list[tuple[int, float, RandomizedResponse]] = []
-        for bit in rng.integers(0, 2, 20_000):
+        for bit in rng.integers(0, 2, 5000):
             arm, g = policy.choose(), RandomizedResponse(*rng.uniform(0.6, 1.0, 2))
             policy.observe(arm, bit, corruption=g)
             recent = [*recent[-9:], (arm, float(bit), g)]

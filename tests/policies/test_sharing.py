@@ -80,7 +80,7 @@ def test_threads_may_share_one_whose_reports_have_corruptions_of_their_own(tmp_p
 def test_a_report_that_waits_while_another_brings_the_first_corruption(tmp_path: Path) -> None:
     """Whether reports have corruptions of their own is looked at when it is a report's turn, not before."""
     policy = specimen("sw-klucb-cf")
-    play(policy, 0, 50)
+    play(policy, 0, 20)
     lock = policy._lock
 
     class Busy:
@@ -96,11 +96,10 @@ def test_a_report_that_waits_while_another_brings_the_first_corruption(tmp_path:
 
     policy._lock = Busy()  # type: ignore[assignment]
     policy.observe(1, 1)
-    assert policy.observations == 52
+    assert policy.observations == 22
     policy.save(tmp_path / "policy")
     state = load_policy(tmp_path / "policy")._state
-    masks = state.ring_spans[:40]
-    assert state.span_sums.sum() == pytest.approx(masks.sum())
+    assert state.span_sums.sum() == pytest.approx(state.ring_spans[:22].sum())
 
 
 def test_threads_may_save_one_while_others_play(tmp_path: Path) -> None:
@@ -114,9 +113,9 @@ def test_threads_may_save_one_while_others_play(tmp_path: Path) -> None:
             return
         for _ in range(20):
             policy.save(path)
-            load_policy(path)
 
     together(work)
+    assert load_policy(path).observations <= policy.observations
     assert [entry.name for entry in tmp_path.iterdir()] == ["policy"]
 
 
@@ -212,12 +211,13 @@ def test_a_fork_in_the_middle_of_decisions_does_not_hang() -> None:
 
     answers: list[bytes] = []
     players = [threading.Thread(target=keep_playing, args=(policy,)) for policy in policies]
-    forkers = [threading.Thread(target=fork_on) for _ in range(2)]  # and forks do not wait for each other for ever
+    forkers = [threading.Thread(target=fork_on, daemon=True) for _ in range(2)]  # nor may forks wait for each other
     try:
         for thread in (*players, *forkers):
             thread.start()
         for thread in forkers:
-            thread.join()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
     finally:
         ended.set()
         for thread in players:
@@ -228,12 +228,13 @@ def test_a_fork_in_the_middle_of_decisions_does_not_hang() -> None:
 @forks
 @warned
 def test_policies_may_be_made_while_another_thread_forks() -> None:
+    alive = [make_policy("klucb", arms=1) for _ in range(300)]
     ended = threading.Event()
     raised: list[object] = []
 
     def keep_making() -> None:
         while not ended.is_set():
-            raised.extend(policy for policy in [make_policy("klucb", arms=1)] if policy.arms != 1)
+            alive.append(make_policy("klucb", arms=1))
 
     hook, sys.unraisablehook = sys.unraisablehook, lambda error: raised.append(error.exc_value)
     maker = threading.Thread(target=keep_making)

@@ -1,5 +1,6 @@
 """A policy at work: what a user holds."""
 
+import copy
 import operator
 import os
 import threading
@@ -56,7 +57,7 @@ class Policy:
 
     def __init__(self, kind: Kind, given: Mapping[str, Any], state: Any, words: Words, *, fresh: bool = True) -> None:
         self._kind = kind
-        self._given = dict(given)
+        self._given = copy.deepcopy(dict(given))  # lists may change in the hands of whoever gave them
         self._parameters = kind.complete(given, int(state.own[0].arms))
         self._state = state
         self._arms = int(state.own[0].arms)

@@ -68,7 +68,7 @@ def load_policy(path: str | Path, *, exact: bool = False) -> Policy:
 def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
     try:
         sizes = _sizes(stream)
-        with np.load(stream, allow_pickle=False) as file:
+        with np.errstate(all="ignore"), np.load(stream, allow_pickle=False) as file:
             _refuse_more(sizes, ("about", "own"), MOST)
             about = json.loads(str(file["about"]))
             kind = _kind_of(about)

@@ -130,7 +130,8 @@ def _tangent(state: Scores, arm: int, spread: float) -> float:
     """Return a bound on u at a later moment."""
     later = max(spread - state.anchors[arm], 0.0)
     bound = state.bounds[arm] + state.slopes[arm] * later + SLACK
-    return min(bound, indices.highest(state) + SLACK)
+    highest = indices.highest(state) + SLACK
+    return bound if bound < highest else highest  # also if it is no number: what has faded has an infinite spread
 
 
 @inlined
