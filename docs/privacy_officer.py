@@ -1,4 +1,4 @@
-"""Writes the tables of docs/privacy-officer.md: `python -m docs.privacy_officer`. All of them are computed."""
+"""Writes the tables of docs/privacy_officer.md: `python -m docs.privacy_officer`. All of them are computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from docs.privacy import belief, markdown, percent
 from maskedbandits.privacy import Ledger, Overdraft, Randomizer
 
-PAGE = Path(__file__).with_name("privacy-officer.md")
+PAGE = Path(__file__).with_name("privacy_officer.md")
 BLOCK = re.compile(r"(<!-- begin: python -m docs\.privacy_officer (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EPSILONS = ("0.1", "0.5", "1", "2", "4")
 CAPS = (("0.1", "1"), ("0.5", "2"), ("1", "3"))

@@ -20,7 +20,8 @@ policy = mb.make_policy("uniform", arms=2, corruption=mask)
 policy.observe(policy.choose(), 1)
 mb.privacy.Randomizer(1).bit(1)
 mb.theory.paper_window(1000, 2)
-from maskedbandits import experiments, results
+from maskedbandits import experiments
+from maskedbandits.experiments import results
 """
 
 

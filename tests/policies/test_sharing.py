@@ -210,7 +210,7 @@ def test_a_fork_in_the_middle_of_decisions_does_not_hang() -> None:
                 answers.append(told(reading))
 
     answers: list[bytes] = []
-    players = [threading.Thread(target=keep_playing, args=(policy,)) for policy in policies]
+    players = [threading.Thread(target=keep_playing, args=(policy,), daemon=True) for policy in policies]
     forkers = [threading.Thread(target=fork_on, daemon=True) for _ in range(2)]  # nor may forks wait for each other
     try:
         for thread in (*players, *forkers):
@@ -221,7 +221,7 @@ def test_a_fork_in_the_middle_of_decisions_does_not_hang() -> None:
     finally:
         ended.set()
         for thread in players:
-            thread.join()
+            thread.join(PATIENCE)
     assert answers == [b"2"] * 10
 
 

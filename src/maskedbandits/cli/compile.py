@@ -15,7 +15,7 @@ from maskedbandits.cli.verb import Verb, as_json
     cls=Verb,
     examples=[
         "maskedbandits compile auto",
-        "MASKEDBANDITS_CACHE=/opt/kernels maskedbandits compile auto sw-klucb-cf",
+        "maskedbandits compile auto sw-klucb-cf --json",
     ],
 )
 @click.argument("names", metavar="[POLICY]...", nargs=-1)

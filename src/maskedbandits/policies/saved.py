@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import threading
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ FORMAT = 3
 ARRAYS = ("own", "ints", "floats")
 MOST = 1 << 26  # bytes that the parameters of a policy and its record may take up
 HEADERS = 1 << 12  # bytes, of two arrays
+
+# numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once
+_one_at_a_time = threading.Lock()
 
 
 def save(policy: Policy, path: str | Path) -> None:
@@ -68,7 +72,7 @@ def load_policy(path: str | Path, *, exact: bool = False) -> Policy:
 def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
     try:
         sizes = _sizes(stream)
-        with np.errstate(all="ignore"), np.load(stream, allow_pickle=False) as file:
+        with _one_at_a_time, np.errstate(all="ignore"), np.load(stream, allow_pickle=False) as file:
             _refuse_more(sizes, ("about", "own"), MOST)
             about = json.loads(str(file["about"]))
             kind = _kind_of(about)
