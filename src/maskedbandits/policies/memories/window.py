@@ -21,8 +21,8 @@ class Memory(Axes):
     window: int = given(
         REQUIRED,
         checks.window,
-        "how many of the last steps it remembers; theory.corrected_window(problem) gives a number, and in an experiment "
-        "file window = 'corrected' does",
+        "how many of the last steps it remembers; theory.corrected_window(problem) gives a number, and window = "
+        "'corrected' does in an experiment file",
         stored=False,
     )
     span: int = derived()  # the window, or FOREVER
