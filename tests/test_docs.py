@@ -1,6 +1,7 @@
 """The examples in the documentation run, and what it names exists."""
 
 import math
+import os
 import re
 import subprocess
 import sys
@@ -29,7 +30,12 @@ def test_examples_run_when_pasted(page: Path, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "maskedbandits.cli", "run", str(ROOT / "experiments" / "paper.toml"), "--runs"]
         subprocess.run([*command, "2", "--no-progress"], cwd=tmp_path, check=True, capture_output=True)
     done = subprocess.run(
-        [sys.executable, "-c", examples(page)], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", examples(page)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},  # they print letters of their own, such as ε
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
