@@ -39,3 +39,9 @@ def test_two_writers_at_once_publish_one_or_the_other(tmp_path: Path) -> None:
     assert len(seen) == 40
     assert set(seen) <= set(contents)
     assert [file.name for file in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        write_whole(tmp_path / "nowhere" / "file", lambda stream: stream.write(b""))
+    assert caught.value.filename == str(tmp_path / "nowhere" / "file")

@@ -9,7 +9,10 @@ from typing import IO
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file so that it appears whole or not at all, also after a power cut; writers do not meet."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:  # it names the draft, which nobody has asked for
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
             write(stream)

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from maskedbandits.corruption import Corruption, Monotone, RandomizedResponse
 from maskedbandits.maths import polyline
 from monotone import FUNCTIONS
-from trials import examples, outside
+from trials import examples
 
-gain = outside(polyline.gain)
 probability = st.floats(0, 1)
 increasing = st.lists(st.integers(1, 100), min_size=2, max_size=12).map(lambda steps: np.cumsum(steps) / 1200)
 
@@ -65,19 +64,3 @@ def test_outside_it_goes_on_with_the_secant_slope(name: str) -> None:
     for mean in (-0.7, -0.1, 1.2, 3.0):
         y = function(0.0) + secant * mean if mean < 0 else function(1.0) + secant * (mean - 1)
         assert inverse_of(g, y) == pytest.approx(mean)
-
-
-@given(st.lists(st.tuples(probability, probability).filter(lambda p: p[0] + p[1] > 1.05), min_size=1, max_size=4))
-def test_gains_are_rewards_on_average_shrunk_alike_for_all_arms(pairs: list[tuple[float, float]]) -> None:
-    responses = [RandomizedResponse(*pair) for pair in pairs]
-    ends = [((0 - g(0)) / g.slope, (1 - g(0)) / g.slope) for g in responses]
-    floor = min(low for low, _ in ends)
-    width = max(high for _, high in ends) - floor
-    for g in responses:
-        zero, one = (gain(y, g(0), 1 / g.slope, floor, width) for y in (0.0, 1.0))
-        assert -1e-12 <= zero < one <= 1 + 1e-12
-        for mean in (0.0, 0.3, 1.0):
-            expected = (mean - floor) / width
-            assert g(mean) * one + (1 - g(mean)) * zero == pytest.approx(expected, abs=1e-9)
-        if len(set(pairs)) == 1:
-            assert (zero, one) == pytest.approx((0, 1))

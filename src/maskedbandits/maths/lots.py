@@ -22,7 +22,7 @@ LAYERS = 256
 EDGE = 3.6541528853610088  # where the tail begins, with which all layers have the same area
 FRACTION = 52  # bits of a float's fraction
 # numba makes a float of a signed and an unsigned number: so all of them are unsigned
-_3, _9, _11, _12, _24, _40 = (np.uint64(bits) for bits in (3, 9, 11, 12, 24, 40))
+_3, _9, _11, _24, _40 = (np.uint64(bits) for bits in (3, 9, 11, 24, 40))
 _ONE = np.uint64(1)
 _ALL = (1 << 64) - 1
 _LAYER = np.uint64(LAYERS - 1)

@@ -9,7 +9,7 @@ its secant slope g(1) - g(0).
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled, inlined
+from maskedbandits.compiled import compiled
 
 
 @compiled
@@ -36,15 +36,3 @@ def inverse(y: float, means: NDArray[np.float64], feedbacks: NDArray[np.float64]
     left = _cell(feedbacks, y, first, last)
     share = (y - feedbacks[left]) / (feedbacks[left + 1] - feedbacks[left])
     return means[left] + share * (means[left + 1] - means[left])
-
-
-@inlined
-def gain(feedback: float, low: float, rate: float, floor: float, width: float) -> float:
-    """Return the reward that a feedback stands for, under an affine g, shrunk into [0, 1].
-
-    A feedback y is debiased by the inverse of g, (y - g(0)) / (g(1) - g(0)): its mean is that of the reward, and its
-    range wider. Less the floor and over the width of that range, which are the same for all arms, it is a gain to show
-    to algorithms for gains in [0, 1]: gaps of means come out smaller by the width. With one randomised response for all
-    arms the gain is the feedback itself.
-    """
-    return ((feedback - low) * rate - floor) / width

@@ -29,7 +29,6 @@ class Kind:
     modules: Sequence[Any]  # which say how large a state is, how it begins, and what it must not contradict
     required: frozenset[str] = frozenset()  # parameters that have a default elsewhere, and none here
     learns_from: str = "masked feedback"
-    draws: bool = True  # whether it draws lots
     fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that it does not have, and their values
 
     @cached_property
@@ -120,7 +119,6 @@ def on_axes(
         reference="; ".join(filter(None, (reference, index.REFERENCE))),
         code=code,
         modules=[memory, watch, *filter(None, [detector]), index, soundness],
-        draws=getattr(index, "DRAWS", False),
     )
 
 
@@ -134,7 +132,6 @@ def alone(name: str, module: ModuleType) -> Kind:
         code={"code": module},
         modules=[module],
         learns_from=told.LEARNS_FROM,
-        draws=getattr(told, "DRAWS", True),
     )
 
 

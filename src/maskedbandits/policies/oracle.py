@@ -12,7 +12,6 @@ from maskedbandits.record import REQUIRED, Ints, fixed, gathered, given, record,
 
 SUMMARY = "plays the best arm, which it is told"
 LEARNS_FROM = "nothing"
-DRAWS = False
 
 
 @record

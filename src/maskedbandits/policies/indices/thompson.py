@@ -9,7 +9,6 @@ from maskedbandits.policies.axes.state import Axes, mean_of
 
 WORDS = "Thompson sampling"
 REFERENCE = "Gajane et al. 2018; Kaufmann et al. 2012"
-DRAWS = True
 
 Index = Axes
 
