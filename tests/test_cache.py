@@ -86,6 +86,19 @@ def test_with_no_folder_at_all_it_runs_and_says_so_once(nowhere: str, expected: 
     assert done.stderr.count("no folder for machine code can be written to") == 1
 
 
+def test_a_place_that_cannot_be_is_said_to_be_none(tmp_path: Path, expected: str) -> None:
+    (tmp_path / "file").write_text("")
+    done = run(PLAY, tmp_path / "file")
+    assert done.stdout == expected
+    assert done.stderr.count(f"{cache.VARIABLE} = {tmp_path / 'file'} cannot be written to") == 1
+
+
+def test_a_mode_that_nobody_knows_is_told(tmp_path: Path, expected: str) -> None:
+    done = run(PLAY, tmp_path, MASKEDBANDITS_COMPILE="soon")
+    assert done.stdout.split("]")[0] == expected.split("]")[0]
+    assert "MASKEDBANDITS_COMPILE = 'soon' is taken for background: give now or background" in done.stderr
+
+
 def test_nobodys_home_is_no_reason_to_stop(expected: str) -> None:
     homeless = "import pathlib\npathlib.Path.home = lambda: (_ for _ in ()).throw(RuntimeError('no home'))\n"
     done = run(homeless + PLAY, None, XDG_CACHE_HOME="")

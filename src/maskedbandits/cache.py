@@ -79,6 +79,8 @@ def folder() -> Path | None:
         if _is_writable(place / name):
             _remove_stale(place / name)
             return place / name
+        if str(place) == os.environ.get(VARIABLE):
+            say(f"{VARIABLE} = {place} cannot be written to: machine code is kept elsewhere; name a folder that can")
     return _temporary()
 
 

@@ -34,6 +34,14 @@ _LIVE: dict[str, tuple[Any, tuple[Any, ...]]] = {
 _MASKED = {"observe_masked": (play.observe_masked_live, (numba.int64, *(numba.float64,) * 4))}
 
 
+def _mode() -> str:
+    """Return how live policies get their code: now, or in the background."""
+    asked = os.environ.get(MODE) or "background"
+    if asked not in ("now", "background"):
+        cache.say(f"{MODE} = {asked!r} is taken for background: give now or background")
+    return asked
+
+
 class Entries:
     """The entry points of a kind of state; ``start``, ``choose``, ``observe`` and the others."""
 
@@ -89,7 +97,7 @@ class Entries:
             return
         if cache.is_marked(self.layout.name):
             self.load()
-        elif os.environ.get(MODE) == "now":
+        elif _mode() == "now":
             cache.say(f"compiling {self.title} for this machine, once; this takes about {SECONDS} s of CPU ...")
             self.load()
         else:
