@@ -33,6 +33,8 @@ def outcome(
         "policy": "sw-klucb-cf" if window else "klucb-cf",
         "parameters": {"window": window} if window else {},
         "seed": 7,
+        "runs": runs,
+        "checkpoints": len(times),
     }
     pulls = np.full((runs, 2), HORIZON // 2)
     return Outcome(question, times, regret, pulls, np.full((runs, 2), 50), 0.5)

@@ -1,10 +1,14 @@
-"""Writing a file so that it appears whole or not at all, whatever happens on the way."""
+"""Files that appear whole or not at all, whatever happens on the way; archives that do not fill the memory."""
 
 import os
 import tempfile
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
+
+MOST = 1 << 26  # bytes that what describes an archive may take up
+HEADERS = 1 << 12  # bytes, of some arrays
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -23,3 +27,17 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def unpacked_sizes(stream: IO[bytes]) -> dict[str, int]:
+    """Return how many bytes each array of an archive would take up."""
+    with zipfile.ZipFile(stream) as archive:
+        sizes = {entry.filename.removesuffix(".npy"): entry.file_size for entry in archive.infolist()}
+    stream.seek(0)
+    return sizes
+
+
+def refuse_more(sizes: Mapping[str, int], keys: Sequence[str], most: int) -> None:
+    """Refuse what would fill the memory: zeros pack a thousand to one."""
+    if sum(sizes[key] for key in keys) > most:
+        raise ValueError("there is more in it than its description says")

@@ -59,3 +59,20 @@ def test_the_mean_is_kept_at_all_times_together() -> None:
         kept = (evidence.interval(n, float(row[n - 1]), 0.1) for n in looks)
         missed += any(not low <= 0.3 <= high for low, high in kept)
     assert 0 < missed < 0.142 * 2000
+
+
+@examples(15)
+@given(st.floats(1e-3, 1e6), st.sampled_from([0.5, 0.05, 1e-6]))
+def test_a_sum_may_stray_until_the_evidence_is_just_too_strong(squares: float, delta: float) -> None:
+    stray = evidence.radius(squares, delta)
+    assert naive.evidence_of_stray(stray, squares, 0.75) == pytest.approx(-math.log(delta), rel=1e-9)
+
+
+def test_sums_of_weighted_feedbacks_stray_no_further_than_allowed() -> None:
+    """2,000 plays, looked at after every feedback: at most 5 % ever stray further (with 4 standard errors, 7 %)."""
+    rng = np.random.default_rng(3)
+    weights = rng.choice([0.05, 0.5, 1.0, 3.0], size=(2000, 200))
+    strays = np.cumsum(weights * ((rng.random((2000, 200)) < 0.3) - 0.3), axis=1)
+    squares = np.cumsum(weights**2, axis=1)
+    allowed = np.vectorize(evidence.radius)(squares, 0.05)
+    assert np.mean(np.any(np.abs(strays) > allowed, axis=1)) < 0.07

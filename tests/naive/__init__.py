@@ -175,10 +175,21 @@ class Twin:
             feedbacks.append(seen.feedback if span > 0 else 1 - seen.feedback)
             lows.append(low if span > 0 else 1 - low)
             spans.append(abs(span))
-        count = math.fsum(weights) or 1.0
-        low = math.fsum(w * x for w, x in zip(weights, lows, strict=True)) / count
-        span = math.fsum(w * x for w, x in zip(weights, spans, strict=True)) / count
+        low, span, weights = self.weighed(arm, lows, spans, weights)
         return feedbacks, weights, lambda mean: low + span * mean
+
+    def weighed(
+        self, arm: int, lows: list[float], spans: list[float], weights: list[float]
+    ) -> tuple[float, float, list[float]]:
+        """The mean low end and span of reports that weigh by their spans, and weights that add up to what counts."""
+        g = self.lied_about(self.corruption[arm])
+        each = [span / abs(g(1.0) - g(0.0)) if self.liars == 0 else 1.0 for span in spans]
+        raw = [w * x for w, x in zip(weights, each, strict=True)]
+        total = math.fsum(raw) or 1.0
+        squares = math.fsum(w * x * x for w, x in zip(weights, each, strict=True)) or 1.0
+        low = math.fsum(w * x for w, x in zip(raw, lows, strict=True)) / total
+        span = math.fsum(w * x for w, x in zip(raw, spans, strict=True)) / total
+        return low, span, [w * total / squares for w in raw]  # the sum is total^2 / squares
 
     def level(self, arm: int) -> float:
         """f of the weight of everything that counts, of all arms."""
@@ -229,7 +240,9 @@ class Twin:
         return draws.index(max(draws))
 
     def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
-        self.mixed = self.mixed or corruption is not None
+        usual = self.corruption[arm]
+        unusual = corruption is not None and (corruption(0.0), corruption(1.0)) != (usual(0.0), usual(1.0))
+        self.mixed = self.mixed or unusual
         self.history.append(Observation(arm, feedback, corruption))
         now = len(self.history)
         if now in self.restarts:

@@ -133,7 +133,33 @@ class TestCorruptionOfAReport:
             recent = [*recent[-9:], (arm, float(bit), g)]
         view = policy._state
         for arm in range(2):
-            assert view.low_sums[arm] == pytest.approx(math.fsum(g(0.0) for a, _, g in recent if a == arm), abs=1e-14)
+            lows = math.fsum((g(1.0) - g(0.0)) / (RR(1.0) - RR(0.0)) * g(0.0) for a, _, g in recent if a == arm)
+            assert view.mask_lows[arm] == pytest.approx(lows, abs=1e-14)
+
+    @pytest.mark.parametrize("name", ["klucb-cf", "sw-klucb-cf", "d-ts-cf"])
+    def test_reports_that_say_little_do_not_spoil_what_others_say(self, name: str) -> None:
+        """200 reports at epsilon 4, and 2,000 at 0.1 on top: the estimate gets no worse, and the interval no wider.
+
+        Of 60 plays the root of the mean square error has a standard error of 9 %; without weights it more than doubles.
+        """
+        needed: dict[str, dict[str, Any]] = {"sw-klucb-cf": {"window": 2200}, "d-ts-cf": {"gamma": 0.99999}}
+        clear, dim = RandomizedResponse.from_epsilon(4), RandomizedResponse.from_epsilon(0.1)
+        rng = np.random.default_rng(5)
+        errors, widths = [], []
+        for _ in range(60):
+            policy = make_policy(name, arms=1, corruption=clear, **needed.get(name, {}))
+            told = []
+            for mask, reports in ((clear, 200), (dim, 2000)):
+                for bit in rng.random(reports) < mask(0.3):
+                    policy.observe(0, float(bit), corruption=mask)
+                (low, high), (estimate,) = policy.intervals()[0], policy.estimates()
+                assert low <= 0.3 <= high
+                told.append((estimate - 0.3, high - low))
+            errors.append([error for error, _ in told])
+            widths.append([width for _, width in told])
+        alone, both = np.sqrt(np.mean(np.square(errors), axis=0))
+        assert both < 1.3 * alone
+        assert np.mean(widths, axis=0)[1] < 1.1 * np.mean(widths, axis=0)[0]
 
     @pytest.mark.parametrize(
         ("name", "arm", "report", "complaint"),

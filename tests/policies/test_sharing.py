@@ -99,7 +99,7 @@ def test_a_report_that_waits_while_another_brings_the_first_corruption(tmp_path:
     assert policy.observations == 22
     policy.save(tmp_path / "policy")
     state = load_policy(tmp_path / "policy")._state
-    assert state.span_sums.sum() == pytest.approx(state.ring_spans[:22].sum())
+    assert state.mask_numbers.sum() == 22
 
 
 def test_threads_may_save_one_while_others_play(tmp_path: Path) -> None:

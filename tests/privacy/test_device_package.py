@@ -94,7 +94,6 @@ with library.Ledger(1, "shared") as ledger:
     assert run(program, installed, ROOT / "src") == ["0.5"]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="the build backend is not installed")
 def test_the_wheel_holds_these_files(tmp_path: Path) -> None:
     program = f"from hatchling.build import build_wheel; print(build_wheel({str(tmp_path)!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=DEVICE, capture_output=True, text=True, check=True)

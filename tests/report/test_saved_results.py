@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +65,22 @@ def test_damaged_results_are_refused_in_one_line(
         load(tmp_path)
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_no_more_is_unpacked_than_the_question_says(tmp_path: Path) -> None:
+    """Zeros pack a thousand to one: 64 MiB of them would still be a small file."""
+    saved(tmp_path)
+    with np.load(cell_file(tmp_path)) as stored:
+        arrays = {**stored, "regret": np.zeros((8, 1 << 20))}
+    np.savez_compressed(cell_file(tmp_path), **arrays)
+    with pytest.raises(UserError, match="damaged results file"):
+        load(tmp_path)
+    tracemalloc.start()
+    with contextlib.suppress(UserError):
+        load(tmp_path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1 << 24
 
 
 def test_plain_values_keep_infinity_and_lose_numpy() -> None:

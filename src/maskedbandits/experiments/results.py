@@ -27,6 +27,7 @@ from scipy.special import stdtrit
 
 from maskedbandits.errors import DAMAGED, UserError, shown
 from maskedbandits.experiments import soundness
+from maskedbandits.files import HEADERS, MOST, refuse_more, unpacked_sizes
 from maskedbandits.files import write_whole as write_whole
 from maskedbandits.problems.problem import means_drift, variation_of
 
@@ -218,10 +219,13 @@ def load_outcome(folder: Path, key: str) -> Outcome | None:
 def _read_outcome(path: Path, stream: IO[bytes]) -> Outcome:
     """Read a finished cell, and see whether it is one."""
     try:
+        sizes = unpacked_sizes(stream)
         with np.load(stream, allow_pickle=False) as stored:
+            refuse_more(sizes, ["facts"], MOST)
             facts = json.loads(str(stored["facts"]))
+            _refuse_other_format(path, facts["format"])
+            refuse_more(sizes, ARRAYS, soundness.bytes_of(facts["question"]) + HEADERS)
             arrays = {name: stored[name] for name in ARRAYS}
-        _refuse_other_format(path, facts["format"])
         soundness.check_outcome(facts["question"], facts["seconds"], arrays)
         return Outcome(facts["question"], seconds=float(facts["seconds"]), **arrays)
     except OtherFormatError:

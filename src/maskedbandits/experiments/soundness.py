@@ -51,6 +51,14 @@ def _check_label(entry: Any) -> None:
         number("published", entry["published"], 0.0, above=True)
 
 
+def bytes_of(question: Any) -> int:
+    """Return how many bytes the numbers take up that answer a question."""
+    runs = whole("runs", question["runs"], 1, LARGEST)
+    told = question["checkpoints"]
+    checkpoints = len(told) if isinstance(told, list) else whole("checkpoints", told, 1, LARGEST)
+    return 8 * (checkpoints + runs * (checkpoints + 2 * len(question["means"][0])))
+
+
 def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
     """Refuse the numbers of a cell that are none, or contradict each other or the question."""
     number("seconds", seconds, 0.0)

@@ -9,6 +9,14 @@ in the mean at most ``x q/m + (1-x) (1-q)/(1-m)`` with x <= m, which is at most 
 
 which therefore passes 1/delta, ever, with a probability of at most delta (Ville's inequality). M is the evidence that
 some mean was above m; mirrored (S and N-S, m and 1-m exchanged) it is the evidence that some mean was below.
+
+Feedbacks with weights w, each known before its feedback: for every number l, ``exp(l D - l^2 V / 8)`` with D = sum of
+w (x - its mean) and V = sum of w^2 is a supermartingale (Hoeffding's lemma). Its average over l from a normal
+distribution of variance 1/r passes 1/delta exactly when
+
+    |D| > sqrt((V/4 + r) log((V/4 + r) / (r delta^2)))
+
+(Robbins 1970, Statistical methods related to the law of the iterated logarithm, Annals of Mathematical Statistics 41).
 """
 
 import math
@@ -33,6 +41,15 @@ def evidence_above(count: float, total: float, mean: float) -> float:
 def evidence_below(count: float, total: float, mean: float) -> float:
     """Return the evidence against "no feedback had a mean below this"."""
     return evidence_above(count, count - total, 1.0 - mean)
+
+
+ROOM = 0.75  # r: an average over means as far apart as those of a uniform distribution, whose variance is 1/12
+
+
+def radius(squares: float, delta: float) -> float:
+    """Return how far a sum of weighted feedbacks strays from its mean, at all times together but for delta."""
+    spread = 0.25 * squares + ROOM
+    return math.sqrt(spread * (math.log(spread / ROOM) - 2.0 * math.log(delta)))
 
 
 def interval(count: float, total: float, delta: float) -> tuple[float, float]:

@@ -24,47 +24,81 @@ def estimates(state: Any, contamination: float) -> Floats:
 
 def intervals(state: Any, contamination: float, delta: float) -> Floats:
     """Return for every arm a lower and an upper confidence bound of its mean reward, (K, 2), clipped to [0, 1]."""
+    delta = number("delta", delta, 0.0, 1.0, above=True, below=True)
+    ends = _ends_of_mixed if _is_mixed(state) else _ends
+    arms = range(state.counts.size)
+    rows = [ends(state, arm, contamination, delta) if state.counts[arm] > 0.0 else (0.0, 1.0) for arm in arms]
+    return np.array(rows)
+
+
+def _ends(state: Any, arm: int, contamination: float, delta: float) -> tuple[float, float]:
     from maskedbandits.maths import evidence
 
-    delta = number("delta", delta, 0.0, 1.0, above=True, below=True)
-    rows = []
-    for arm in range(state.counts.size):
-        low, high = evidence.interval(*_remembered(state, arm), delta)
-        ends = _mean_of(state, arm, low - contamination), _mean_of(state, arm, high)
-        rows.append(ends if state.counts[arm] > 0.0 else (0.0, 1.0))
-    return np.array(rows)
+    low, high = evidence.interval(*_remembered(state, arm), delta)
+    return _mean_of(state, arm, low - contamination), _mean_of(state, arm, high)
+
+
+def _ends_of_mixed(state: Any, arm: int, contamination: float, delta: float) -> tuple[float, float]:
+    excess, spans, radius, lies = _excess(state, arm, contamination, delta)
+    low, high = np.clip([(excess - radius - lies) / spans, (excess + radius) / spans], 0.0, 1.0)
+    return float(low), float(high)
 
 
 def suspects(state: Any, contamination: float, delta: float) -> NDArray[np.bool_]:
     """Tell of which arms the feedback lies outside what honest reports can give, such as [1-p, p]."""
-    from maskedbandits.maths import evidence
-
     delta = number("delta", delta, 0.0, 1.0, above=True, below=True)
     arms = state.counts.size
-    told = np.zeros(arms, dtype=np.bool_)
-    for arm in range(arms):
-        (count, total), (low, span) = _remembered(state, arm), _line(state, arm)
-        above = evidence.evidence_above(count, total, low + span + contamination)
-        told[arm] = max(above, evidence.evidence_below(count, total, low)) >= math.log(2.0 * arms / delta)
-    return told
+    suspect = _is_suspect_of_mixed if _is_mixed(state) else _is_suspect
+    told = [state.counts[arm] > 0.0 and suspect(state, arm, contamination, delta / arms) for arm in range(arms)]
+    return np.array(told, dtype=np.bool_)
+
+
+def _is_suspect(state: Any, arm: int, contamination: float, delta: float) -> bool:
+    from maskedbandits.maths import evidence
+
+    (count, total), (low, span) = _remembered(state, arm), _line(state, arm)
+    above = evidence.evidence_above(count, total, low + span + contamination)
+    return max(above, evidence.evidence_below(count, total, low)) >= math.log(2.0 / delta)
+
+
+def _is_suspect_of_mixed(state: Any, arm: int, contamination: float, delta: float) -> bool:
+    excess, spans, radius, lies = _excess(state, arm, contamination, delta)
+    return excess - radius - lies > spans or excess + radius < 0.0
+
+
+def _excess(state: Any, arm: int, contamination: float, delta: float) -> tuple[float, float, float, float]:
+    """Return sum w (y - low), the sum of w span, how far the first may be from the mean times the second, and lies."""
+    from maskedbandits.maths import evidence
+
+    heavy = _heaviest(state)
+    weights, squares, sums, lows, spans = (
+        float(one[arm]) / heavy
+        for one in (state.mask_weights, state.mask_squares, state.mask_sums, state.mask_lows, state.mask_spans)
+    )
+    return sums - lows, spans, evidence.radius(squares, delta), contamination * weights
+
+
+def _heaviest(state: Any) -> float:
+    """Return what the latest feedback weighs: 1 but under a discount."""
+    return float(state.own[0].weight) if "weight" in state.own.dtype.names else 1.0
 
 
 def _remembered(state: Any, arm: int) -> tuple[float, float]:
-    """Return how many feedbacks count and their sum, between 0 and as many; weights are 1 but under a discount."""
-    names = state.own.dtype.names
-    weight = float(state.own[0].weight) if "weight" in names else 1.0
-    count = float(state.counts[arm]) / weight
-    return count, min(max(float(state.sums[arm]) / weight, 0.0), count)
+    """Return how many feedbacks count and their sum, between 0 and as many."""
+    heavy = _heaviest(state)
+    count = float(state.counts[arm]) / heavy
+    return count, min(max(float(state.sums[arm]) / heavy, 0.0), count)
 
 
 def _is_mixed(state: Any) -> bool:
-    return hasattr(state, "low_sums") and state.low_sums.size > 0
+    return hasattr(state, "mask_sums") and state.mask_sums.size > 0
 
 
 def _line(state: Any, arm: int) -> tuple[float, float]:
     """Return the feedback mean of the mean 0, and by how much it rises up to 1."""
     if _is_mixed(state) and state.counts[arm] > 0.0:
-        return float(state.low_sums[arm] / state.counts[arm]), float(state.span_sums[arm] / state.counts[arm])
+        weights = state.mask_weights[arm]
+        return float(state.mask_lows[arm] / weights), float(state.mask_spans[arm] / weights)
     return float(state.lows[arm]), float(1.0 / state.rates[arm])
 
 

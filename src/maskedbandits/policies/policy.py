@@ -153,7 +153,7 @@ class Policy:
         if corruption is not None:
             reports.check(corruption)
         with self._lock:
-            if not self._kind.sees_corruption:
+            if not self._kind.sees_corruption or (not self._mixed and self._is_arms_own(arm, corruption)):
                 self._entries.observe(self._state, arm, feedback)
                 return
             if not self._mixed:
@@ -161,6 +161,9 @@ class Policy:
                 self._mixed = True
             seen = reports.as_seen(self._state, arm, feedback, corruption, self.contamination)
             self._entries.observe_masked(self._state, arm, *seen)
+
+    def _is_arms_own(self, arm: int, corruption: Corruption | None) -> bool:
+        return corruption is None or reports.is_the_arms(self._state, arm, corruption, self.contamination)
 
     def indices(self) -> Floats:
         """Return what is compared to choose, one number per arm: not clipped, infinite for an arm not remembered."""

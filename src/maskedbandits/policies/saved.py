@@ -4,8 +4,6 @@ import io
 import json
 import math
 import threading
-import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,16 +11,14 @@ import numpy as np
 
 from maskedbandits.corruption import Polyline
 from maskedbandits.errors import DAMAGED, UserError
-from maskedbandits.files import write_whole
+from maskedbandits.files import HEADERS, MOST, refuse_more, unpacked_sizes, write_whole
 from maskedbandits.maths import lots
 from maskedbandits.policies import KINDS
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.policy import Policy, made
 
-FORMAT = 3
+FORMAT = 4
 ARRAYS = ("own", "ints", "floats")
-MOST = 1 << 26  # bytes that the parameters of a policy and its record may take up
-HEADERS = 1 << 12  # bytes, of two arrays
 
 # numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once
 _one_at_a_time = threading.Lock()
@@ -71,14 +67,14 @@ def load_policy(path: str | Path, *, exact: bool = False) -> Policy:
 
 def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
     try:
-        sizes = _sizes(stream)
+        sizes = unpacked_sizes(stream)
         with _one_at_a_time, np.errstate(all="ignore"), np.load(stream, allow_pickle=False) as file:
-            _refuse_more(sizes, ("about", "own"), MOST)
+            refuse_more(sizes, ("about", "own"), MOST)
             about = json.loads(str(file["about"]))
             kind = _kind_of(about)
             own = file["own"]
             _, lengths = kind.layout.contents_told(own)
-            _refuse_more(sizes, ("ints", "floats"), 8 * sum(lengths.values()) + HEADERS)
+            refuse_more(sizes, ("ints", "floats"), 8 * sum(lengths.values()) + HEADERS)
             state = kind.layout.State(own.view(np.recarray), file["ints"], file["floats"])
     except _OtherFormatError:
         raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None
@@ -93,20 +89,6 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
 
 class _OtherFormatError(Exception):
     pass
-
-
-def _sizes(stream: IO[bytes]) -> dict[str, int]:
-    """Return how many bytes each array would take up."""
-    with zipfile.ZipFile(stream) as archive:
-        sizes = {entry.filename.removesuffix(".npy"): entry.file_size for entry in archive.infolist()}
-    stream.seek(0)
-    return sizes
-
-
-def _refuse_more(sizes: dict[str, int], keys: Sequence[str], most: int) -> None:
-    """Refuse what would fill the memory: zeros pack a thousand to one."""
-    if sum(sizes[key] for key in keys) > most:
-        raise ValueError("there is more in it than in any such policy")
 
 
 def _kind_of(about: Any) -> Kind:

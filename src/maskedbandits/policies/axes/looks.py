@@ -11,6 +11,7 @@ from typing import Any
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.policies import checks, detectors
 from maskedbandits.policies.axes.restarts import Phases, forget_everything
+from maskedbandits.policies.axes.state import forget_reports
 from maskedbandits.policies.axes.watch import NOT_NOW
 from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
 from maskedbandits.record import Ints, gathered, given, record, section
@@ -68,10 +69,7 @@ def forget_all(state: Watch) -> None:
 @inner
 def _forget_arm(state: Watch, arm: int) -> None:
     """Forget one arm."""
-    state.counts[arm] = 0.0
-    state.sums[arm] = 0.0
-    state.low_sums[arm : arm + 1] = 0.0  # empty unless reports have a corruption of their own
-    state.span_sums[arm : arm + 1] = 0.0
+    forget_reports(state, arm, arm)
     state.begun[arm] = state.own[0].time
     detectors.restart(state, arm)
 

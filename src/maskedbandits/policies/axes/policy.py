@@ -39,7 +39,7 @@ def observe(state: Axes, arm: int, feedback: float) -> None:
     memories.age(state)
     feedback = flipped(state, arm, feedback)
     if not memories.takes_short_way(state, arm, feedback):
-        _weigh_in(state, arm, feedback, feedback)
+        _weigh_in(state, arm, feedback)
 
 
 @inner
@@ -49,18 +49,23 @@ def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: flo
     A detector is shown another number instead, or nothing if that is NaN.
     """
     memories.age(state)
-    memories.push_mask(state, arm, low, span)
-    _weigh_in(state, arm, feedback, shown)
+    _carry_on(state, arm, memories.push_masked(state, arm, feedback, low, span), shown)
 
 
 @inner
-def _weigh_in(state: Axes, arm: int, feedback: float, shown: float) -> None:
-    """Take in any feedback in any state, and show a detector what is to be shown."""
+def _weigh_in(state: Axes, arm: int, feedback: float) -> None:
+    """Take in any feedback under the arm's own corruption."""
     own = state.own[0]
     if feedback != 0.0 and feedback != 1.0:
         own.fractional = 1
         memories.settle(state, False)
-    evicted = memories.push(state, arm, feedback)
+    _carry_on(state, arm, memories.push(state, arm, feedback), feedback)
+
+
+@inner
+def _carry_on(state: Axes, arm: int, evicted: int, shown: float) -> None:
+    """Show a detector what is to be shown, and bring scores up to date."""
+    own = state.own[0]
     own.time += 1
     own.pulled = arm
     if not watch.is_watchful(state) or not watch.look_out(state, arm, shown):

@@ -1,7 +1,14 @@
 """Reports that come with a corruption of their own, such as an epsilon that a person has chosen.
 
-The mean of affine functions is affine, so beside counts and sums of feedback those of g(0) and of g(1) - g(0) are kept,
-from the first such report on.
+A report y with the mask g(m) = low + span m says the less of the mean m the smaller its span is: among unbiased sums
+of reports that are nearly fair coins, the one with weights w in proportion to the spans has the least variance. So
+reports weigh w = span / the arm's own span. The weighted mean of affine functions is affine, so with the sums of w,
+w^2, w y, w low and w span at hand,
+
+    m = (sum w y - sum w low) / sum w span,          N = (sum w)^2 / sum w^2
+
+are the estimate and the number of reports of one kind that would spread as much (Hoeffding's inequality for weighted
+sums). N is what an index counts, from the first such report on, and sum w y / sum w the mean that it starts from.
 """
 
 import math
@@ -18,16 +25,26 @@ def mixed(state: Any) -> Any:
     """Return the state with room for the corruption of every observation; those so far had the arm's own."""
     if np.any(state.last_node - state.first_node > 1):
         raise UserError("reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone")
-    masks = ("low_sums", "span_sums", "ring_lows", "ring_spans")
-    kept = [key for key in type(state).layout.sections if key not in masks]
+    kept = [key for key in type(state).layout.sections if not key.startswith(("mask_", "ring_lows", "ring_spans"))]
     new = relaid(state, {"mixed": 1}, kept)
-    new.low_sums[:] = new.lows * new.counts
-    new.span_sums[:] = new.counts / new.rates
+    for section in (new.mask_numbers, new.mask_weights, new.mask_squares):
+        section[:] = new.counts
+    new.mask_sums[:] = new.sums
+    new.mask_lows[:] = new.lows * new.counts
+    new.mask_spans[:] = new.counts / new.rates
     if hasattr(new, "ring_lows"):
         new.own[0].settled = 0
         new.ring_lows[:] = new.lows[new.ring_arms]
         new.ring_spans[:] = 1.0 / new.rates[new.ring_arms]
     return new
+
+
+def is_the_arms(state: Any, arm: int, corruption: Corruption, contamination: float) -> bool:
+    """Tell whether a corruption is the one that the arm has anyway."""
+    line = corruption.polyline
+    low, high = (1.0 - contamination) * line.feedbacks[[0, -1]]
+    same_line = low == state.lows[arm] and 1.0 / (high - low) == state.rates[arm]
+    return bool(same_line and line.flipped == bool(state.flips[arm]) and line.means.size == 2)
 
 
 def as_seen(

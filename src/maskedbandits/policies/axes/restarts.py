@@ -6,7 +6,7 @@ from typing import Any
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.policies import checks, indices, memories
 from maskedbandits.policies.axes import watch
-from maskedbandits.policies.axes.state import Axes
+from maskedbandits.policies.axes.state import Axes, forget_reports
 from maskedbandits.record import Ints, derived, fixed, gathered, given, record, size
 
 NEVER, PLANNED, DOUBLING = range(3)
@@ -70,10 +70,7 @@ def forget_everything(state: Phases) -> None:
     own.since = own.time
     if own.schedule == DOUBLING:  # the trick: each phase is played as if the horizon were its end
         own.phase = float(max(FIRST_PHASE, own.time))
-    state.counts[:] = 0.0
-    state.sums[:] = 0.0
-    state.low_sums[:] = 0.0
-    state.span_sums[:] = 0.0
+    forget_reports(state, 0, own.arms - 1)
     memories.forget_all(state)
     indices.forget_all(state)
     watch.forget_all(state)

@@ -13,7 +13,7 @@ mean p, which stays while it is not pulled, and of ``x = level / N``: u(p, x) wi
 a tangent, which costs no logarithm and is as good as exact for a while. The tournament holds *ceilings*: the tangents
 at the end of the present epoch, which no score passes before. Choosing searches it for the highest score of this
 moment, looks only below nodes whose ceiling is above the best found, and there only at arms whose tangent of this
-moment is.
+moment is. Of arms that are alike it looks at one (``ties.py``).
 """
 
 import math
@@ -21,18 +21,21 @@ import math
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.maths import tournament
 from maskedbandits.policies import indices, memories
-from maskedbandits.policies.axes import watch
-from maskedbandits.policies.axes.state import Axes, mean_of
+from maskedbandits.policies.axes import ties, watch
+from maskedbandits.policies.axes.state import mean_of
+from maskedbandits.policies.axes.ties import Ties
 from maskedbandits.policies.indices import STEEP
 from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
 from maskedbandits.record import Floats, Ints, gathered, record, section, size
 
 SLACK = 1e-11  # hides the rounding of bounds: a tangent must not sink below what it bounds
+MANY = 16  # arms that a search looks at before it lets others wait, and lowers ceilings,
+STALE = 1.01  # which pays where the spread has grown since the tangent was laid
 STACK = 128  # twice the depth of any tree
 
 
 @record
-class Scores(Axes):
+class Scores(Ties):
     """A tournament over the arms, and their tangents."""
 
     leaves: int = size(1)
@@ -57,6 +60,7 @@ def forget_all(state: Scores) -> None:
     own.level = 0.0
     own.level_ahead = 0.0
     tournament.fill(state.values, state.winners, own.arms, math.inf)
+    ties.forget_all(state)
 
 
 @inlined
@@ -73,11 +77,13 @@ def bring_up_to_date(state: Scores, arm: int, evicted: int, tidied: bool) -> Non
     own = state.own[0]
     _let_time_pass(state)
     if tidied:
-        _rescore_some(state, 0, own.arms - 1)
+        _rescore_all(state)
         return
     if evicted >= 0 and evicted != arm:
-        _rescore_some(state, evicted, evicted)  # not inlined: that would take long to compile
-    _rescore(state, arm)
+        _part(state, evicted)
+        _place_apart(state, evicted)
+    _part(state, arm)
+    _place(state, arm)
     if own.growing and (own.time >= own.epoch or memories.is_full(state)):
         _begin_epoch(state)
 
@@ -143,7 +149,7 @@ def _ceiling(state: Scores, arm: int, fading: float) -> float:
 
 
 @inlined
-def _rescore(state: Scores, arm: int) -> None:
+def _place(state: Scores, arm: int) -> None:
     """Bring the arm's place in the tournament up to date."""
     if state.counts[arm] <= 0.0:
         value = math.inf
@@ -157,10 +163,26 @@ def _rescore(state: Scores, arm: int) -> None:
 
 
 @inner
-def _rescore_some(state: Scores, first: int, last: int) -> None:
-    """Bring the places of some arms up to date, the last included."""
-    for arm in range(first, last + 1):
-        _rescore(state, arm)
+def _place_apart(state: Scores, arm: int) -> None:
+    """Do the same where it is done seldom: not inlined, as that takes long to compile."""
+    _place(state, arm)
+
+
+@inlined
+def _part(state: Scores, arm: int) -> None:
+    """Part an arm that was observed from those that were like it."""
+    if state.own[0].waiting > 0:
+        heir = ties.leave(state, arm)
+        if heir != ties.NONE:
+            _place_apart(state, heir)
+
+
+@inner
+def _rescore_all(state: Scores) -> None:
+    """Bring the places of all arms up to date."""
+    ties.forget_all(state)
+    for arm in range(state.own[0].arms):
+        _place(state, arm)
 
 
 @inner
@@ -170,14 +192,14 @@ def _begin_epoch(state: Scores) -> None:
     if memories.is_full(state):
         own.growing = 0
         memories.settle(state, indices.is_remembered(state) and not watch.is_watchful(state))
-        _rescore_some(state, 0, own.arms - 1)
+        _rescore_all(state)
         return
     steps = memories.epoch(state)
     own.epoch = own.time + steps
     own.level_ahead = indices.level_of(state, memories.seen_after(state, steps))
     fading = memories.fade(state) / memories.weight(state)
     for arm in range(own.arms):
-        if state.counts[arm] > 0.0:
+        if state.counts[arm] > 0.0 and state.leaders[arm] == ties.NONE:
             tournament.place(state.values, state.winners, arm, _ceiling(state, arm, fading))
 
 
@@ -204,6 +226,7 @@ def search(state: Scores) -> int:
         return chosen
     state.stack[0] = 1
     depth = 1
+    looks = 0
     while depth > 0:
         depth -= 1
         node = state.stack[depth]
@@ -216,9 +239,16 @@ def search(state: Scores) -> int:
             depth += 2
             continue
         arm = node - leaves
+        looks += 1
+        if looks > MANY and ties.is_behind(state, arm, chosen):
+            ties.wait(state, arm, chosen)
+            tournament.place(state.values, state.winners, arm, -math.inf)
+            continue
         spread = _spread_now(state, arm, fading)
         if spread > state.anchors[arm]:
             if mean_of(state, arm, _tangent(state, arm, spread)) < best:
+                if looks > MANY and spread > STALE * state.anchors[arm]:
+                    _place_apart(state, arm)  # so that this epoch's other searches need not look
                 continue
             _anchor(state, arm, spread)
         value = mean_of(state, arm, state.bounds[arm])

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from maskedbandits.policies.axes import ties
+
 
 def contradiction(state: Any, parameters: Mapping[str, Any]) -> str:
     """Return where it does."""
@@ -14,18 +16,34 @@ def contradiction(state: Any, parameters: Mapping[str, Any]) -> str:
         return "it was forgotten later than it is"
     if not _sums_fit(state):
         return "a count is out of range"
-    if hasattr(state, "winners") and not _tournament_holds(state):
-        return "its scores are not in order"
+    if hasattr(state, "winners"):
+        return ties.contradiction(state) or ("" if _tournament_holds(state) else "its scores are not in order")
     return ""
 
 
 def _sums_fit(state: Any) -> bool:
     """Tell whether sums are sums of as many numbers in [0, 1] as are counted, but for rounding."""
-    slack = 1e-9 * (1.0 + state.counts)
-    sums = [state.sums, state.low_sums, state.span_sums] if state.own[0].mixed else [state.sums]
-    fit = all(np.all((one >= -slack) & (one <= state.counts + slack)) for one in sums)
-    spans = state.span_sums[state.counts[: state.span_sums.size] > 0.0]
-    return bool(fit and np.all(spans > 0.0))
+    fit = _are_of_shares(state.sums, state.counts)
+    return bool(fit and _masks_fit(state)) if state.own[0].mixed else fit
+
+
+def _are_of_shares(sums: Any, weights: Any) -> bool:
+    slack = 1e-9 * (1.0 + weights)
+    return bool(np.all((sums >= -slack) & (sums <= weights + slack)))
+
+
+def _masks_fit(state: Any) -> bool:
+    """Tell whether the sums over reports with masks of their own are those of as many as count."""
+    seen = state.mask_numbers > 0.0
+    weights, squares, spans = (one[seen] for one in (state.mask_weights, state.mask_squares, state.mask_spans))
+    if not (np.all(weights > 0.0) and np.all(squares > 0.0) and np.all(spans > 0.0)):
+        return False
+    counts = np.zeros_like(state.counts)
+    counts[seen] = weights**2 / squares
+    shares = (state.mask_sums, state.mask_lows, state.mask_spans)
+    return np.allclose(counts, state.counts, rtol=1e-9) and all(
+        _are_of_shares(one, state.mask_weights) for one in shares
+    )
 
 
 def _tournament_holds(state: Any) -> bool:
@@ -34,8 +52,8 @@ def _tournament_holds(state: Any) -> bool:
     leaves, first_absent = int(own.leaves), int(own.leaves + own.arms)
     if np.any(state.winners[leaves:] != np.arange(leaves)) or np.any(state.values[first_absent:] != -math.inf):
         return False
-    if not np.all(state.values[leaves:first_absent] > -math.inf):
-        return False
+    if np.any((state.values[leaves:first_absent] > -math.inf) == (state.leaders != ties.NONE)):
+        return False  # those that wait in another's shadow have no place, and only those
     values, winners = state.values[2:].reshape(-1, 2), state.winners[2:].reshape(-1, 2)
     right = values[:, 1] > values[:, 0]
     played = values.max(axis=1, initial=-math.inf) > -math.inf

@@ -1,6 +1,6 @@
 """What a policy on the axes keeps, beside what every policy does; memories, indices and detectors add their own."""
 
-from maskedbandits.compiled import inlined
+from maskedbandits.compiled import inlined, inner
 from maskedbandits.policies.checks import share_of_lies
 from maskedbandits.policies.state import FOREVER, Arms, mean_behind
 from maskedbandits.record import Floats, gathered, given, record, section, size
@@ -14,15 +14,54 @@ class Axes(Arms):
     since: int = gathered(0, most=FOREVER)  # when everything was last forgotten
     pulled: int = gathered(0, most=lambda own: own.arms - 1)  # the arm of the last observation
     fractional: int = gathered(0, most=1)  # 1 once a feedback was neither 0 nor 1
-    contamination: float = given(0.0, share_of_lies, "the share of reports that may be lies", stored=False)
-    low_sums: Floats = section(lambda own: own.arms * own.mixed)  # of each observation's own g(0)
-    span_sums: Floats = section(lambda own: own.arms * own.mixed)  # of its g(1) - g(0)
+    contamination: float = given(0.0, share_of_lies, "the share of reports that may be lies")
+    # Of reports with masks of their own (``reports.py``) the sums of 1, w, w^2, w y, w g(0) and w (g(1) - g(0)):
+    mask_numbers: Floats = section(lambda own: own.arms * own.mixed, least=0.0)
+    mask_weights: Floats = section(lambda own: own.arms * own.mixed)
+    mask_squares: Floats = section(lambda own: own.arms * own.mixed)
+    mask_sums: Floats = section(lambda own: own.arms * own.mixed)
+    mask_lows: Floats = section(lambda own: own.arms * own.mixed)
+    mask_spans: Floats = section(lambda own: own.arms * own.mixed)
 
 
 @inlined
 def mean_of(state: Axes, arm: int, feedback_mean: float) -> float:
     """Return the mean that gives this feedback mean, as the reports that count were masked."""
     if state.own[0].mixed:  # the mean of affine functions is affine
-        count = state.counts[arm]
-        return (feedback_mean - state.low_sums[arm] / count) / (state.span_sums[arm] / count)
+        return (feedback_mean * state.mask_weights[arm] - state.mask_lows[arm]) / state.mask_spans[arm]
     return mean_behind(state, arm, feedback_mean)
+
+
+@inner
+def forget_reports(state: Axes, first: int, last: int) -> None:
+    """Forget what was seen of some arms, the last included."""
+    state.counts[first : last + 1] = 0.0
+    state.sums[first : last + 1] = 0.0
+    if state.own[0].mixed:
+        state.mask_numbers[first : last + 1] = 0.0
+        state.mask_weights[first : last + 1] = 0.0
+        state.mask_squares[first : last + 1] = 0.0
+        state.mask_sums[first : last + 1] = 0.0
+        state.mask_lows[first : last + 1] = 0.0
+        state.mask_spans[first : last + 1] = 0.0
+
+
+@inner
+def add_masked(state: Axes, arm: int, feedback: float, low: float, span: float, times: float) -> None:
+    """Count a report with a mask of its own so many times, and bring the arm's count and sum up to date.
+
+    A report says the more the larger its span is, and weighs as much, a report under the arm's own mask 1. But where
+    some may lie all weigh 1: a lie could claim to be hardly masked.
+    """
+    weight = 1.0 if state.own[0].contamination > 0.0 else span * state.rates[arm]
+    state.mask_numbers[arm] += times
+    if state.mask_numbers[arm] <= 0.0:
+        forget_reports(state, arm, arm)  # without what rounding leaves
+        return
+    state.mask_weights[arm] += times * weight
+    state.mask_squares[arm] += times * weight * weight
+    state.mask_sums[arm] += times * weight * feedback
+    state.mask_lows[arm] += times * weight * low
+    state.mask_spans[arm] += times * weight * span
+    state.counts[arm] = state.mask_weights[arm] * state.mask_weights[arm] / state.mask_squares[arm]
+    state.sums[arm] = state.mask_sums[arm] * state.mask_weights[arm] / state.mask_squares[arm]

@@ -5,7 +5,7 @@ and functions of the names below; those that it does not have are as here, for a
 """
 
 from maskedbandits.compiled import inlined, picked
-from maskedbandits.policies.axes.state import Axes
+from maskedbandits.policies.axes.state import Axes, add_masked
 
 NOBODY = -1
 
@@ -34,9 +34,10 @@ def push(state: Axes, arm: int, feedback: float) -> int:
 
 
 @picked("memory", inline=False)
-def push_mask(state: Axes, arm: int, low: float, span: float) -> None:
-    """Take in the corruption of an observation, before the observation itself."""
-    add_mask(state, arm, low, span)
+def push_masked(state: Axes, arm: int, feedback: float, low: float, span: float) -> int:
+    """Take in a report with a mask of its own; return the arm whose oldest one was pushed out, or NOBODY."""
+    add_masked(state, arm, feedback, low, span, weight(state))
+    return NOBODY
 
 
 @picked("memory")
@@ -101,11 +102,3 @@ def add(state: Axes, arm: int, feedback: float) -> None:
     heavy = weight(state)
     state.counts[arm] += heavy
     state.sums[arm] += heavy * feedback
-
-
-@inlined
-def add_mask(state: Axes, arm: int, low: float, span: float) -> None:
-    """Count the corruption of an observation."""
-    heavy = weight(state)
-    state.low_sums[arm] += heavy * low
-    state.span_sums[arm] += heavy * span

@@ -52,9 +52,13 @@ def age(state: Memory) -> None:
         for arm in range(state.counts.size):
             state.counts[arm] *= scale
             state.sums[arm] *= scale
-        for arm in range(state.low_sums.size):
-            state.low_sums[arm] *= scale
-            state.span_sums[arm] *= scale
+        for arm in range(state.mask_numbers.size):
+            state.mask_numbers[arm] *= scale
+            state.mask_weights[arm] *= scale
+            state.mask_squares[arm] *= scale
+            state.mask_sums[arm] *= scale
+            state.mask_lows[arm] *= scale
+            state.mask_spans[arm] *= scale
         own.weight = 1.0
 
 

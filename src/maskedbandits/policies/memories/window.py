@@ -7,8 +7,8 @@ from typing import Any
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.errors import UserError
 from maskedbandits.policies import checks, indices
-from maskedbandits.policies.axes.state import Axes
-from maskedbandits.policies.memories import NOBODY, add, add_mask
+from maskedbandits.policies.axes.state import Axes, add_masked, forget_reports
+from maskedbandits.policies.memories import NOBODY, add
 from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
 from maskedbandits.record import REQUIRED, Floats, Ints, derived, gathered, given, record, section, size
 
@@ -105,17 +105,29 @@ def push(state: Memory, arm: int, feedback: float) -> int:
 
 
 @inner
-def push_mask(state: Memory, arm: int, low: float, span: float) -> None:
-    """Put the corruption of an observation in the ring."""
-    slot = state.own[0].slot
-    if _is_turning(state):
-        evicted = state.ring_arms[slot]
-        state.low_sums[evicted] -= state.ring_lows[slot]
-        state.span_sums[evicted] -= state.ring_spans[slot]
-    if state.ring_lows.size > 0:
+def push_masked(state: Memory, arm: int, feedback: float, low: float, span: float) -> int:
+    """Put a report with a mask of its own in the ring; return the arm whose oldest one was pushed out, or NOBODY."""
+    own = state.own[0]
+    evicted = NOBODY
+    if own.ring > 0:
+        slot = own.slot
+        own.slot = slot + 1 if slot + 1 < own.ring else 0
+        if _is_turning(state):
+            evicted = state.ring_arms[slot]
+            _add_slot(state, slot, -1.0)
+        state.ring_arms[slot] = arm
+        state.ring_feedbacks[slot] = feedback
         state.ring_lows[slot] = low
         state.ring_spans[slot] = span
-    add_mask(state, arm, low, span)
+    add_masked(state, arm, feedback, low, span, 1.0)
+    return evicted
+
+
+@inlined
+def _add_slot(state: Memory, slot: int, times: float) -> None:
+    """Count what is in the ring so many times."""
+    ring = (state.ring_feedbacks[slot], state.ring_lows[slot], state.ring_spans[slot])
+    add_masked(state, state.ring_arms[slot], ring[0], ring[1], ring[2], times)
 
 
 @inlined
@@ -130,15 +142,14 @@ def tidy(state: Memory, evicted: int) -> bool:
 
 @inner
 def _recount(state: Memory) -> None:
+    if state.own[0].mixed:
+        forget_reports(state, 0, state.own[0].arms - 1)
+        for slot in range(state.ring_arms.size):
+            _add_slot(state, slot, 1.0)
+        return
     state.sums[:] = 0.0
     for slot in range(state.ring_arms.size):
         state.sums[state.ring_arms[slot]] += state.ring_feedbacks[slot]
-    if state.own[0].mixed:
-        state.low_sums[:] = 0.0
-        state.span_sums[:] = 0.0
-        for slot in range(state.ring_arms.size):
-            state.low_sums[state.ring_arms[slot]] += state.ring_lows[slot]
-            state.span_sums[state.ring_arms[slot]] += state.ring_spans[slot]
 
 
 @inlined
@@ -189,4 +200,5 @@ def contradiction(state: Memory, parameters: Mapping[str, Any]) -> str:
     held = [0] * int(own.arms)
     for arm in state.ring_arms[: min(int(own.time - own.since), int(own.ring))]:
         held[arm] += 1
-    return "counts and observations disagree" if own.ring and held != state.counts.tolist() else ""
+    numbers = state.mask_numbers if own.mixed else state.counts
+    return "counts and observations disagree" if own.ring and held != numbers.tolist() else ""
