@@ -39,9 +39,8 @@ def place(values: NDArray[np.float64], winners: NDArray[np.int64], arm: int, val
 def fill(values: NDArray[np.float64], winners: NDArray[np.int64], arms: int, value: float) -> None:
     """Give all arms the same score; leaves beyond them have none."""
     leaves = values.size >> 1
-    values[:] = -math.inf
-    values[leaves : leaves + arms] = value
-    for leaf in range(leaves):
+    for leaf in range(leaves):  # slices would take long to compile
+        values[leaves + leaf] = value if leaf < arms else -math.inf
         winners[leaves + leaf] = leaf
     for node in range(leaves - 1, 0, -1):
         values[node] = values[2 * node]  # on a tie the left child wins

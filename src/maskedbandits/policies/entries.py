@@ -25,13 +25,16 @@ MODE = "MASKEDBANDITS_COMPILE"
 SECONDS = 10  # of CPU that it takes to compile what a live policy needs, and as much again for a simulation
 PATIENCE = 600.0  # seconds that the child may take
 
-_LIVE: dict[str, tuple[Any, tuple[Any, ...]]] = {
+Kernels = dict[str, tuple[Any, tuple[Any, ...]]]  # by name, each with the types of what it takes beside the state
+
+_LIVE: Kernels = {
     "start": (play.start_live, ()),
     "choose": (play.choose_live, ()),
     "observe": (play.observe_live, (numba.int64, numba.float64)),
-    "scores": (play.scores_live, (numba.float64[::1],)),
 }
-_MASKED = {"observe_masked": (play.observe_masked_live, (numba.int64, *(numba.float64,) * 4))}
+_MASKED: Kernels = {"observe_masked": (play.observe_masked_live, (numba.int64, *(numba.float64,) * 4))}
+_SCORES: Kernels = {"scores": (play.scores_live, (numba.float64[::1],))}
+_PARTS = {"": _LIVE, ".masked": _MASKED, ".scores": _SCORES}  # what is compiled together: few need more than the first
 
 
 def _mode() -> str:
@@ -43,12 +46,13 @@ def _mode() -> str:
 
 
 class Entries:
-    """The entry points of a kind of state; ``start``, ``choose``, ``observe`` and the others."""
+    """The entry points of a kind of state; ``start``, ``choose``, ``observe`` and the others, or some of them."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, part: str) -> None:
         self.layout = layout
+        self.name = layout.name + part
         self.title = layout.name  # what people call it: the first policy that uses it
-        self.kernels = {**_LIVE, **(_MASKED if hasattr(layout.State, "memory") else {})}
+        self.kernels = _PARTS[part]
         self.is_machine_code = False
         self._lock = threading.Lock()
         self._helped = False
@@ -88,14 +92,14 @@ class Entries:
                 return
             for name, (kernel, others) in self.kernels.items():
                 setattr(self, name, cache.entry_point(kernel, (self._type, *others)))
-            cache.mark(self.layout.name)
+            cache.mark(self.name)
             self.is_machine_code = True
 
     def get_ready(self) -> None:
         """Have machine code now if it is kept, or see to it that there will be some."""
         if self.is_machine_code or self._helped or INTERPRETED:
             return
-        if cache.is_marked(self.layout.name):
+        if cache.is_marked(self.name):
             self.load()
         elif _mode() == "now":
             cache.say(f"compiling {self.title} for this machine, once; this takes about {SECONDS} s of CPU ...")
@@ -116,7 +120,7 @@ class Entries:
         threading.Thread(target=self._wait_for_help, name="maskedbandits-compile", daemon=True).start()
 
     def _wait_for_help(self) -> None:
-        command = [sys.executable, "-m", "maskedbandits.policies.entries", self.layout.name]
+        command = [sys.executable, "-m", "maskedbandits.policies.entries", self.name]
         place = cache.folder()
         environment = {**os.environ, MODE: "now"} | ({} if place is None else {cache.VARIABLE: str(place.parent)})
         with contextlib.suppress(OSError, subprocess.SubprocessError):  # then it is compiled here
@@ -149,12 +153,23 @@ class Entries:
 _all: dict[str, Entries] = {}
 
 
-def entries(layout: Layout, title: str) -> Entries:
+def entries(layout: Layout, title: str, part: str = "") -> Entries:
     """Return the entry points of a kind of state: the same for all policies of the kind."""
-    if layout.name not in _all:
-        found = _all.setdefault(layout.name, Entries(layout))
+    name = layout.name + part
+    if name not in _all:
+        found = _all.setdefault(name, Entries(layout, part))
         found.title = title
-    return _all[layout.name]
+    return _all[name]
+
+
+def for_masks(layout: Layout, title: str) -> Entries:
+    """Return what takes in reports with masks of their own."""
+    return entries(layout, title, ".masked")
+
+
+def for_scores(layout: Layout, title: str) -> Entries:
+    """Return what tells the scores."""
+    return entries(layout, title, ".scores")
 
 
 _held: list[Entries] = []  # during a fork
@@ -181,19 +196,23 @@ def compile_all(layout: Layout, title: str) -> None:
     found = entries(layout, title)
     if not INTERPRETED:
         found.load()
+        for_scores(layout, title).load()
+        if hasattr(layout.State, "memory"):
+            for_masks(layout, title).load()
         times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
         world = play.World(times, np.zeros((1, 1)), np.zeros((1, 1)))
         found.simulator(world, times, play.Tally(times, zeros, zeros, times, times, times), 0)
 
 
 def fill_cache(name: str) -> None:
-    """Compile what live policies of a layout need."""
+    """Compile some of what live policies of a layout need."""
     from maskedbandits.policies import KINDS
 
     for kind in KINDS.values():
-        if kind.layout.name == name:
-            entries(kind.layout, kind.name).load()
-            return
+        for part in _PARTS:
+            if kind.layout.name + part == name:
+                entries(kind.layout, kind.name, part).load()
+                return
 
 
 if __name__ == "__main__":

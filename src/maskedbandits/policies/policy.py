@@ -19,7 +19,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.maths import lots
 from maskedbandits.policies import estimates
 from maskedbandits.policies.axes import reports
-from maskedbandits.policies.entries import Entries, entries, go_on, hold_still
+from maskedbandits.policies.entries import Entries, entries, for_masks, for_scores, go_on, hold_still
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.state import FOREVER
 from maskedbandits.record import Floats, Words, copied, relaid
@@ -160,7 +160,7 @@ class Policy:
                 self._state = reports.mixed(self._state)
                 self._mixed = True
             seen = reports.as_seen(self._state, arm, feedback, corruption, self.contamination)
-            self._entries.observe_masked(self._state, arm, *seen)
+            for_masks(self._kind.layout, self.name).observe_masked(self._state, arm, *seen)
 
     def _is_arms_own(self, arm: int, corruption: Corruption | None) -> bool:
         return corruption is None or reports.is_the_arms(self._state, arm, corruption, self.contamination)
@@ -169,7 +169,7 @@ class Policy:
         """Return what is compared to choose, one number per arm: not clipped, infinite for an arm not remembered."""
         out = np.empty(self.arms)
         with self._lock:
-            self._entries.scores(self._state, out)
+            for_scores(self._kind.layout, self.name).scores(self._state, out)
         return out
 
     def estimates(self) -> Floats:

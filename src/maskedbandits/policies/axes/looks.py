@@ -60,9 +60,9 @@ def forget_all(state: Watch) -> None:
     own.explore_arm = 0
     own.planned_at = own.time
     own.evidence = 0.0
-    state.begun[:] = own.time
-    state.last[:] = own.time
     for arm in range(own.arms):
+        state.begun[arm] = own.time
+        state.last[arm] = own.time
         detectors.restart(state, arm)
 
 

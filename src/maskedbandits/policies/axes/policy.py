@@ -49,7 +49,8 @@ def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: flo
     A detector is shown another number instead, or nothing if that is NaN.
     """
     memories.age(state)
-    _carry_on(state, arm, memories.push_masked(state, arm, feedback, low, span), shown)
+    evicted = memories.push_masked(state, arm, feedback, low, span)
+    _carry_on(state, arm, evicted, memories.tidy_masked(state, evicted), shown)
 
 
 @inner
@@ -59,17 +60,17 @@ def _weigh_in(state: Axes, arm: int, feedback: float) -> None:
     if feedback != 0.0 and feedback != 1.0:
         own.fractional = 1
         memories.settle(state, False)
-    _carry_on(state, arm, memories.push(state, arm, feedback), feedback)
+    evicted = memories.push(state, arm, feedback)
+    _carry_on(state, arm, evicted, memories.tidy(state, evicted), feedback)
 
 
 @inner
-def _carry_on(state: Axes, arm: int, evicted: int, shown: float) -> None:
+def _carry_on(state: Axes, arm: int, evicted: int, tidied: bool, shown: float) -> None:
     """Show a detector what is to be shown, and bring scores up to date."""
     own = state.own[0]
     own.time += 1
     own.pulled = arm
     if not watch.is_watchful(state) or not watch.look_out(state, arm, shown):
-        tidied = memories.tidy(state, evicted)
         indices.bring_up_to_date(state, arm, evicted, tidied)
 
 

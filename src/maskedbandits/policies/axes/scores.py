@@ -168,7 +168,13 @@ def _place_apart(state: Scores, arm: int) -> None:
     _place(state, arm)
 
 
-@inlined
+@inner
+def _take_out(state: Scores, arm: int) -> None:
+    """Take an arm out of the tournament."""
+    tournament.place(state.values, state.winners, arm, -math.inf)
+
+
+@inner
 def _part(state: Scores, arm: int) -> None:
     """Part an arm that was observed from those that were like it."""
     if state.own[0].waiting > 0:
@@ -182,7 +188,7 @@ def _rescore_all(state: Scores) -> None:
     """Bring the places of all arms up to date."""
     ties.forget_all(state)
     for arm in range(state.own[0].arms):
-        _place(state, arm)
+        _place_apart(state, arm)
 
 
 @inner
@@ -242,7 +248,7 @@ def search(state: Scores) -> int:
         looks += 1
         if looks > MANY and ties.is_behind(state, arm, chosen):
             ties.wait(state, arm, chosen)
-            tournament.place(state.values, state.winners, arm, -math.inf)
+            _take_out(state, arm)
             continue
         spread = _spread_now(state, arm, fading)
         if spread > state.anchors[arm]:

@@ -16,12 +16,12 @@ class Axes(Arms):
     fractional: int = gathered(0, most=1)  # 1 once a feedback was neither 0 nor 1
     contamination: float = given(0.0, share_of_lies, "the share of reports that may be lies")
     # Of reports with masks of their own (``reports.py``) the sums of 1, w, w^2, w y, w g(0) and w (g(1) - g(0)):
-    mask_numbers: Floats = section(lambda own: own.arms * own.mixed, least=0.0)
-    mask_weights: Floats = section(lambda own: own.arms * own.mixed)
-    mask_squares: Floats = section(lambda own: own.arms * own.mixed)
-    mask_sums: Floats = section(lambda own: own.arms * own.mixed)
-    mask_lows: Floats = section(lambda own: own.arms * own.mixed)
-    mask_spans: Floats = section(lambda own: own.arms * own.mixed)
+    mask_numbers: Floats = section(lambda own: own.arms * own.mixed, least=0.0, most=1e150)
+    mask_weights: Floats = section(lambda own: own.arms * own.mixed, least=-1e150, most=1e150)
+    mask_squares: Floats = section(lambda own: own.arms * own.mixed, least=-1e150, most=1e150)
+    mask_sums: Floats = section(lambda own: own.arms * own.mixed, least=-1e150, most=1e150)
+    mask_lows: Floats = section(lambda own: own.arms * own.mixed, least=-1e150, most=1e150)
+    mask_spans: Floats = section(lambda own: own.arms * own.mixed, least=-1e150, most=1e150)
 
 
 @inlined
@@ -35,15 +35,17 @@ def mean_of(state: Axes, arm: int, feedback_mean: float) -> float:
 @inner
 def forget_reports(state: Axes, first: int, last: int) -> None:
     """Forget what was seen of some arms, the last included."""
-    state.counts[first : last + 1] = 0.0
-    state.sums[first : last + 1] = 0.0
-    if state.own[0].mixed:
-        state.mask_numbers[first : last + 1] = 0.0
-        state.mask_weights[first : last + 1] = 0.0
-        state.mask_squares[first : last + 1] = 0.0
-        state.mask_sums[first : last + 1] = 0.0
-        state.mask_lows[first : last + 1] = 0.0
-        state.mask_spans[first : last + 1] = 0.0
+    mixed = state.own[0].mixed
+    for arm in range(first, last + 1):  # slices would take long to compile
+        state.counts[arm] = 0.0
+        state.sums[arm] = 0.0
+        if mixed:
+            state.mask_numbers[arm] = 0.0
+            state.mask_weights[arm] = 0.0
+            state.mask_squares[arm] = 0.0
+            state.mask_sums[arm] = 0.0
+            state.mask_lows[arm] = 0.0
+            state.mask_spans[arm] = 0.0
 
 
 @inner

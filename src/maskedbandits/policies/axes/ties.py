@@ -31,14 +31,13 @@ class Ties(Axes):
     befores: Ints = section(lambda own: own.arms, least=NONE, most=lambda own: own.arms - 1)
 
 
-@inlined
+@inner
 def forget_all(state: Ties) -> None:
     """Let nobody wait."""
     state.own[0].waiting = 0
-    state.leaders[:] = NONE
-    state.followers[:] = NONE
-    state.nexts[:] = NONE
-    state.befores[:] = NONE
+    for arm in range(state.own[0].arms):
+        state.followers[arm] = NONE
+        _set_free(state, arm)
 
 
 @inlined
@@ -63,7 +62,7 @@ def is_ahead(state: Ties, arm: int, other: int) -> bool:
     return count < other_count
 
 
-@inlined
+@inner
 def wait(state: Ties, arm: int, leader: int) -> None:
     """Let an arm wait in the shadow of another."""
     first = state.followers[leader]
@@ -76,7 +75,7 @@ def wait(state: Ties, arm: int, leader: int) -> None:
     state.own[0].waiting += 1
 
 
-@inlined
+@inner
 def _join(state: Ties, arm: int, other: int) -> int:
     """Let one of two arms wait for the other; return the other."""
     if is_ahead(state, other, arm):

@@ -37,7 +37,8 @@ class Index(Scores):
 @inlined
 def start(state: Index) -> None:
     """Know no bounds yet."""
-    state.memo_keys[:] = -1
+    for slot in range(state.memo_keys.size):
+        state.memo_keys[slot] = -1
 
 
 @inlined

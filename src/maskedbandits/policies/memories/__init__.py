@@ -46,6 +46,12 @@ def tidy(state: Axes, evicted: int) -> bool:
     return False
 
 
+@picked("memory", inline=False)
+def tidy_masked(state: Axes, evicted: int) -> bool:
+    """Do the same where reports have masks of their own."""
+    return False
+
+
 @picked("memory")
 def seen(state: Axes) -> float:
     """Return how many observations count, of all arms together; 0 if that is as it was a step ago."""

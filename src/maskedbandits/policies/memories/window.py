@@ -133,8 +133,7 @@ def _add_slot(state: Memory, slot: int, times: float) -> None:
 @inlined
 def tidy(state: Memory, evicted: int) -> bool:
     """Add sums up anew at each turn of the ring, if they are of fractions."""
-    own = state.own[0]
-    inexact = evicted != NOBODY and own.slot == 0 and (own.fractional + own.mixed > 0)
+    inexact = evicted != NOBODY and state.own[0].slot == 0 and state.own[0].fractional > 0
     if inexact:
         _recount(state)
     return inexact
@@ -142,14 +141,21 @@ def tidy(state: Memory, evicted: int) -> bool:
 
 @inner
 def _recount(state: Memory) -> None:
-    if state.own[0].mixed:
+    for arm in range(state.sums.size):
+        state.sums[arm] = 0.0
+    for slot in range(state.ring_arms.size):
+        state.sums[state.ring_arms[slot]] += state.ring_feedbacks[slot]
+
+
+@inner
+def tidy_masked(state: Memory, evicted: int) -> bool:
+    """Add sums up anew at each turn of the ring."""
+    turned = evicted != NOBODY and state.own[0].slot == 0
+    if turned:
         forget_reports(state, 0, state.own[0].arms - 1)
         for slot in range(state.ring_arms.size):
             _add_slot(state, slot, 1.0)
-        return
-    state.sums[:] = 0.0
-    for slot in range(state.ring_arms.size):
-        state.sums[state.ring_arms[slot]] += state.ring_feedbacks[slot]
+    return turned
 
 
 @inlined
