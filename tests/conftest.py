@@ -19,9 +19,25 @@ settings.register_profile("few", settings.get_profile("full"), max_examples=5)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "full"))
 
 
+# Detectors go with every index in the same way, and a kind takes a quarter of a minute to compile. `make test` has all
+# detectors and all indices, and leaves these pairs to `make test-slow`.
+RARE_PAIRS = {"cusum-ucb-cf", "cusum-ts-cf", "ph-ts-cf", "ph-ucb-cf", "m-klucb-cf", "m-ucb-cf"}
+
+
+def _kind_of(item: pytest.Item) -> str | None:
+    """Return the kind of policy that a test plays: by its name, or by its parts."""
+    told = item.callspec.params if hasattr(item, "callspec") else {}
+    name, kind = told.get("name"), told.get("kind")
+    first = told.get("before", told.get("memory", f"{name}-"))
+    return next((each for each in (name, f"{first}{kind}-cf") if isinstance(each, str) and each in KINDS), None)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one process have all tests of a kind of policy, which then compiles it once (`make test` runs two)."""
     for item in items:
-        name = getattr(item, "callspec", None) and item.callspec.params.get("name")  # type: ignore[attr-defined]
-        if isinstance(name, str) and name in KINDS:
-            item.add_marker(pytest.mark.xdist_group(KINDS[name].layout.name))
+        kind = _kind_of(item)
+        if kind is not None:
+            item.add_marker(pytest.mark.xdist_group(KINDS[kind].layout.name))
+        if kind in RARE_PAIRS:
+            item.add_marker(pytest.mark.slow)
