@@ -80,9 +80,9 @@ def bring_up_to_date(state: Scores, arm: int, evicted: int, tidied: bool) -> Non
         _rescore_all(state)
         return
     if evicted >= 0 and evicted != arm:
-        _part(state, evicted)
-        _place_apart(state, evicted)
-    _part(state, arm)
+        _place_apart(state, evicted)  # nobody waits where observations are pushed out: scores do not grow
+    if own.waiting > 0:
+        _part(state, arm)
     _place(state, arm)
     if own.growing and (own.time >= own.epoch or memories.is_full(state)):
         _begin_epoch(state)
@@ -177,10 +177,9 @@ def _take_out(state: Scores, arm: int) -> None:
 @inner
 def _part(state: Scores, arm: int) -> None:
     """Part an arm that was observed from those that were like it."""
-    if state.own[0].waiting > 0:
-        heir = ties.leave(state, arm)
-        if heir != ties.NONE:
-            _place_apart(state, heir)
+    heir = ties.leave(state, arm)
+    if heir != ties.NONE:
+        _place_apart(state, heir)
 
 
 @inner
