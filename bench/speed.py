@@ -25,7 +25,7 @@ from bench import cold, peers
 from bench.goals import GOALS, Goal
 from maskedbandits import Problem, RandomizedResponse, make_policy, theory
 from maskedbandits.maths import lots
-from maskedbandits.policies import detectors
+from maskedbandits.policies import detectors, play
 from maskedbandits.policies.detectors import glr
 from maskedbandits.policies.play import Tally, World
 from maskedbandits.record import Layout
@@ -65,7 +65,7 @@ def simulated(
     zeros = np.zeros(arms, dtype=np.int64)
     tally = Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), zeros, zeros.copy(), zeros.copy())
     checkpoints = np.array([problem.horizon])
-    start, advance = policy.entries.simulator(world, checkpoints, tally, 0)
+    start, advance = policy.entries.simulator(play.advance, world, checkpoints, tally, 0)
     state.lots[:] = lots.seeded(0)
     start(state)
     advance(state, world, checkpoints, tally, ramp)

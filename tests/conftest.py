@@ -41,3 +41,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(KINDS[kind].layout.name))
         if kind in RARE_PAIRS:
             item.add_marker(pytest.mark.slow)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return when a test has its turn: what takes long comes first, so that both processes end together."""
+    return 0 if item.get_closest_marker("long") else 1 if _kind_of(item) else 2

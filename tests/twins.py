@@ -78,7 +78,6 @@ def play_both(
             assert same(*lots)
         else:
             arm = fast.choose()
-            assert fast.choose() == arm
             check_choice(arm, expected, slow.look)
         corruption = own[step] if step < len(own) else None
         fast.observe(arm, feedback, corruption=corruption)

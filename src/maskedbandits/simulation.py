@@ -4,7 +4,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import extras
-from maskedbandits.errors import UserError, whole
+from maskedbandits.errors import UserError, number, whole
 from maskedbandits.maths import lots
 from maskedbandits.policies import Policy, make_policy
-from maskedbandits.policies.play import Tally, World
+from maskedbandits.policies.late import Mail, advance_late, mail
+from maskedbandits.policies.play import Tally, World, advance
 from maskedbandits.problems import Problem
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
@@ -26,6 +27,8 @@ MEMO = (
 PATIENCE = 2.0  # seconds without a progress bar
 
 Progress = Callable[[int, int], None]
+Delays = int | Sequence[int] | tuple[str, float] | None
+LONGEST = 1 << 40  # steps that a report may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,7 @@ def simulate(
     seed: int = 0,
     checkpoints: int | ArrayLike = 100,
     *,
+    delay: Delays = None,
     threads: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Simulation:
@@ -54,6 +58,10 @@ def simulate(
     The same seed gives the same numbers on any number of threads. ``checkpoints`` are times at which the regret is
     noted, or how many evenly spaced ones. ``progress`` is called with steps done and steps in all; by default a bar is
     drawn if a person is watching.
+
+    ``delay`` lets reports come late: so many steps after the decision, or a number of steps drawn anew for every
+    decision from a list, or ``("geometric", 200)`` for a geometric number of that mean. With 0 a report is there before
+    the next decision. Reports that would come after the horizon never do.
     """
     if isinstance(policy, str):
         policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption)
@@ -63,7 +71,8 @@ def simulate(
         raise UserError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
     runs = whole("runs", runs)
     workers = min(whole("threads", _cores() if threads is None else threads), runs)
-    batch = _Batch(problem, policy, runs, whole("seed", seed, 0), _checked_times(checkpoints, problem.horizon))
+    times = _checked_times(checkpoints, problem.horizon)
+    batch = _Batch(problem, policy, runs, whole("seed", seed, 0), times, _checked_delay(delay))
     batch.get_ready()  # off the clock
     started = time.perf_counter()
     with _shown(progress) as show:
@@ -91,6 +100,31 @@ def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int
     return times
 
 
+@dataclass(frozen=True, eq=False)
+class _Delay:
+    """How late reports come: as one of these numbers of steps, or geometrically with a mean."""
+
+    steps: NDArray[np.int64]
+    mean: float = 0.0
+
+    def mail(self, horizon: int) -> Mail:
+        """Return an empty mail for such reports."""
+        return mail(self.steps, self.mean, horizon)
+
+
+def _checked_delay(delay: Delays) -> _Delay | None:
+    if delay is None:
+        return None
+    if isinstance(delay, tuple) and delay and isinstance(delay[0], str):
+        if len(delay) != 2 or delay[0] != "geometric":
+            raise UserError(f"delay = {delay!r}: give a number of steps, a list of them, or ('geometric', mean)")
+        return _Delay(np.zeros(0, dtype=np.int64), number("the mean delay", delay[1], 0.0, 1e9, above=True))
+    steps = [delay] if not isinstance(delay, Sequence | np.ndarray) else list(delay)
+    if not steps:
+        raise UserError("delay is an empty list: give numbers of steps")
+    return _Delay(np.array([whole("delay", each, 0, LONGEST) for each in steps], dtype=np.int64))
+
+
 def _refuse_too_much(numbers: int) -> None:
     """Refuse results that no machine could hold, rather than let the machine choke on them."""
     if numbers > 1 << 33:
@@ -100,7 +134,16 @@ def _refuse_too_much(numbers: int) -> None:
 class _Batch:
     """The runs of one simulation: their world, their results, and how far they are."""
 
-    def __init__(self, problem: Problem, policy: Policy, runs: int, seed: int, times: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        policy: Policy,
+        runs: int,
+        seed: int,
+        times: NDArray[np.int64],
+        delay: "_Delay | None" = None,
+    ) -> None:
+        self.delay = delay
         shown = problem.means if policy.kind.sees_rewards else problem.feedback_means
         self.world = World(np.append(problem.starts, problem.horizon), shown.copy(), problem.gaps.copy())
         self.policy = policy
@@ -138,7 +181,11 @@ class _Batch:
 
     def get_ready(self) -> None:
         """Compile, or load what is compiled."""
-        self.start, self.advance = self.policy.entries.simulator(self.world, self.times, self.tally(0), 0)
+        arguments: list[Any] = [self.world, self.times, self.tally(0), 0]
+        if self.delay is not None:
+            arguments.append(self.delay.mail(self.horizon))
+        kernel = advance if self.delay is None else advance_late
+        self.start, self.advance = self.policy.entries.simulator(kernel, *arguments)
 
     def tally(self, run: int) -> Tally:
         """Return what is counted of a run."""
@@ -157,11 +204,12 @@ class _Batch:
         tally = self.tally(run)
         state.lots[:] = lots.seeded(np.random.SeedSequence(self.seed, spawn_key=(run,)))
         self.start(state)
+        late = () if self.delay is None else (self.delay.mail(self.horizon),)
         for pause in range(0, self.horizon + 1, PAUSE):
             if self.stop.is_set():
                 return
             until = min(pause + PAUSE, self.horizon)
-            self.advance(state, self.world, self.times, tally, until)
+            self.advance(state, self.world, self.times, tally, until, *late)
             self.done[run] = until
 
 

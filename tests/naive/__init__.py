@@ -213,6 +213,24 @@ class Twin:
             return klucb_index(g, feedbacks, klucb_plus_level(count, self.arms, self.horizon), weights)
         return klucb_index(g, feedbacks, self.level(arm), weights)
 
+    def score_ahead(self, arm: int, open_decisions: list[int]) -> float:
+        """The score if reports that are awaited had come, at the mean of those that have; at 0.5 where none has."""
+        feedbacks, weights, g = self.remembered(arm)
+        count = math.fsum(weights)
+        pending = open_decisions.count(arm)
+        if count + pending == 0:
+            return math.inf
+        mean = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True)) / count if count > 0 else 0.5
+        seen = math.fsum(self.gamma**age for age in range(int(min(len(self.history) - self.since[arm], self.window))))
+        most = self.window if self.gamma == 1 else 1 / (1 - self.gamma)
+        level = exploration(max(1.0, min(seen + len(open_decisions), most)), self.c)
+        if self.index == "ucb":
+            return ucb_index(g, [mean], level, [count + pending], self.xi)
+        if self.index == "klucb-plus":
+            assert self.horizon is not None
+            level = klucb_plus_level(count + pending, self.arms, self.horizon)
+        return klucb_index(g, [mean], level, [count + pending])
+
     def posterior(self, arm: int, value: Callable[[float, float], float]) -> float:
         """The mean that a value of the posterior Beta(a, b) of the feedback mean belongs to."""
         feedbacks, weights, g = self.remembered(arm)
@@ -288,13 +306,24 @@ def simulate(
     horizon: int,
     policy: Twin,
     draws: list[float],
+    delays: list[int] | None = None,
 ) -> tuple[list[float], list[int], list[int]]:
-    """One run: cumulative regret after every step, pulls, and pulls while suboptimal, of every arm."""
+    """One run: cumulative regret after every step, pulls, and pulls while suboptimal, of every arm.
+
+    The report of a step comes so many steps late; of those that come at once the latest decision's is first.
+    """
     regret, pulls, suboptimal = [0.0], [0] * len(means[0]), [0] * len(means[0])
+    under_way: list[tuple[int, int, float]] = []  # when it is due, the arm, the feedback
     for step in range(horizon):
         row = means[max(i for i, start in enumerate(starts) if start <= step)]
-        arm = policy.choose()
-        policy.observe(arm, float(draws[step] < policy.corruption[arm](row[arm])))
+        for _, arm, feedback in [report for report in reversed(under_way) if report[0] == step]:
+            policy.observe(arm, feedback)
+        under_way = [report for report in under_way if report[0] > step]
+        arms = [arm for _, arm, _ in under_way]
+        scores = [policy.score_ahead(arm, arms) for arm in range(policy.arms)] if arms else []
+        arm = scores.index(max(scores)) if arms else policy.choose()
+        feedback = float(draws[step] < policy.corruption[arm](row[arm]))
+        under_way.append((step + 1 + (delays[step] if delays else 0), arm, feedback))
         pulls[arm] += 1
         suboptimal[arm] += row[arm] < max(row)
         regret.append(regret[-1] + max(row) - row[arm])

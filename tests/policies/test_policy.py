@@ -158,7 +158,7 @@ class TestCopies:
 
 def test_the_simulator_refuses_what_overrides_a_policy(tmp_path: Any) -> None:
     class Mine(Policy):
-        def choose(self) -> int:
+        def choose(self) -> int:  # type: ignore[override]
             return 0
 
     plain = make_policy("klucb-cf", arms=2, corruption=RR)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import Monotone, RandomizedResponse, load_policy, make_policy
+from maskedbandits.compiled import INTERPRETED
 from maskedbandits.corruption import Corruption
 from naive import Twin
 from specimens import INDICES, MEMORIES, RR
@@ -136,6 +137,7 @@ class TestCorruptionOfAReport:
             lows = math.fsum((g(1.0) - g(0.0)) / (RR(1.0) - RR(0.0)) * g(0.0) for a, _, g in recent if a == arm)
             assert view.mask_lows[arm] == pytest.approx(lows, abs=1e-14)
 
+    @pytest.mark.skipif(INTERPRETED, reason="400,000 steps")
     @pytest.mark.parametrize("name", ["klucb-cf", "sw-klucb-cf", "d-ts-cf"])
     def test_reports_that_say_little_do_not_spoil_what_others_say(self, name: str) -> None:
         """200 reports at epsilon 4, and 2,000 at 0.1 on top: the estimate gets no worse, and the interval no wider.

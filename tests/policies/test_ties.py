@@ -46,6 +46,7 @@ def test_the_choice_is_the_lowest_arm_of_the_highest_score(name: str, data: st.D
     for _ in range(4 * arms):
         arm = check_choice(policy)
         if rng.random() < 0.2:
+            policy.expire(arm)
             arm = int(rng.integers(arms))
         policy.observe(arm, float(rng.random() < share))
 

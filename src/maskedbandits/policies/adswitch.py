@@ -151,6 +151,24 @@ def choose(state: Policy) -> int:
 
 
 @inner
+def choose_ahead(state: Policy) -> int:
+    """Return the arm that waits longest among those of which the fewest reports are awaited."""
+    fewest = FOREVER
+    longest = -1
+    chosen = 0
+    for arm in range(state.own[0].arms):
+        pending = state.pending[arm]
+        waiting = _waiting(state, arm)
+        if state.evicted[arm] and state.counts[arm] + pending >= state.quotas[arm]:
+            continue
+        if pending < fewest or (pending == fewest and waiting > longest):
+            fewest = pending
+            longest = waiting
+            chosen = arm
+    return chosen
+
+
+@inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Take in a gain; restart, evict, or draw what to check in the next step."""
     own = state.own[0]

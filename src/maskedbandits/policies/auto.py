@@ -34,6 +34,7 @@ from maskedbandits.record import Floats, Ints, fixed, gathered, record, section
 
 SUMMARY = "Thompson sampling that learns how often the world changes: needs to know nothing"
 REFERENCE = "Mellor & Shapiro 2013; Wilson et al. 2010"
+DRAWS_FROM = "posterior"
 LEARNS_FROM = "masked feedback"
 
 ROOM = 48  # hypotheses; twice as many gain nothing that can be measured
@@ -129,6 +130,9 @@ def choose(state: Policy) -> int:
             best = value
             chosen = arm
     return chosen
+
+
+choose_ahead = choose  # it draws lots: a burst of decisions goes to several arms by itself
 
 
 @inlined

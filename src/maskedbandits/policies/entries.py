@@ -34,7 +34,13 @@ _LIVE: Kernels = {
 }
 _MASKED: Kernels = {"observe_masked": (play.observe_masked_live, (numba.int64, *(numba.float64,) * 4))}
 _SCORES: Kernels = {"scores": (play.scores_live, (numba.float64[::1],))}
-_PARTS = {"": _LIVE, ".masked": _MASKED, ".scores": _SCORES}  # what is compiled together: few need more than the first
+_MANY: Kernels = {
+    "choose_many": (play.choose_many_live, (numba.int64[::1],)),
+    "observe_many": (play.observe_many_live, (numba.int64[::1], numba.float64[::1])),
+}
+_LOOK: Kernels = {"look": (play.look_live, (numba.int64, numba.int64[::1]))}
+# What is compiled together: few need more than the first.
+_PARTS = {"": _LIVE, ".masked": _MASKED, ".scores": _SCORES, ".many": _MANY, ".look": _LOOK}
 
 
 def _mode() -> str:
@@ -78,6 +84,9 @@ class Entries:
     observe: Callable[[Any, int, float], None]
     observe_masked: Callable[[Any, int, float, float, float, float], None]
     scores: Callable[[Any, Any], None]
+    choose_many: Callable[[Any, Any], None]
+    observe_many: Callable[[Any, Any, Any], None]
+    look: Callable[[Any, int, Any], None]
 
     @property
     def _type(self) -> Any:
@@ -136,18 +145,19 @@ class Entries:
             )
         self.load()
 
-    def simulator(self, *arguments: Any) -> tuple[Callable[[Any], None], Callable[..., None]]:
-        """Return what starts a run and what plays it on (``play.advance``, of such arguments), compiled."""
+    def simulator(self, advance: Any, *arguments: Any) -> tuple[Callable[[Any], None], Callable[..., None]]:
+        """Return what starts a run and what plays it on (such as ``play.advance``, of such arguments), compiled."""
         if INTERPRETED:
-            return play.start_live, play.advance
-        if not cache.is_marked(f"{self.layout.name}.play"):
+            return play.start_live, advance
+        mark = f"{self.layout.name}.{advance.__name__}"
+        if not cache.is_marked(mark):
             cache.say(f"compiling {self.title} for simulations, once; this takes about {SECONDS} s of CPU ...")
         types = [numba.typeof(each) for each in arguments]
         with self._lock:
             start = cache.entry_point(play.start_live, (self._type,))
-            advance = cache.entry_point(play.advance, (self._type, *types))
-        cache.mark(f"{self.layout.name}.play")
-        return start, advance
+            made = cache.entry_point(advance, (self._type, *types))
+        cache.mark(mark)
+        return start, made
 
 
 _all: dict[str, Entries] = {}
@@ -162,14 +172,9 @@ def entries(layout: Layout, title: str, part: str = "") -> Entries:
     return _all[name]
 
 
-def for_masks(layout: Layout, title: str) -> Entries:
-    """Return what takes in reports with masks of their own."""
-    return entries(layout, title, ".masked")
-
-
-def for_scores(layout: Layout, title: str) -> Entries:
-    """Return what tells the scores."""
-    return entries(layout, title, ".scores")
+def parts(layout: Layout) -> list[str]:
+    """Return the parts that a kind of state has, beside the first."""
+    return [part for part in _PARTS if part and (part != ".masked" or hasattr(layout.State, "memory"))]
 
 
 _held: list[Entries] = []  # during a fork
@@ -196,12 +201,11 @@ def compile_all(layout: Layout, title: str) -> None:
     found = entries(layout, title)
     if not INTERPRETED:
         found.load()
-        for_scores(layout, title).load()
-        if hasattr(layout.State, "memory"):
-            for_masks(layout, title).load()
+        for part in parts(layout):
+            entries(layout, title, part).load()
         times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
         world = play.World(times, np.zeros((1, 1)), np.zeros((1, 1)))
-        found.simulator(world, times, play.Tally(times, zeros, zeros, times, times, times), 0)
+        found.simulator(play.advance, world, times, play.Tally(times, zeros, zeros, times, times, times), 0)
 
 
 def fill_cache(name: str) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 from maskedbandits.policies import checks, weights
 from maskedbandits.policies.weights import (  # noqa: F401 -- it plays by them
+    DRAWS_FROM,
     LEARNS_FROM,
     Weights,
     choose,
+    choose_ahead,
     observe,
     score,
     start,

@@ -18,7 +18,7 @@ state holds true sums, and is as secret as the rewards are.
 
 import math
 
-from maskedbandits.compiled import compiled, inner
+from maskedbandits.compiled import compiled, inlined, inner
 from maskedbandits.maths import lots
 from maskedbandits.policies import checks
 from maskedbandits.policies.state import FOREVER, Arms, flipped, forget
@@ -76,15 +76,30 @@ def noise_bound(count: int, epsilon: float, step: float) -> float:
     return max(math.sqrt(squares), widest * math.sqrt(log)) * math.sqrt(8.0 * log)
 
 
+@inlined
+def _index(state: Policy, arm: int, awaited: int, pending: int) -> float:
+    """Return the index with reports that are awaited, of all arms and of this one, counted as come."""
+    count = state.counts[arm] + float(pending)
+    if count <= 0.0:
+        return math.inf
+    step = float(state.own[0].time + awaited + 1)
+    total = state.sums[arm]
+    if pending > 0:
+        total += float(pending) * (total / state.counts[arm] if state.counts[arm] > 0.0 else 0.5)
+    noise = noise_bound(int(min(count, 1e15)), state.own[0].epsilon, step)
+    return (total + noise) / count + math.sqrt(2.0 * math.log(step) / count)
+
+
 @inner
 def score(state: Policy, arm: int) -> float:
     """Return the index; infinite for an arm without a reward."""
-    count = state.counts[arm]
-    if count <= 0.0:
-        return math.inf
-    step = float(state.own[0].time + 1)
-    noise = noise_bound(int(min(count, 1e15)), state.own[0].epsilon, step)
-    return (state.sums[arm] + noise) / count + math.sqrt(2.0 * math.log(step) / count)
+    return _index(state, arm, 0, 0)
+
+
+@inner
+def score_ahead(state: Policy, arm: int) -> float:
+    """Return the index with the reports that are awaited."""
+    return _index(state, arm, state.own[0].awaited, state.pending[arm])
 
 
 @inner

@@ -64,6 +64,11 @@ class Kind:
         """Tell whether it has to know how feedback is masked."""
         return self.learns_from in ("masked feedback", "debiased feedback")
 
+    @property
+    def draws_from(self) -> str:
+        """Tell from what it draws lots to choose, if it does: a posterior, or scores that are probabilities."""
+        return str(getattr(self.code.get("index", self.code["code"]), "DRAWS_FROM", ""))
+
     def complete(self, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
         """Return all parameters, checked: those given and the defaults of the others."""
         for key in given:

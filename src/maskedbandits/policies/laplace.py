@@ -9,7 +9,7 @@ from lots that anyone can repeat.
 
 import math
 
-from maskedbandits.compiled import inner
+from maskedbandits.compiled import inlined, inner
 from maskedbandits.maths import lots
 from maskedbandits.policies import checks
 from maskedbandits.policies.state import Arms, flipped
@@ -18,6 +18,7 @@ from maskedbandits.record import REQUIRED, given, record
 SUMMARY = "shown rewards, adds Laplace noise to each as a device would: for comparison, it protects nobody"
 REFERENCE = "Ren et al. 2020"
 LEARNS_FROM = "rewards"
+FAR = 1e100  # the score of an arm that must be pulled first, shared by the reports that are awaited
 
 
 @record
@@ -27,16 +28,29 @@ class Policy(Arms):
     epsilon: float = given(REQUIRED, checks.epsilon, "the privacy loss of a reward, such as 1.0")
 
 
+@inlined
+def _index(state: Policy, arm: int, awaited: int, pending: int) -> float:
+    """Return the index with reports that are awaited, of all arms and of this one, counted as come."""
+    count = state.counts[arm] + float(pending)
+    step = float(state.own[0].time + awaited + 1)
+    if count <= 4.0 * math.log(step + 1.0):
+        return math.inf if pending == 0 else FAR / count
+    mean = state.sums[arm] / state.counts[arm] if state.counts[arm] > 0.0 else 0.5
+    log = math.log(step)
+    noise = math.sqrt(32.0 * log / count) / state.own[0].epsilon
+    return mean + math.sqrt(2.0 * log / count) + noise
+
+
 @inner
 def score(state: Policy, arm: int) -> float:
     """Return the index; infinite for an arm that must be pulled first."""
-    count = state.counts[arm]
-    step = float(state.own[0].time + 1)
-    if count <= 4.0 * math.log(step + 1.0):
-        return math.inf
-    log = math.log(step)
-    noise = math.sqrt(32.0 * log / count) / state.own[0].epsilon
-    return state.sums[arm] / count + math.sqrt(2.0 * log / count) + noise
+    return _index(state, arm, 0, 0)
+
+
+@inner
+def score_ahead(state: Policy, arm: int) -> float:
+    """Return the index with the reports that are awaited."""
+    return _index(state, arm, state.own[0].awaited, state.pending[arm])
 
 
 @inner

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from maskedbandits.compiled import compiled, entry, inlined, picked
 from maskedbandits.maths import lots
 from maskedbandits.policies.axes import policy as axes
-from maskedbandits.policies.state import Arms, counted, forget
+from maskedbandits.policies.state import Arms, await_report, counted, forget, stop_awaiting
 from maskedbandits.record import Floats, Ints
 
 
@@ -60,6 +60,19 @@ def choose(state: Arms) -> int:
 
 
 @picked("code")
+def choose_ahead(state: Arms) -> int:
+    """Return the arm to pull next while reports are awaited: by scores that count those as come."""
+    best = -math.inf
+    chosen = 0
+    for arm in range(state.own[0].arms):
+        value = score_ahead(state, arm)
+        if value > best:
+            best = value
+            chosen = arm
+    return chosen
+
+
+@picked("code")
 def observe(state: Arms, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
     counted(state, arm, feedback)
@@ -71,6 +84,27 @@ def score(state: Arms, arm: int) -> float:
     return 0.0
 
 
+@picked("code")
+def score_ahead(state: Arms, arm: int) -> float:
+    """Return what is compared while reports are awaited."""
+    return score(state, arm)
+
+
+@inlined
+def decide(state: Arms) -> int:
+    """Choose an arm, whose report is awaited from now on."""
+    arm = choose(state) if state.own[0].awaited == 0 else choose_ahead(state)
+    await_report(state, arm)
+    return arm
+
+
+@inlined
+def take_in(state: Arms, arm: int, feedback: float) -> None:
+    """Take in a report."""
+    stop_awaiting(state, arm)
+    observe(state, arm, feedback)
+
+
 @entry
 def start_live(state: Any) -> None:
     """Forget everything, also the time."""
@@ -80,18 +114,41 @@ def start_live(state: Any) -> None:
 @entry
 def choose_live(state: Any) -> int:
     """Return the arm to pull next."""
-    return choose(state)
+    return decide(state)
 
 
 @entry
 def observe_live(state: Any, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
-    observe(state, arm, feedback)
+    take_in(state, arm, feedback)
+
+
+@entry
+def choose_many_live(state: Any, out: Ints) -> None:
+    """Write down the arms of many decisions."""
+    for place in range(out.size):
+        out[place] = decide(state)
+
+
+@entry
+def observe_many_live(state: Any, arms: Ints, feedbacks: Floats) -> None:
+    """Take in many reports."""
+    for place in range(arms.size):
+        take_in(state, arms[place], feedbacks[place])
+
+
+@entry
+def look_live(state: Any, tries: int, out: Ints) -> None:
+    """Count which arms would be chosen next, if it were asked so many times."""
+    for _ in range(tries):
+        arm = choose(state) if state.own[0].awaited == 0 else choose_ahead(state)
+        out[arm] += 1
 
 
 @entry
 def observe_masked_live(state: Any, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
     """Take in a feedback with a corruption of its own, of a policy on the axes."""
+    stop_awaiting(state, arm)
     axes.observe_masked(state, arm, feedback, low, span, shown)
 
 
@@ -124,6 +181,18 @@ def _reckon(tally: Tally, gaps: Floats) -> None:
             tally.total[0] += gaps[arm] * pulls
 
 
+@inlined
+def reckoned(world: World, checkpoints: Ints, tally: Tally, done: int, segment: int, following: int) -> tuple[int, int]:
+    """Reckon at a change or a checkpoint; return the segment and the checkpoint that come next."""
+    changed = done == world.starts[segment + 1]
+    checked = following < checkpoints.size and done == checkpoints[following]
+    if changed or checked:  # and nowhere else: where a caller pauses must not change how sums are rounded
+        _reckon(tally, world.gaps[segment])
+    if checked:
+        tally.regret[following] = tally.total[0]
+    return segment + int(changed), following + int(checked)
+
+
 @compiled
 def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int) -> None:
     """Play one run on, up to step ``until``, stopping at every change and every checkpoint to reckon."""
@@ -134,13 +203,5 @@ def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: in
             stop = min(stop, checkpoints[following])
         _play(state, world.feedback_means[segment], tally.recent, stop - done)
         done = stop
-        changed = done == world.starts[segment + 1]
-        checked = following < checkpoints.size and done == checkpoints[following]
-        if changed or checked:  # and not at ``until``: where a caller pauses must not change how sums are rounded
-            _reckon(tally, world.gaps[segment])
-        if changed:
-            segment += 1
-        if checked:
-            tally.regret[following] = tally.total[0]
-            following += 1
+        segment, following = reckoned(world, checkpoints, tally, done, segment, following)
     tally.position[0], tally.position[1], tally.position[2] = done, segment, following

@@ -1,28 +1,25 @@
 """A policy at work: what a user holds."""
 
 import copy
-import operator
-import os
 import threading
-import weakref
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, SupportsIndex
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits.corruption import Corruption, Polyline
-from maskedbandits.errors import UserError
+from maskedbandits.errors import UserError, whole
 from maskedbandits.maths import lots
-from maskedbandits.policies import estimates
+from maskedbandits.policies import arguments, estimates
 from maskedbandits.policies.axes import reports
-from maskedbandits.policies.entries import Entries, entries, for_masks, for_scores, go_on, hold_still
+from maskedbandits.policies.entries import Entries, entries
+from maskedbandits.policies.forks import look_after
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.state import FOREVER
-from maskedbandits.record import Floats, Words, copied, relaid
+from maskedbandits.record import Floats, Ints, Words, copied, relaid
 
 
 def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -> Any:
@@ -67,8 +64,7 @@ class Policy:
         state.lots[:] = words
         if fresh:
             self._entries.start(state)
-        with _forking:
-            _alive.add(self)
+        look_after(self)
 
     @property
     def name(self) -> str:
@@ -118,13 +114,55 @@ class Policy:
         settings = "".join(f", {key}={value!r}" for key, value in self.parameters.items())
         return f"<{self.name}, arms={self.arms}{settings}, {self.observations} observations>"
 
-    def choose(self) -> int:
-        """Return the arm to pull next.
+    def _part(self, name: str) -> Entries:
+        """Return the entry points that few need, compiled on their own."""
+        return entries(self._kind.layout, self.name, name)
 
-        Asked again without observing, a policy gives the same answer, unless it draws lots: then it draws again.
-        """
+    @property
+    def pending(self) -> Ints:
+        """How many decisions for each arm await their report."""
         with self._lock:
-            return self._entries.choose(self._state)
+            return np.array(self._state.pending)
+
+    @overload
+    def choose(self) -> int: ...
+
+    @overload
+    def choose(self, n: int) -> Ints: ...
+
+    def choose(self, n: int | None = None) -> int | Ints:
+        """Decide: return the arm to pull next, or the arms of the next n decisions.
+
+        Each is a decision, whose report is awaited until ``observe`` takes it in, or ``expire`` gives it up. While
+        reports are awaited, arms count as pulled as often as that: a burst of decisions explores as one by one would.
+        ``indices`` and ``probabilities`` look without deciding.
+        """
+        if n is None:
+            with self._lock:
+                return self._entries.choose(self._state)
+        out = np.zeros(whole("n", n, 0), dtype=np.int64)
+        with self._lock:
+            self._part(".many").choose_many(self._state, out)
+        return out
+
+    def expire(self, arm: int, n: int = 1) -> int:
+        """Give up awaiting reports of an arm that will never come; return how many were awaited of those n."""
+        arm = arguments.one_of(arm, self._arms)
+        with self._lock:
+            given_up = min(whole("n", n, 0), int(self._state.pending[arm]))
+            self._state.pending[arm] -= given_up
+            self._state.own[0].awaited -= given_up
+        return given_up
+
+    def observe_many(self, arms: ArrayLike, feedbacks: ArrayLike) -> None:
+        """Take in many reports, such as a log, in their order: as ``observe`` does, and much faster."""
+        pulled, seen = arguments.many(arms, feedbacks, self._arms)
+        with self._lock:
+            if not self._mixed or not self._kind.sees_corruption:
+                self._part(".many").observe_many(self._state, pulled, seen)
+                return
+        for arm, feedback in zip(pulled.tolist(), seen.tolist(), strict=True):
+            self.observe(arm, feedback)
 
     def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
         """Take in the masked feedback, a number in [0, 1], that came back for an arm.
@@ -133,12 +171,12 @@ class Policy:
         policies, ``ldp-ucb-l`` and ``dp-ucb``, are given the reward itself instead, and add noise of their own.
         """
         if type(arm) is not int or type(feedback) not in (int, float):  # the usual kinds need no second look
-            arm, feedback = _plain_numbers(arm, feedback)
+            arm, feedback = arguments.plain_numbers(arm, feedback)
         if not 0 <= arm < self._arms:
-            raise UserError(f"arm {arm} does not exist: arms are numbered 0 to {self._arms - 1}")
+            raise arguments.no_such_arm(arm, self._arms)
         value = float(feedback)
         if not 0.0 <= value <= 1.0:
-            raise UserError(f"feedback {feedback} is out of range: give a number in [0, 1]")
+            raise arguments.no_feedback(feedback)
         if corruption is None:
             with self._lock:
                 if not self._mixed:  # which another thread may just have changed
@@ -160,7 +198,7 @@ class Policy:
                 self._state = reports.mixed(self._state)
                 self._mixed = True
             seen = reports.as_seen(self._state, arm, feedback, corruption, self.contamination)
-            for_masks(self._kind.layout, self.name).observe_masked(self._state, arm, *seen)
+            self._part(".masked").observe_masked(self._state, arm, *seen)
 
     def _is_arms_own(self, arm: int, corruption: Corruption | None) -> bool:
         return corruption is None or reports.is_the_arms(self._state, arm, corruption, self.contamination)
@@ -169,8 +207,25 @@ class Policy:
         """Return what is compared to choose, one number per arm: not clipped, infinite for an arm not remembered."""
         out = np.empty(self.arms)
         with self._lock:
-            for_scores(self._kind.layout, self.name).scores(self._state, out)
+            self._part(".scores").scores(self._state, out)
         return out
+
+    def probabilities(self, draws: int = 10_000) -> Floats:
+        """Return the chance of each arm to be chosen next, without choosing.
+
+        Exact, but for those that draw from a posterior: of these it is the share of so many draws, none of which
+        changes what the policy itself will draw. The standard error is at most 0.5 / sqrt(draws).
+        """
+        tries = whole("draws", draws)
+        if self._kind.draws_from == "scores":
+            return self.indices()
+        if self._kind.draws_from != "posterior":
+            tries = 1
+        counts = np.zeros(self._arms, dtype=np.int64)
+        snapshot = self._snapshot()
+        snapshot.lots[:] = lots.seeded()
+        self._part(".look").look(snapshot, tries, counts)
+        return np.asarray(counts / tries, dtype=np.float64)
 
     def estimates(self) -> Floats:
         """Return the estimated mean reward of every arm, clipped to [0, 1]; NaN for an arm not remembered.
@@ -239,44 +294,3 @@ class Policy:
         if endless:
             state.own[0].span = FOREVER
         return state
-
-
-def _plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
-    """Return an arm and a feedback of whatever kind of number as plain ones; text and truth values are no arms."""
-    if isinstance(arm, (bool, np.bool_)) or not isinstance(arm, SupportsIndex):
-        raise UserError(f"arm {arm!r} is not a whole number: arms are numbered from 0")
-    if not isinstance(feedback, (Real, np.bool_)):
-        raise UserError(f"feedback {feedback!r} is not a number: give one in [0, 1]")
-    return operator.index(arm), float(feedback)
-
-
-_alive: "weakref.WeakSet[Policy]" = weakref.WeakSet()
-_held: list[Policy] = []  # during a fork
-_forking = threading.RLock()  # forks do not meet, and nobody joins those alive meanwhile
-
-
-def _hold_still() -> None:
-    """Let no policy be in the middle of a step when the process forks."""
-    _forking.acquire()
-    _held.extend(_alive)
-    for policy in _held:
-        policy._lock.acquire()
-    hold_still()
-
-
-def _go_on(*, in_child: bool = False) -> None:
-    go_on(in_child=in_child)
-    while _held:
-        policy = _held.pop()
-        if in_child:  # or parent and child would draw the same
-            policy._state.lots[:] = lots.seeded()
-        policy._lock.release()
-    _forking.release()
-
-
-def _go_on_apart() -> None:
-    _go_on(in_child=True)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold_still, after_in_parent=_go_on, after_in_child=_go_on_apart)

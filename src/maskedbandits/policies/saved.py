@@ -168,6 +168,8 @@ def _contradiction(kind: Kind, parameters: dict[str, Any], state: Any) -> str:
             return "a number is out of range"
         if numbers.dtype == np.int64 and most < math.inf and not np.all(numbers <= most):
             return "a number is out of range"
+    if state.pending.sum() != own.awaited:
+        return "not as many reports are awaited as decisions pending"
     for module in kind.modules:
         told = module.contradiction(state, parameters) if hasattr(module, "contradiction") else ""
         if told:

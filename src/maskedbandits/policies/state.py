@@ -17,9 +17,11 @@ class Arms(Record):
     curved: int = derived()  # 1 if the polyline of some arm is no straight line, as that of randomised response is
     time: int = gathered(0, most=FOREVER)  # observations taken in
     alarms: int = gathered(0, most=FOREVER)  # changes seen
+    awaited: int = gathered(0, most=FOREVER)  # decisions whose reports have not come yet
     lots: Words = section(lambda own: 4)
     counts: Floats = section(lambda own: own.arms, least=0.0, most=1e200)  # observations that count, or their weights
     sums: Floats = section(lambda own: own.arms, least=-1e200, most=1e200)  # their feedbacks, flipped where g decreases
+    pending: Ints = section(lambda own: own.arms, least=0, most=FOREVER)  # how many of them are for the arm
     flips: Ints = fixed(lambda own: own.arms)  # 1 where g decreases
     first_node: Ints = fixed(lambda own: own.arms)  # the arm's polyline among the nodes
     last_node: Ints = fixed(lambda own: own.arms)
@@ -45,8 +47,33 @@ def forget(state: Arms) -> None:
     own = state.own[0]
     own.time = 0
     own.alarms = 0
-    state.counts[:] = 0.0
-    state.sums[:] = 0.0
+    for arm in range(own.arms):
+        state.counts[arm] = 0.0
+        state.sums[arm] = 0.0
+    await_nothing(state)
+
+
+@inlined
+def await_nothing(state: Arms) -> None:
+    """Forget all decisions whose reports have not come."""
+    state.own[0].awaited = 0
+    for arm in range(state.own[0].arms):
+        state.pending[arm] = 0
+
+
+@inlined
+def await_report(state: Arms, arm: int) -> None:
+    """Note a decision for an arm."""
+    state.own[0].awaited += 1
+    state.pending[arm] += 1
+
+
+@inlined
+def stop_awaiting(state: Arms, arm: int) -> None:
+    """Note that a report has come, or never will; one that nobody awaits may come, too."""
+    if state.pending[arm] > 0:
+        state.own[0].awaited -= 1
+        state.pending[arm] -= 1
 
 
 @inlined

@@ -6,6 +6,7 @@ from maskedbandits.policies.state import Arms
 
 Policy = Arms
 SUMMARY = "draws every arm alike"
+DRAWS_FROM = "scores"
 LEARNS_FROM = "nothing"
 
 
@@ -14,6 +15,9 @@ def choose(state: Arms) -> int:
     """Draw an arm."""
     arms = state.own[0].arms
     return min(int(lots.uniform(state.lots) * arms), arms - 1)
+
+
+choose_ahead = choose  # it draws lots: a burst of decisions goes to several arms by itself
 
 
 @inlined

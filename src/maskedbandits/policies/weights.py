@@ -23,6 +23,7 @@ from maskedbandits.record import REQUIRED, Floats, derived, given, record, secti
 
 HEAVY = 1e100  # a sum of weights at which all are scaled down ...
 LIGHT = 1e-250  # ... but none to nothing: a weight of 0 would never rise again
+DRAWS_FROM = "scores"
 LEARNS_FROM = "debiased feedback"
 
 
@@ -76,6 +77,9 @@ def choose(state: Weights) -> int:
         if left < 0.0:
             return arm
     return last
+
+
+choose_ahead = choose  # it draws lots: a burst of decisions goes to several arms by itself
 
 
 @inner

@@ -9,7 +9,7 @@ from maskedbandits.policies import indices, memories
 from maskedbandits.policies.axes import watch
 from maskedbandits.policies.axes.restarts import Phases, forget_everything
 from maskedbandits.policies.axes.state import Axes
-from maskedbandits.policies.state import NOT_NEGATIVE, flipped
+from maskedbandits.policies.state import NOT_NEGATIVE, await_nothing, flipped
 
 
 @inner
@@ -20,6 +20,7 @@ def start(state: Phases) -> None:
     own.following = 0
     own.alarms = 0
     own.fractional = 0
+    await_nothing(state)
     indices.start(state)
     forget_everything(state)
 
@@ -30,6 +31,15 @@ def choose(state: Axes) -> int:
     arm = watch.due_look(state)
     if arm == watch.NOT_NOW:
         arm = indices.highest_arm(state)
+    return arm & NOT_NEGATIVE
+
+
+@inlined
+def choose_ahead(state: Axes) -> int:
+    """Return the arm to pull next while reports are awaited; a look that is under way is not taken again."""
+    arm = watch.due_look(state)
+    if arm == watch.NOT_NOW or state.pending[arm] > 0:
+        arm = indices.highest_ahead(state)
     return arm & NOT_NEGATIVE
 
 

@@ -14,6 +14,9 @@ a tangent, which costs no logarithm and is as good as exact for a while. The tou
 at the end of the present epoch, which no score passes before. Choosing searches it for the highest score of this
 moment, looks only below nodes whose ceiling is above the best found, and there only at arms whose tangent of this
 moment is. Of arms that are alike it looks at one (``ties.py``).
+
+While reports are awaited every arm is scored as if those of its own had come and left its mean as it is: the more are
+awaited the lower is the score, so a burst of decisions goes to several arms as one after the other would.
 """
 
 import math
@@ -25,7 +28,7 @@ from maskedbandits.policies.axes import ties, watch
 from maskedbandits.policies.axes.state import mean_of
 from maskedbandits.policies.axes.ties import Ties
 from maskedbandits.policies.indices import STEEP
-from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
+from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE, mean_behind
 from maskedbandits.record import Floats, Ints, gathered, record, section, size
 
 SLACK = 1e-11  # hides the rounding of bounds: a tangent must not sink below what it bounds
@@ -258,6 +261,35 @@ def search(state: Scores) -> int:
             _anchor(state, arm, spread)
         value = mean_of(state, arm, state.bounds[arm])
         if value > best or (value == best and arm < chosen):
+            best = value
+            chosen = arm
+    return chosen
+
+
+@inlined
+def _score_ahead(state: Scores, arm: int, heavy: float, level: float, time: int) -> float:
+    """Return what the score would be with the reports that are awaited; infinite if there is not even one of them."""
+    known = state.counts[arm] > 0.0
+    count = state.counts[arm] / heavy + float(state.pending[arm])
+    if count <= 0.0:
+        return math.inf
+    bound = indices.bound(
+        state, state.sums[arm] / state.counts[arm] if known else 0.5, _spread(state, arm, count, level, time)
+    )
+    return mean_of(state, arm, bound) if known else mean_behind(state, arm, bound)
+
+
+@inner
+def highest_ahead(state: Scores) -> int:
+    """Return the arm of the highest score with the reports that are awaited, the lowest such arm."""
+    own = state.own[0]
+    heavy = memories.weight(state)
+    level = indices.level_of(state, memories.seen_with(state, own.awaited))
+    best = -math.inf
+    chosen = 0
+    for arm in range(own.arms):
+        value = _score_ahead(state, arm, heavy, level, own.time + own.awaited)
+        if value > best:
             best = value
             chosen = arm
     return chosen

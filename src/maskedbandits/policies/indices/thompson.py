@@ -7,6 +7,7 @@ from maskedbandits.maths import beta
 from maskedbandits.policies import memories
 from maskedbandits.policies.axes.state import Axes, mean_of
 
+DRAWS_FROM = "posterior"
 WORDS = "Thompson sampling"
 REFERENCE = "Gajane et al. 2018; Kaufmann et al. 2012"
 

@@ -9,6 +9,7 @@ from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every opt
     Scores,
     bring_up_to_date,
     forget_all,
+    highest_ahead,
     highest_arm,
     score,
 )

@@ -80,6 +80,13 @@ def seen_after(state: Axes, steps: int) -> float:
 
 
 @picked("memory")
+def seen_with(state: Axes, more: int) -> float:
+    """Return how many observations would count if so many more had come."""
+    own = state.own[0]
+    return float(own.time - own.since + more)
+
+
+@picked("memory")
 def fades(state: Axes) -> bool:
     """Tell whether counts fade with time alone."""
     return False

@@ -91,6 +91,13 @@ def seen_after(state: Memory, steps: int) -> float:
 
 
 @inlined
+def seen_with(state: Memory, more: int) -> float:
+    """Return how many observations would count if so many more had come."""
+    own = state.own[0]
+    return min(own.count + float(more), 1.0 / (1.0 - own.gamma))
+
+
+@inlined
 def fades(state: Memory) -> bool:
     """Tell that counts fade."""
     return True

@@ -177,6 +177,12 @@ def seen_after(state: Memory, steps: int) -> float:
 
 
 @inlined
+def seen_with(state: Memory, more: int) -> float:
+    """Return how many observations would count if so many more had come."""
+    return float(min(_played(state) + more, state.own[0].span))
+
+
+@inlined
 def settle(state: Memory, plain: bool) -> None:
     """Take the short way from now on, if a step has nothing to do but to remember bits and to score."""
     own = state.own[0]

@@ -1,0 +1,55 @@
+"""Arms and feedbacks as callers give them: numbers of many kinds, alone or in arrays, checked before compiled code."""
+
+import operator
+from numbers import Real
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from maskedbandits.errors import UserError
+from maskedbandits.record import Floats, Ints
+
+
+def plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
+    """Return an arm and a feedback of whatever kind of number as plain ones; text and truth values are no arms."""
+    if isinstance(arm, (bool, np.bool_)) or not isinstance(arm, SupportsIndex):
+        raise UserError(f"arm {arm!r} is not a whole number: arms are numbered from 0")
+    if not isinstance(feedback, (Real, np.bool_)):
+        raise UserError(f"feedback {feedback!r} is not a number: give one in [0, 1]")
+    return operator.index(arm), float(feedback)
+
+
+def no_such_arm(arm: int, arms: int) -> UserError:
+    """Return the complaint about an arm that does not exist."""
+    return UserError(f"arm {arm} does not exist: arms are numbered 0 to {arms - 1}")
+
+
+def no_feedback(feedback: float) -> UserError:
+    """Return the complaint about a feedback that is none."""
+    return UserError(f"feedback {feedback} is out of range: give a number in [0, 1]")
+
+
+def one_of(arm: Any, arms: int) -> int:
+    """Return an arm, if it exists."""
+    place, _ = plain_numbers(arm, 0.0)
+    if not 0 <= place < arms:
+        raise no_such_arm(place, arms)
+    return place
+
+
+def many(arms: Any, feedbacks: Any, most: int) -> tuple[Ints, Floats]:
+    """Return arms, of which there are so many, and their feedbacks as arrays."""
+    pulled, seen = np.asarray(arms), np.asarray(feedbacks)
+    if pulled.ndim != 1 or pulled.shape != seen.shape:
+        raise UserError(f"arms of shape {pulled.shape} and feedbacks of {seen.shape}: give two lists of one length")
+    if pulled.size and pulled.dtype.kind not in "iu":
+        raise UserError(f"arms of type {pulled.dtype} are not whole numbers: arms are numbered from 0")
+    if pulled.size and seen.dtype.kind not in "iufb":
+        raise UserError(f"feedbacks of type {seen.dtype} are not numbers: give numbers in [0, 1]")
+    absent = (pulled < 0) | (pulled >= most)
+    if absent.any():
+        raise no_such_arm(int(pulled[absent][0]), most)
+    wrong = ~((seen >= 0) & (seen <= 1))
+    if wrong.any():
+        raise no_feedback(float(seen[wrong][0]))
+    return np.ascontiguousarray(pulled, dtype=np.int64), np.ascontiguousarray(seen, dtype=np.float64)

@@ -1,0 +1,46 @@
+"""Policies in a process that forks: none is in the middle of a step then, and children draw lots of their own."""
+
+import os
+import threading
+import weakref
+from typing import Any
+
+from maskedbandits.maths import lots
+from maskedbandits.policies.entries import go_on, hold_still
+
+_alive: "weakref.WeakSet[Any]" = weakref.WeakSet()
+_held: list[Any] = []  # during a fork
+_forking = threading.RLock()  # forks do not meet, and nobody joins those alive meanwhile
+
+
+def look_after(policy: Any) -> None:
+    """Hold a policy still whenever the process forks."""
+    with _forking:
+        _alive.add(policy)
+
+
+def _hold_still() -> None:
+    """Let no policy be in the middle of a step when the process forks."""
+    _forking.acquire()
+    _held.extend(_alive)
+    for policy in _held:
+        policy._lock.acquire()
+    hold_still()
+
+
+def _go_on(*, in_child: bool = False) -> None:
+    go_on(in_child=in_child)
+    while _held:
+        policy = _held.pop()
+        if in_child:  # or parent and child would draw the same
+            policy._state.lots[:] = lots.seeded()
+        policy._lock.release()
+    _forking.release()
+
+
+def _go_on_apart() -> None:
+    _go_on(in_child=True)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_still, after_in_parent=_go_on, after_in_child=_go_on_apart)

@@ -1,0 +1,263 @@
+"""Decisions whose reports have not come yet: they count, so that a burst of decisions does not all go to one arm."""
+
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
+from maskedbandits.policies import KINDS, names
+from naive import Twin
+from naive import simulate as naive_simulate
+from specimens import INDICES, MEMORIES, RR, specimen
+from trials import examples, generator
+from twins import changing, check_choice, feedbacks, responses
+
+# Every way to choose, to remember and to look out, once: a kind takes seconds to compile for each part.
+SOME = [
+    "klucb-cf",
+    "sw-ucb-cf",
+    "d-klucb-plus-cf",
+    "ts-cf",
+    "glr-klucb-cf",
+    "auto",
+    "exp3s",
+    "uniform",
+    "oracle",
+    "adswitch",
+    "ldp-ucb-l",
+    "dp-ucb",
+]
+DETERMINED = [name for name in names() if not KINDS[name].draws_from and name not in ("oracle", "dp-ucb", "ldp-ucb-l")]
+
+
+def played(name: str, steps: int = 60) -> Policy:
+    policy = specimen(name, seed=4)
+    for bit in changing(1, steps):
+        policy.observe(policy.choose(), bit)
+    return policy
+
+
+class TestDecisions:
+    def test_each_is_pending_until_its_report(self) -> None:
+        policy = make_policy("klucb-cf", arms=3, corruption=RR)
+        arms = [policy.choose() for _ in range(5)]
+        assert policy.pending.tolist() == np.bincount(arms, minlength=3).tolist()
+        policy.observe(arms[0], 1)
+        assert policy.pending.sum() == 4
+        assert policy.expire(arms[1]) == 1
+        assert policy.expire(arms[1], n=100) == arms[2:].count(arms[1])
+        for arm in range(3):
+            policy.expire(arm, n=9)
+        assert policy.pending.tolist() == [0, 0, 0]
+        policy.observe(2, 0)  # of which nobody knew
+        assert policy.pending.tolist() == [0, 0, 0]
+        assert policy.observations == 2
+
+    @pytest.mark.parametrize("name", SOME)
+    def test_many_at_once_are_as_many_one_by_one(self, name: str) -> None:
+        one = played(name)
+        many = copy.copy(one)
+        assert many.choose(40).tolist() == [one.choose() for _ in range(40)]
+        assert many.pending.tolist() == one.pending.tolist()
+        assert many.choose(0).size == 0
+
+    @pytest.mark.parametrize("name", SOME)
+    def test_a_log_is_as_good_as_one_report_after_the_other(self, name: str) -> None:
+        one = played(name)
+        many = copy.copy(one)
+        rng = np.random.default_rng(1)
+        arms, bits = rng.integers(0, 3, 80), rng.integers(0, 2, 80)
+        for arm, bit in zip(arms.tolist(), bits.tolist(), strict=True):
+            one.observe(arm, bit)
+        many.observe_many(arms, bits)
+        assert all(np.array_equal(*arrays) for arrays in zip(one._state, many._state, strict=True))
+
+    def test_a_log_goes_to_one_that_has_seen_masks_of_their_own(self) -> None:
+        one, many = (make_policy("klucb-cf", arms=2, corruption=RR) for _ in range(2))
+        for policy in (one, many):
+            policy.observe(0, 1, corruption=RandomizedResponse(0.9, 0.9))
+        for arm, bit in ((0, 1), (1, 0)):
+            one.observe(arm, bit)
+        many.observe_many([0, 1], [1, 0])
+        assert np.array_equal(one.indices(), many.indices())
+
+    @pytest.mark.parametrize(
+        ("arms", "reports", "complaint"),
+        [
+            ([0, 3], [1, 1], "arm 3 does not exist"),
+            ([0, -1], [1, 1], "arm -1 does not exist"),
+            ([0, 1], [1, 1.5], "feedback 1.5 is out of range"),
+            ([0, 1], [1, math.nan], "feedback nan is out of range"),
+            ([0, 1], [1], "two lists of one length"),
+            ([0.5, 1], [1, 1], "not whole numbers"),
+            ([0, 1], ["a", "b"], "not numbers"),
+            ([[0, 1]], [[0, 1]], "two lists of one length"),
+        ],
+    )
+    def test_a_log_that_is_none_is_refused_and_changes_nothing(self, arms: Any, reports: Any, complaint: str) -> None:
+        policy = played("klucb-cf")
+        before = policy._snapshot()
+        with pytest.raises(ValueError, match=complaint):
+            policy.observe_many(arms, reports)
+        assert all(np.array_equal(*arrays) for arrays in zip(policy._state, before, strict=True))
+        policy.observe_many([], [])
+
+    @pytest.mark.parametrize(("n", "arm"), [(-1, 0), (1.5, 0), (1, 3), (1, "a")])
+    def test_what_cannot_expire_is_refused(self, n: Any, arm: Any) -> None:
+        with pytest.raises(ValueError, match=r"n |n:|arm"):
+            played("klucb-cf").expire(arm, n)
+
+    def test_saved_and_loaded_they_are_still_pending(self, tmp_path: Path) -> None:
+        policy = played("klucb-cf")
+        policy.choose(7)
+        policy.save(tmp_path / "policy")
+        copied = load_policy(tmp_path / "policy", exact=True)
+        assert copied.pending.tolist() == policy.pending.tolist()
+        assert copied.choose(9).tolist() == policy.choose(9).tolist()
+        policy._state.pending[0] += 1
+        policy.save(tmp_path / "policy")
+        with pytest.raises(ValueError, match="awaited"):
+            load_policy(tmp_path / "policy")
+
+
+class TestChoosingAhead:
+    @pytest.mark.parametrize("name", DETERMINED)
+    def test_a_first_burst_goes_to_all_arms(self, name: str) -> None:
+        """They all went to arm 0."""
+        policy = specimen(name, arms=5)
+        for _ in range(100):
+            policy.choose()
+        assert policy.pending.min() >= 15
+
+    @pytest.mark.parametrize("kind", ["klucb", "ucb", "klucb-plus"])
+    @pytest.mark.parametrize("before", MEMORIES)
+    @examples(15)
+    @given(data=st.data())
+    def test_it_is_the_naive_choice(self, before: str, kind: str, data: st.DataObject) -> None:
+        """Reports that are awaited count as come, at the mean of those that have; at 0.5 where none has."""
+        each = [data.draw(responses(), label="g") for _ in range(3)]
+        seen = data.draw(feedbacks(25), label="feedbacks")
+        given = {**MEMORIES[before], **INDICES[kind]}
+        fast = make_policy(f"{before}{kind}-cf", arms=3, corruption=each, **given)
+        slow = Twin(list(each), kind, **given)
+        open_decisions: list[int] = []
+        for feedback in seen:
+            for _ in range(data.draw(st.integers(0, 3), label="burst")):
+                expected = np.array([slow.score_ahead(arm, open_decisions) for arm in range(3)])
+                arm = fast.choose()
+                check_choice(arm, expected, None)
+                open_decisions.append(arm)
+            if open_decisions:
+                arm = open_decisions.pop(data.draw(st.integers(0, len(open_decisions) - 1), label="report"))
+                fast.observe(arm, feedback)
+                slow.observe(arm, feedback)
+
+    def test_a_look_that_is_under_way_is_not_taken_again(self) -> None:
+        policy = make_policy("glr-klucb-cf", arms=2, corruption=RR, exploration=5.0, prior_changes=5.0)
+        rng = np.random.default_rng(2)
+        for _ in range(400):
+            arm = policy.choose()
+            policy.observe(arm, float(rng.random() < RR([0.9, 0.1][arm])))
+        while policy._state.own[0].explore_at > policy.observations:
+            policy.observe(0, float(rng.random() < RR(0.9)))
+        looked = int(policy._state.own[0].explore_arm)
+        burst = policy.choose(20)
+        assert burst[0] == looked
+        assert np.sum(burst == 1) < 10
+
+
+class TestProbabilities:
+    @pytest.mark.parametrize("name", SOME)
+    def test_they_add_up_and_change_nothing(self, name: str) -> None:
+        policy = played(name)
+        before = policy._snapshot()
+        chances = policy.probabilities(draws=500)
+        assert chances.sum() == pytest.approx(1.0)
+        assert np.all(chances >= 0.0)
+        assert all(np.array_equal(*arrays) for arrays in zip(policy._state, before, strict=True))
+        if not KINDS[name].draws_from:
+            assert chances[policy.choose()] == 1.0
+
+    def test_they_are_those_of_the_posterior(self) -> None:
+        """100,000 draws: five standard errors are 0.008."""
+        policy = make_policy("ts-cf", arms=2, corruption=RandomizedResponse(1, 1))
+        policy.observe_many([0] * 8 + [1] * 5, [1] * 6 + [0] * 2 + [1] * 3 + [0] * 2)
+        first, second = stats.beta(7, 3), stats.beta(4, 3)
+        expected, _ = integrate.quad(lambda x: first.pdf(x) * second.cdf(x), 0, 1)
+        assert policy.probabilities(draws=100_000)[0] == pytest.approx(expected, abs=0.008)
+
+    def test_those_that_draw_by_weights_tell_them(self) -> None:
+        policy = played("exp3s")
+        assert np.array_equal(policy.probabilities(), policy.indices())
+
+
+class TestDelay:
+    PROBLEM = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 500], 1200, RR)
+
+    @pytest.mark.parametrize("name", ["klucb-cf", "sw-ts-cf", "glr-klucb-cf", "auto", "oracle", "adswitch"])
+    def test_without_delay_all_is_as_ever(self, name: str) -> None:
+        policy = specimen(name)
+        now, soon = (simulate(self.PROBLEM, policy, runs=2, seed=3, delay=delay) for delay in (None, 0))
+        assert np.array_equal(now.regret, soon.regret)
+        assert np.array_equal(now.pulls, soon.pulls)
+
+    @pytest.mark.parametrize("delay", [1, 7, 60, [0, 3, 11, 40], ("geometric", 6.0)])
+    def test_a_run_is_the_naive_run(self, delay: Any) -> None:
+        policy = make_policy("klucb-cf", arms=3, corruption=RR)
+        horizon = 250
+        problem = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 100], horizon, RR)
+        result = simulate(problem, policy, runs=2, seed=8, checkpoints=horizon, delay=delay)
+        for run, spawned in enumerate(np.random.SeedSequence(8).spawn(2)):
+            lots = generator(spawned)
+            draws, delays = [], []
+            for _ in range(horizon):
+                draws.append(lots.random())
+                delays.append(drawn_delay(delay, lots))
+            slow = Twin([RR] * 3)
+            regret, pulls, _ = naive_simulate(problem.means.tolist(), [0, 100], horizon, slow, draws, delays)
+            assert np.allclose(result.regret[run], regret)
+            assert result.pulls[run].tolist() == pulls
+
+    def test_where_it_pauses_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        policy = make_policy("ts-cf", arms=3, corruption=RR)
+        straight = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
+        monkeypatch.setattr("maskedbandits.simulation.PAUSE", 17)
+        paused = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
+        assert np.array_equal(straight.regret, paused.regret)
+
+    @pytest.mark.parametrize("name", ["klucb-cf", "sw-klucb-cf", "d-ucb-cf", "glr-klucb-cf"])
+    def test_a_delay_costs_little_more_than_itself(self, name: str) -> None:
+        """With a delay of 500: at most 1.5 times the regret without, and 500 times the mean gap."""
+        problem = Problem([[0.8, 0.7, 0.5, 0.4, 0.2]], [0], 10_000, RR)
+        needed: dict[str, Any] = {
+            "sw-klucb-cf": {"window": 5000},
+            "d-ucb-cf": {"gamma": 0.9998},
+        }
+        policy = make_policy(name, arms=5, corruption=RR, **needed.get(name, {}))
+        now, late = (simulate(problem, policy, runs=20, checkpoints=1, delay=delay).regret.mean() for delay in (0, 500))
+        assert late <= 1.5 * now + 500 * (0.8 - 0.52)
+
+    @pytest.mark.parametrize("delay", [-1, 1.5, [], ["a"], ("geometric", 0), ("poisson", 3), "long", [1, -2]])
+    def test_what_is_no_delay_is_refused(self, delay: Any) -> None:
+        with pytest.raises(ValueError, match="delay"):
+            simulate(self.PROBLEM, "klucb-cf", runs=1, delay=delay)
+
+    def test_reports_that_come_after_the_end_never_do(self) -> None:
+        """Nothing is ever learnt: the arms are pulled alike."""
+        result = simulate(self.PROBLEM, "klucb-cf", runs=1, delay=5000)
+        assert result.pulls[0].tolist() == [400, 400, 400]
+
+
+def drawn_delay(delay: Any, lots: np.random.Generator) -> int:
+    if isinstance(delay, int):
+        return delay
+    if isinstance(delay, list):
+        return int(delay[int(lots.random() * len(delay))])
+    return int(math.log(1 - lots.random()) / -math.log1p(1 / delay[1]))
