@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint bench bench-regret bench-liars docs site release-check clean
+.PHONY: help run test test-slow lint bench bench-delays bench-liars bench-regret docs site release-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,9 @@ lint: $(VENV)/.test ## ruff, mypy, import-linter
 
 bench: $(VENV)/.run ## speed, as ratios to other libraries and to a bare loop
 	@mkdir -p results && $(BIN)/python -m bench.speed > results/speed.txt && cat results/speed.txt
+
+bench-delays: $(VENV)/.run ## what reports that come 500 steps late cost every policy, some minutes
+	@$(BIN)/python -m bench.delays
 
 bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a minute
 	@$(BIN)/python -m bench.liars

@@ -19,9 +19,12 @@ settings.register_profile("few", settings.get_profile("full"), max_examples=5)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "full"))
 
 
-# Detectors go with every index in the same way, and a kind takes a quarter of a minute to compile. `make test` has all
-# detectors and all indices, and leaves these pairs to `make test-slow`.
-RARE_PAIRS = {"cusum-ucb-cf", "cusum-ts-cf", "ph-ts-cf", "ph-ucb-cf", "m-klucb-cf", "m-ucb-cf"}
+# Memories and detectors go with every index in the same way, and a kind takes a quarter of a minute to compile. `make
+# test` has all memories, detectors and indices, and leaves these pairs to `make test-slow`.
+RARE_PAIRS = {
+    *("cusum-ucb-cf", "cusum-ts-cf", "ph-ts-cf", "ph-ucb-cf", "m-klucb-cf", "m-ucb-cf"),
+    *("d-klucb-plus-cf", "sw-klucb-plus-cf"),
+}
 
 
 def _kind_of(item: pytest.Item) -> str | None:

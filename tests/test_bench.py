@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from bench import cold, goals, liars, peers, regret, speed
+from bench import cold, delays, goals, liars, peers, regret, speed
 
 from maskedbandits import make_policy, simulate, theory
 
@@ -50,6 +50,22 @@ def test_liars_turn_a_policy_where_theory_says(monkeypatch: pytest.MonkeyPatch) 
     share = theory.turning_share(liars.GAP, math.tanh(0.5))
     assert liars.better_pulls("klucb-cf", 1.0, 0.7 * share) > 0.6
     assert liars.better_pulls("klucb-cf", 1.0, 1.3 * share) < 0.4
+
+
+def test_delays_are_told_as_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in {"ARMS": (3,), "EPSILONS": (1.0,), "RUNS": 4, "HORIZON": 1000, "DELAY": 50}.items():
+        monkeypatch.setattr(delays, name, value)
+    monkeypatch.setattr(sys, "argv", ["delays", "--policies", "klucb-cf", "ts-cf", "--json"])
+    delays.main()
+    determined, drawn = json.loads(capsys.readouterr().out)
+    assert (determined["draws"], drawn["draws"]) == (False, True)
+    problem = next(delays.problems())
+    now, late = (delays.regret(problem, "klucb-cf", delay) for delay in (0, 50))
+    assert (determined["now"], determined["late"]) == (now, late)
+    assert determined["of_bar"] == pytest.approx(late / (1.5 * now + 50 * problem.gaps.mean()))
+    monkeypatch.setattr(sys, "argv", ["delays", "--policies", "klucb-cf"])
+    delays.main()
+    assert "| `klucb-cf` |" in capsys.readouterr().out
 
 
 def test_speed_is_measured_of_what_is_played() -> None:

@@ -128,6 +128,7 @@ class TestLimits:
             arm, other = choose(patient, lots), choose(fading, same)
             assert arm == other or (kind != "ts" and expected[other] > expected[arm] - TIE)
             patient.observe(arm, bit)
+            fading.expire(other)
             fading.observe(arm, bit)
 
     @examples(20)

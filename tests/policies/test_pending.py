@@ -23,15 +23,11 @@ from twins import changing, check_choice, feedbacks, responses
 SOME = [
     "klucb-cf",
     "sw-ucb-cf",
-    "d-klucb-plus-cf",
     "ts-cf",
-    "glr-klucb-cf",
     "auto",
     "exp3s",
-    "uniform",
     "oracle",
     "adswitch",
-    "ldp-ucb-l",
     "dp-ucb",
 ]
 DETERMINED = [name for name in names() if not KINDS[name].draws_from and name not in ("oracle", "dp-ucb", "ldp-ucb-l")]
@@ -201,7 +197,7 @@ class TestProbabilities:
 class TestDelay:
     PROBLEM = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 500], 1200, RR)
 
-    @pytest.mark.parametrize("name", ["klucb-cf", "sw-ts-cf", "glr-klucb-cf", "auto", "oracle", "adswitch"])
+    @pytest.mark.parametrize("name", ["klucb-cf", "sw-ucb-cf", "ts-cf", "auto", "oracle"])
     def test_without_delay_all_is_as_ever(self, name: str) -> None:
         policy = specimen(name)
         now, soon = (simulate(self.PROBLEM, policy, runs=2, seed=3, delay=delay) for delay in (None, 0))
@@ -232,15 +228,11 @@ class TestDelay:
         paused = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
         assert np.array_equal(straight.regret, paused.regret)
 
-    @pytest.mark.parametrize("name", ["klucb-cf", "sw-klucb-cf", "d-ucb-cf", "glr-klucb-cf"])
+    @pytest.mark.parametrize("name", ["klucb-cf", "sw-ucb-cf"])
     def test_a_delay_costs_little_more_than_itself(self, name: str) -> None:
         """With a delay of 500: at most 1.5 times the regret without, and 500 times the mean gap."""
         problem = Problem([[0.8, 0.7, 0.5, 0.4, 0.2]], [0], 10_000, RR)
-        needed: dict[str, Any] = {
-            "sw-klucb-cf": {"window": 5000},
-            "d-ucb-cf": {"gamma": 0.9998},
-        }
-        policy = make_policy(name, arms=5, corruption=RR, **needed.get(name, {}))
+        policy = make_policy(name, arms=5, corruption=RR, **({"window": 5000} if name.startswith("sw-") else {}))
         now, late = (simulate(problem, policy, runs=20, checkpoints=1, delay=delay).regret.mean() for delay in (0, 500))
         assert late <= 1.5 * now + 500 * (0.8 - 0.52)
 

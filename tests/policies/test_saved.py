@@ -211,12 +211,10 @@ class TestChangedNumbers:
         policy.save(tmp_path / "policy")
         refused(tmp_path / "policy", "out of range")
 
-    @pytest.mark.long
     def test_every_number_interpreted(self) -> None:
         """In a process of its own, without the compiler: what is out of bounds or divided by zero raises an error."""
         self.tried(1, {"NUMBA_DISABLE_JIT": "1"})
 
-    @pytest.mark.long
     def test_every_number_compiled(self) -> None:
         self.tried(1, {})
 

@@ -7,6 +7,7 @@ from maskedbandits.theory.bounds import (
     lower_bound,
     published_bound,
 )
+from maskedbandits.theory.minimax import exp3s_bound, hard_gap, minimax_lower_bound
 from maskedbandits.theory.orders import corollary_1, corollary_2, turning_share
 from maskedbandits.theory.windows import lambert_window, paper_window, variation_window
 
@@ -16,8 +17,11 @@ __all__ = [
     "corrected_bound",
     "corrected_regret_bound",
     "corrected_window",
+    "exp3s_bound",
+    "hard_gap",
     "lambert_window",
     "lower_bound",
+    "minimax_lower_bound",
     "paper_window",
     "published_bound",
     "turning_share",
