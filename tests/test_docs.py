@@ -51,7 +51,7 @@ def test_the_readme_has_examples() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        assert (page.parent / target).is_file(), f"{page.name} links to {target}, which is no file"
 
 
 def test_every_command_is_documented() -> None:

@@ -46,7 +46,7 @@ def test_scripts_are_named_after_their_page() -> None:
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.stem)
 def test_links_of_the_root_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (ROOT / target).exists(), f"{page.name} links to {target}"
+        assert (ROOT / target).is_file(), f"{page.name} links to {target}, which is no file"
 
 
 def test_filling_a_block_leaves_the_rest_alone(tmp_path: Path) -> None:
