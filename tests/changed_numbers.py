@@ -24,15 +24,14 @@ CHANGED: dict[str, dict[str, Any]] = {
     "sw-klucb-cf": {"window": 10},
     "sw-ts-cf": {"window": 10},
     "d-ucb-cf": {"gamma": 0.9},
-    "d-klucb-plus-cf": {"gamma": 0.9, "horizon": 100},
     "oracle-klucb-cf": {"restarts": [0, 15, 50]},
     "klucb-plus-cf": {"restarts": "doubling"},
     "glr-klucb-cf": {},
-    "cusum-ucb-cf": {"samples": 3, "local": True},
-    "ph-ts-cf": {},
+    "cusum-klucb-cf": {"samples": 3, "local": True},
+    "ph-klucb-cf": {},
     "m-ts-cf": {"width": 10},
 }
-MIXED = ("sw-ts-cf", "d-klucb-plus-cf", "m-ts-cf")  # which have seen a report with a corruption of its own
+MIXED = ("sw-ts-cf", "d-ucb-cf", "m-ts-cf")  # which have seen a report with a corruption of its own
 WHOLE = [-1, 0, 1, 2, 7, 300, 2**40, 2**62, -(2**63), 2**63 - 1]
 OTHERS = [-1.0, 0.0, 0.3, 1.0, 7.0, 1e9, 1e300, np.inf, -np.inf, np.nan, -5e-324, 5e-324]
 

@@ -39,7 +39,8 @@ def _masks_fit(state: Any) -> bool:
     if not (np.all(weights > 0.0) and np.all(squares > 0.0) and np.all(spans > 0.0)):
         return False
     counts = np.zeros_like(state.counts)
-    counts[seen] = weights**2 / squares
+    with np.errstate(over="ignore"):  # an infinite count is none that was counted
+        counts[seen] = weights**2 / squares
     shares = (state.mask_sums, state.mask_lows, state.mask_spans)
     return np.allclose(counts, state.counts, rtol=1e-9) and all(
         _are_of_shares(one, state.mask_weights) for one in shares
