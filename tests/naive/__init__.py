@@ -214,13 +214,13 @@ class Twin:
         return klucb_index(g, feedbacks, self.level(arm), weights)
 
     def score_ahead(self, arm: int, open_decisions: list[int]) -> float:
-        """The score if reports that are awaited had come, at the mean of those that have; at 0.5 where none has."""
+        """The score if reports that are awaited had come, at the mean of those that have; where none has, very low."""
         feedbacks, weights, g = self.remembered(arm)
         count = math.fsum(weights)
         pending = open_decisions.count(arm)
-        if count + pending == 0:
-            return math.inf
-        mean = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True)) / count if count > 0 else 0.5
+        if count == 0:
+            return math.inf if pending == 0 else -1e100 * pending
+        mean = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True)) / count
         seen = math.fsum(self.gamma**age for age in range(int(min(len(self.history) - self.since[arm], self.window))))
         most = self.window if self.gamma == 1 else 1 / (1 - self.gamma)
         level = exploration(max(1.0, min(seen + len(open_decisions), most)), self.c)

@@ -137,7 +137,7 @@ class TestChoosingAhead:
     @examples(15)
     @given(data=st.data())
     def test_it_is_the_naive_choice(self, before: str, kind: str, data: st.DataObject) -> None:
-        """Reports that are awaited count as come, at the mean of those that have; at 0.5 where none has."""
+        """Reports that are awaited count as come, at the mean of those that have; where none has, they are awaited."""
         each = [data.draw(responses(), label="g") for _ in range(3)]
         seen = data.draw(feedbacks(25), label="feedbacks")
         given = {**MEMORIES[before], **INDICES[kind]}

@@ -28,7 +28,7 @@ from maskedbandits.policies.axes import ties, watch
 from maskedbandits.policies.axes.state import mean_of
 from maskedbandits.policies.axes.ties import Ties
 from maskedbandits.policies.indices import STEEP
-from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE, mean_behind
+from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
 from maskedbandits.record import Floats, Ints, gathered, record, section, size
 
 SLACK = 1e-11  # hides the rounding of bounds: a tangent must not sink below what it bounds
@@ -268,15 +268,15 @@ def search(state: Scores) -> int:
 
 @inlined
 def _score_ahead(state: Scores, arm: int, heavy: float, level: float, time: int) -> float:
-    """Return what the score would be with the reports that are awaited; infinite if there is not even one of them."""
-    known = state.counts[arm] > 0.0
+    """Return what the score would be with the reports that are awaited; infinite if there is not even one of them.
+
+    Of an arm of which nothing is known but that reports are awaited, they are awaited, unless that holds for all.
+    """
+    if state.counts[arm] <= 0.0:
+        return math.inf if state.pending[arm] == 0 else -STEEP * float(state.pending[arm])
     count = state.counts[arm] / heavy + float(state.pending[arm])
-    if count <= 0.0:
-        return math.inf
-    bound = indices.bound(
-        state, state.sums[arm] / state.counts[arm] if known else 0.5, _spread(state, arm, count, level, time)
-    )
-    return mean_of(state, arm, bound) if known else mean_behind(state, arm, bound)
+    mean = state.sums[arm] / state.counts[arm]
+    return mean_of(state, arm, indices.bound(state, mean, _spread(state, arm, count, level, time)))
 
 
 @inner
