@@ -1,5 +1,6 @@
 """The parts of a page that its script writes, each between two marks that name the command."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,3 +26,17 @@ def fill(page: Path, made: Mapping[str, str]) -> None:
         _, after = rest.split(END, 1)
         text = f"{before}{begin(page, which)}\n{block}\n{END}{after}"
     page.write_text(text, encoding="utf-8")
+
+
+def _all(page: Path) -> "re.Pattern[str]":
+    return re.compile(rf"<!-- begin: python -m docs\.{page.stem} ?(.*?) -->\n.*?{END}", re.DOTALL)
+
+
+def names(page: Path) -> list[str]:
+    """Return what the blocks of a page are called."""
+    return _all(page).findall(page.read_text(encoding="utf-8"))
+
+
+def prose(page: Path) -> str:
+    """Return a page without its blocks."""
+    return _all(page).sub("", page.read_text(encoding="utf-8"))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from math import comb
 from pathlib import Path
 
+from docs import blocks
 from maskedbandits.privacy import Randomizer
 from maskedbandits.privacy.audit import words
 from maskedbandits.privacy.audit.doubt import levels
 from maskedbandits.privacy.audit.evidence import smallest_excess
 
 PAGE = Path(__file__).with_suffix(".md")
-BLOCK = re.compile(r"(<!-- begin: python -m docs\.privacy (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EPSILONS = ("0", "0.1", "0.5", "1", "2", "4", "8")
 BELIEFS = (Fraction(1, 2), Fraction(1, 10), Fraction(1, 100))
 
@@ -83,14 +82,9 @@ def seen() -> str:
 TABLES = {"reveals": reveals, "repeated": repeated, "exact": exact, "seen": seen}
 
 
-def filled(page: str) -> str:
-    """Return the page with its tables made anew."""
-    return BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", page)
-
-
 def main() -> None:
     """Write the tables into the page."""
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    blocks.fill(PAGE, {which: table() for which, table in TABLES.items()})
 
 
 if __name__ == "__main__":

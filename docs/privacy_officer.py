@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from fractions import Fraction
 from pathlib import Path
 
+from docs import blocks
 from docs.privacy import belief, markdown, percent
 from maskedbandits.privacy import Ledger, Overdraft, Randomizer
 
-PAGE = Path(__file__).with_name("privacy_officer.md")
-BLOCK = re.compile(r"(<!-- begin: python -m docs\.privacy_officer (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGE = Path(__file__).with_suffix(".md")
 EPSILONS = ("0.1", "0.5", "1", "2", "4")
 CAPS = (("0.1", "1"), ("0.5", "2"), ("1", "3"))
 PERIODS = math.ceil(365 / 30)  # of 30 days that cover a year
@@ -83,14 +82,9 @@ def caps() -> str:
 TABLES = {"costs": costs, "caps": caps}
 
 
-def filled(page: str) -> str:
-    """Return the page with its tables made anew."""
-    return BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", page)
-
-
 def main() -> None:
     """Write the tables into the page."""
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    blocks.fill(PAGE, {which: table() for which, table in TABLES.items()})
 
 
 if __name__ == "__main__":

@@ -18,6 +18,15 @@ INDICES: dict[str, dict[str, Any]] = {
     "ts": {},
 }
 
+# The same for plays of some hundred steps.
+LONG_MEMORIES: dict[str, dict[str, Any]] = {"": {}, "sw-": {"window": 17}, "d-": {"gamma": 0.9}}
+LONG_INDICES: dict[str, dict[str, Any]] = {
+    "klucb": {"c": 3.0},
+    "ucb": {"c": 0.0, "xi": 2.0},
+    "klucb-plus": {"horizon": 500},
+    "ts": {},
+}
+
 # Those that stand alone.
 ALONE: dict[str, dict[str, Any]] = {
     "uniform": {},

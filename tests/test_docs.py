@@ -75,14 +75,14 @@ def test_the_table_of_policies_names_all_of_them() -> None:
 
 
 def test_the_tables_of_the_privacy_page_are_what_the_code_computes() -> None:
+    from docs import blocks
     from docs import privacy as page
 
     from maskedbandits.privacy import Randomizer
 
-    text = page.PAGE.read_text(encoding="utf-8")
-    assert [name for _, name, _ in page.BLOCK.findall(text)] == list(page.TABLES)
-    assert page.filled(text) == text
-    prose = page.BLOCK.sub("", text)
+    assert blocks.names(page.PAGE) == list(page.TABLES)
+    assert all(blocks.read(page.PAGE, which) == table() for which, table in page.TABLES.items())
+    prose = blocks.prose(page.PAGE)
     once, often = page.percent(Randomizer(1).p00), page.percent(page.majority(25, "1"))
     assert f"At ε = 1 a report is true {once} of the time" in prose
     assert f"25 fresh reports at ε = 1 give the bit away with {often}" in prose

@@ -115,7 +115,7 @@ class _Delay:
 def _checked_delay(delay: Delays) -> _Delay | None:
     if delay is None:
         return None
-    if isinstance(delay, tuple) and delay and isinstance(delay[0], str):
+    if isinstance(delay, str) or (isinstance(delay, tuple) and delay and isinstance(delay[0], str)):
         if len(delay) != 2 or delay[0] != "geometric":
             raise UserError(f"delay = {delay!r}: give a number of steps, a list of them, or ('geometric', mean)")
         return _Delay(np.zeros(0, dtype=np.int64), number("the mean delay", delay[1], 0.0, 1e9, above=True))

@@ -9,16 +9,10 @@ from hypothesis import strategies as st
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from naive import Twin
 from specimens import CERTAIN, RR
+from specimens import LONG_INDICES as INDICES
+from specimens import LONG_MEMORIES as MEMORIES
 from trials import examples, generator
 from twins import TIE, bits, choose, feedbacks, play_both, responses, stream
-
-INDICES: dict[str, dict[str, Any]] = {
-    "klucb": {"c": 3.0},
-    "ucb": {"c": 0.0, "xi": 2.0},
-    "klucb-plus": {"horizon": 500},
-    "ts": {},
-}
-MEMORIES: dict[str, dict[str, Any]] = {"": {}, "sw-": {"window": 17}, "d-": {"gamma": 0.9}}
 
 
 @pytest.mark.parametrize("kind", INDICES)

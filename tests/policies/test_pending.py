@@ -95,6 +95,7 @@ class TestDecisions:
             ([0.5, 1], [1, 1], "not whole numbers"),
             ([0, 1], ["a", "b"], "not numbers"),
             ([[0, 1]], [[0, 1]], "two lists of one length"),
+            ([[0], [1, 2]], [0, 1], "two lists of one length"),
         ],
     )
     def test_a_log_that_is_none_is_refused_and_changes_nothing(self, arms: Any, reports: Any, complaint: str) -> None:
@@ -104,6 +105,15 @@ class TestDecisions:
             policy.observe_many(arms, reports)
         assert all(np.array_equal(*arrays) for arrays in zip(policy._state, before, strict=True))
         policy.observe_many([], [])
+
+    @pytest.mark.parametrize("n", [-1, 1.5, "a", True, 10**18])
+    def test_so_many_decisions_as_cannot_be_made_are_refused(self, n: Any) -> None:
+        policy = played("klucb-cf")
+        with pytest.raises(ValueError, match="n = "):
+            policy.choose(n)
+        with pytest.raises(ValueError, match="draws = "):
+            policy.probabilities(draws=n)
+        assert policy.pending.sum() == 0
 
     @pytest.mark.parametrize(("n", "arm"), [(-1, 0), (1.5, 0), (1, 3), (1, "a")])
     def test_what_cannot_expire_is_refused(self, n: Any, arm: Any) -> None:
@@ -240,6 +250,12 @@ class TestDelay:
     def test_what_is_no_delay_is_refused(self, delay: Any) -> None:
         with pytest.raises(ValueError, match="delay"):
             simulate(self.PROBLEM, "klucb-cf", runs=1, delay=delay)
+
+    @pytest.mark.parametrize("delay", [2**30, ("geometric", 1e9)])
+    def test_more_reports_under_way_than_the_memory_holds_are_refused(self, delay: Any) -> None:
+        problem = Problem([[0.5, 0.6]], [0], 10**12, RR)
+        with pytest.raises(ValueError, match="give a shorter one"):
+            simulate(problem, "klucb-cf", runs=1, delay=delay)
 
     def test_reports_that_come_after_the_end_never_do(self) -> None:
         """Nothing is ever learnt: the arms are pulled alike."""

@@ -1,21 +1,13 @@
-from typing import Any
-
 import numpy as np
 import pytest
 
 from maskedbandits import RandomizedResponse, make_policy
 from naive import Twin
+from specimens import LONG_INDICES as INDICES
+from specimens import LONG_MEMORIES as MEMORIES
 from specimens import RR
 from trials import generator
 from twins import bits, choose, play_both
-
-INDICES: dict[str, dict[str, Any]] = {
-    "klucb": {"c": 3.0},
-    "ucb": {"c": 0.0, "xi": 2.0},
-    "klucb-plus": {"horizon": 500},
-    "ts": {},
-}
-MEMORIES: dict[str, dict[str, Any]] = {"": {}, "sw-": {"window": 17}, "d-": {"gamma": 0.9}}
 
 
 @pytest.mark.parametrize("kind", INDICES)

@@ -49,9 +49,9 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def crash_at_statement(send: Connection, path: str, number: int) -> None:
-    """Reserve and report, killed right before a statement of SQL; send the report if it comes to that."""
-    ledger, seen = Ledger(1, path), [0]
+def die_before_statement(ledger: Ledger, number: int) -> None:
+    """Let the process be killed right before so many statements of SQL from now."""
+    seen = [0]
 
     def traced(statement: str) -> None:
         seen[0] += 1
@@ -59,6 +59,12 @@ def crash_at_statement(send: Connection, path: str, number: int) -> None:
             die()
 
     ledger._connection.set_trace_callback(traced)
+
+
+def crash_at_statement(send: Connection, path: str, number: int) -> None:
+    """Reserve and report, killed right before a statement of SQL; send the report if it comes to that."""
+    ledger = Ledger(1, path)
+    die_before_statement(ledger, number)
     ledger.reserve("a", 0.5)
     send.send("reserved")
     send.send(ledger.report("a", 1).bit)
@@ -68,16 +74,10 @@ def crash_when_renewed(send: Connection, path: str, number: int) -> None:
     """Reserve all, and again when it is renewed, killed right before a statement of SQL."""
     clock = Clock()
     pytest.MonkeyPatch().setattr(period, "time", clock)  # as long as the process lives
-    ledger, seen = Ledger(1, path, per="1 second"), [0]
+    ledger = Ledger(1, path, per="1 second")
     ledger.reserve("a", 1)
     clock.at += 10
-
-    def traced(statement: str) -> None:
-        seen[0] += 1
-        if seen[0] == number:
-            die()
-
-    ledger._connection.set_trace_callback(traced)
+    die_before_statement(ledger, number)
     ledger.reserve("b", 1)
     send.send("renewed")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from docs import privacy_officer as page  # noqa: E402 - from the folder above
+from docs import blocks  # noqa: E402 - from the folder above
+from docs import privacy_officer as page  # noqa: E402
 
 from maskedbandits.privacy import Ledger, Randomizer  # noqa: E402
 
@@ -15,8 +16,8 @@ TEXT = page.PAGE.read_text(encoding="utf-8")
 
 
 def test_the_tables_are_what_the_code_computes() -> None:
-    assert [name for _, name, _ in page.BLOCK.findall(TEXT)] == list(page.TABLES)
-    assert page.filled(TEXT) == TEXT
+    assert blocks.names(page.PAGE) == list(page.TABLES)
+    assert all(blocks.read(page.PAGE, which) == table() for which, table in page.TABLES.items())
 
 
 def test_reports_needed_are_enough() -> None:

@@ -42,6 +42,7 @@ REFERENCE = "Auer et al. 2019"
 LEARNS_FROM = "debiased feedback"
 LEVELS = 48  # of the grid: enough for any episode
 FAR = 1e9  # beyond any confidence interval of a gain
+LONG = float(1 << 32)  # a wait that outweighs any other
 
 
 @record
@@ -138,34 +139,12 @@ def score(state: Policy, arm: int) -> float:
 
 
 @inner
-def choose(state: Policy) -> int:
-    """Return the arm that waits longest among the good ones and those that are checked."""
-    longest = -1
-    chosen = 0
-    for arm in range(state.own[0].arms):
-        waiting = _waiting(state, arm)
-        if waiting > longest:
-            longest = waiting
-            chosen = arm
-    return chosen
-
-
-@inner
-def choose_ahead(state: Policy) -> int:
-    """Return the arm that waits longest among those of which the fewest reports are awaited."""
-    fewest = FOREVER
-    longest = -1
-    chosen = 0
-    for arm in range(state.own[0].arms):
-        pending = state.pending[arm]
-        waiting = _waiting(state, arm)
-        if state.evicted[arm] and state.counts[arm] + pending >= state.quotas[arm]:
-            continue
-        if pending < fewest or (pending == fewest and waiting > longest):
-            fewest = pending
-            longest = waiting
-            chosen = arm
-    return chosen
+def score_ahead(state: Policy, arm: int) -> float:
+    """Return the same with those first of which the fewest reports are awaited: so who waits longest is chosen."""
+    pending = state.pending[arm]
+    if state.evicted[arm] and state.counts[arm] + pending >= state.quotas[arm]:
+        return -math.inf
+    return float(_waiting(state, arm)) - LONG * float(pending)
 
 
 @inner

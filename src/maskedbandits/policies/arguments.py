@@ -39,7 +39,10 @@ def one_of(arm: Any, arms: int) -> int:
 
 def many(arms: Any, feedbacks: Any, most: int) -> tuple[Ints, Floats]:
     """Return arms, of which there are so many, and their feedbacks as arrays."""
-    pulled, seen = np.asarray(arms), np.asarray(feedbacks)
+    try:
+        pulled, seen = np.asarray(arms), np.asarray(feedbacks)
+    except ValueError:  # lists of several lengths in one
+        raise UserError("arms or feedbacks are no lists of numbers: give two lists of one length") from None
     if pulled.ndim != 1 or pulled.shape != seen.shape:
         raise UserError(f"arms of shape {pulled.shape} and feedbacks of {seen.shape}: give two lists of one length")
     if pulled.size and pulled.dtype.kind not in "iu":

@@ -132,9 +132,6 @@ def choose(state: Policy) -> int:
     return chosen
 
 
-choose_ahead = choose  # it draws lots: a burst of decisions goes to several arms by itself
-
-
 @inlined
 def _expectations(
     count: float, total: float, old_count: float, old_total: float, alpha: float, prior: float

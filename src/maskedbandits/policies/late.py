@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maskedbandits.compiled import compiled, inlined
+from maskedbandits.errors import UserError
 from maskedbandits.maths import lots
 from maskedbandits.policies.play import Tally, World, decide, reckoned, take_in
 from maskedbandits.policies.state import Arms
@@ -16,6 +17,7 @@ from maskedbandits.record import Floats, Ints
 
 NONE = -1
 MOST_BUCKETS = 1 << 16
+MOST_PLACES = 1 << 26  # which take up 2 GiB
 
 
 class Mail(NamedTuple):
@@ -35,6 +37,8 @@ def mail(delays: Ints, mean: float, horizon: int) -> Mail:
     """Return an empty mail, for delays drawn from these, or geometric ones of a mean."""
     longest = int(min(delays.max(), horizon)) if delays.size else int(8.0 * mean) + 1024
     places = min(longest, horizon) + 2
+    if places > MOST_PLACES:
+        raise UserError(f"so long a delay leaves {places:,} reports under way at once: give a shorter one")
     nexts = np.arange(1, places + 1)
     nexts[-1] = NONE
     return Mail(

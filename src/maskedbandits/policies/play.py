@@ -52,7 +52,7 @@ def choose(state: Arms) -> int:
     best = -math.inf
     chosen = 0
     for arm in range(state.own[0].arms):
-        value = score(state, arm)
+        value = score_ahead(state, arm)
         if value > best:
             best = value
             chosen = arm
@@ -61,15 +61,8 @@ def choose(state: Arms) -> int:
 
 @picked("code")
 def choose_ahead(state: Arms) -> int:
-    """Return the arm to pull next while reports are awaited: by scores that count those as come."""
-    best = -math.inf
-    chosen = 0
-    for arm in range(state.own[0].arms):
-        value = score_ahead(state, arm)
-        if value > best:
-            best = value
-            chosen = arm
-    return chosen
+    """Return the arm to pull next while reports are awaited."""
+    return choose(state)
 
 
 @picked("code")
@@ -86,7 +79,7 @@ def score(state: Arms, arm: int) -> float:
 
 @picked("code")
 def score_ahead(state: Arms, arm: int) -> float:
-    """Return what is compared while reports are awaited."""
+    """Return what is compared: the score, with reports that are awaited counted as come."""
     return score(state, arm)
 
 

@@ -21,6 +21,8 @@ from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.state import FOREVER
 from maskedbandits.record import Floats, Ints, Words, copied, relaid
 
+MOST = 1 << 27  # decisions or draws at once: what answers them takes up a GiB
+
 
 def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -> Any:
     """Return the state of a state that has seen nothing; arms with one polyline share its nodes."""
@@ -140,7 +142,7 @@ class Policy:
         if n is None:
             with self._lock:
                 return self._entries.choose(self._state)
-        out = np.zeros(whole("n", n, 0), dtype=np.int64)
+        out = np.zeros(whole("n", n, 0, MOST), dtype=np.int64)
         with self._lock:
             self._part(".many").choose_many(self._state, out)
         return out
@@ -216,7 +218,7 @@ class Policy:
         Exact, but for those that draw from a posterior: of these it is the share of so many draws, none of which
         changes what the policy itself will draw. The standard error is at most 0.5 / sqrt(draws).
         """
-        tries = whole("draws", draws)
+        tries = whole("draws", draws, 1, MOST)
         if self._kind.draws_from == "scores":
             return self.indices()
         if self._kind.draws_from != "posterior":

@@ -10,7 +10,6 @@ from maskedbandits.policies.weights import (  # noqa: F401 -- it plays by them
     LEARNS_FROM,
     Weights,
     choose,
-    choose_ahead,
     observe,
     score,
     start,

@@ -17,9 +17,6 @@ def choose(state: Arms) -> int:
     return min(int(lots.uniform(state.lots) * arms), arms - 1)
 
 
-choose_ahead = choose  # it draws lots: a burst of decisions goes to several arms by itself
-
-
 @inlined
 def score(state: Arms, arm: int) -> float:
     """Return the probability of the arm."""

@@ -79,9 +79,6 @@ def choose(state: Weights) -> int:
     return last
 
 
-choose_ahead = choose  # it draws lots: a burst of decisions goes to several arms by itself
-
-
 @inner
 def observe(state: Weights, arm: int, feedback: float) -> None:
     """Raise the weight of the arm for its gain, and share out a little of all weight."""
