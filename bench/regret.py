@@ -1,16 +1,13 @@
 """How much the policies lose on a seeded suite of problems, against a policy that is told every change.
 
 For every policy: the geometric mean over the suite of its regret divided by that of KLUCB-CF restarted by an oracle,
-the worst problem, and the time of a step. Problems: K in {2, 5, 10, 50}, eps in {0.5, 1, 2, inf}, T = 10^5, and
-
-    abrupt     L in {1, 4, 10} segments, all means drawn anew at each change;
-    singly     10 segments, one arm alone moves at each change;
-    drift      a sinusoid and a random walk. There the oracle restarts at equal distances, the best in hindsight.
+the worst problem, and the time of a step; and of those that are told nothing, how they compare with each other and
+how much worse their worst runs are. The problems are those of ``suite.py``.
 
     make bench-regret                # the main policies; python -m bench.regret --all for all of them
     python -m bench.regret [--all] [--long] [--policies NAME ...] [--json] [--out DIR]
 
-``--long`` also plays T = 10^6 on a quarter of the problems.
+``--long`` also plays T = 10^6 on a quarter of the problems of the first three families.
 """
 
 import argparse
@@ -18,58 +15,24 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench import suite
+from bench.suite import Case
 from maskedbandits import Policy, Problem, RandomizedResponse, make_policy, simulate, theory
-from maskedbandits.problems import one_arm_at_a_time, random_segments, random_walk, sinusoid
 
 REFERENCE = "oracle-klucb-cf"
-ARMS, SEGMENTS, EPSILONS = (2, 5, 10, 50), (1, 4, 10), (0.5, 1.0, 2.0, math.inf)
-HORIZON, LONG_HORIZON = 100_000, 1_000_000
-LONG_ARMS, LONG_EPSILONS = (2, 10), (1.0, math.inf)  # of the suite, what is also played for longer
 PRECISION = 0.1  # the half-width wanted of the 95 % interval on a problem; that of the mean ratio is far smaller
 FEWEST, MOST = 8, 32  # runs of a policy on a problem
-FAMILIES = ("abrupt", "singly", "drift")
+ENOUGH = 24  # of one that is told nothing, to know its worst runs
+UNTOLD = ("auto", "glr-klucb-cf", "glr-ts-cf")
 RHYTHMS = [1 << power for power in range(9)]  # into how many equal parts an oracle divides a drift
-
-
-@dataclass(frozen=True)
-class Case:
-    """A problem of the suite and its coordinates."""
-
-    family: str
-    what: str
-    epsilon: float
-    problem: Problem
-
-    @property
-    def name(self) -> str:
-        """What to call it in a table."""
-        return f"K = {self.problem.arms}, {self.what}, eps = {self.epsilon:g}"
-
-
-def suite(horizon: int) -> Iterator[Case]:
-    """Yield every problem, or some of them at a long horizon; its seed depends on its place alone."""
-    for i, arms in enumerate(ARMS):
-        for j, epsilon in enumerate(EPSILONS):
-            if horizon >= LONG_HORIZON and not (arms in LONG_ARMS and epsilon in LONG_EPSILONS):
-                continue
-            mask = RandomizedResponse.from_epsilon(epsilon)
-            for k, segments in enumerate(SEGMENTS):
-                seed = 100 * i + 10 * j + k
-                drawn = random_segments(arms, horizon, corruption=mask, segments=segments, seed=seed)
-                yield Case("abrupt", f"L = {segments}", epsilon, drawn)
-            seed = 10 * i + j
-            single = one_arm_at_a_time(arms, horizon, corruption=mask, segments=max(SEGMENTS), seed=seed)
-            yield Case("singly", "one arm at a time", epsilon, single)
-            yield Case("drift", "sinusoid", epsilon, sinusoid(arms, horizon, corruption=mask, seed=seed))
-            yield Case("drift", "walk", epsilon, random_walk(arms, horizon, corruption=mask, seed=seed))
 
 
 def _window(rule: Callable[[Problem], int]) -> Callable[[Problem], dict[str, Any]]:
@@ -88,7 +51,7 @@ def _discount(problem: Problem) -> dict[str, Any]:
 
 def _told(problem: Problem) -> dict[str, Any]:
     """Return the changes, as an oracle tells them."""
-    return {"restarts": _rhythm(problem) if problem.segments > max(SEGMENTS) else problem.starts.tolist()}
+    return {"restarts": _rhythm(problem) if problem.segments > max(suite.SEGMENTS) else problem.starts.tolist()}
 
 
 @cache
@@ -153,9 +116,11 @@ OTHERS: dict[str, tuple[str, Callable[[Problem], dict[str, Any]]]] = {
 }
 
 
-def regrets(case: Case, make: Callable[[Problem], Policy]) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
+def regrets(
+    case: Case, make: Callable[[Problem], Policy], fewest: int | None = None
+) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
     """Return the regrets at the horizon, of as many runs as the interval needs, and the seconds of a step."""
-    runs, policy = FEWEST, make(case.problem)
+    runs, policy = fewest or FEWEST, make(case.problem)
     while True:
         result = simulate(case.problem, policy, runs=runs, seed=1, checkpoints=1, progress=False)
         last = result.regret[:, -1]
@@ -175,22 +140,27 @@ class Row:
     worst: dict[str, float]
     worst_case: str  # the abrupt problem on which it is worst
     nanoseconds: float
-    ratios: dict[str, float]
+    ratios: dict[str, dict[str, float]]  # by family and problem
+    tails: dict[str, dict[str, float]]  # the 95th percentile of the runs over their median
 
 
 def measured(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
     """Return a policy's row; the time of a step is wall time on all cores, the median over the problems."""
     name, parameters = {**MAIN, **OTHERS}[label]
-    ratios, errors, times = [], [], []
+    ratios, errors, times, tails = [], [], [], []
+    fewest = ENOUGH if label in UNTOLD else None
     for case, yardstick in zip(cases, yardsticks, strict=True):
         last, seconds = regrets(
             case,
             lambda problem: make_policy(name, arms=problem.arms, corruption=problem.corruption, **parameters(problem)),
+            fewest,
         )
         ratios.append(float(last.mean()) / yardstick)
         errors.append(float(last.std(ddof=1)) / math.sqrt(last.size) / max(float(last.mean()), 1e-9))
         times.append(seconds)
-    within = {family: np.array([case.family == family for case in cases]) for family in FAMILIES}
+        tails.append(float(np.quantile(last, 0.95) / max(float(np.median(last)), 1e-9)))
+    played = [family for family in suite.FAMILIES if any(case.family == family for case in cases)]
+    within = {family: np.array([case.family == family for case in cases]) for family in played}
     means = {family: float(np.exp(np.log(ratios)[held].mean())) for family, held in within.items()}
     worst = {family: int(np.argmax(np.where(held, ratios, 0.0))) for family, held in within.items()}
     abrupt = within["abrupt"]
@@ -202,17 +172,27 @@ def measured(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
         {family: ratios[place] for family, place in worst.items()},
         cases[worst["abrupt"]].name,
         1e9 * float(np.median(times)),
-        {case.name: ratio for case, ratio in zip(cases, ratios, strict=True)},
+        _by_family(cases, ratios),
+        _by_family(cases, tails),
     )
+
+
+def _by_family(cases: list[Case], values: list[float]) -> dict[str, dict[str, float]]:
+    told: dict[str, dict[str, float]] = {}
+    for case, value in zip(cases, values, strict=True):
+        told.setdefault(case.family, {})[case.name] = value
+    return told
 
 
 def yardsticks_of(cases: list[Case]) -> list[float]:
     """Return the reference's regret on every problem."""
 
-    def told(problem: Problem) -> Policy:
-        return make_policy(REFERENCE, arms=problem.arms, corruption=problem.corruption, **_told(problem))
+    def told(problem: Problem, **more: Any) -> Policy:
+        return make_policy(REFERENCE, arms=problem.arms, corruption=problem.corruption, **_told(problem), **more)
 
-    return [float(regrets(case, told)[0].mean()) for case in cases]
+    return [
+        float(regrets(case, partial(told, c=0.0) if case.family == "any gap" else told)[0].mean()) for case in cases
+    ]
 
 
 def draw(rows: list[Row], path: Path) -> None:
@@ -224,7 +204,7 @@ def draw(rows: list[Row], path: Path) -> None:
     figure = Figure(figsize=(8, 0.45 * len(rows) + 1.4), layout="constrained")
     axes = figure.add_subplot()
     for height, row in enumerate(reversed(rows)):
-        abrupt = [ratio for name, ratio in row.ratios.items() if "L =" in name]
+        abrupt = list(row.ratios["abrupt"].values())
         axes.scatter(abrupt, [height] * len(abrupt), s=14, color="#0072b2", alpha=0.35, linewidths=0)
         mean = row.means["abrupt"]
         axes.plot([mean] * 2, [height - 0.32, height + 0.32], color="#d55e00", linewidth=3)
@@ -242,7 +222,7 @@ def draw(rows: list[Row], path: Path) -> None:
 
 def play(horizon: int, labels: list[str]) -> tuple[list[Row], dict[str, Any]]:
     """Play the suite, telling how far it is; return the rows, and the same as a document."""
-    cases, started = list(suite(horizon)), time.perf_counter()
+    cases, started = list(suite.cases(horizon)), time.perf_counter()
     yardsticks = yardsticks_of(cases)
     rows = []
     for label in labels:
@@ -268,29 +248,52 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the JSON document instead of the table")
     options = parser.parse_args()
     labels = options.policies or ([*MAIN, *OTHERS] if options.all else [*MAIN])
-    plan = [("regret", HORIZON, labels)]
+    plan = [("regret", suite.HORIZON, labels)]
     if options.long:
-        plan.append(("regret-long", LONG_HORIZON, options.policies or [*MAIN]))
+        plan.append(("regret-long", suite.LONG_HORIZON, options.policies or [*MAIN]))
     options.out.mkdir(parents=True, exist_ok=True)
     for name, horizon, played in plan:
         rows, document = play(horizon, played)
         (options.out / f"{name}.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
         draw(rows, options.out / f"{name}.png")
-        print(json.dumps(document, indent=1) if options.json else f"T = {horizon:,}\n\n{as_table(rows)}\n", flush=True)
+        tables = f"T = {horizon:,}\n\n{as_table(rows)}\n\n{untold_table(rows)}\n"
+        print(json.dumps(document, indent=1) if options.json else tables, flush=True)
 
 
 def as_table(rows: list[Row]) -> str:
     """Return the table in Markdown."""
+    others = [family for family in rows[0].means if family != "abrupt"]
     lines = [
-        "| policy | abrupt | worst | on | singly | worst | drift | worst | ns a step |",
-        "|---|--:|--:|---|--:|--:|--:|--:|--:|",
+        f"| policy | abrupt | worst | on |{''.join(f' {family} | worst |' for family in others)} ns a step |",
+        f"|---|--:|--:|---|{'--:|--:|' * len(others)}--:|",
         *(
             f"| {row.policy} | {row.means['abrupt']:.2f} ± {row.interval:.2f} | {row.worst['abrupt']:.2f} "
-            f"| {row.worst_case} | {row.means['singly']:.2f} | {row.worst['singly']:.2f} "
-            f"| {row.means['drift']:.2f} | {row.worst['drift']:.2f} | {row.nanoseconds:,.0f} |"
+            + f"| {row.worst_case} |"
+            + "".join(f" {row.means[family]:.2f} | {row.worst[family]:.2f} |" for family in others)
+            + f" {row.nanoseconds:,.0f} |"
             for row in rows
         ),
     ]
+    return "\n".join(lines)
+
+
+def untold_table(rows: list[Row]) -> str:
+    """Return in Markdown how those that are told nothing compare, problem by problem, with the best of the others."""
+    held = {row.policy: row for row in rows if row.policy in UNTOLD}
+    lines = [
+        "| told nothing | on | to the oracle | worst | to the better rival | worst | 95 % / median, worst | above 2 |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for row in held.values():
+        for family, ratios in row.ratios.items():
+            rivals = [other.ratios[family] for other in held.values() if other is not row]
+            beaten = [ratio / min(rival[name] for rival in rivals) for name, ratio in ratios.items()] if rivals else []
+            tails = list(row.tails[family].values())
+            told = [row.means[family], row.worst[family]]
+            told += [float(np.exp(np.log(beaten).mean())), max(beaten)] if beaten else [math.nan] * 2
+            above = f"{sum(tail > 2 for tail in tails)} of {len(tails)}"
+            cells = [row.policy, family, *(f"{value:.2f}" for value in (*told, max(tails))), above]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

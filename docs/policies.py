@@ -1,14 +1,14 @@
 """Writes the tables of docs/policies.md: `python -m docs.policies [results/regret]`.
 
 Names come from the kinds of policies. Regret ratios and times come from what `python -m bench.regret --all --long` has
-left in that folder; where it has left nothing, the page keeps the figures that it has.
+left in that folder; where it has left nothing, or has not played a policy, the page keeps the figures that it has.
 """
 
 import json
 import sys
 from pathlib import Path
 
-from bench.regret import Row, as_table, draw
+from bench.regret import Row, as_table, draw, untold_table
 
 from docs import blocks
 from maskedbandits.policies import KINDS
@@ -53,6 +53,19 @@ def measured_of(regret: str) -> dict[str, tuple[str, str]]:
     return {cells[0].split(",")[0]: (cells[1].split(" ")[0], cells[-1]) for cells in reversed(rows)}
 
 
+def with_kept(new: str, old: str) -> str:
+    """Return a table with those rows of the former one whose policies it lacks; a dash in columns that they lack."""
+    played = {line.split("|")[1] for line in new.splitlines()}
+    width = new.splitlines()[0].count("|")
+    kept = []
+    for line in old.splitlines()[2:]:
+        if line.split("|")[1] not in played:
+            cells = line.strip("|").split("|")
+            missing = [" – "] * (width - 1 - len(cells))
+            kept.append("|".join(["", *cells[:-1], *missing, cells[-1], ""]))
+    return "\n".join([new, *kept])
+
+
 def main() -> None:
     """Write the tables into the page, and draw the figure."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else MEASURED
@@ -60,7 +73,8 @@ def main() -> None:
         if (folder / file).exists():
             found = json.loads((folder / file).read_text(encoding="utf-8"))["policies"]
             rows = [Row(**one) for one in found]
-            blocks.fill(PAGE, {which: as_table(rows)})
+            told = with_kept(as_table(rows), blocks.read(PAGE, which))
+            blocks.fill(PAGE, {which: told, f"{which} untold": untold_table(rows)})
             if which == "regret":
                 draw(rows, FIGURE)
     blocks.fill(PAGE, {"": table(measured_of(blocks.read(PAGE, "regret")))})

@@ -12,7 +12,7 @@ from docs import blocks
 from docs.experiments import results
 from maskedbandits.experiments.results import Cell, Results
 
-EXPERIMENTS = ("gajane2018", "gajane2018_others")
+BLOCKS = {"": ("gajane2018", "gajane2018_others"), "published": ("published",)}
 PAGE = Path(__file__).with_suffix(".md")
 
 
@@ -35,14 +35,16 @@ def table(cells: Sequence[Cell]) -> str:
 def section(made: Results) -> str:
     """Return what an experiment was, and its table."""
     first = made.cells[0]
-    facts = f"{first.runs:,} runs of {first.horizon:,} steps, maskedbandits {made.plan.version}."
+    horizons = " or ".join(f"{horizon:,}" for horizon in sorted({cell.horizon for cell in made.cells}))
+    facts = f"{first.runs:,} runs of {horizons} steps, maskedbandits {made.plan.version}."
     return f"{facts}\n\n{table(made.cells)}"
 
 
 def main() -> None:
     """Write the tables into the page."""
-    sections = [section(results(name, "python -m docs.reproduction")) for name in EXPERIMENTS]
-    blocks.fill(PAGE, {"": "\n\n".join(sections)})
+    for block, names in BLOCKS.items():
+        sections = [section(results(name, "python -m docs.reproduction")) for name in names]
+        blocks.fill(PAGE, {block: "\n\n".join(sections)})
 
 
 if __name__ == "__main__":

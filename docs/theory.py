@@ -1,6 +1,6 @@
 """Writes the tables of docs/theory.md and draws its figure: `python -m docs.theory`, some minutes.
 
-Measured pulls against both bounds, and windows against the best one.
+Measured pulls against both bounds, windows against the best one, and how the regret of `auto` grows.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import matplotlib
 import numpy as np
+from bench import growth
 from numpy.typing import NDArray
 
 from docs import blocks
@@ -25,6 +26,7 @@ from matplotlib.axes import Axes
 
 PAGE = Path(__file__).with_suffix(".md")
 FIGURE = PAGE.parent / "figures" / "bounds.png"
+GROWTH = PAGE.parent / "figures" / "growth.png"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 HORIZONS = (10**4, 10**5, 10**6)
 RUNS = {10**4: 400, 10**5: 100, 10**6: 20}
@@ -213,7 +215,10 @@ def main() -> None:
     """Draw the figure and write the tables into the page."""
     rows = list(measure())
     draw(rows, FIGURE)
-    blocks.fill(PAGE, {"pulls": pulls_table(rows), "windows": windows_table()})
+    grown = growth.measured()
+    growth.draw(grown, GROWTH)
+    tables = {"pulls": pulls_table(rows), "windows": windows_table(), "growth": growth.as_table(grown)}
+    blocks.fill(PAGE, tables)
 
 
 if __name__ == "__main__":

@@ -6,16 +6,20 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from bench import cold, delays, goals, liars, peers, regret, speed
+from bench import cold, delays, goals, growth, liars, peers, regret, speed, suite
 
 from maskedbandits import make_policy, simulate, theory
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ARMS": (3,), "EPSILONS": (math.inf,), "FEWEST": 2, "MOST": 2, "HORIZON": 3000}.items():
-        monkeypatch.setattr(regret, name, value)
+    one = {"ARMS": (3,), "EPSILONS": (math.inf,), "FREE_ARMS": (2,), "FREE_SEGMENTS": (3,), "FREE_EPSILONS": (1.0,)}
+    for name, value in {**one, "HORIZON": 3000}.items():
+        monkeypatch.setattr(suite, name, value)
+    for name in ("FEWEST", "MOST", "ENOUGH"):
+        monkeypatch.setattr(regret, name, 2)
 
 
 @pytest.mark.usefixtures("small")
@@ -26,23 +30,66 @@ def test_regret_is_told_as_a_table_a_figure_and_a_document(
     regret.main()
     document = json.loads((tmp_path / "regret.json").read_text(encoding="utf-8"))
     first, last = document["policies"]
-    assert set(document["reference"]) == set(first["ratios"])
-    assert len(document["reference"]) == 6  # three abrupt, one in which arms move singly, two drifts
+    names = [name for problems in first["ratios"].values() for name in problems]
+    assert sorted(document["reference"]) == sorted(names)
+    assert {family: len(problems) for family, problems in first["ratios"].items()} == {
+        "abrupt": 3,
+        "singly": 1,
+        "drift": 2,
+        "any gap": 1,
+    }
     assert last["means"]["abrupt"] > 2 * first["means"]["abrupt"]
     for row in (first, last):
-        abrupt = [ratio for name, ratio in row["ratios"].items() if "L =" in name]
+        abrupt = row["ratios"]["abrupt"].values()
         assert row["means"]["abrupt"] == pytest.approx(math.prod(abrupt) ** (1 / 3))
-        assert row["worst"]["abrupt"] == max(abrupt) == row["ratios"][row["worst_case"]]
+        assert row["worst"]["abrupt"] == max(abrupt) == row["ratios"]["abrupt"][row["worst_case"]]
     assert (tmp_path / "regret.png").stat().st_size > 10_000
     assert "| uniform |" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("small")
 def test_the_ratio_is_that_of_the_regrets() -> None:
-    case = next(regret.suite(3000))
+    case = next(case for case in suite.cases(3000) if case.family == "abrupt")
     told = make_policy("oracle-klucb-cf", arms=3, corruption=case.problem.corruption, restarts=[0])
     expected = simulate(case.problem, told, runs=2, seed=1, checkpoints=1).regret.mean()
     assert regret.yardsticks_of([case]) == [expected]
+
+
+def row_of(policy: str, ratios: dict[str, float], tail: float) -> regret.Row:
+    names = {"abrupt": ratios}
+    return regret.Row(
+        policy, {"abrupt": 1.0}, 0.0, {"abrupt": 2.0}, "", 1.0, names, {"abrupt": dict.fromkeys(ratios, tail)}
+    )
+
+
+def test_those_told_nothing_are_compared_problem_by_problem_with_the_better_of_the_others() -> None:
+    rows = [
+        row_of("auto", {"a": 1.0, "b": 4.0}, 2.5),
+        row_of("glr-klucb-cf", {"a": 2.0, "b": 8.0}, 1.5),
+        row_of("glr-ts-cf", {"a": 4.0, "b": 1.0}, 1.0),
+        row_of("oracle-ts-cf", {"a": 0.1, "b": 0.1}, 1.0),
+    ]
+    _, _, auto, *others = regret.untold_table(rows).splitlines()
+    assert auto == "| auto | abrupt | 1.00 | 2.00 | 1.41 | 4.00 | 2.50 | 2 of 2 |"  # sqrt(1/2 * 4/1)
+    assert len(others) == 2
+
+
+def test_the_exponent_of_a_power_is_its_exponent() -> None:
+    values = [2.0, 8.0, 32.0]
+    middle, low, high = growth.exponent(values, np.array([[3.0 * each**0.7] * 5 for each in values]))
+    assert (middle, low, high) == pytest.approx((0.7, 0.7, 0.7))
+
+
+def test_growth_is_told_as_a_table_and_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = {"PROBLEMS": 3, "HORIZON": 500, "HORIZONS": (300, 900), "COUNTS": (2, 4), "EPSILONS": (1.0, math.inf)}
+    for name, value in small.items():
+        monkeypatch.setattr(growth, name, value)
+    monkeypatch.setattr(sys, "argv", ["growth", "--out", str(tmp_path)])
+    growth.main()
+    assert "| 1/s | 1 | 2.16 |" in capsys.readouterr().out
+    assert (tmp_path / "growth.png").stat().st_size > 10_000
 
 
 def test_liars_turn_a_policy_where_theory_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,14 @@ def test_the_table_of_policies_names_all_of_them() -> None:
     assert [row.rsplit("|", 3)[0] for row in rows] == [page.row(name, {}).rsplit("|", 3)[0] for name in page.names()]
 
 
+def test_a_policy_that_was_not_played_keeps_its_row() -> None:
+    from docs import policies as page
+
+    old = "| policy | a | ns |\n|---|--:|--:|\n| one | 1 | 5 |\n| two | 2 | 6 |"
+    new = "| policy | a | b | ns |\n|---|--:|--:|--:|\n| one | 3 | 4 | 7 |"
+    assert page.with_kept(new, old) == new + "\n| two | 2 | – | 6 |"
+
+
 def test_the_tables_of_the_privacy_page_are_what_the_code_computes() -> None:
     from docs import blocks
     from docs import privacy as page

@@ -1,4 +1,4 @@
-"""Published numbers, reproduced: Gajane, Urvoy and Kaufmann (2018), main problem."""
+"""Published numbers, reproduced: Gajane, Urvoy and Kaufmann (2018), main problem; Besson (2019)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ import pytest
 from maskedbandits import experiments
 from maskedbandits.experiments.progress import Silent
 
-FILE = Path(__file__).parent.parent / "experiments" / "gajane2018.toml"
+FOLDER = Path(__file__).parent.parent / "experiments"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("label", "cells"), [("klUCB-CF", 8), ("UCB-CF", 1), ("TS-CF", 8)])
 def test_gajane_2018(tmp_path: Path, label: str, cells: int) -> None:
-    experiment = experiments.load(FILE)
+    check("gajane2018", label, cells, tmp_path)  # panel a, and seven epsilons of panel b where they are published
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("label", "cells"), [("klUCB", 2), ("SW-klUCB", 2), ("TS", 1)])
+def test_besson_2019(tmp_path: Path, label: str, cells: int) -> None:
+    check("published", label, cells, tmp_path)
+
+
+def check(name: str, label: str, cells: int, tmp_path: Path) -> None:
+    experiment = experiments.load(FOLDER / f"{name}.toml")
     published = tuple(task for task in experiment.tasks if task.published is not None and task.label == label)
-    assert len(published) == cells  # panel a, and seven epsilons of panel b where they are published
+    assert len(published) == cells
     made = experiments.run(dataclasses.replace(experiment, tasks=published), tmp_path, Silent(), command="this test")
     for cell in made.cells:
         assert cell.label.published is not None

@@ -167,7 +167,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "cells"), [("paper", 16), ("collapse", 3), ("gajane2018", 24), ("gajane2018_others", 96)]
+    ("name", "cells"),
+    [("paper", 16), ("collapse", 3), ("gajane2018", 24), ("gajane2018_others", 96), ("published", 28)],
 )
 def test_the_files_in_experiments_are_good(name: str, cells: int) -> None:
     experiment = experiments.load(FILES / f"{name}.toml")

@@ -214,13 +214,20 @@ class Twin:
         return klucb_index(g, feedbacks, self.level(arm), weights)
 
     def score_ahead(self, arm: int, open_decisions: list[int]) -> float:
-        """The score if reports that are awaited had come, at the mean of those that have; where none has, very low."""
+        """The score if reports that are awaited had come, at the mean of those that have and of one of a zero.
+
+        Very low where more than 16 are awaited for each that has come.
+        """
         feedbacks, weights, g = self.remembered(arm)
         count = math.fsum(weights)
         pending = open_decisions.count(arm)
-        if count == 0:
-            return math.inf if pending == 0 else -1e100 * pending
-        mean = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True)) / count
+        if count == 0 and pending == 0:
+            return math.inf
+        if pending > 16 * count:
+            return -1e100 * pending / (count + 1)
+        usual = self.lied_about(self.corruption[arm])
+        zero = 1 - usual(0.0) if self.mixed and usual(1.0) < usual(0.0) else usual(0.0)
+        mean = (math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True)) + zero) / (count + 1)
         seen = math.fsum(self.gamma**age for age in range(int(min(len(self.history) - self.since[arm], self.window))))
         most = self.window if self.gamma == 1 else 1 / (1 - self.gamma)
         level = exploration(max(1.0, min(seen + len(open_decisions), most)), self.c)

@@ -3,15 +3,37 @@
 A hypothesis keeps when the last change came, and everything else is counted anew from the whole history at every step.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from naive import draw_beta
 
 Corruption = Callable[[float], float]
+ALL, ONE, COARSE_STEP, FINE_STEP = range(4)
+
+
+class Model(NamedTuple):
+    """The numbers of the model."""
+
+    each: int
+    few: float
+    fewer: float
+    stays: float
+    coarse: float
+    fine: float
+    wide: float
+    narrow: float
+    scant: float
+    doubt: float
+    most_doubt: float
+    beat: float
+    faint: float
+    large: float
 
 
 def prior(g: Corruption) -> tuple[float, float]:
@@ -21,11 +43,34 @@ def prior(g: Corruption) -> tuple[float, float]:
     return mean * weight, (1 - mean) * weight
 
 
+def draw_near(rng: np.random.Generator, a: float, b: float, width: float, large: float) -> float:
+    """Width times as far from the mean as a draw from Beta(a, b), or as a normal one bent to its skew."""
+    mean = a / (a + b)
+    if min(a, b) < large:
+        return mean + width * (draw_beta(rng, a, b) - mean)
+    n = a + b
+    deviation = math.sqrt(a * b / (n**2 * (n + 1)))
+    skewness = 2 * (b - a) * math.sqrt(n + 1) / ((n + 2) * math.sqrt(a * b))
+    z = rng.standard_normal()
+    return mean + width * deviation * (z + skewness / 6 * (z**2 - 1))
+
+
+class Report(NamedTuple):
+    """What came of a pull, under an increasing mask."""
+
+    arm: int
+    feedback: float
+    mask: Corruption
+    worth: float  # how many observations under the arm's own mask it is worth
+    value: float  # and what it would be as one of them
+
+
 @dataclass
 class Hypothesis:
+    kind: int
     begin: int
     weight: float
-    changes: float
+    tallies: list[float]  # changes of each kind
     before: list[tuple[float, float]]  # count and sum of every arm, as known at the change
     moved: list[float]
 
@@ -33,18 +78,32 @@ class Hypothesis:
 class Switching:
     """Thompson sampling with a posterior over the last change, for arms with increasing affine g."""
 
-    def __init__(self, corruption: list[Corruption], room: int, few: float, moves: float) -> None:
-        self.g, self.room, self.few, self.moves = corruption, room, few, moves
+    def __init__(self, corruption: list[Corruption], model: Model) -> None:
+        self.g, self.model = corruption, model
         self.priors = [prior(g) for g in corruption]
+        self.worths = [(a + b + 1) / 3 for a, b in self.priors]  # 1 / s^2 for a fair mask
+        self.beat = max(1, int(model.beat * sum(self.worths) / len(self.worths)))
         arms = len(corruption)
-        self.history: list[tuple[int, float]] = []
-        self.held = [Hypothesis(0, 1.0, 0.0, [(0.0, 0.0)] * arms, [1.0] * arms)]
+        self.history: list[Report] = []
+        first = Hypothesis(ALL, 0, 1.0, [0.0] * 4, [(0.0, 0.0)] * arms, [1.0] * arms)
+        self.held: list[list[Hypothesis]] = [[first], [], [], []]  # by kind, the oldest first
+        self.likeliest, self.boost = first, 1.0
+
+    def everyone(self) -> list[Hypothesis]:
+        return [one for kind in self.held for one in kind]
+
+    def report(self, arm: int, feedback: float, mask: Corruption) -> Report:
+        arms = self.g[arm]
+        ratio = (mask(1.0) - mask(0.0)) / (arms(1.0) - arms(0.0))
+        return Report(arm, feedback, mask, ratio**2, arms(0.0) + (feedback - mask(0.0)) / ratio)
 
     def seen(self, one: Hypothesis, arm: int, *, all_of_it: bool) -> tuple[float, float]:
         """Count and sum of an arm since the last change, or of all that is known of it."""
-        since = [feedback for chosen, feedback in self.history[one.begin :] if chosen == arm]
+        since = [each for each in self.history[one.begin :] if each.arm == arm]
         count, total = one.before[arm] if all_of_it else (0.0, 0.0)
-        return count + len(since), total + math.fsum(since)
+        return count + math.fsum(each.worth for each in since), total + math.fsum(
+            each.worth * each.value for each in since
+        )
 
     def expected(self, one: Hypothesis, arm: int, *, all_of_it: bool) -> float:
         a, b = self.priors[arm]
@@ -65,47 +124,98 @@ class Switching:
                         one.moved[arm] * self.expected(one, arm, all_of_it=False)
                         + (1 - one.moved[arm]) * self.expected(one, arm, all_of_it=True)
                     )
-                    for one in self.held
+                    for one in self.everyone()
                 ),
             )
             for arm in range(len(self.g))
         ]
 
+    def drawn(self, rng: np.random.Generator) -> Hypothesis:
+        others = 1 - self.likeliest.weight
+        if rng.random() >= min(self.boost * others, max(self.model.most_doubt, others)):
+            return self.likeliest
+        rest = [one for one in self.everyone() if one is not self.likeliest]
+        left = rng.random() * others
+        below = np.cumsum([one.weight for one in rest])
+        return rest[min(int(np.sum(below <= left)), len(rest) - 1)]
+
     def choose(self, rng: np.random.Generator) -> int:
-        below = np.cumsum([one.weight for one in self.held])
-        one = self.held[min(int(np.sum(below <= rng.random())), len(self.held) - 1)]
+        one = self.drawn(rng)
         draws = []
         for arm, (a, b) in enumerate(self.priors):
-            stayed = one.moved[arm] < 1 and rng.random() >= one.moved[arm]
+            moved = one.moved[arm]
+            stayed = moved < 1e-9 or (moved < 1 - 1e-9 and rng.random() >= moved)
             count, total = self.seen(one, arm, all_of_it=stayed)
-            draws.append(self.mean(arm, draw_beta(rng, a + total, b + count - total)))
+            total = min(max(total, 0.0), count)
+            width = self.model.narrow
+            if one is self.likeliest or one.kind == ONE:
+                width = 1.0 if count < self.model.scant * self.worths[arm] else self.model.wide
+            draws.append(self.mean(arm, draw_near(rng, a + total, b + count - total, width, self.model.large)))
         return draws.index(max(draws))
 
-    def observe(self, arm: int, feedback: float, rng: np.random.Generator) -> None:
-        for one in self.held:
-            fresh, stayed = (self.expected(one, arm, all_of_it=known) for known in (False, True))
-            if_moved = one.moved[arm] * (feedback * fresh + (1 - feedback) * (1 - fresh))
-            if_stayed = (1 - one.moved[arm]) * (feedback * stayed + (1 - feedback) * (1 - stayed))
+    def chance(self, report: Report, expected: float) -> float:
+        """How likely the report is if this is the feedback mean under the arm's own mask."""
+        feedback_mean = report.mask(0.0) + (report.mask(1.0) - report.mask(0.0)) * self.mean(report.arm, expected)
+        chance = report.feedback * feedback_mean + (1 - report.feedback) * (1 - feedback_mean)
+        return max(chance, self.model.faint)
+
+    def observe(self, arm: int, feedback: float, rng: np.random.Generator, mask: Corruption | None = None) -> None:
+        report = self.report(arm, feedback, mask or self.g[arm])
+        for one in self.everyone():
+            fresh, stayed = (self.chance(report, self.expected(one, arm, all_of_it=known)) for known in (False, True))
+            if_moved = one.moved[arm] * fresh
+            if_stayed = (1 - one.moved[arm]) * stayed
             one.moved[arm] = if_moved / (if_moved + if_stayed)
             one.weight *= if_moved + if_stayed
-        self.history.append((arm, feedback))
-        now = len(self.history)
-        total = sum(one.weight for one in self.held)
-        rates = [min(0.5, (one.changes + self.few) / (now + 1)) for one in self.held]
-        born = [one.weight / total * rate for one, rate in zip(self.held, rates, strict=True)]
-        changes = sum(share * (one.changes + 1) for one, share in zip(self.held, born, strict=True)) / sum(born)
-        for one, share in zip(self.held, born, strict=True):
-            one.weight = one.weight / total - share
-        likeliest = max(self.held, key=lambda one: one.weight)
-        arms = range(len(self.g))
-        self.known = [self.seen(likeliest, each, all_of_it=likeliest.moved[each] < 0.5) for each in arms]
-        if len(self.held) == self.room:
-            self.merge(now)
-        self.held.append(Hypothesis(now, sum(born), changes, self.known, [self.moves] * len(self.g)))
+        self.history.append(report)
+        total = sum(one.weight for one in self.everyone())
+        for one in self.everyone():
+            one.weight /= total
+        if len(self.history) % self.beat == 0:
+            self.renew(len(self.history))
 
-    def merge(self, now: int) -> None:
+    def few(self, kind: int) -> float:
+        return self.model.few if kind == ALL else self.model.fewer
+
+    def renew(self, now: int) -> None:
+        """Weight for the hypothesis that a change of the kind whose turn it is comes now."""
+        kind = now // self.beat % 4
+        tallies = [sum(one.weight * one.tallies[each] for one in self.everyone()) for each in range(4)]
+        more = [tally + (each == kind) for each, tally in enumerate(tallies)]
+        born = 0.0
+        for one in self.everyone():
+            rate = (one.tallies[kind] + self.few(kind)) / (now + 1)
+            leaving = one.weight * min(0.5, rate * 4 * self.beat)
+            one.weight -= leaving
+            born += leaving
+        if len(self.held[kind]) == self.model.each:
+            self.merge(self.held[kind], now)
+        self.likeliest = max(self.everyone(), key=lambda one: one.weight)
+        seen = self.likeliest.tallies
+        singly = (seen[ONE] + self.few(ONE)) / (sum(seen) + sum(self.few(each) for each in range(4)))
+        self.boost = (1 - singly) + singly * self.model.doubt * math.sqrt(self.beat / self.model.beat)
+        arms = len(self.g)
+        moved = {ALL: 1 - self.model.stays, ONE: 1 / arms}.get(kind, 0.0)
+        before = [self.inherited(kind, arm) for arm in range(arms)]
+        self.held[kind].append(Hypothesis(kind, now, born, more, before, [moved] * arms))
+
+    @property
+    def known(self) -> list[tuple[float, float]]:
+        """What counts of every arm if the likeliest hypothesis holds."""
+        return [self.seen(self.likeliest, arm, all_of_it=self.likeliest.moved[arm] < 0.5) for arm in range(len(self.g))]
+
+    def inherited(self, kind: int, arm: int) -> tuple[float, float]:
+        """What is known before a change: after a step it is worth less."""
+        count, total = self.known[arm]
+        if kind in (ALL, ONE):
+            return count, total
+        step = (self.model.coarse if kind == COARSE_STEP else self.model.fine) * self.worths[arm]
+        return step / (step + count) * count, step / (step + count) * total
+
+    @staticmethod
+    def merge(held: list[Hypothesis], now: int) -> None:
         """Make one of the two neighbours that are least apart and least likely; it is the likelier of them."""
-        pairs = list(zip(self.held, self.held[1:], strict=False))
+        pairs = list(itertools.pairwise(held))
         losses = [
             min(older.weight, younger.weight) * ((younger.begin - older.begin) / (now - older.begin))
             for older, younger in pairs
@@ -113,6 +223,9 @@ class Switching:
         older, younger = pairs[losses.index(min(losses))]
         kept, dropped = (older, younger) if older.weight >= younger.weight else (younger, older)
         both = kept.weight + dropped.weight
-        kept.changes = (kept.weight * kept.changes + dropped.weight * dropped.changes) / both
+        kept.tallies = [
+            (kept.weight * one + dropped.weight * other) / both
+            for one, other in zip(kept.tallies, dropped.tallies, strict=True)
+        ]
         kept.weight = both
-        self.held.remove(dropped)
+        held.remove(dropped)

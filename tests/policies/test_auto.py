@@ -5,11 +5,16 @@ import numpy as np
 import pytest
 
 from maskedbandits import Monotone, Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
+from maskedbandits.maths import beta
 from maskedbandits.policies import auto as module
-from naive.auto import Switching, prior
+from maskedbandits.policies import beliefs
+from naive.auto import Model, Switching, prior
 from specimens import CERTAIN
 from trials import generator
 from twins import choose, play_alike
+
+NUMBERS = {**vars(beta), **vars(beliefs), **vars(module)}
+MODEL = Model(**{name: NUMBERS[name.upper()] for name in Model._fields})
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -17,11 +22,11 @@ from twins import choose, play_alike
 @pytest.mark.parametrize("arms", [1, 3])
 def test_it_is_bayes_rule(seed: int, arms: int, fractions: bool) -> None:
     """Through changes and mergers; the twin counts everything anew at every step."""
-    each = [CERTAIN, RandomizedResponse(0.9, 0.8), RandomizedResponse(0.7, 1.0)][:arms]
+    each = [CERTAIN, RandomizedResponse(0.95, 0.9), RandomizedResponse(0.9, 1.0)][:arms]
     means = [[0.9, 0.2, 0.4][:arms], [0.1, 0.8, 0.6][:arms]]
     fast = make_policy("auto", arms=arms, corruption=each)
-    slow = Switching(list(each), module.ROOM, module.FEW, module.MOVES)
-    play_alike(fast, slow, means, 5 * module.ROOM, seed, fractions=fractions)
+    slow = Switching(list(each), MODEL)
+    play_alike(fast, slow, means, 350, seed, fractions=fractions)
     assert fast.indices() == pytest.approx(slow.indices(), rel=1e-9)
     assert fast.estimates() == pytest.approx(
         [
@@ -94,13 +99,57 @@ def test_beliefs_that_contradict_themselves_are_refused(section: str, value: flo
         load_policy(tmp_path / "policy")
 
 
-@pytest.mark.parametrize("live", [0, 49, -(2**63)])
-def test_so_many_beliefs_as_there_cannot_be_are_refused(live: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lives", [-1, 13, -(2**63)])
+def test_so_many_beliefs_as_there_cannot_be_are_refused(lives: int, tmp_path: Path) -> None:
     policy = believer()
-    policy._state.own[0].live = live
+    policy._state.lives[0] = lives
     policy.save(tmp_path / "policy")
-    with pytest.raises(ValueError, match="out of range"):
+    with pytest.raises(ValueError, match="damaged"):
         load_policy(tmp_path / "policy")
+
+
+def test_reports_with_masks_of_their_own_are_weighed_as_bayes_rule_does() -> None:
+    own = [RandomizedResponse.from_epsilon(epsilon) for epsilon in (0.5, 1.0, 4.0)]
+    arms = [RandomizedResponse.from_epsilon(1.0), RandomizedResponse(0.9, 0.8)]
+    fast, slow = make_policy("auto", arms=2, corruption=arms), Switching(list(arms), MODEL)
+    lots, world = generator(5), np.random.default_rng(5)
+    for step in range(300):
+        arm, mask = step % 2, own[step % 3] if step % 5 else None
+        bit = float(world.random() < (mask or arms[arm])((0.8, 0.3)[(arm + step // 150) % 2]))
+        fast.observe(arm, bit, corruption=mask)
+        slow.observe(arm, bit, lots, mask)
+    assert fast.indices() == pytest.approx(slow.indices(), rel=1e-9)
+    assert fast.estimates() == pytest.approx(
+        [np.clip(slow.mean(arm, s / n), 0, 1) for arm, (n, s) in enumerate(slow.known)]
+    )
+
+
+def test_bounds_hold_where_reports_have_masks_of_their_own() -> None:
+    """Over 400 policies with 60 reports each; one that missed more than 5 % of them would be found out."""
+    own, world = [RandomizedResponse.from_epsilon(epsilon) for epsilon in (0.5, 1.0, 4.0)], np.random.default_rng(6)
+    missed = 0
+    for _ in range(400):
+        policy = make_policy("auto", arms=1, corruption=RandomizedResponse.from_epsilon(1.0))
+        for step in range(60):
+            policy.observe(0, float(world.random() < own[step % 3](0.9)), corruption=own[step % 3])
+        low, high = policy.intervals(0.05)[0]
+        missed += not low <= 0.9 <= high
+        assert not policy.suspects().any()
+    assert missed <= 20
+
+
+def test_a_decreasing_mask_of_a_reports_own_is_turned_round() -> None:
+    one, other = (make_policy("auto", arms=2, corruption=RandomizedResponse(0.8, 0.7), seed=1) for _ in range(2))
+    for bit in np.random.default_rng(7).integers(0, 2, 100):
+        one.observe(0, float(bit), corruption=RandomizedResponse(0.9, 0.6))
+        other.observe(0, float(1 - bit), corruption=RandomizedResponse(0.1, 0.4))
+    assert one.indices() == pytest.approx(other.indices(), rel=1e-12)
+
+
+def test_a_curved_mask_takes_no_reports_with_masks_of_their_own() -> None:
+    policy = make_policy("auto", arms=1, corruption=Monotone(lambda x: 0.1 + 0.8 * x * x))
+    with pytest.raises(ValueError, match="need arms with a RandomizedResponse"):
+        policy.observe(0, 1.0, corruption=RandomizedResponse(0.9, 0.9))
 
 
 def believer() -> Policy:

@@ -105,7 +105,7 @@ def test_estimates_are_means_of_rewards(name: str) -> None:
 
 def test_a_corruption_of_a_report_is_taken_or_refused(name: str) -> None:
     policy = specimen(name)
-    if KINDS[name].on_axes:
+    if KINDS[name].takes_masks:
         policy.observe(0, 1, RR)
         assert policy.observations == 1
         return

@@ -174,7 +174,7 @@ def entries(layout: Layout, title: str, part: str = "") -> Entries:
 
 def parts(layout: Layout) -> list[str]:
     """Return the parts that a kind of state has, beside the first."""
-    return [part for part in _PARTS if part and (part != ".masked" or hasattr(layout.State, "memory"))]
+    return [part for part in _PARTS if part and (part != ".masked" or hasattr(layout.State.code, "observe_masked"))]
 
 
 _held: list[Entries] = []  # during a fork

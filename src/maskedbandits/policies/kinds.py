@@ -55,6 +55,11 @@ class Kind:
         return self.code["code"] is axes
 
     @property
+    def takes_masks(self) -> bool:
+        """Tell whether reports may come with corruptions of their own."""
+        return hasattr(self.code["code"], "observe_masked")
+
+    @property
     def sees_rewards(self) -> bool:
         """Tell whether it is shown rewards as they are."""
         return self.learns_from == "rewards"

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from maskedbandits.compiled import compiled, entry, inlined, picked
 from maskedbandits.maths import lots
-from maskedbandits.policies.axes import policy as axes
 from maskedbandits.policies.state import Arms, await_report, counted, forget, stop_awaiting
 from maskedbandits.record import Floats, Ints
 
@@ -83,6 +82,14 @@ def score_ahead(state: Arms, arm: int) -> float:
     return score(state, arm)
 
 
+@picked("code")
+def observe_masked(state: Arms, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+    """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span.
+
+    A detector is shown another number instead, or nothing if that is NaN. Most that stand alone take none.
+    """
+
+
 @inlined
 def decide(state: Arms) -> int:
     """Choose an arm, whose report is awaited from now on."""
@@ -140,9 +147,9 @@ def look_live(state: Any, tries: int, out: Ints) -> None:
 
 @entry
 def observe_masked_live(state: Any, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
-    """Take in a feedback with a corruption of its own, of a policy on the axes."""
+    """Take in a feedback with a corruption of its own."""
     stop_awaiting(state, arm)
-    axes.observe_masked(state, arm, feedback, low, span, shown)
+    observe_masked(state, arm, feedback, low, span, shown)
 
 
 @entry

@@ -188,7 +188,7 @@ class Policy:
 
     def _observe_masked(self, arm: int, feedback: float, corruption: Corruption | None) -> None:
         """Take in a feedback that has a corruption of its own."""
-        if not self._kind.on_axes:
+        if not self._kind.takes_masks:
             raise UserError(f"{self.name} takes no corruption of a report's own: give the feedback alone")
         if corruption is not None:
             reports.check(corruption)
@@ -196,7 +196,8 @@ class Policy:
             if not self._kind.sees_corruption or (not self._mixed and self._is_arms_own(arm, corruption)):
                 self._entries.observe(self._state, arm, feedback)
                 return
-            if not self._mixed:
+            reports.refuse_curves(self._state)
+            if self._kind.on_axes and not self._mixed:
                 self._state = reports.mixed(self._state)
                 self._mixed = True
             seen = reports.as_seen(self._state, arm, feedback, corruption, self.contamination)

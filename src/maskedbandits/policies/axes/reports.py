@@ -23,8 +23,6 @@ from maskedbandits.record import relaid
 
 def mixed(state: Any) -> Any:
     """Return the state with room for the corruption of every observation; those so far had the arm's own."""
-    if np.any(state.last_node - state.first_node > 1):
-        raise UserError("reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone")
     kept = [key for key in type(state).layout.sections if not key.startswith(("mask_", "ring_lows", "ring_spans"))]
     new = relaid(state, {"mixed": 1}, kept)
     for section in (new.mask_numbers, new.mask_weights, new.mask_squares):
@@ -37,6 +35,12 @@ def mixed(state: Any) -> Any:
         new.ring_lows[:] = new.lows[new.ring_arms]
         new.ring_spans[:] = 1.0 / new.rates[new.ring_arms]
     return new
+
+
+def refuse_curves(state: Any) -> None:
+    """Refuse arms whose own corruption is no straight line."""
+    if np.any(state.last_node - state.first_node > 1):
+        raise UserError("reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone")
 
 
 def is_the_arms(state: Any, arm: int, corruption: Corruption, contamination: float) -> bool:

@@ -32,6 +32,7 @@ from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
 from maskedbandits.record import Floats, Ints, gathered, record, section, size
 
 SLACK = 1e-11  # hides the rounding of bounds: a tangent must not sink below what it bounds
+LEAP = 16.0  # reports to be awaited of an arm for each that has come, at most
 MANY = 16  # arms that a search looks at before it lets others wait, and lowers ceilings,
 STALE = 1.01  # which pays where the spread has grown since the tangent was laid
 STACK = 128  # twice the depth of any tree
@@ -270,12 +271,17 @@ def search(state: Scores) -> int:
 def _score_ahead(state: Scores, arm: int, heavy: float, level: float, time: int) -> float:
     """Return what the score would be with the reports that are awaited; infinite if there is not even one of them.
 
-    Of an arm of which nothing is known but that reports are awaited, they are awaited, unless that holds for all.
+    One lucky report must not have an arm pulled until the next one comes. So what comes is expected at the mean of what
+    has come and of one report of a zero; and where more than LEAP are awaited for each that has come, they are awaited,
+    unless that holds for all.
     """
-    if state.counts[arm] <= 0.0:
-        return math.inf if state.pending[arm] == 0 else -STEEP * float(state.pending[arm])
-    count = state.counts[arm] / heavy + float(state.pending[arm])
-    mean = state.sums[arm] / state.counts[arm]
+    known, pending = state.counts[arm] / heavy, float(state.pending[arm])
+    if known <= 0.0 and pending == 0.0:
+        return math.inf
+    if pending > LEAP * known:
+        return -STEEP * (pending / (known + 1.0))
+    count = known + pending
+    mean = (state.sums[arm] / heavy + state.lows[arm]) / (known + 1.0)
     return mean_of(state, arm, indices.bound(state, mean, _spread(state, arm, count, level, time)))
 
 
