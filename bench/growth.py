@@ -113,8 +113,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--out", type=Path, default=Path("results/growth"), help="folder for the figure")
     options = parser.parse_args()
-    made = measured()
     options.out.mkdir(parents=True, exist_ok=True)
+    made = measured()
     draw(made, options.out / "growth.png")
     document: dict[str, Any] = {
         name: {"values": values, "means": lost.mean(axis=1).tolist(), "exponent": exponent(values, lost)}

@@ -1,5 +1,6 @@
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +90,9 @@ def test_it_learns_how_often_the_world_changes() -> None:
     assert 7 <= policy.alarms <= 10
 
 
-@pytest.mark.parametrize(("section", "value"), [("order", 1), ("order", -1), ("weights", -1.0), ("moved", 2.0)])
+@pytest.mark.parametrize(
+    ("section", "value"), [("order", 1), ("order", -1), ("weights", -1.0), ("moved", 2.0), ("old_sums", math.inf)]
+)
 def test_beliefs_that_contradict_themselves_are_refused(section: str, value: float, tmp_path: Path) -> None:
     policy = believer()
     held = getattr(policy._state, section)
@@ -144,6 +147,19 @@ def test_a_decreasing_mask_of_a_reports_own_is_turned_round() -> None:
         one.observe(0, float(bit), corruption=RandomizedResponse(0.9, 0.6))
         other.observe(0, float(1 - bit), corruption=RandomizedResponse(0.1, 0.4))
     assert one.indices() == pytest.approx(other.indices(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["x", RandomizedResponse, [CERTAIN], Monotone(lambda x: 0.1 + 0.8 * x * x)],
+    ids=["a word", "the class itself", "a list", "a curve"],
+)
+def test_what_is_no_mask_is_refused_and_changes_nothing(what: Any) -> None:
+    policy = believer()
+    before = policy.indices()
+    with pytest.raises(ValueError, match="give a RandomizedResponse"):
+        policy.observe(0, 1.0, corruption=what)
+    assert np.array_equal(policy.indices(), before)
 
 
 def test_a_curved_mask_takes_no_reports_with_masks_of_their_own() -> None:

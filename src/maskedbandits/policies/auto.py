@@ -26,8 +26,16 @@ import numpy as np
 
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.maths import beta, lots
-from maskedbandits.policies.beliefs import BEAT, EACH, KINDS, ONE, ROOM, Beliefs, take_in
-from maskedbandits.policies.beliefs import begin as start  # noqa: F401 -- it begins by them
+from maskedbandits.policies.beliefs import (  # noqa: F401 -- it starts by them
+    BEAT,
+    EACH,
+    KINDS,
+    ONE,
+    ROOM,
+    Beliefs,
+    start,
+    take_in,
+)
 from maskedbandits.policies.state import NOT_NEGATIVE, flipped, mean_behind
 
 SUMMARY = "Thompson sampling that learns how often, and how, the world changes: needs to know nothing"

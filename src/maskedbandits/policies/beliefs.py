@@ -33,6 +33,7 @@ STAYS = 0.02  # probability that an arm stays where all move
 COARSE, FINE = 25.0, 100.0
 BEAT = 4.0
 FAINT = 1e-6  # least probability that a hypothesis gives to anything: only reports with masks of their own come near
+VAST = 1e60  # more than any number of observations is worth, and small enough for products of four
 NOTHING = 1e-100  # a smaller weight is none: numbers with less than all their digits are slow
 
 
@@ -52,15 +53,15 @@ class Beliefs(Arms):
     begins: Floats = section(lambda own: ROOM, least=0.0, most=lambda own: own.time)  # when the last change was
     weights: Floats = section(lambda own: ROOM, least=0.0, most=1.0 + 1e-9)
     tallies: Floats = section(lambda own: KINDS * ROOM, least=0.0, most=lambda own: own.time + 1.0)  # changes of a kind
-    since_counts: Floats = section(lambda own: own.arms * ROOM, least=0.0)  # observations since the last change
-    since_sums: Floats = section(lambda own: own.arms * ROOM)
-    old_counts: Floats = section(lambda own: own.arms * ROOM, least=0.0)  # and before it
-    old_sums: Floats = section(lambda own: own.arms * ROOM)
+    since_counts: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=VAST)  # observations since the change
+    since_sums: Floats = section(lambda own: own.arms * ROOM, least=-VAST, most=VAST)
+    old_counts: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=VAST)  # and before it
+    old_sums: Floats = section(lambda own: own.arms * ROOM, least=-VAST, most=VAST)
     moved: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=1.0)  # how likely the arm moved at the change
 
 
 @inner
-def begin(state: Beliefs) -> None:
+def start(state: Beliefs) -> None:
     """Believe in one hypothesis: that the first change is yet to come."""
     forget(state)
     own = state.own[0]

@@ -17,7 +17,7 @@ from maskedbandits.policies import KINDS
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.policy import Policy, made
 
-FORMAT = 4
+FORMAT = 5
 ARRAYS = ("own", "ints", "floats")
 
 # numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.corruption import Corruption
+from maskedbandits.corruption import Corruption, Polyline
 from maskedbandits.errors import UserError
 from maskedbandits.record import relaid
 
@@ -68,7 +68,7 @@ def as_seen(
 def check(corruption: Any) -> None:
     """Refuse what is no randomised response."""
     line = getattr(corruption, "polyline", None)
-    if line is None or line.means.size != 2:
+    if not isinstance(line, Polyline) or line.means.size != 2:
         raise UserError("corruption of a report is not affine: give a RandomizedResponse")
 
 
