@@ -4,7 +4,7 @@ The bar, of every policy that draws no lots: with a delay of D at most 1.5 times
 mean gap, which is what D decisions cost that know nothing. Problems: K in {2, 5, 20}, eps in {1, inf}, T = 10,000,
 means that are drawn once and stay.
 
-    make bench-delays                # or: python -m bench.delays [--json]
+    make bench-delays                # or: python -m bench.delays [--json] [--out DIR]
 """
 
 import argparse
@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,24 +65,33 @@ def measured(name: str) -> Row:
     return Row(name, bool(KINDS[name].draws_from), float(np.mean(now)), float(np.mean(late)), max(shares))
 
 
+def as_table(rows: list[Row]) -> str:
+    """Return the table in Markdown."""
+    lines = [
+        f"| policy | draws lots | regret | with a delay of {DELAY} | of the bar, at the worst |",
+        "|---|---|--:|--:|--:|",
+    ]
+    for row in rows:
+        draws = "yes" if row.draws else ""
+        lines.append(f"| `{row.policy}` | {draws} | {row.now:,.0f} | {row.late:,.0f} | {100 * row.of_bar:.0f} % |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Measure and print."""
+    """Measure, print, and write a JSON document."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--policies", nargs="+", choices=sorted(KINDS), metavar="NAME", help="only these")
+    parser.add_argument("--out", type=Path, default=Path("results/delays"), help="folder for the JSON document")
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     rows = []
     for name in options.policies or sorted(KINDS):
         rows.append(measured(name))
         print(f"{name} ...", file=sys.stderr, flush=True)
-    if options.json:
-        print(json.dumps([asdict(row) for row in rows], indent=1))
-        return
-    print(f"| policy | draws lots | regret | with a delay of {DELAY} | of the bar, at the worst |")
-    print("|---|---|--:|--:|--:|")
-    for row in rows:
-        draws = "yes" if row.draws else ""
-        print(f"| `{row.policy}` | {draws} | {row.now:,.0f} | {row.late:,.0f} | {100 * row.of_bar:.0f} % |")
+    document = json.dumps([asdict(row) for row in rows], indent=1)
+    (options.out / "delays.json").write_text(document, encoding="utf-8")
+    print(document if options.json else as_table(rows))
 
 
 if __name__ == "__main__":

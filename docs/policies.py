@@ -1,13 +1,15 @@
 """Writes the tables of docs/policies.md: `python -m docs.policies [results/regret]`.
 
 Names come from the kinds of policies. Regret ratios and times come from what `python -m bench.regret --all --long` has
-left in that folder; where it has left nothing, or has not played a policy, the page keeps the figures that it has.
+left in that folder, what late reports cost from what `python -m bench.delays` has left in the one beside it; where
+nothing was left, or a policy was not played, the page keeps the figures that it has.
 """
 
 import json
 import sys
 from pathlib import Path
 
+from bench import delays
 from bench.regret import Row, as_table, draw, untold_table
 
 from docs import blocks
@@ -77,6 +79,10 @@ def main() -> None:
             blocks.fill(PAGE, {which: told, f"{which} untold": untold_table(rows)})
             if which == "regret":
                 draw(rows, FIGURE)
+    late = folder.parent / "delays" / "delays.json"
+    if late.exists():
+        rows_late = [delays.Row(**one) for one in json.loads(late.read_text(encoding="utf-8"))]
+        blocks.fill(PAGE, {"delays": delays.as_table(rows_late)})
     blocks.fill(PAGE, {"": table(measured_of(blocks.read(PAGE, "regret")))})
 
 

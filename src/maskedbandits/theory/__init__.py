@@ -1,4 +1,4 @@
-"""Windows and bounds for SW-KLUCB-CF: the paper's as printed, and those that can be proved; see ``docs/theory.md``."""
+"""Windows and bounds: the paper's as printed, and those that can be proved; see ``docs/theory.md``."""
 
 from maskedbandits.theory.bounds import (
     corrected_bound,
@@ -7,6 +7,7 @@ from maskedbandits.theory.bounds import (
     lower_bound,
     published_bound,
 )
+from maskedbandits.theory.glr import glr_delays, glr_regret_bound
 from maskedbandits.theory.minimax import exp3s_bound, hard_gap, minimax_lower_bound
 from maskedbandits.theory.orders import corollary_1, corollary_2, turning_share
 from maskedbandits.theory.windows import lambert_window, paper_window, variation_window
@@ -18,6 +19,8 @@ __all__ = [
     "corrected_regret_bound",
     "corrected_window",
     "exp3s_bound",
+    "glr_delays",
+    "glr_regret_bound",
     "hard_gap",
     "lambert_window",
     "lower_bound",

@@ -41,7 +41,7 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
     and T remain for it.
     """
     window = _checked_window(problem, window)
-    pairs = _suboptimal(problem)
+    pairs = suboptimal(problem)
     level = float(exploration(window, 3.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = divergence(pairs.x, pairs.y)
@@ -59,7 +59,7 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
 def corrected_bound(problem: Problem, window: int, c: float = 3.0) -> FloatArray:
     """Return the (K,) bound on the expected pulls of each arm while suboptimal, as it can be proved."""
     window, c = _checked_window(problem, window), number("c", c, 0.0)
-    pairs = _suboptimal(problem)
+    pairs = suboptimal(problem)
     mixed, missed = _per_segment(problem, window, c)
     pulls = (mixed + missed)[pairs.segment] + _explored(pairs, window, c)
     return _per_arm(problem, pairs, np.minimum(pulls, pairs.length))
@@ -73,8 +73,8 @@ def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0, *, cap
     costs more than its largest gap at every step; ``capped=False`` leaves out that limit.
     """
     window, c = _checked_window(problem, window), number("c", c, 0.0)
-    regret = _segment_regret(problem, _suboptimal(problem), window, c)
-    limit = _largest_gap(problem) * problem.lengths if capped else math.inf
+    regret = _segment_regret(problem, suboptimal(problem), window, c)
+    limit = largest_gap(problem) * problem.lengths if capped else math.inf
     return float(np.minimum(regret, limit).sum())
 
 
@@ -87,7 +87,7 @@ def corrected_window(problem: Problem, c: float = 3.0) -> int:
     before.
     """
     c = number("c", c, 0.0)
-    pairs = _suboptimal(problem)
+    pairs = suboptimal(problem)
     low, best, high = problem.arms, problem.horizon, problem.horizon
     for _ in range(3 if pairs.arm.size else 0):
         grid = np.unique(np.rint(np.geomspace(low, high, 64)).astype(np.int64))
@@ -103,14 +103,14 @@ def lower_bound(problem: Problem) -> float:
     No policy that learns in every stationary problem has a smaller leading term in each segment, even if it
     is told when changes come. It says nothing of a short horizon: there, measured regret may lie below it.
     """
-    pairs = _suboptimal(problem)
+    pairs = suboptimal(problem)
     several = pairs.length > 1  # one step teaches nothing: log 1 = 0, also where d(x, y) rounds to 0
     with np.errstate(divide="ignore", invalid="ignore"):
         regret = pairs.gap * np.log(pairs.length) / divergence(pairs.x, pairs.y)
     return float(regret[several].sum())
 
 
-class _Pairs(NamedTuple):
+class Pairs(NamedTuple):
     """The pairs (segment, arm) with the arm suboptimal: a row each, and a column for each candidate r."""
 
     segment: IntArray
@@ -123,7 +123,8 @@ class _Pairs(NamedTuple):
     towards: FloatArray  # d(r, y): how far r still is from y
 
 
-def _suboptimal(problem: Problem) -> _Pairs:
+def suboptimal(problem: Problem) -> Pairs:
+    """Return the pairs of a problem."""
     if problem.liars > 0.0:
         raise UserError(f"liars = {problem.liars:g}: bounds hold for honest reports; ask for a problem without liars")
     gaps = problem.gaps
@@ -137,10 +138,10 @@ def _suboptimal(problem: Problem) -> _Pairs:
     # From y = 0 or 1 every other mean is infinitely far: r = y itself takes one pull, not infinitely many.
     towards[(y == 0.0) | (y == 1.0), -1] = math.inf
     length = problem.lengths[segment].astype(np.float64)
-    return _Pairs(segment, arm, gaps[segment, arm], length, x, y, divergence(r, x[:, None]), towards)
+    return Pairs(segment, arm, gaps[segment, arm], length, x, y, divergence(r, x[:, None]), towards)
 
 
-def _explored(pairs: _Pairs, window: int, c: float) -> FloatArray:
+def _explored(pairs: Pairs, window: int, c: float) -> FloatArray:
     """Bound each pair's pulls on steps with no change in the window and no miss of the best arm's index."""
     span = np.minimum(window, pairs.length)
     clean = np.where(pairs.segment == 0, pairs.length, pairs.length - span)[:, None]
@@ -161,7 +162,7 @@ def _per_segment(problem: Problem, window: int, c: float) -> tuple[FloatArray, F
     mixed = np.minimum(window, problem.lengths).astype(np.float64)
     mixed[0] = 0.0  # before the first change there is nothing to mix
     missed = np.maximum(problem.lengths - window, 0) * _miss(window, window, c)
-    edges, total = _misses(problem.horizon, c)
+    edges, total = misses(problem.horizon, c)
     missed[0] += total[np.searchsorted(edges, min(window, int(problem.lengths[0])))]
     return mixed, missed
 
@@ -177,7 +178,7 @@ def _miss(first: ArrayLike, last: ArrayLike, c: float) -> FloatArray:
 
 
 @lru_cache(maxsize=8)
-def _misses(horizon: int, c: float) -> tuple[IntArray, FloatArray]:
+def misses(horizon: int, c: float) -> tuple[IntArray, FloatArray]:
     """Return edges and, for each edge n, the sum of miss(t) over 1 <= t < n.
 
     Neighbouring edges are integers at first. Later each step between two edges counts as the worst of them,
@@ -188,18 +189,19 @@ def _misses(horizon: int, c: float) -> tuple[IntArray, FloatArray]:
     return edges, np.concatenate([[0.0], np.cumsum(steps)])
 
 
-def _segment_regret(problem: Problem, pairs: _Pairs, window: int, c: float) -> FloatArray:
+def _segment_regret(problem: Problem, pairs: Pairs, window: int, c: float) -> FloatArray:
     mixed, missed = _per_segment(problem, window, c)
     explored = np.bincount(pairs.segment, pairs.gap * _explored(pairs, window, c), problem.segments)
-    regret: FloatArray = _largest_gap(problem) * (mixed + missed) + explored
+    regret: FloatArray = largest_gap(problem) * (mixed + missed) + explored
     return regret
 
 
-def _largest_gap(problem: Problem) -> FloatArray:
+def largest_gap(problem: Problem) -> FloatArray:
+    """Return what a step costs at most, segment by segment."""
     return np.asarray(problem.gaps.max(axis=1))
 
 
-def _per_arm(problem: Problem, pairs: _Pairs, value: FloatArray) -> FloatArray:
+def _per_arm(problem: Problem, pairs: Pairs, value: FloatArray) -> FloatArray:
     total: FloatArray = np.bincount(pairs.arm, weights=value, minlength=problem.arms).astype(np.float64)
     return total
 
