@@ -1,6 +1,6 @@
 """Writes the tables of docs/theory.md and draws its figure: `python -m docs.theory`, some minutes.
 
-Measured pulls against both bounds, windows against the best one, regret of restarts by a test against its bound, and how
+Measured pulls against both bounds, windows against the best one, restarts by a test against their bound, and how
 the regret of `auto` grows.
 """
 
