@@ -39,6 +39,7 @@ class Simulation:
     regret: NDArray[np.float64]  # (runs, C) cumulative pseudo-regret
     pulls: NDArray[np.int64]  # (runs, K)
     suboptimal_pulls: NDArray[np.int64]  # (runs, K) pulls of an arm while another was better
+    pulls_over_time: NDArray[np.int64]  # (C, K) pulls up to each checkpoint, of all runs together
     seconds: float
 
 
@@ -72,12 +73,19 @@ def simulate(
     runs = whole("runs", runs)
     workers = min(whole("threads", _cores() if threads is None else threads), runs)
     times = _checked_times(checkpoints, problem.horizon)
-    batch = _Batch(problem, policy, runs, whole("seed", seed, 0), times, _checked_delay(delay))
+    batch = _Batch(problem, policy, runs, whole("seed", seed, 0), times, workers, _checked_delay(delay))
     batch.get_ready()  # off the clock
     started = time.perf_counter()
     with _shown(progress) as show:
-        batch.play(workers, show)
-    return Simulation(batch.times, batch.regret, batch.pulls, batch.suboptimal_pulls, time.perf_counter() - started)
+        batch.play(show)
+    return Simulation(
+        times=batch.times,
+        regret=batch.regret,
+        pulls=batch.pulls,
+        suboptimal_pulls=batch.suboptimal_pulls,
+        pulls_over_time=batch.pulls_over_time.sum(axis=0),
+        seconds=time.perf_counter() - started,
+    )
 
 
 def _cores() -> int:
@@ -141,6 +149,7 @@ class _Batch:
         runs: int,
         seed: int,
         times: NDArray[np.int64],
+        workers: int,
         delay: "_Delay | None" = None,
     ) -> None:
         self.delay = delay
@@ -151,18 +160,20 @@ class _Batch:
         self.times = times
         self.seed = seed
         self.runs = runs
-        _refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
+        self.workers = workers
+        _refuse_too_much(runs * (times.size + 2 * problem.arms + 1) + workers * times.size * problem.arms)
         self.regret = np.zeros((runs, times.size))
         self.pulls = np.zeros((runs, problem.arms), dtype=np.int64)
         self.suboptimal_pulls = np.zeros((runs, problem.arms), dtype=np.int64)
+        self.pulls_over_time = np.zeros((workers, times.size, problem.arms), dtype=np.int64)  # threads do not meet
         self.done = np.zeros(runs, dtype=np.int64)
         self.stop = threading.Event()
 
-    def play(self, workers: int, show: Progress) -> None:
+    def play(self, show: Progress) -> None:
         """Play all runs in threads; an interrupt stops them within some hundredths of a second."""
         total = self.runs * self.horizon
-        with ThreadPoolExecutor(workers) as pool:
-            pending: set[Future[None]] = {pool.submit(self._play_every, first, workers) for first in range(workers)}
+        with ThreadPoolExecutor(self.workers) as pool:
+            pending: set[Future[None]] = {pool.submit(self._play_every, worker) for worker in range(self.workers)}
             try:
                 while pending:
                     finished, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
@@ -172,23 +183,23 @@ class _Batch:
             finally:
                 self.stop.set()
 
-    def _play_every(self, first: int, stride: int) -> None:
+    def _play_every(self, worker: int) -> None:
         # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
         memo = 1 << int(np.clip(self.horizon // 8, 1 << 6, MEMO)).bit_length() - 1
         state = self.policy.for_simulation(self.horizon, memo)
-        for run in range(first, self.runs, stride):
-            self.play_one(run, state)
+        for run in range(worker, self.runs, self.workers):
+            self.play_one(run, worker, state)
 
     def get_ready(self) -> None:
         """Compile, or load what is compiled."""
-        arguments: list[Any] = [self.world, self.times, self.tally(0), 0]
+        arguments: list[Any] = [self.world, self.times, self.tally(0, 0), 0]
         if self.delay is not None:
             arguments.append(self.delay.mail(self.horizon))
         kernel = advance if self.delay is None else advance_late
         self.start, self.advance = self.policy.entries.simulator(kernel, *arguments)
 
-    def tally(self, run: int) -> Tally:
-        """Return what is counted of a run."""
+    def tally(self, run: int, worker: int) -> Tally:
+        """Return what is counted of a run that this worker plays."""
         arms = self.pulls.shape[1]
         return Tally(
             position=np.zeros(3, dtype=np.int64),
@@ -197,11 +208,12 @@ class _Batch:
             pulls=self.pulls[run],
             suboptimal_pulls=self.suboptimal_pulls[run],
             recent=np.zeros(arms, dtype=np.int64),
+            pulls_over_time=self.pulls_over_time[worker],
         )
 
-    def play_one(self, run: int, state: Any) -> None:
+    def play_one(self, run: int, worker: int, state: Any) -> None:
         """Play one run."""
-        tally = self.tally(run)
+        tally = self.tally(run, worker)
         state.lots[:] = lots.seeded(np.random.SeedSequence(self.seed, spawn_key=(run,)))
         self.start(state)
         late = () if self.delay is None else (self.delay.mail(self.horizon),)
