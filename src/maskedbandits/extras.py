@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from maskedbandits.errors import UserError
 
 EXPERIMENTS = ("matplotlib", "rich")  # the extra of that name in pyproject.toml
+PARQUET = ("pyarrow",)  # likewise
 
 
 def missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:
@@ -13,9 +14,9 @@ def missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:
     return [module for module in modules if find_spec(module) is None]
 
 
-def need(what: str, modules: Sequence[str] = EXPERIMENTS) -> None:
-    """Refuse to begin what cannot be ended: say what to install before any work is done."""
+def need(what: str, modules: Sequence[str] = EXPERIMENTS, extra: str = "experiments") -> None:
+    """Refuse to begin what cannot be ended: say which extra to install before any work is done."""
     absent = missing(modules)
     if absent:
         which = f"{' and '.join(absent)}, which a plain install leaves out"
-        raise UserError(f"{what} needs {which}: pip install 'maskedbandits[experiments]'")
+        raise UserError(f"{what} needs {which}: pip install 'maskedbandits[{extra}]'")

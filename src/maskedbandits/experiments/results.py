@@ -62,6 +62,15 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:24]
 
 
+def half_widths(values: Floats | Ints) -> Floats:
+    """Return half of the 95 % interval of each mean over runs, the first axis (Student's t); NaN with a single run."""
+    runs = len(values)
+    if runs < 2:
+        return np.full(values.shape[1:], math.nan)
+    spread = values.std(axis=0, ddof=1) / math.sqrt(runs)
+    return np.asarray(stdtrit(runs - 1, 0.975) * spread, dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class Label:
     """What a cell is called: nothing here changes its numbers."""
@@ -145,10 +154,7 @@ class Cell:
     @cached_property
     def half_width(self) -> Floats:
         """Half of the 95 % interval of the mean regret (Student's t); NaN with a single run."""
-        if self.runs < 2:
-            return np.full_like(self.mean, math.nan)
-        spread = self.outcome.regret.std(axis=0, ddof=1) / math.sqrt(self.runs)
-        return np.asarray(stdtrit(self.runs - 1, 0.975) * spread, dtype=np.float64)
+        return half_widths(self.outcome.regret)
 
     @property
     def suboptimal_share(self) -> float:
@@ -184,6 +190,15 @@ class Results:
     def complete(self) -> bool:
         """Whether every cell of the plan is finished."""
         return len(self.cells) == len(self.plan.labels)
+
+    def frame(self, library: str | None = None) -> Any:
+        """Return one long table, a row for each run and checkpoint, as a frame of pandas or polars.
+
+        Without a name, of whichever is installed, pandas first. ``experiments.frame`` says what the columns are.
+        """
+        from maskedbandits.experiments import frame
+
+        return frame.of(self.cells, library)
 
 
 def save_plan(folder: Path, plan: Plan) -> None:
