@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     cls=Verb,
     examples=[
         "maskedbandits report results/paper",
-        "maskedbandits report results/paper --csv > paper.csv",
+        "maskedbandits report results/paper --csv --out paper.csv",
         "maskedbandits report results/paper --latex --out table.tex",
     ],
 )
@@ -133,6 +133,8 @@ def drawn(results: Results, folder: Path) -> Report:
     from maskedbandits.report import write
 
     kept = f"the cells are kept in {folder}: `maskedbandits report {folder}` draws them again"
+    if sys.stderr.isatty():
+        click.echo("Drawing the figures and the page ...", err=True)  # which takes some seconds
     try:
         return write(results, folder)
     except KeyboardInterrupt:

@@ -36,21 +36,28 @@ def write(results: Results, folder: Path) -> Report:
     target = folder / "figures"
     target.mkdir(parents=True, exist_ok=True)
     drawn = figures.looks([label.policy for label in results.plan.labels])
-    parts, paths, panels = [], [], []
+    parts, paths, panels = [], list[Path](), list[Panel]()
     with figures.our_style():
         problems = tables.problems(results.cells)
         for prefix, (problem, groups) in zip(prefixes([name for name, _ in problems]), problems, strict=True):
             shown = []
             for picture in pictures.of_problem(prefix, problem, groups, drawn):
-                for kind in figures.KINDS:
-                    paths.append(target / f"{picture.name}.{kind}")
-                    save(paths[-1], figures.as_bytes(picture.figure, kind))
+                paths += save_figure(picture, target)
                 shown.append(figure_html(picture, drawn))
                 panels += picture.panels
             parts.append(section_html(problem, groups, shown, alone=len(problems) == 1))
     page = folder / "index.html"
     save(page, page_html(results, parts, numbers_json(panels, drawn)).encode())
     return Report(page, tuple(paths))
+
+
+def save_figure(picture: Picture, folder: Path) -> list[Path]:
+    """Draw a picture and save it as files; return where they are."""
+    figure = picture.draw()
+    paths = [folder / f"{picture.name}.{kind}" for kind in figures.KINDS]
+    for path, kind in zip(paths, figures.KINDS, strict=True):
+        save(path, figures.as_bytes(figure, kind))
+    return paths
 
 
 def escape(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -39,10 +39,22 @@ class Panel:
     numbers: dict[str, Any] | None = None
 
 
-def canvas(width: float = 4.9, height: float = 3.1, small: bool = False) -> tuple[Figure, Axes]:
-    """Return a figure of so many inches and its panel, with room for labels at the left and below."""
+class Margins(NamedTuple):
+    """Room around a panel, in inches: for the labels at the left and below, and for numbers that stick out."""
+
+    left: float = 0.72
+    bottom: float = 0.5
+    right: float = 0.24
+    top: float = 0.1
+
+
+USUAL = Margins()
+
+
+def canvas(width: float = 4.9, height: float = 3.1, around: Margins = USUAL) -> tuple[Figure, Axes]:
+    """Return a figure of so many inches and its panel."""
     figure = Figure(figsize=(width, height))
-    left, bottom, right, top = (0.34, 0.24, 0.14, 0.06) if small else (0.72, 0.5, 0.24, 0.1)
+    left, bottom, right, top = around
     box = (left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height)
     return figure, figure.add_axes(box)
 
@@ -87,7 +99,7 @@ def over_time_numbers(panel: Axes, group: Sequence[Cell], drawn: Looks) -> dict[
 
 def by_epsilon(name: str, groups: Groups, drawn: Looks) -> list[Panel]:
     """Return regret against epsilon."""
-    figure, panel = canvas(6.0, 3.6)
+    figure, panel = canvas(6.0, 3.8, Margins(bottom=0.72))
     figures.draw_by_epsilon(panel, groups, drawn)
     where = figures.epsilon_places([figures.epsilon_of(group[0]) for group in groups])
     series = []
@@ -110,7 +122,7 @@ def arm_shares(name: str, groups: Groups) -> list[tuple[str, list[Panel]]]:
     for number, policy in enumerate(dict.fromkeys(cell.label.policy for cell in cells)):
         row = []
         for place, cell in enumerate(cell for cell in cells if cell.label.policy == policy):
-            figure, panel = canvas(2.9, 1.5, small=True)
+            figure, panel = canvas(2.9, 1.5, Margins(0.34, 0.24, 0.14, 0.06))
             shares.draw(panel, cell, arms, shares.intervals(len(cells)))
             panel.tick_params(labelsize=8)
             row.append(finished(figure, f"{name}-{number}-{place}", cell.label.setting))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
@@ -22,7 +22,7 @@ class Picture:
     name: str
     heading: str
     caption: str
-    figure: Figure  # for files
+    draw: Callable[[], Figure]  # for files
     rows: Sequence[tuple[str, Sequence[Panel]]]  # for a page: rows of panels under their headings
     policies: Sequence[str] = ()  # whose curves can be hidden
     colours: Sequence[tuple[str, str]] = ()  # names and colours of what is no policy
@@ -57,7 +57,7 @@ def over_time(name: str, problem: str, groups: Groups, drawn: Looks) -> Picture:
         name,
         "Regret over time",
         caption(groups),
-        figures.regret_over_time(problem, groups, drawn),
+        lambda: figures.regret_over_time(problem, groups, drawn),
         [("", panels.regret_over_time(name, groups, drawn))],
         policies_of(groups),
     )
@@ -69,7 +69,7 @@ def by_epsilon(name: str, problem: str, groups: Groups, drawn: Looks) -> Picture
         name,
         "Regret against ε",
         "What privacy costs: regret at the end against ε, both on log scales, with 95 % intervals.",
-        figures.regret_by_epsilon(problem, groups, drawn),
+        lambda: figures.regret_by_epsilon(problem, groups, drawn),
         [("", panels.by_epsilon(name, groups, drawn))],
         policies_of(groups),
     )
@@ -84,7 +84,7 @@ def arm_shares(name: str, problem: str, groups: Groups) -> Picture:
         "Which arms were pulled",
         "The share of each arm in the pulls between checkpoints, over all runs. The strip above has the colour of the "
         f"arm that was best.{verticals}",
-        shares.figure(problem, groups),
+        lambda: shares.figure(problem, groups),
         panels.arm_shares(name, groups),
         colours=shares.legend(cells),
         small=True,
@@ -102,7 +102,7 @@ def against_bounds(name: str, problem: str, groups: Groups, drawn: Looks) -> Pic
         "Pulls against the bounds",
         "Pulls of worse arms in a run of SW-KLUCB-CF: dots are measured (95 % intervals), crosses the published bound, "
         "bars the bound that is proved. The dashed line is all steps: a bound above it says nothing." + broken,
-        pulls.figure(problem, rows, settings, drawn),
+        lambda: pulls.figure(problem, rows, settings, drawn),
         [("", panels.against_bounds(name, rows, settings, drawn))],
         policies_of([[row.cell for row in rows]]),
     )
