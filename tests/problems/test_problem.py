@@ -47,7 +47,7 @@ def test_its_arrays_cannot_be_changed_behind_its_back() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"means": [[0.9, 1.2], [0.4, 0.9]]}, r"arm 1 in segment 0 is 1.2.*\[0, 1\]"),
+        ({"means": [[0.9, 1.2], [0.4, 0.9]]}, r"arm 1 has 1.2 in segment 0.*\[0, 1\]"),
         ({"means": [[0.9, -0.1], [0.4, 0.9]]}, r"\[0, 1\]"),
         ({"means": [[0.9, math.nan], [0.4, 0.9]]}, r"\[0, 1\]"),
         ({"means": [[0.9, 0.4], [0.4]]}, "equally long"),

@@ -178,7 +178,7 @@ def _reckon(tally: Tally, gaps: Floats) -> None:
         tally.pulls[arm] += pulls
         if gaps[arm] > 0.0:
             tally.suboptimal_pulls[arm] += pulls
-            tally.total[0] += gaps[arm] * pulls
+        tally.total[0] += gaps[arm] * pulls  # in a round that is replayed the best arm of a period may have lost
 
 
 @inlined

@@ -10,10 +10,13 @@ from maskedbandits.problems.generators import (
     sinusoid,
 )
 from maskedbandits.problems.problem import Problem
+from maskedbandits.problems.replay import Log, Replay
 
 __all__ = [
     "GENERATORS",
+    "Log",
     "Problem",
+    "Replay",
     "best_stays_best",
     "linear",
     "one_arm_at_a_time",
