@@ -4,10 +4,14 @@ A function makes one for every run: it is given a generator of random numbers an
 ``arms``, ``corruption`` and ``horizon``. What is counted, and against what, is the same as for policies of ours.
 """
 
+import hashlib
+import importlib
 import inspect
+import sys
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +19,7 @@ from numpy.typing import NDArray
 from maskedbandits.errors import UserError, shown
 from maskedbandits.problems import Log, Problem
 
+TOLD = ("arms", "corruption", "horizon")  # to whom asks for them by name
 OFTEN = 1 << 10  # steps between two looks at how far it is
 
 Floats = NDArray[np.float64]
@@ -41,9 +46,8 @@ def is_factory(policy: object) -> bool:
 
 def made(factory: Factory, problem: Problem, generator: np.random.Generator) -> Chooser:
     """Return a fresh policy."""
-    known = {"arms": problem.arms, "corruption": problem.corruption, "horizon": problem.horizon}
     asked = asked_by(factory)
-    policy = factory(generator, **{name: value for name, value in known.items() if name in asked})
+    policy = factory(generator, **{name: getattr(problem, name) for name in TOLD if name in asked})
     for name in ("choose", "observe"):
         if not callable(getattr(policy, name, None)):
             raise UserError(f"{_name(factory)} made {shown(policy)}, which has no {name}(): give it choose and observe")
@@ -57,6 +61,30 @@ def asked_by(factory: Factory) -> set[str]:
     except (TypeError, ValueError):
         return set()
     return {each.name for each in parameters[1:] if each.kind is not each.VAR_KEYWORD}
+
+
+def find(name: str, folder: Path) -> Factory:
+    """Return the function that ``package.module:factory`` names; the module is in the folder, or is installed."""
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, str(folder))
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise UserError(
+            f"{name}: cannot be imported: {error}; put {module}.py beside the file, or install it"
+        ) from error
+    finally:
+        sys.path.remove(str(folder))
+    factory = getattr(found, attribute, None)
+    if not callable(factory):
+        raise UserError(f"{name}: {module} has no function {shown(attribute)}")
+    return cast("Factory", factory)
+
+
+def source_of(factory: Factory) -> str:
+    """Return a digest of the file that a function stands in: if it changes, so may the numbers."""
+    file = inspect.getsourcefile(inspect.unwrap(getattr(factory, "func", factory)))
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:24] if file else ""
 
 
 def _name(factory: Factory) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import maskedbandits
+from maskedbandits import outside
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.config import Experiment
 from maskedbandits.experiments.results import (
@@ -94,6 +95,8 @@ def asked_of(task: Task) -> dict[str, Any]:
         "policy": task.policy,
         "parameters": task.parameters,
     }
+    if task.factory is not None:
+        asked["source"] = outside.source_of(task.factory)
     return {key: plain(value) for key, value in asked.items()}
 
 
@@ -150,10 +153,10 @@ def play(question: dict[str, Any], task: Task, threads: int | None, progress: Ca
     """Run one cell."""
     problem = task.condition.problem
     try:
-        policy = make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters)
         result = simulate(
             problem,
-            policy,
+            task.factory
+            or make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters),
             runs=question["runs"],
             seed=question["seed"],
             checkpoints=question["checkpoints"],

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from maskedbandits import theory
+from maskedbandits import outside, theory
 from maskedbandits.errors import LARGEST, nearest
 from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.section import Section, show
+from maskedbandits.outside import Factory
 from maskedbandits.policies import KINDS, check_policy, names
 from maskedbandits.problems import Problem
 
@@ -55,6 +58,7 @@ class Task:
     label: str
     parameters: dict[str, Any]
     window_rule: str | None
+    factory: Factory | None = None  # of a policy from outside
 
     @property
     def published(self) -> float | None:
@@ -76,13 +80,28 @@ def labels_of(sections: Sequence[Section]) -> dict[str, str]:
 def label_of(section: Section) -> str:
     """Return what a policy is called, after checking that it exists and has these parameters."""
     name = section.text("name")
-    if name not in names():
+    if ":" not in name and name not in names():
         raise section.mistake("name", f"unknown policy {show(name)}{nearest(name, names())}")
-    section.refuse_unknown(["name", "label", *KINDS[name].parameters], "parameter")
+    section.refuse_unknown(["name", "label", *parameters_of(section, name)], "parameter")
     for key, value in section.values.items():
         refuse_endless(section, key, value)
     given = [f"{key}={value}" for key, value in section.values.items() if key not in ("name", "label")]
     return section.text("label", f"{name} ({', '.join(given)})" if given else name)
+
+
+def parameters_of(section: Section, name: str) -> list[str]:
+    """Return what a policy may be given in the file."""
+    if ":" not in name:
+        return list(KINDS[name].parameters)
+    return sorted(outside.asked_by(found_outside(section, name)) - set(outside.TOLD))
+
+
+def found_outside(section: Section, name: str) -> Factory:
+    """Return what makes a policy from outside: it stands in a module beside the file, or in one that is installed."""
+    try:
+        return outside.find(name, Path(section.file).absolute().parent)
+    except ValueError as error:
+        raise section.mistake("name", str(error)) from error
 
 
 def refuse_endless(section: Section, key: str, value: Any) -> None:
@@ -102,6 +121,8 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     """Return a policy in one condition, its window chosen by the rule that the file names."""
     name, problem = section.values["name"], condition.problem
     given = {key: value for key, value in section.values.items() if key not in ("name", "label")}
+    if ":" in name:
+        return Task(condition, name, label, given, None, partial(found_outside(section, name), **given))
     rule = given.get("window")
     if isinstance(rule, str) and rule not in WINDOW_RULES:
         raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
