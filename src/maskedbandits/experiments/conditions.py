@@ -9,6 +9,7 @@ from typing import Any
 
 from maskedbandits.corruption import IDENTITY, RandomizedResponse
 from maskedbandits.errors import LARGEST, WrongValueError, nearest, whole
+from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.section import Section, got, show
 from maskedbandits.problems import GENERATORS, Problem
 
@@ -35,7 +36,7 @@ class Condition:
 def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, ...]:
     """Return every problem under each of its corruptions."""
     conditions: list[Condition] = []
-    for place, section in enumerate(top.sections("problems")):
+    for place, section in enumerate(spread(top, "problems", parameters_of)):
         plain = drawn_of(section) if "generator" in section.values else given_of(section)
         name = section.text("name", f"problem {place + 1}")
         if any(condition.name == name for condition in conditions):
@@ -49,16 +50,29 @@ def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, .
     return tuple(conditions)
 
 
-def drawn_of(section: Section) -> Problem:
-    """Return a problem drawn from a seed, yet without corruption; its parameters are those of the generator."""
+def generator_of(section: Section) -> str:
+    """Return the name of a generator that exists."""
     name = section.text("generator")
     if name not in GENERATORS:
         raise section.mistake("generator", f"unknown generator {show(name)}{nearest(name, GENERATORS)}")
+    return name
+
+
+def parameters_of(section: Section) -> list[str]:
+    """Return what a problem can be given beside what all can, in its table or by the grid."""
+    if "generator" not in section.values:
+        return ["horizon"]
+    return [key for key in inspect.signature(GENERATORS[generator_of(section)]).parameters if key != "corruption"]
+
+
+def drawn_of(section: Section) -> Problem:
+    """Return a problem drawn from a seed, yet without corruption; its parameters are those of the generator."""
+    name = generator_of(section)
     for key in ("means", "starts"):
         if key in section.values:
             raise section.mistake(key, f"expected either a generator or means, got both generator and {key}")
     known = inspect.signature(GENERATORS[name]).parameters
-    parameters = [key for key in known if key != "corruption"]
+    parameters = parameters_of(section)
     section.refuse_unknown(["generator", *SHARED_KEYS, *parameters], "parameter")
     for key in parameters:
         if known[key].default is inspect.Parameter.empty:

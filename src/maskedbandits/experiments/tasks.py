@@ -17,6 +17,7 @@ import numpy as np
 from maskedbandits import outside, theory
 from maskedbandits.errors import LARGEST, nearest
 from maskedbandits.experiments.conditions import Condition
+from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.section import Section, show
 from maskedbandits.outside import Factory
 from maskedbandits.policies import KINDS, check_policy, names
@@ -79,14 +80,20 @@ def labels_of(sections: Sequence[Section]) -> dict[str, str]:
 
 def label_of(section: Section) -> str:
     """Return what a policy is called, after checking that it exists and has these parameters."""
-    name = section.text("name")
-    if ":" not in name and name not in names():
-        raise section.mistake("name", f"unknown policy {show(name)}{nearest(name, names())}")
+    name = checked_name(section)
     section.refuse_unknown(["name", "label", *parameters_of(section, name)], "parameter")
     for key, value in section.values.items():
         refuse_endless(section, key, value)
     given = [f"{key}={value}" for key, value in section.values.items() if key not in ("name", "label")]
     return section.text("label", f"{name} ({', '.join(given)})" if given else name)
+
+
+def checked_name(section: Section) -> str:
+    """Return the name of a policy that exists, or of a function outside."""
+    name = section.text("name")
+    if ":" not in name and name not in names():
+        raise section.mistake("name", f"unknown policy {show(name)}{nearest(name, names())}")
+    return name
 
 
 def parameters_of(section: Section, name: str) -> list[str]:
@@ -111,9 +118,16 @@ def refuse_endless(section: Section, key: str, value: Any) -> None:
             raise section.mistake(key, f"expected numbers of at most {LARGEST}, got {show(entry)}")
 
 
-def tasks_of(top: Section, labels: Mapping[str, str], conditions: Sequence[Condition]) -> tuple[Task, ...]:
+def policies_of(top: Section) -> list[Section]:
+    """Return the policies, as often as the grid has them."""
+    return spread(top, "policies", lambda section: parameters_of(section, checked_name(section)))
+
+
+def tasks_of(
+    sections: Sequence[Section], labels: Mapping[str, str], conditions: Sequence[Condition]
+) -> tuple[Task, ...]:
     """Return every cell, condition by condition, each policy checked in each of them."""
-    policies = list(zip(top.sections("policies"), labels, strict=True))
+    policies = list(zip(sections, labels, strict=True))
     return tuple(task_of(section, label, condition) for condition in conditions for section, label in policies)
 
 
