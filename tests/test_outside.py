@@ -45,7 +45,7 @@ def test_it_is_counted_as_by_hand() -> None:
     result = simulate(problem, ours, runs=2, checkpoints=60)
     from naive import Twin
 
-    regret, pulls, suboptimal = naive_simulate([[0, 1], [1, 0]], [0, 30], 60, Twin([CERTAIN] * 2), [0.5] * 60)
+    regret, pulls, suboptimal, _ = naive_simulate([[0, 1], [1, 0]], [0, 30], 60, Twin([CERTAIN] * 2), [0.5] * 60)
     for run in range(2):
         assert result.regret[run].tolist() == regret
         assert result.pulls[run].tolist() == pulls
@@ -103,3 +103,15 @@ def test_an_arm_that_is_none_is_refused(arm: Any) -> None:
 
     with pytest.raises(ValueError, match=r"factory: choose\(\) returned"):
         simulate(PROBLEM, factory, runs=1)
+
+
+def test_runs_can_be_shared_out() -> None:
+    """From the third run on, inside and outside."""
+    for policy in ("klucb-cf", First):
+        whole = simulate(PROBLEM, policy, runs=5, seed=3, checkpoints=4, progress=False)
+        rest = simulate(PROBLEM, policy, runs=3, seed=3, checkpoints=4, first_run=2, progress=False)
+        assert np.array_equal(whole.regret[2:], rest.regret)
+        assert np.array_equal(whole.pulls[2:], rest.pulls)
+        first = simulate(PROBLEM, policy, runs=2, seed=3, checkpoints=4, progress=False)
+        assert np.array_equal(whole.pulls_over_time, first.pulls_over_time + rest.pulls_over_time)
+        assert whole.pulls_over_time[-1].tolist() == whole.pulls.sum(axis=0).tolist()

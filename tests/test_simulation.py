@@ -35,13 +35,16 @@ def test_a_run_is_the_naive_run(seed: int, arms: int, segments: int, window: flo
     problem = Problem(means, starts, horizon, each)
     policy = make_policy("sw-klucb-cf", arms=arms, corruption=each, window=window)
     result = simulate(problem, policy, runs=2, seed=seed, checkpoints=horizon)
+    over_time = np.zeros((horizon, arms), dtype=int)
     for run, spawned in enumerate(np.random.SeedSequence(seed).spawn(2)):
         draws = generator(spawned).random(horizon).tolist()
         slow = SlidingWindowKLUCB(list(each), window, 3.0)
-        regret, pulls, suboptimal = naive_simulate(means.tolist(), starts, horizon, slow, draws)
+        regret, pulls, suboptimal, chosen = naive_simulate(means.tolist(), starts, horizon, slow, draws)
         assert np.allclose(result.regret[run], regret)
         assert result.pulls[run].tolist() == pulls
         assert result.suboptimal_pulls[run].tolist() == suboptimal
+        over_time += [[chosen[: step + 1].count(arm) for arm in range(arms)] for step in range(horizon)]
+    assert result.pulls_over_time.tolist() == over_time.tolist()
 
 
 def test_the_number_of_threads_changes_nothing() -> None:
@@ -49,6 +52,7 @@ def test_the_number_of_threads_changes_nothing() -> None:
     one, three = (simulate(PROBLEM, policy, runs=7, seed=5, threads=n) for n in (1, 3))
     assert np.array_equal(one.regret, three.regret)
     assert np.array_equal(one.pulls, three.pulls)
+    assert np.array_equal(one.pulls_over_time, three.pulls_over_time)
     other = simulate(PROBLEM, policy, runs=7, seed=6)
     assert not np.array_equal(one.regret, other.regret)
 
@@ -74,6 +78,8 @@ def test_everything_is_counted_once() -> None:
     assert np.all(result.suboptimal_pulls <= result.pulls)
     assert np.all(np.diff(result.regret, axis=1) >= 0)
     assert result.regret.shape == (4, 5)
+    assert result.pulls_over_time.sum(axis=1).tolist() == [4, 28, 4800, 4804, 12000]
+    assert result.pulls_over_time[-1].tolist() == result.pulls.sum(axis=0).tolist()
 
 
 def test_the_policy_given_is_left_alone() -> None:

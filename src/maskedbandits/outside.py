@@ -106,12 +106,12 @@ class Play:
         seeds: np.random.SeedSequence,
         delay: Callable[[np.random.Generator], int],
         tell: Callable[[int], None],
-        counted: tuple[Floats, Ints, Ints],
+        counted: tuple[Floats, Ints, Ints, Ints],
     ) -> None:
-        """Play one run; write its regret, pulls and suboptimal pulls; tell now and then how many steps are done."""
+        """Play one run, write down what is counted, and tell now and then how many steps are done."""
         for_policy, for_world = (np.random.default_rng(each) for each in seeds.spawn(2))
         policy = made(self.factory, self.problem, for_policy)
-        regret, pulls, suboptimal = counted
+        regret, pulls, suboptimal, over_time = counted
         under_way: dict[int, list[tuple[int, float]]] = defaultdict(list)
         following, total, row = 0, 0.0, 0
         for step in range(self.problem.horizon):
@@ -128,6 +128,7 @@ class Play:
                 total += self.gaps[row, place]
             if following < self.times.size and step + 1 == self.times[following]:
                 regret[following] = total
+                over_time[following] += pulls
                 following += 1
             if step % OFTEN == 0:
                 tell(step)

@@ -42,6 +42,7 @@ class Simulation:
     regret: NDArray[np.float64]  # (runs, C) cumulative pseudo-regret
     pulls: NDArray[np.int64]  # (runs, K)
     suboptimal_pulls: NDArray[np.int64]  # (runs, K) pulls of an arm while another was better
+    pulls_over_time: NDArray[np.int64]  # (C, K) pulls up to each checkpoint, of all runs together
     seconds: float
 
 
@@ -53,6 +54,7 @@ def simulate(
     checkpoints: int | ArrayLike = 100,
     *,
     delay: Delays = None,
+    first_run: int = 0,
     threads: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Simulation:
@@ -61,7 +63,8 @@ def simulate(
     A policy is one of ours, or its name; or a function that makes one of your own, any object with ``choose()`` and
     ``observe(arm, feedback)``, from a generator of random numbers (``outside.py``), played in plain Python.
 
-    The same seed gives the same numbers on any number of threads. ``checkpoints`` are times at which the regret is
+    The same seed gives the same numbers on any number of threads; with ``first_run``, those of the runs from there on,
+    so that the runs of one seed can be shared out. ``checkpoints`` are times at which the regret is
     noted, or how many evenly spaced ones. ``progress`` is called with steps done and steps in all; by default a bar is
     drawn if a person is watching.
 
@@ -74,7 +77,7 @@ def simulate(
     if isinstance(policy, str):
         policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption)
     if not isinstance(policy, Policy) and outside.is_factory(policy):
-        return _played_outside(problem, policy, runs, seed, checkpoints, delay, progress)
+        return _played_outside(problem, policy, runs, seed, checkpoints, delay, first_run, progress)
     if type(policy) is not Policy:
         raise UserError(
             f"simulate was given {shown(policy)}: give a policy of make_policy, a name, or a function that makes a "
@@ -85,12 +88,28 @@ def simulate(
     runs = whole("runs", runs)
     workers = min(whole("threads", _cores() if threads is None else threads), runs)
     times = _checked_times(checkpoints, problem.horizon)
-    batch = _Batch(problem, policy, runs, whole("seed", seed, 0), times, _checked_delay(delay))
+    batch = _Batch(
+        problem,
+        policy,
+        runs,
+        whole("seed", seed, 0),
+        times,
+        workers,
+        _checked_delay(delay),
+        whole("first_run", first_run, 0),
+    )
     batch.get_ready()  # off the clock
     started = time.perf_counter()
     with _shown(progress) as show:
-        batch.play(workers, show)
-    return Simulation(batch.times, batch.regret, batch.pulls, batch.suboptimal_pulls, time.perf_counter() - started)
+        batch.play(show)
+    return Simulation(
+        times=batch.times,
+        regret=batch.regret,
+        pulls=batch.pulls,
+        suboptimal_pulls=batch.suboptimal_pulls,
+        pulls_over_time=batch.pulls_over_time.sum(axis=0),
+        seconds=time.perf_counter() - started,
+    )
 
 
 def _played_outside(
@@ -100,24 +119,31 @@ def _played_outside(
     seed: int,
     checkpoints: int | ArrayLike,
     delay: Delays,
+    first_run: int,
     progress: Progress | bool | None,
 ) -> Simulation:
     """Play policies of somebody's own, one run after the other."""
-    runs, seed = whole("runs", runs), whole("seed", seed, 0)
+    runs, seed, first = whole("runs", runs), whole("seed", seed, 0), whole("first_run", first_run, 0)
     times, late = _checked_times(checkpoints, problem.horizon), _checked_delay(delay)
     _refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
     regret = np.zeros((runs, times.size))
     pulls, suboptimal = (np.zeros((runs, problem.arms), dtype=np.int64) for _ in range(2))
+    over_time = np.zeros((times.size, problem.arms), dtype=np.int64)
     play = outside.Play(factory, problem, times)
     total = runs * problem.horizon
     started = time.perf_counter()
     with _shown(progress) as show:
         for run in range(runs):
             played = run * problem.horizon
-            seeds = np.random.SeedSequence(seed, spawn_key=(run,))
+            seeds = np.random.SeedSequence(seed, spawn_key=(first + run,))
             tell = partial(lambda before, step: show(before + step, total), played)
-            play.run(seeds, late.draw if late else lambda world: 0, tell, (regret[run], pulls[run], suboptimal[run]))
-    return Simulation(times, regret, pulls, suboptimal, time.perf_counter() - started)
+            play.run(
+                seeds,
+                late.draw if late else lambda world: 0,
+                tell,
+                (regret[run], pulls[run], suboptimal[run], over_time),
+            )
+    return Simulation(times, regret, pulls, suboptimal, over_time, time.perf_counter() - started)
 
 
 def _cores() -> int:
@@ -192,9 +218,12 @@ class _Batch:
         runs: int,
         seed: int,
         times: NDArray[np.int64],
+        workers: int,
         delay: "_Delay | None" = None,
+        first_run: int = 0,
     ) -> None:
         self.delay = delay
+        self.first_run = first_run
         self.world = World(*problem.rows(masked=not policy.kind.sees_rewards))
         self.choices = Choices(problem.chosen, _bests(problem)) if isinstance(problem, Log) else None
         self.policy = policy
@@ -202,18 +231,20 @@ class _Batch:
         self.times = times
         self.seed = seed
         self.runs = runs
-        _refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
+        self.workers = workers
+        _refuse_too_much(runs * (times.size + 2 * problem.arms + 1) + workers * times.size * problem.arms)
         self.regret = np.zeros((runs, times.size))
         self.pulls = np.zeros((runs, problem.arms), dtype=np.int64)
         self.suboptimal_pulls = np.zeros((runs, problem.arms), dtype=np.int64)
+        self.pulls_over_time = np.zeros((workers, times.size, problem.arms), dtype=np.int64)  # threads do not meet
         self.done = np.zeros(runs, dtype=np.int64)
         self.stop = threading.Event()
 
-    def play(self, workers: int, show: Progress) -> None:
+    def play(self, show: Progress) -> None:
         """Play all runs in threads; an interrupt stops them within some hundredths of a second."""
         total = self.runs * self.horizon
-        with ThreadPoolExecutor(workers) as pool:
-            pending: set[Future[None]] = {pool.submit(self._play_every, first, workers) for first in range(workers)}
+        with ThreadPoolExecutor(self.workers) as pool:
+            pending: set[Future[None]] = {pool.submit(self._play_every, worker) for worker in range(self.workers)}
             try:
                 while pending:
                     finished, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
@@ -223,17 +254,17 @@ class _Batch:
             finally:
                 self.stop.set()
 
-    def _play_every(self, first: int, stride: int) -> None:
+    def _play_every(self, worker: int) -> None:
         # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
         memo = 1 << int(np.clip(self.horizon // 8, 1 << 6, MEMO)).bit_length() - 1
         state = self.policy.for_simulation(self.horizon, memo)
-        for run in range(first, self.runs, stride):
-            self.play_one(run, state)
+        for run in range(worker, self.runs, self.workers):
+            self.play_one(run, worker, state)
 
     def get_ready(self) -> None:
         """Compile, or load what is compiled."""
         kernel = advance_log if self.choices else advance if self.delay is None else advance_late
-        arguments: list[Any] = [self.world, self.times, self.tally(0), 0, *self.more()]
+        arguments: list[Any] = [self.world, self.times, self.tally(0, 0), 0, *self.more()]
         self.start, self.advance = self.policy.entries.simulator(kernel, *arguments)
 
     def more(self) -> tuple[Any, ...]:
@@ -242,8 +273,8 @@ class _Batch:
             return (self.choices,)
         return () if self.delay is None else (self.delay.mail(self.horizon),)
 
-    def tally(self, run: int) -> Tally:
-        """Return what is counted of a run."""
+    def tally(self, run: int, worker: int) -> Tally:
+        """Return what is counted of a run that this worker plays."""
         arms = self.pulls.shape[1]
         return Tally(
             position=np.zeros(3, dtype=np.int64),
@@ -252,12 +283,13 @@ class _Batch:
             pulls=self.pulls[run],
             suboptimal_pulls=self.suboptimal_pulls[run],
             recent=np.zeros(arms, dtype=np.int64),
+            pulls_over_time=self.pulls_over_time[worker],
         )
 
-    def play_one(self, run: int, state: Any) -> None:
+    def play_one(self, run: int, worker: int, state: Any) -> None:
         """Play one run."""
-        tally = self.tally(run)
-        state.lots[:] = lots.seeded(np.random.SeedSequence(self.seed, spawn_key=(run,)))
+        tally = self.tally(run, worker)
+        state.lots[:] = lots.seeded(np.random.SeedSequence(self.seed, spawn_key=(self.first_run + run,)))
         self.start(state)
         more = self.more()
         for pause in range(0, self.horizon + 1, PAUSE):

@@ -31,6 +31,7 @@ QUESTION: dict[str, Any] = {
     "checkpoints": 5,
     "code": "none",
 }
+OVER_TIME = np.arange(1, 6)[:, None] * [40, 24, 16]
 
 
 def outcome(**changes: Any) -> Outcome:
@@ -43,6 +44,7 @@ def outcome(**changes: Any) -> Outcome:
         "pulls": np.array([[50, 30, 20]] * 4),
         "suboptimal_pulls": wasted,
         "seconds": 0.5,
+        "pulls_over_time": OVER_TIME,
     }
     return Outcome(**{**made, **changes})
 
@@ -67,9 +69,16 @@ def refused(folder: Path) -> str:
 def test_what_nobody_touched_is_loaded(folder: Path) -> None:
     [cell] = results.load(folder).cells
     assert cell.label == Label(KEY, "swap", "sw-klucb-cf", 1.0, "paper", 12.5)
-    for name in results.ARRAYS:
+    for name in (*results.ARRAYS, *results.LATER):
         np.testing.assert_array_equal(getattr(cell.outcome, name), getattr(outcome(), name), strict=True)
     assert cell.outcome.question == QUESTION
+
+
+def test_a_folder_of_an_earlier_version_is_loaded(folder: Path) -> None:
+    results.save_outcome(folder, KEY, outcome(pulls_over_time=None))
+    [cell] = results.load(folder).cells
+    assert cell.outcome.pulls_over_time is None
+    assert cell.outcome.pulls.tolist() == good.pulls.tolist()
 
 
 GONE = "(gone)"  # a text, so that tests have the same names in every process
@@ -275,8 +284,14 @@ UNEVEN = np.array([[50, 30, 20]] * 3 + [[50, 30, 21]])
         {"suboptimal_pulls": good.suboptimal_pulls[:, :-1]},
         {"suboptimal_pulls": -good.suboptimal_pulls - 1},
         {"suboptimal_pulls": good.pulls + 1},
+        {"pulls_over_time": OVER_TIME[:, :-1]},
+        {"pulls_over_time": OVER_TIME[:-1]},
+        {"pulls_over_time": OVER_TIME.astype(float)},
+        {"pulls_over_time": OVER_TIME + [1, 0, 0]},
+        {"pulls_over_time": OVER_TIME + [1, -1, 0]},
+        {"pulls_over_time": OVER_TIME + [[-50, 50, 0], *[[0, 0, 0]] * 4]},
     ],
-    ids=range(33),
+    ids=range(39),
 )
 def test_arrays_that_are_none_or_disagree_are_refused(folder: Path, changes: dict[str, Any]) -> None:
     results.save_outcome(folder, KEY, outcome(**changes))

@@ -314,12 +314,13 @@ def simulate(
     policy: Twin,
     draws: list[float],
     delays: list[int] | None = None,
-) -> tuple[list[float], list[int], list[int]]:
-    """One run: cumulative regret after every step, pulls, and pulls while suboptimal, of every arm.
+) -> tuple[list[float], list[int], list[int], list[int]]:
+    """One run: cumulative regret after every step, pulls, pulls while suboptimal, of every arm; the arm of each step.
 
     The report of a step comes so many steps late; of those that come at once the latest decision's is first.
     """
     regret, pulls, suboptimal = [0.0], [0] * len(means[0]), [0] * len(means[0])
+    chosen: list[int] = []
     under_way: list[tuple[int, int, float]] = []  # when it is due, the arm, the feedback
     for step in range(horizon):
         row = means[max(i for i, start in enumerate(starts) if start <= step)]
@@ -332,6 +333,7 @@ def simulate(
         feedback = float(draws[step] < policy.corruption[arm](row[arm]))
         under_way.append((step + 1 + (delays[step] if delays else 0), arm, feedback))
         pulls[arm] += 1
+        chosen.append(arm)
         suboptimal[arm] += row[arm] < max(row)
         regret.append(regret[-1] + max(row) - row[arm])
-    return regret[1:], pulls, suboptimal
+    return regret[1:], pulls, suboptimal, chosen

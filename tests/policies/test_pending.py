@@ -227,7 +227,7 @@ class TestDelay:
                 draws.append(lots.random())
                 delays.append(drawn_delay(delay, lots))
             slow = Twin([RR] * 3)
-            regret, pulls, _ = naive_simulate(problem.means.tolist(), [0, 100], horizon, slow, draws, delays)
+            regret, pulls, _, _ = naive_simulate(problem.means.tolist(), [0, 100], horizon, slow, draws, delays)
             assert np.allclose(result.regret[run], regret)
             assert result.pulls[run].tolist() == pulls
 

@@ -33,7 +33,7 @@ from maskedbandits.problems.problem import means_drift, variation_of
 
 FORMAT = 1
 INDEX = "results.json"
-ARRAYS = soundness.ARRAYS
+ARRAYS, LATER = soundness.ARRAYS, soundness.LATER
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -91,6 +91,7 @@ class Outcome:
     pulls: Ints
     suboptimal_pulls: Ints
     seconds: float
+    pulls_over_time: Ints | None = None  # (C, K), of all runs together; None in folders of earlier versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +197,7 @@ def save_plan(folder: Path, plan: Plan) -> None:
 def save_outcome(folder: Path, key: str, outcome: Outcome) -> None:
     """Write a finished cell."""
     facts = canonical({"format": FORMAT, "question": outcome.question, "seconds": outcome.seconds})
-    arrays = {name: getattr(outcome, name) for name in ARRAYS}
+    arrays = {name: getattr(outcome, name) for name in (*ARRAYS, *LATER) if getattr(outcome, name) is not None}
     write_whole(
         folder / "cells" / f"{key}.npz",
         lambda stream: np.savez_compressed(stream, facts=np.array(facts), **arrays),
@@ -224,8 +225,9 @@ def _read_outcome(path: Path, stream: IO[bytes]) -> Outcome:
             refuse_more(sizes, ["facts"], MOST)
             facts = json.loads(str(stored["facts"]))
             _refuse_other_format(path, facts["format"])
-            refuse_more(sizes, ARRAYS, soundness.bytes_of(facts["question"]) + HEADERS)
-            arrays = {name: stored[name] for name in ARRAYS}
+            wanted = [*ARRAYS, *(name for name in LATER if name in sizes)]
+            refuse_more(sizes, wanted, soundness.bytes_of(facts["question"]) + HEADERS)
+            arrays = {name: stored[name] for name in wanted}
         soundness.check_outcome(facts["question"], facts["seconds"], arrays)
         return Outcome(facts["question"], seconds=float(facts["seconds"]), **arrays)
     except OtherFormatError:

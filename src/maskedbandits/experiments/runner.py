@@ -40,7 +40,7 @@ from maskedbandits.simulation import simulate
 
 # What cannot change a cell's numbers, because it only shows them. Whatever is not named here counts: a file that is
 # forgotten costs a run too many, and never a number that is out of date.
-PRESENTATION = ("__main__.py", "cli", "cli.py", "experiments/progress.py", "report")
+PRESENTATION = ("__main__.py", "cli", "cli.py", "experiments/frame.py", "experiments/progress.py", "report")
 
 
 class Watcher(Protocol):
@@ -168,7 +168,15 @@ def play(question: dict[str, Any], task: Task, threads: int | None, progress: Ca
         raise UserError(f"{task.label} on {task.condition}: there is not enough memory; {remedy}") from error
     except ValueError as error:
         raise UserError(f"{task.label} on {task.condition}: {error}") from error
-    return Outcome(question, result.times, result.regret, result.pulls, result.suboptimal_pulls, result.seconds)
+    return Outcome(
+        question,
+        result.times,
+        result.regret,
+        result.pulls,
+        result.suboptimal_pulls,
+        result.seconds,
+        result.pulls_over_time,
+    )
 
 
 def finished(folder: Path, key: str) -> Outcome | None:

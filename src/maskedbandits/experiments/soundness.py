@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, line, number, shown, whole
 
 ARRAYS = ("times", "regret", "pulls", "suboptimal_pulls")
+LATER = ("pulls_over_time",)  # arrays that older folders do not have
 TEXTS = ("title", "version", "command", "file", "source")
 LABEL_KEYS = {"key", "problem", "policy", "epsilon", "window", "published"}
 
@@ -56,7 +57,8 @@ def bytes_of(question: Any) -> int:
     runs = whole("runs", question["runs"], 1, LARGEST)
     told = question["checkpoints"]
     checkpoints = len(told) if isinstance(told, list) else whole("checkpoints", told, 1, LARGEST)
-    return 8 * (checkpoints + runs * (checkpoints + 2 * len(question["means"][0])))
+    arms = len(question["means"][0])
+    return 8 * (checkpoints + runs * (checkpoints + 2 * arms) + checkpoints * arms)
 
 
 def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
@@ -70,6 +72,8 @@ def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
     arms = _check_means(question["means"], question["starts"], horizon)
     _check_window(question["parameters"].get("window"))
     _check_arrays(arrays, arms, horizon)
+    if "pulls_over_time" in arrays:
+        _check_over_time(arrays)
 
 
 def _check_means(means: Any, starts: Any, horizon: int) -> int:
@@ -110,3 +114,13 @@ def _check_arrays(arrays: Arrays, arms: int, horizon: int) -> None:
         raise UserError(f"pulls that do not add up to the horizon {horizon}")
     if not np.all(np.isfinite(regret)) or np.any(regret < 0.0) or np.any(np.diff(regret, axis=1) < 0.0):
         raise UserError("regret that is no number, negative or falling")
+
+
+def _check_over_time(arrays: Arrays) -> None:
+    """Refuse pulls at the checkpoints that are not those of all runs together."""
+    times, pulls, found = arrays["times"], arrays["pulls"], arrays["pulls_over_time"]
+    if found.dtype != np.int64 or found.shape != (times.size, pulls.shape[1]):
+        raise UserError(f"pulls over time of type {found.dtype} and shape {found.shape}")
+    added = np.diff(found, axis=0, prepend=0)
+    if np.any(added < 0) or np.any(found.sum(axis=1) != len(pulls) * times) or np.any(found[-1] != pulls.sum(axis=0)):
+        raise UserError("pulls over time that do not add up to all pulls")

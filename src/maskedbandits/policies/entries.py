@@ -205,7 +205,8 @@ def compile_all(layout: Layout, title: str) -> None:
             entries(layout, title, part).load()
         times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
         world = play.World(times, np.zeros((1, 1)), np.zeros((1, 1)))
-        found.simulator(play.advance, world, times, play.Tally(times, zeros, zeros, times, times, times), 0)
+        tally = play.Tally(times, zeros, zeros, times, times, times, times[None, :])
+        found.simulator(play.advance, world, times, tally, 0)
 
 
 def fill_cache(name: str) -> None:

@@ -29,5 +29,7 @@ def advance_log(state: Any, world: World, checkpoints: Ints, tally: Tally, until
         done += 1
         if following < checkpoints.size and done == checkpoints[following]:
             tally.regret[following] = tally.total[0]
+            for each in range(tally.pulls.size):
+                tally.pulls_over_time[following, each] += tally.pulls[each]
             following += 1
     tally.position[0], tally.position[2] = done, following

@@ -34,6 +34,7 @@ class Tally(NamedTuple):
     pulls: Ints  # (K,)
     suboptimal_pulls: Ints  # (K,)
     recent: Ints  # (K,) pulls since the last reckoning
+    pulls_over_time: NDArray[np.int64]  # (C, K) pulls up to each checkpoint, of all runs that were given this array
 
 
 # What a policy does; one that has no function of such a name does as here.
@@ -190,6 +191,8 @@ def reckoned(world: World, checkpoints: Ints, tally: Tally, done: int, segment: 
         _reckon(tally, world.gaps[segment])
     if checked:
         tally.regret[following] = tally.total[0]
+        for arm in range(tally.pulls.size):
+            tally.pulls_over_time[following, arm] += tally.pulls[arm]
     return segment + int(changed), following + int(checked)
 
 
