@@ -10,6 +10,7 @@ import inspect
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -46,7 +47,7 @@ def is_factory(policy: object) -> bool:
 
 def made(factory: Factory, problem: Problem, generator: np.random.Generator) -> Chooser:
     """Return a fresh policy."""
-    asked = asked_by(factory)
+    asked = asked_by(factory.found() if isinstance(factory, Named) else factory)
     policy = factory(generator, **{name: getattr(problem, name) for name in TOLD if name in asked})
     for name in ("choose", "observe"):
         if not callable(getattr(policy, name, None)):
@@ -81,14 +82,35 @@ def find(name: str, folder: Path) -> Factory:
     return cast("Factory", factory)
 
 
+@dataclass(frozen=True)
+class Named:
+    """What ``package.module:factory`` names, with parameters: another process that is sent it finds it for itself."""
+
+    name: str
+    folder: Path
+    parameters: dict[str, Any]
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def found(self) -> Factory:
+        """Return the function itself."""
+        return find(self.name, self.folder)
+
+    def __call__(self, generator: np.random.Generator, **told: Any) -> Chooser:
+        """Make a policy."""
+        return self.found()(generator, **self.parameters, **told)
+
+
 def source_of(factory: Factory) -> str:
     """Return a digest of the file that a function stands in: if it changes, so may the numbers."""
-    file = inspect.getsourcefile(inspect.unwrap(getattr(factory, "func", factory)))
+    file = inspect.getsourcefile(inspect.unwrap(factory))
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:24] if file else ""
 
 
 def _name(factory: Factory) -> str:
-    return getattr(factory, "__name__", type(factory).__name__)
+    return str(getattr(factory, "__name__", type(factory).__name__))
 
 
 class Play:

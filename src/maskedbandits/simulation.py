@@ -86,7 +86,7 @@ def simulate(
     if policy.arms != problem.arms:
         raise UserError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
     runs = whole("runs", runs)
-    workers = min(whole("threads", _cores() if threads is None else threads), runs)
+    workers = min(whole("threads", cores() if threads is None else threads), runs)
     times = _checked_times(checkpoints, problem.horizon)
     batch = _Batch(
         problem,
@@ -146,7 +146,8 @@ def _played_outside(
     return Simulation(times, regret, pulls, suboptimal, over_time, time.perf_counter() - started)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return on how many cores this process may run."""
     import os
 
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

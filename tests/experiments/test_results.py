@@ -287,9 +287,9 @@ UNEVEN = np.array([[50, 30, 20]] * 3 + [[50, 30, 21]])
         {"pulls_over_time": OVER_TIME[:, :-1]},
         {"pulls_over_time": OVER_TIME[:-1]},
         {"pulls_over_time": OVER_TIME.astype(float)},
-        {"pulls_over_time": OVER_TIME + [1, 0, 0]},
-        {"pulls_over_time": OVER_TIME + [1, -1, 0]},
-        {"pulls_over_time": OVER_TIME + [[-50, 50, 0], *[[0, 0, 0]] * 4]},
+        {"pulls_over_time": np.add(OVER_TIME, [1, 0, 0])},
+        {"pulls_over_time": np.add(OVER_TIME, [1, -1, 0])},
+        {"pulls_over_time": np.add(OVER_TIME, [[-50, 50, 0], *[[0, 0, 0]] * 4])},
     ],
     ids=range(39),
 )

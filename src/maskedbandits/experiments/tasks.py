@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from maskedbandits.errors import LARGEST, nearest
 from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.section import Section, show
-from maskedbandits.outside import Factory
+from maskedbandits.outside import Factory, Named
 from maskedbandits.policies import KINDS, check_policy, names
 from maskedbandits.problems import Problem
 
@@ -59,7 +58,7 @@ class Task:
     label: str
     parameters: dict[str, Any]
     window_rule: str | None
-    factory: Factory | None = None  # of a policy from outside
+    factory: Named | None = None  # of a policy from outside
 
     @property
     def published(self) -> float | None:
@@ -106,9 +105,14 @@ def parameters_of(section: Section, name: str) -> list[str]:
 def found_outside(section: Section, name: str) -> Factory:
     """Return what makes a policy from outside: it stands in a module beside the file, or in one that is installed."""
     try:
-        return outside.find(name, Path(section.file).absolute().parent)
+        return outside.find(name, folder_of(section))
     except ValueError as error:
         raise section.mistake("name", str(error)) from error
+
+
+def folder_of(section: Section) -> Path:
+    """Return the folder of the file."""
+    return Path(section.file).absolute().parent
 
 
 def refuse_endless(section: Section, key: str, value: Any) -> None:
@@ -136,7 +140,7 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     name, problem = section.values["name"], condition.problem
     given = {key: value for key, value in section.values.items() if key not in ("name", "label")}
     if ":" in name:
-        return Task(condition, name, label, given, None, partial(found_outside(section, name), **given))
+        return Task(condition, name, label, given, None, Named(name, folder_of(section), given))
     rule = given.get("window")
     if isinstance(rule, str) and rule not in WINDOW_RULES:
         raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
