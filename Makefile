@@ -35,8 +35,8 @@ bench-delays: $(VENV)/.run ## what reports that come 500 steps late cost every p
 bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a minute
 	@$(BIN)/python -m bench.liars
 
-bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, some minutes
-	@$(BIN)/python -m bench.regret
+bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, both horizons, a quarter of an hour
+	@$(BIN)/python -m bench.regret --long
 
 docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy
