@@ -13,9 +13,9 @@ def missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:
     return [module for module in modules if find_spec(module) is None]
 
 
-def need(what: str, modules: Sequence[str] = EXPERIMENTS) -> None:
+def need(what: str, modules: Sequence[str] = EXPERIMENTS, extra: str = "experiments") -> None:
     """Refuse to begin what cannot be ended: say what to install before any work is done."""
     absent = missing(modules)
     if absent:
         which = f"{' and '.join(absent)}, which a plain install leaves out"
-        raise UserError(f"{what} needs {which}: pip install 'maskedbandits[experiments]'")
+        raise UserError(f"{what} needs {which}: pip install 'maskedbandits[{extra}]'")
