@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import lzma
@@ -58,7 +59,7 @@ def heading_of(stream: IO[bytes], where: str) -> list[str]:
 
 
 def _reader(stream: IO[bytes], delimiter: str) -> Iterator[list[str]]:
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    text = codecs.iterdecode(stream, "utf-8-sig")  # a wrapper of the stream would close it
     return csv.reader(text, delimiter=delimiter, quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL)
 
 

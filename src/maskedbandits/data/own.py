@@ -88,10 +88,10 @@ def _named(file: Path) -> Iterator[None]:
         raise UserError(f"{file}: {error}") from None
 
 
-def _by_size(name: str) -> tuple[bool, int, str]:
+def _by_size(name: str) -> tuple[bool, int, str, str]:
     """Return what sorts arms: numbers by their size, and before all other names."""
-    number = name.isascii() and name.isdecimal()
-    return not number, int(name) if number else 0, name
+    digits = name.lstrip("0") if name.isascii() and name.isdecimal() else ""
+    return not (digits or name.strip("0") == ""), len(digits), digits, name
 
 
 def _share(text: str, name: str, file: Path, row: int) -> float:
@@ -115,7 +115,10 @@ def _ordered(found: Sequence[Row], time: str | None, file: Path) -> tuple[Ints, 
     times = [time_of(fields[-1], time, str(file), row) for row, fields in found]
     if len({moment.tzinfo is None for moment in times}) > 1:
         raise UserError(f"{file}: some times of column {time!r} have a time zone and some have none: give all the same")
-    utc = [moment if moment.tzinfo is None else moment.astimezone(UTC) for moment in times]
+    try:
+        utc = [moment if moment.tzinfo is None else moment.astimezone(UTC) for moment in times]
+    except OverflowError:
+        raise UserError(f"{file}: column {time!r} holds a time at the end of the calendar: drop it") from None
     order = np.array(sorted(range(len(utc)), key=utc.__getitem__), dtype=np.int64)
     return order, _calendar([utc[place] for place in order])
 
