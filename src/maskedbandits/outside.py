@@ -118,10 +118,9 @@ class Play:
 
     def __init__(self, factory: Factory, problem: Problem, times: Ints) -> None:
         self.factory, self.problem, self.times = factory, problem, times
-        starts, self.seen, self.gaps = problem.rows(masked=True)
-        self.starts = starts.tolist()
+        self.rows = problem.rows(masked=True)
+        self.starts = self.rows.starts.tolist()
         self.chosen = problem.chosen if isinstance(problem, Log) else None
-        self.best = np.repeat(problem.means.argmax(axis=1), problem.lengths) if self.chosen is not None else None
 
     def run(
         self,
@@ -143,11 +142,11 @@ class Play:
             arm = self._checked(policy.choose())
             if self.chosen is None or arm == self.chosen[step]:
                 place = arm if self.chosen is None else 0
-                feedback = float(for_world.random() < self.seen[row, place])
+                feedback = float(for_world.random() < self.rows.seen[row, place])
                 under_way[step + 1 + delay(for_world)].append((arm, feedback))
                 pulls[arm] += 1
-                suboptimal[arm] += self.gaps[row, place] > 0.0 if self.best is None else arm != self.best[step]
-                total += self.gaps[row, place]
+                suboptimal[arm] += self.rows.worse[row, place]
+                total += self.rows.lost[row, place]
             if following < self.times.size and step + 1 == self.times[following]:
                 regret[following] = total
                 over_time[following] += pulls

@@ -19,7 +19,7 @@ from maskedbandits.maths import lots
 from maskedbandits.outside import Factory
 from maskedbandits.policies import Policy, make_policy
 from maskedbandits.policies.late import Mail, advance_late, mail
-from maskedbandits.policies.logs import Choices, advance_log
+from maskedbandits.policies.logs import advance_log
 from maskedbandits.policies.play import Tally, World, advance
 from maskedbandits.problems import Log, Problem
 
@@ -198,11 +198,6 @@ def _checked_delay(delay: Delays) -> _Delay | None:
     return _Delay(np.array([whole("delay", each, 0, LONGEST) for each in steps], dtype=np.int64))
 
 
-def _bests(problem: Problem) -> NDArray[np.int64]:
-    """Return the best arm of every round."""
-    return np.repeat(problem.means.argmax(axis=1), problem.lengths)
-
-
 def _refuse_too_much(numbers: int) -> None:
     """Refuse results that no machine could hold, rather than let the machine choke on them."""
     if numbers > 1 << 33:
@@ -226,7 +221,7 @@ class _Batch:
         self.delay = delay
         self.first_run = first_run
         self.world = World(*problem.rows(masked=not policy.kind.sees_rewards))
-        self.choices = Choices(problem.chosen, _bests(problem)) if isinstance(problem, Log) else None
+        self.chosen = problem.chosen.copy() if isinstance(problem, Log) else None
         self.policy = policy
         self.horizon = problem.horizon
         self.times = times
@@ -264,14 +259,14 @@ class _Batch:
 
     def get_ready(self) -> None:
         """Compile, or load what is compiled."""
-        kernel = advance_log if self.choices else advance if self.delay is None else advance_late
+        kernel = advance_log if self.chosen is not None else advance if self.delay is None else advance_late
         arguments: list[Any] = [self.world, self.times, self.tally(0, 0), 0, *self.more()]
         self.start, self.advance = self.policy.entries.simulator(kernel, *arguments)
 
     def more(self) -> tuple[Any, ...]:
         """Return what a run is played with beside its world."""
-        if self.choices:
-            return (self.choices,)
+        if self.chosen is not None:
+            return (self.chosen,)
         return () if self.delay is None else (self.delay.mail(self.horizon),)
 
     def tally(self, run: int, worker: int) -> Tally:

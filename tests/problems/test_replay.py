@@ -42,14 +42,19 @@ def test_rounds_are_played_as_by_hand(record: tuple[Bits, list[int]]) -> None:
     policy = make_policy("klucb-cf", arms=3, corruption=CERTAIN)
     result = simulate(problem, policy, runs=1, checkpoints=len(table), progress=False)
     twin, best, total = Twin([CERTAIN] * 3), best_by_period(table, starts), 0
-    pulls = [0, 0, 0]
+    pulls, suboptimal = [0, 0, 0], [0, 0, 0]
     for step, row in enumerate(table):
         arm = twin.choose()
         twin.observe(arm, float(row[arm]))
         total += row[best[step]] - row[arm]
         pulls[arm] += 1
+        period = range(
+            max(start for start in starts if start <= step), min([*starts, len(table)], key=lambda x: (x <= step, x))
+        )
+        suboptimal[arm] += sum(table[each][best[step]] - table[each][arm] for each in period) > 0
         assert result.regret[0, step] == total
     assert result.pulls[0].tolist() == pulls
+    assert result.suboptimal_pulls[0].tolist() == suboptimal
 
 
 @examples(40)
@@ -112,10 +117,9 @@ def test_reports_are_masked() -> None:
     assert result.regret[0, 0] == 20_000
     assert np.mean(seen[0]) == pytest.approx(RR(1.0), abs=0.0125)
     assert np.mean(seen[1]) == pytest.approx(RR(0.0), abs=0.0125)
-    _, chances, _ = problem.rows(masked=True)
-    assert chances[0].tolist() == pytest.approx([RR(1.0), RR(0.0)])
-    _, chances, _ = Problem.replay_log([0, 1], [1, 0], [RR, RandomizedResponse(0.9, 0.8)]).rows(masked=True)
-    assert chances.tolist() == [[pytest.approx(RR(1.0))], [pytest.approx(0.1)]]
+    assert problem.rows(masked=True).seen[0].tolist() == pytest.approx([RR(1.0), RR(0.0)])
+    log = Problem.replay_log([0, 1], [1, 0], [RR, RandomizedResponse(0.9, 0.8)])
+    assert log.rows(masked=True).seen.tolist() == [[pytest.approx(RR(1.0))], [pytest.approx(0.1)]]
 
 
 def test_equal_periods_are_counted() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from maskedbandits import data
 from maskedbandits.corruption import IDENTITY, RandomizedResponse
 from maskedbandits.errors import LARGEST, WrongValueError, nearest, whole
 from maskedbandits.experiments.grid import spread
@@ -16,7 +18,10 @@ from maskedbandits.problems import GENERATORS, Problem
 SHARED_KEYS = ("name", "horizon", "epsilons", "p00", "p11", "published")  # by every problem
 PROBLEM_KEYS = (*SHARED_KEYS, "means", "starts", "generator")
 
+RECORD_KEYS = (*SHARED_KEYS, "data", "csv", "time", "arm", "reward")
+
 Matrices = tuple[RandomizedResponse, ...]
+Masked = Callable[[Matrices], Problem]  # a problem, once it is known what masks the feedback
 
 
 @dataclass(frozen=True)
@@ -37,17 +42,54 @@ def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, .
     """Return every problem under each of its corruptions."""
     conditions: list[Condition] = []
     for place, section in enumerate(spread(top, "problems", parameters_of)):
-        plain = drawn_of(section) if "generator" in section.values else given_of(section)
+        arms, masked = problem_of(section)
         name = section.text("name", f"problem {place + 1}")
         if any(condition.name == name for condition in conditions):
             raise section.mistake("name", f"expected a name of its own, {show(name)} is taken")
-        corruptions = corruptions_of(top, section, plain.arms)
+        corruptions = corruptions_of(top, section, arms)
         published = published_of(section, labels, len(corruptions))
         for number, (epsilon, matrices) in enumerate(corruptions):
             reported = {policy: regrets[number] for policy, regrets in published.items()}
-            problem = Problem(plain.means, plain.starts, plain.horizon, matrices)
-            conditions.append(Condition(name, epsilon, problem, matrices, reported))
+            conditions.append(Condition(name, epsilon, masked(matrices), matrices, reported))
     return tuple(conditions)
+
+
+def problem_of(section: Section) -> tuple[int, Masked]:
+    """Return how many arms a problem has, and the problem once its corruption is known."""
+    if "data" in section.values or "csv" in section.values:
+        return recorded_of(section)
+    plain = drawn_of(section) if "generator" in section.values else given_of(section)
+    return plain.arms, lambda matrices: Problem(plain.means, plain.starts, plain.horizon, matrices)
+
+
+def recorded_of(section: Section) -> tuple[int, Masked]:
+    """Return a problem that was recorded: data that are kept by their name, or a file beside this one."""
+    section.refuse_unknown(RECORD_KEYS)
+    try:
+        table = table_of(section)
+    except ValueError as error:
+        raise section.refusal(error) from error
+    if isinstance(table, data.Rounds):
+        outcomes = table.outcomes
+        return len(table.arms), lambda matrices: Problem.replay(outcomes, matrices, periods=table.starts)
+    if isinstance(table, data.Log):
+        chosen, rewards, arms = table.chosen, table.rewards, len(table.arms)
+        return arms, lambda matrices: Problem.replay_log(chosen, rewards, matrices, arms=arms, periods=table.starts)
+    means, horizon = table.means, table.horizon
+    return len(table.arms), lambda matrices: Problem(means, table.starts, horizon, matrices)
+
+
+def table_of(section: Section) -> data.Rounds | data.Log | data.Segments:
+    """Return what was recorded."""
+    if "csv" not in section.values:
+        for key in ("time", "arm", "reward"):
+            if key in section.values:
+                raise section.mistake(key, "is a column of a csv, and there is none")
+        return data.load(section.text("data"))
+    if "data" in section.values:
+        raise section.mistake("csv", "expected either data or a csv, got both")
+    columns: dict[str, Any] = {key: section.text(key) for key in ("time", "arm", "reward") if key in section.values}
+    return data.read_csv(Path(section.file).absolute().parent / section.text("csv"), **columns)
 
 
 def generator_of(section: Section) -> str:
@@ -60,6 +102,8 @@ def generator_of(section: Section) -> str:
 
 def parameters_of(section: Section) -> list[str]:
     """Return what a problem can be given beside what all can, in its table or by the grid."""
+    if "data" in section.values or "csv" in section.values:
+        return []
     if "generator" not in section.values:
         return ["horizon"]
     return [key for key in inspect.signature(GENERATORS[generator_of(section)]).parameters if key != "corruption"]

@@ -37,6 +37,7 @@ from maskedbandits.experiments.results import (
     save_plan,
 )
 from maskedbandits.experiments.tasks import Task
+from maskedbandits.problems import Log, Replay
 
 # What cannot change a cell's numbers, because it only shows them. Whatever is not named here counts: a file that is
 # forgotten costs a run too many, and never a number that is out of date.
@@ -95,9 +96,20 @@ def asked_of(task: Task) -> dict[str, Any]:
         "policy": task.policy,
         "parameters": task.parameters,
     }
+    if isinstance(problem, Replay | Log):
+        asked["record"] = record_of(problem)
     if task.factory is not None:
         asked["source"] = outside.source_of(task.factory.found())
     return {key: plain(value) for key, value in asked.items()}
+
+
+def record_of(problem: Replay | Log) -> list[str]:
+    """Return whether rounds or a log are played, and a digest of what was recorded."""
+    arrays = [problem.outcomes] if isinstance(problem, Replay) else [problem.chosen, problem.rewards]
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.shape} {array.dtype.str} ".encode() + np.ascontiguousarray(array).tobytes())
+    return ["rounds" if isinstance(problem, Replay) else "log", found.hexdigest()[:24]]
 
 
 def cell_seed(seed: int, asked: dict[str, Any]) -> int:

@@ -37,6 +37,11 @@ def bests(problem: Problem) -> list[int]:
     return [int(arm) for arm in problem.means.argmax(axis=1)]
 
 
+def best_fixed(problem: Problem) -> int:
+    """Return the arm that is best over the whole play; of several, the first."""
+    return int((problem.lengths @ problem.means).argmax())
+
+
 # What the problem knows of what policies ask for.
 KNOWN: dict[str, Callable[[Condition], Any]] = {
     "horizon": lambda condition: condition.problem.horizon,
@@ -144,6 +149,8 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     rule = given.get("window")
     if isinstance(rule, str) and rule not in WINDOW_RULES:
         raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
+    if given.get("best") == "fixed":
+        given |= {"best": [best_fixed(problem)], "restarts": [0]}
     parameters = given | told(name, given, condition)
     try:
         if isinstance(rule, str):

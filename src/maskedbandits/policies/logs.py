@@ -1,6 +1,6 @@
 """The loop of the simulator where a log is replayed: a policy plays the rounds in which it chooses as the log did."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from maskedbandits.compiled import compiled
 from maskedbandits.maths import lots
@@ -8,23 +8,16 @@ from maskedbandits.policies.play import Tally, World, choose, observe
 from maskedbandits.record import Ints
 
 
-class Choices(NamedTuple):
-    """What was chosen in each round, and what had better been."""
-
-    chosen: Ints
-    best: Ints
-
-
 @compiled
-def advance_log(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, choices: Choices) -> None:
+def advance_log(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, chosen: Ints) -> None:
     """Go on with one run, up to round ``until``."""
     done, following = tally.position[0], tally.position[2]
     while done < until:
         arm = choose(state)
-        if arm == choices.chosen[done]:
+        if arm == chosen[done]:
             observe(state, arm, 1.0 if lots.uniform(state.lots) < world.feedback_means[done, 0] else 0.0)
             tally.pulls[arm] += 1
-            tally.suboptimal_pulls[arm] += int(arm != choices.best[done])
+            tally.suboptimal_pulls[arm] += int(world.worse[done, 0])
             tally.total[0] += world.gaps[done, 0]
         done += 1
         if following < checkpoints.size and done == checkpoints[following]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MANY = 32  # segments: fewer changes can be told one by one, and are
+
+
+class Rows(NamedTuple):
+    """What is played, a row for each segment and a column for each arm."""
+
+    starts: Ints  # and the horizon
+    seen: Floats  # the chance that what is seen is a one
+    lost: Floats  # what a pull costs
+    worse: NDArray[np.bool_]  # whether another arm is better
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +94,10 @@ class Problem:
         """What a pull of each arm costs in each segment, (L, K)."""
         return np.asarray(self.best[:, None] - self.means)
 
-    def rows(self, *, masked: bool) -> tuple[Ints, Floats, Floats]:
-        """Return what is played, row by row: beginnings and the horizon, chances of a one, what a pull costs.
-
-        A one as a report, or else, not masked, as a reward.
-        """
+    def rows(self, *, masked: bool) -> Rows:
+        """Return what is played, row by row; not masked, rewards are seen."""
         seen = self.feedback_means if masked else self.means
-        return np.append(self.starts, self.horizon), seen.copy(), self.gaps
+        return Rows(np.append(self.starts, self.horizon), seen.copy(), self.gaps, self.gaps > 0.0)
 
     @property
     def variation(self) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import IDENTITY, Corruption
 from maskedbandits.errors import UserError, whole
-from maskedbandits.problems.problem import Floats, Ints, Problem, checked_table, seen_through, whole_numbers
+from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, checked_table, seen_through, whole_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class Replay(Problem):
         super().__init__(np.add.reduceat(table, starts) / counts[:, None], starts, len(table), corruption)
         object.__setattr__(self, "outcomes", table)
 
-    def rows(self, *, masked: bool) -> tuple[Ints, Floats, Floats]:
+    def rows(self, *, masked: bool) -> Rows:
         """Return what is played: a row for each round."""
         seen = seen_through(self.corruption, self.outcomes) if masked else self.outcomes.copy()
         lost = self._of_the_best()[:, None] - self.outcomes
-        return np.arange(self.horizon + 1), seen, lost
+        return Rows(np.arange(self.horizon + 1), seen, lost, np.repeat(self.gaps > 0.0, self.lengths, axis=0))
 
     def _of_the_best(self) -> Floats:
         """Return what the best arm of its period brought, round by round."""
@@ -96,7 +96,7 @@ class Log(Problem):
             value.flags.writeable = False
             object.__setattr__(self, name, value)
 
-    def rows(self, *, masked: bool) -> tuple[Ints, Floats, Floats]:
+    def rows(self, *, masked: bool) -> Rows:
         """Return what is played: a row for each round, and a column for the arm that was chosen in it."""
         seen = self.rewards.copy()
         if masked:
@@ -104,7 +104,8 @@ class Log(Problem):
             each[np.arange(self.horizon), self.chosen] = self.rewards
             seen = seen_through(self.corruption, each)[np.arange(self.horizon), self.chosen]
         lost = np.repeat(self.best, self.lengths) - self.rewards
-        return np.arange(self.horizon + 1), seen[:, None], lost[:, None]
+        worse = np.repeat(self.gaps > 0.0, self.lengths, axis=0)[np.arange(self.horizon), self.chosen]
+        return Rows(np.arange(self.horizon + 1), seen[:, None], lost[:, None], worse[:, None])
 
 
 def _checked_periods(periods: int | ArrayLike, rounds: int) -> Ints:
