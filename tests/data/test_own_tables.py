@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -135,7 +136,7 @@ def test_a_mark_of_the_encoding_is_no_part_of_a_name(tmp_path: Path) -> None:
         ("a,b\n" + "1" * 200_000 + ",0\n", {}, "cannot be read as a table: field larger than"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, columns: dict[str, str], complaint: str) -> None:
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, columns: dict[str, Any], complaint: str) -> None:
     path = saved(tmp_path, text)
     with pytest.raises(UserError, match=complaint) as caught:
         read_csv(path, **columns)
