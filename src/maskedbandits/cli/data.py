@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from maskedbandits.data.catalogue import Entry
     from maskedbandits.data.tables import Table
 
-MOST_PERIODS = 40  # that a person is shown; a program gets all
+MOST_LINES = 40  # of arms, and of periods, that a person is shown; a program gets all
 MOST_COLUMNS = 12  # of more arms, the best one of each period is shown
 
 
@@ -202,20 +202,36 @@ def tabulated(table: Table) -> list[str]:
     """Return the lines that show what is in a table: its arms, and their means in every period."""
     known = contents(table)
     digits = 3 if max(arm["mean"] or 0.0 for arm in known["arms"]) >= 0.1 else 4
-    width = max(len(arm["name"]) for arm in known["arms"])
-    lines = [summary(table), "", f"arm {'':{width}}   mean  {'outcomes':>10}"]
-    for place, arm in enumerate(known["arms"]):
+    return [summary(table), "", *arm_lines(known["arms"], digits), "", *period_lines(known, digits)]
+
+
+def arm_lines(arms: list[dict[str, Any]], digits: int) -> list[str]:
+    """Return a line for each arm, its number first."""
+    width = max(len(arm["name"]) for arm in arms[:MOST_LINES])
+    lines = [f"arm {'':{width}}   mean  {'outcomes':>10}"]
+    for place, arm in enumerate(arms[:MOST_LINES]):
         lines.append(f"{place:3} {arm['name']:{width}}  {rate(arm['mean'], digits)}  {arm['count']:10,}")
-    few = len(known["arms"]) <= MOST_COLUMNS
-    heading = [f"{place:>{digits + 3}}" for place in range(len(known["arms"]))] if few else [" best", "  mean"]
-    wide = max(len(label) for label in table.labels)
-    lines += ["", "Mean of every arm in every period, * the best:" if few else "The best arm of every period:"]
-    lines.append(f"{'period':{wide}}  {'rounds':>10}  {' '.join(heading)}")
-    for period in known["periods"][:MOST_PERIODS]:
+    return lines + left_out(arms)
+
+
+def period_lines(known: dict[str, Any], digits: int) -> list[str]:
+    """Return a line for each period: the mean of every arm, or the best arm if there are many."""
+    arms, periods = known["arms"], known["periods"]
+    few = len(arms) <= MOST_COLUMNS
+    heading = [f"{place:>{digits + 3}}" for place in range(len(arms))] if few else [" best", "  mean"]
+    width = max(len(period["label"]) for period in periods)
+    lines = ["Mean of every arm in every period, * the best:" if few else "The best arm of every period:"]
+    lines.append(f"{'period':{width}}  {'rounds':>10}  {' '.join(heading)}")
+    for period in periods[:MOST_LINES]:
         cells = row_of(period["means"], digits) if few else best_of(period["means"], digits)
-        lines.append(f"{period['label']:{wide}}  {period['rounds']:10,}  {' '.join(cells)}".rstrip())
-    more = len(known["periods"]) - MOST_PERIODS
-    return lines + ([f"and {more:,} more; --json has all"] if more > 0 else [])
+        lines.append(f"{period['label']:{width}}  {period['rounds']:10,}  {' '.join(cells)}".rstrip())
+    return lines + left_out(periods)
+
+
+def left_out(shown: list[Any]) -> list[str]:
+    """Return a line that says how much is not shown, if anything."""
+    more = len(shown) - MOST_LINES
+    return [f"and {more:,} more; --json has all"] if more > 0 else []
 
 
 def rate(mean: float | None, digits: int) -> str:

@@ -6,6 +6,7 @@ and ``period`` what they are. ``means`` is the mean outcome of every arm in ever
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -162,9 +163,9 @@ def _checked_arms(arms: Sequence[str]) -> tuple[str, ...]:
     names = tuple(line("arm", name) for name in arms)
     if len(names) < 2:
         raise UserError(f"there are {len(names)} arms: give at least two, else there is nothing to choose")
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise UserError(f"arm {min(twice)!r} is there twice: give every arm a name of its own")
+    if len({*names}) < len(names):
+        twice, _ = Counter(names).most_common(1)[0]
+        raise UserError(f"arm {twice!r} is there twice: give every arm a name of its own")
     return names
 
 
