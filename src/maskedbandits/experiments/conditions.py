@@ -18,7 +18,8 @@ from maskedbandits.problems import GENERATORS, Problem
 SHARED_KEYS = ("name", "horizon", "epsilons", "p00", "p11", "published")  # by every problem
 PROBLEM_KEYS = (*SHARED_KEYS, "means", "starts", "generator")
 
-RECORD_KEYS = (*SHARED_KEYS, "data", "csv", "time", "arm", "reward")
+COLUMNS = ("time", "arm", "reward")  # of a file
+RECORD_KEYS = (*(key for key in SHARED_KEYS if key != "horizon"), "data", "csv", *COLUMNS)
 
 Matrices = tuple[RandomizedResponse, ...]
 Masked = Callable[[Matrices], Problem]  # a problem, once it is known what masks the feedback
@@ -65,10 +66,12 @@ def problem_of(section: Section) -> tuple[int, Masked]:
 def recorded_of(section: Section) -> tuple[int, Masked]:
     """Return a problem that was recorded: data that are kept by their name, or a file beside this one."""
     section.refuse_unknown(RECORD_KEYS)
-    try:
-        table = table_of(section)
-    except ValueError as error:
-        raise section.refusal(error) from error
+    if ("data" in section.values) == ("csv" in section.values):
+        raise section.mistake("csv", "expected either data or a csv, got both")
+    for key in COLUMNS:
+        if key in section.values and "data" in section.values:
+            raise section.mistake(key, "is a column of a csv, and there is none")
+    table = table_of(section)
     if isinstance(table, data.Rounds):
         outcomes = table.outcomes
         return len(table.arms), lambda matrices: Problem.replay(outcomes, matrices, periods=table.starts)
@@ -81,15 +84,14 @@ def recorded_of(section: Section) -> tuple[int, Masked]:
 
 def table_of(section: Section) -> data.Rounds | data.Log | data.Segments:
     """Return what was recorded."""
-    if "csv" not in section.values:
-        for key in ("time", "arm", "reward"):
-            if key in section.values:
-                raise section.mistake(key, "is a column of a csv, and there is none")
-        return data.load(section.text("data"))
-    if "data" in section.values:
-        raise section.mistake("csv", "expected either data or a csv, got both")
-    columns: dict[str, Any] = {key: section.text(key) for key in ("time", "arm", "reward") if key in section.values}
-    return data.read_csv(Path(section.file).absolute().parent / section.text("csv"), **columns)
+    columns: dict[str, Any] = {key: section.text(key) for key in COLUMNS if key in section.values}
+    name = section.text("data" if "data" in section.values else "csv")
+    try:
+        if "data" in section.values:
+            return data.load(name)
+        return data.read_csv(Path(section.file).absolute().parent / name, **columns)
+    except ValueError as error:
+        raise section.refusal(error) from error
 
 
 def generator_of(section: Section) -> str:
