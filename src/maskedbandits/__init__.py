@@ -13,6 +13,7 @@ __all__ = [
     "Simulation",
     "load_policy",
     "make_policy",
+    "planner",
     "privacy",
     "problems",
     "simulate",
@@ -32,6 +33,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from maskedbandits import planner as planner
     from maskedbandits import privacy as privacy
     from maskedbandits import problems as problems
     from maskedbandits import theory as theory
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("privacy", "problems", "theory"):
+    if name in ("planner", "privacy", "problems", "theory"):
         return importlib.import_module(f"maskedbandits.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")

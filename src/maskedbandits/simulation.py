@@ -70,7 +70,7 @@ def simulate(
     if policy.arms != problem.arms:
         raise UserError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
     runs = whole("runs", runs)
-    workers = min(whole("threads", _cores() if threads is None else threads), runs)
+    workers = min(whole("threads", cores() if threads is None else threads), runs)
     times = _checked_times(checkpoints, problem.horizon)
     batch = _Batch(problem, policy, runs, whole("seed", seed, 0), times, _checked_delay(delay))
     batch.get_ready()  # off the clock
@@ -80,7 +80,8 @@ def simulate(
     return Simulation(batch.times, batch.regret, batch.pulls, batch.suboptimal_pulls, time.perf_counter() - started)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return how many cores this process may use."""
     import os
 
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
