@@ -131,7 +131,7 @@ class TestAbruptChanges:
 
     @given(arms=st.integers(2, 30), base=st.floats(0, 0.6), gap=st.floats(0.01, 0.4), seed=seeds)
     def test_all_but_the_one_ahead_are_alike(self, arms: int, base: float, gap: float, seed: int) -> None:
-        means = draw("one-ahead", arms=arms, segments=20, base=base, gap=gap, seed=seed).means
+        means = draw("one-ahead", arms=arms, segments=20, base_rate=base, gap=gap, seed=seed).means
         assert np.all((means == base).sum(axis=1) == arms - 1)
         assert means.max(axis=1) == pytest.approx(min(1.0, base + gap))
 
@@ -238,8 +238,8 @@ class TestDrifts:
         ("random-segments", {"gap": 0.91}, r"gap = 0.91: give a number in \[0, 0.9\]"),
         ("one-arm-at-a-time", {"gap": 0.41}, r"gap = 0.41: give a number in \[0, 0.4\]"),
         ("one-ahead", {"arms": 1}, "arms = 1: give a whole number of at least 2"),
-        ("one-ahead", {"base": 0.95}, "base = 0.95 and gap = 0.1 add up to more than 1: lower either"),
-        ("one-ahead", {"base": -0.1}, r"base = -0.1: give a number in \[0, 1\]"),
+        ("one-ahead", {"base_rate": 0.95}, "base_rate = 0.95 and gap = 0.1 add up to more than 1: lower either"),
+        ("one-ahead", {"base_rate": -0.1}, r"base_rate = -0.1: give a number in \[0, 1\]"),
         ("linear", {"gap": -0.1}, r"gap = -0.1: give a number in \[0, 0.9\]"),
         ("linear", {"gap": math.nan}, r"gap = nan: give a number in \[0, 0.9\]"),
         ("linear", {"gap": "big"}, r"gap = 'big': give a number in \[0, 0.9\]"),

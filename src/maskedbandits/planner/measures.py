@@ -130,5 +130,5 @@ def pays_from(shares: Mapping[int, float]) -> int | None:
     small, large = ends
     way = (shares[small] - (1.0 - WON)) / (shares[small] - shares[large])
     between = small * math.pow(large / small, way)
-    unit = 10 ** max(0, math.floor(math.log10(between)) - 1)
+    unit: int = 10 ** max(0, math.floor(math.log10(between)) - 1)
     return min(large, unit * math.ceil(between / unit))

@@ -80,16 +80,12 @@ def _played(
     epsilon, horizon = setting
     problem = question.world(world, epsilon, horizon)
     marks = _marks(problem)
-    times = np.unique(np.concatenate([*marks, [horizon]]))
-    times = times[times > 0]
+    times = np.setdiff1d(np.concatenate([*marks, [horizon]]), [0])
     seed = question.seeds(world)[1]
     result = simulate(problem, policy, runs=1, seed=seed, checkpoints=times, threads=1, progress=note)
-    regret = dict(zip([0, *times.tolist()], [0.0, *result.regret[0].tolist()], strict=True))
+    times, regret = np.insert(times, 0, 0), np.insert(result.regret[0], 0, 0.0)
     stretch = measures.stretch_of(horizon, problem.segments)
-    settled = [
-        measures.settled_after(np.array([regret[mark] for mark in each.tolist()]), question.gap, stretch)
-        for each in marks
-    ]
+    settled = [measures.settled_after(regret[np.searchsorted(times, each)], question.gap, stretch) for each in marks]
     return float(result.regret[0, -1]), settled
 
 

@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 
 from maskedbandits.corruption import IDENTITY, Corruption
-from maskedbandits.errors import LARGEST, UserError, WrongValueError, nearest, number, whole
+from maskedbandits.errors import LARGEST, UserError, WrongValueError, number, whole
 from maskedbandits.experiments.conditions import Condition
-from maskedbandits.experiments.tasks import WINDOW_RULES, told
-from maskedbandits.policies import Policy, check_policy, kind_of, make_policy, names
+from maskedbandits.experiments.tasks import told, window_by
+from maskedbandits.policies import Policy, check_policy, kind_of, make_policy
 from maskedbandits.privacy import Randomizer
 from maskedbandits.problems import Problem, one_ahead
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)  # of which one is chosen where nobody says otherwise; no privacy is always added
 LEAST, MOST = 0.01, 16.0  # epsilon: below, reports are noise at any audience; above, they hide nothing
 LONGEST = 10**9  # people
-STEPS = 2_000_000  # of one epsilon at the full audience: a second or two of one core
+MOST_CHANGES = 10_000
+SMALLEST_GAP = 1e-4
+STEPS = 2_000_000  # of one epsilon at the full audience, with five arms: a second of one core
 FEWEST_WORLDS, MOST_WORLDS = 4, 100  # where their number is not given
 GIVEN = ("horizon", "variation", "window", "epsilon")  # what policies must be told and the person has said
 
@@ -68,7 +70,7 @@ class Question:
             segments=self.changes + 1,
             seed=self.seeds(world)[0],
             gap=self.gap,
-            base=self.base_rate,
+            base_rate=self.base_rate,
         )
 
     def made_policy(self, epsilon: float, horizon: int) -> Policy:
@@ -90,7 +92,7 @@ class Question:
         given = told(self.policy, {}, Condition("the plan", epsilon, expected, (), {}))
         known = kind_of(self.policy).parameters
         if "window" in known and known["window"].required:
-            given["window"] = max(self.arms, WINDOW_RULES["corrected"](expected, known["c"].default))
+            given["window"] = max(self.arms, window_by("corrected", self.policy, given, expected))
         return given
 
 
@@ -114,18 +116,16 @@ def asked(
     """Return the question, or refuse it in one line."""
     arms = whole("arms", arms, 2, LARGEST)
     horizon = whole("horizon", horizon, arms, LONGEST)
-    gap = number("gap", gap, 0.0, 1.0, above=True)
-    base_rate = number("base_rate", base_rate, 0.0, 1.0)
     question = Question(
         arms=arms,
         horizon=horizon,
-        changes=whole("changes", changes, 0, horizon - 1),
-        gap=gap,
-        base_rate=base_rate,
+        changes=whole("changes", changes, 0, min(horizon - 1, MOST_CHANGES)),
+        gap=number("gap", gap, SMALLEST_GAP, 1.0),
+        base_rate=number("base_rate", base_rate, 0.0, 1.0),
         epsilons=(*sorted({_checked_epsilon(each) for each in epsilons} - {math.inf}), math.inf),
         policy=_checked_policy(policy),
         tolerance=number("tolerance", tolerance, 0.0, 1.0, above=True, below=True),
-        worlds=_usual_worlds(horizon) if worlds is None else whole("worlds", worlds, 2, 10_000),
+        worlds=_usual_worlds(arms, horizon) if worlds is None else whole("worlds", worlds, 2, 10_000),
         seed=whole("seed", seed, 0, LARGEST),
     )
     if len(question.epsilons) < 2:
@@ -137,9 +137,12 @@ def asked(
     return question
 
 
-def _usual_worlds(horizon: int) -> int:
-    """Return how many worlds take some seconds; not how many others are played decides, so numbers stay the same."""
-    return min(max(STEPS // horizon, FEWEST_WORLDS), MOST_WORLDS)
+def _usual_worlds(arms: int, horizon: int) -> int:
+    """Return how many worlds take some seconds; a step takes longer the more arms there are.
+
+    Other epsilons do not decide: the numbers of one are the same whichever are asked for beside it.
+    """
+    return min(max(15 * STEPS // ((10 + arms) * horizon), FEWEST_WORLDS), MOST_WORLDS)
 
 
 def _checked_epsilon(epsilon: float) -> float:
@@ -153,8 +156,6 @@ def _checked_epsilon(epsilon: float) -> float:
 
 def _checked_policy(policy: str) -> str:
     """Return the name of a policy that can be used with what a person knows before."""
-    if policy not in names():
-        raise UserError(f"no policy is called {policy!r}{nearest(policy, names())}")
     kind = kind_of(policy)
     if kind.sees_rewards:
         raise UserError(

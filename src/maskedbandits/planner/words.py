@@ -22,24 +22,23 @@ HEADING = ("ε", "successes lost", "per 1,000", "by privacy", "of the gain", "fo
 def lines(plan: Plan, width: int = WIDEST, encoding: str = "utf-8") -> list[str]:
     """Return a plan for a person: a table, what its columns mean, what reports say, and the advice last."""
     narrow = min(width, WIDEST)
-    told = [
-        *paragraph(title(plan), narrow),
+
+    def wrapped(text: str, hanging: int = 0) -> list[str]:
+        told = readable.spelled(text, encoding)  # before, for it may become longer
+        return textwrap.wrap(told, max(narrow, 10), subsequent_indent=" " * hanging, break_on_hyphens=False)
+
+    return [
+        *wrapped(title(plan)),
         "",
         *table(plan, width, encoding),
         "",
-        *(line for name, text in meanings(plan) for line in paragraph(f"{name}: {text}", narrow, hanging=2)),
+        *(line for name, text in meanings(plan) for line in wrapped(f"{name}: {text}", hanging=2)),
         "",
-        *paragraph("What one report says about a person; of several reports, epsilons add up:", narrow),
-        *(line for level in plan.levels for line in paragraph(exposed(level), narrow, hanging=2)),
+        *wrapped("What one report says about a person; of several reports, epsilons add up:"),
+        *(line for level in plan.levels for line in wrapped(exposed(level), hanging=2)),
         "",
-        *paragraph(advice(plan), narrow),
+        *wrapped(advice(plan)),
     ]
-    return [readable.spelled(line, encoding) for line in told]
-
-
-def paragraph(text: str, width: int, hanging: int = 0) -> list[str]:
-    """Return a text in lines of so many columns; all but the first may be indented."""
-    return textwrap.wrap(text, max(width, hanging + 1), subsequent_indent=" " * hanging, break_on_hyphens=False)
 
 
 def title(plan: Plan) -> str:
@@ -202,7 +201,7 @@ def next_one(plan: Plan) -> str:
     level = plan.level(plan.advice.refused)
     cost = f"{setting(level)} costs {share_text(level.cost)}"
     if plan.advice.in_doubt:
-        return f"{cost}: it may do as well, {plan.question.worlds:,} worlds cannot tell; more may (--worlds)."
+        return f"{cost}: it may be within, {plan.question.worlds:,} worlds cannot tell; more may (--worlds)."
     return f"{cost}: too much."
 
 

@@ -82,7 +82,7 @@ def one_ahead(
     segments: int,
     seed: int = 0,
     gap: float = 0.1,
-    base: float = 0.3,
+    base_rate: float = 0.3,
     shortest: int | None = None,
 ) -> Problem:
     """Let one arm be ahead of all others, which are alike, by the gap: another one in each segment.
@@ -90,16 +90,17 @@ def one_ahead(
     All that is to be known of the world are two numbers, and every pull of a wrong arm costs the same: this is the
     world that a plan is made for. The starts are drawn as those of ``random_segments``.
     """
-    arms, gap, base = whole("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 1.0), number("base", base, 0.0, 1.0)
-    if base + gap > 1.0 + ROUNDING:
-        raise UserError(f"base = {base:g} and gap = {gap:g} add up to more than 1: lower either")
+    arms, gap = whole("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 1.0)
+    base_rate = number("base_rate", base_rate, 0.0, 1.0)
+    if base_rate + gap > 1.0 + ROUNDING:
+        raise UserError(f"base_rate = {base_rate:g} and gap = {gap:g} add up to more than 1: lower either")
     rng = _rng(seed)
     starts = _drawn_starts(rng, arms, horizon, segments, shortest)
     best = [_below(rng, arms)]
     for _ in starts[1:]:
         best.append(_another(rng, arms, best[-1]))
-    means = np.full((starts.size, arms), base)
-    means[np.arange(starts.size), best] = min(1.0, base + gap)
+    means = np.full((starts.size, arms), base_rate)
+    means[np.arange(starts.size), best] = min(1.0, base_rate + gap)
     return Problem(means, starts, horizon, corruption)
 
 
