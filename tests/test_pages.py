@@ -108,9 +108,8 @@ def test_what_the_experiments_page_says_of_auto() -> None:
 def test_the_example_of_the_planner_s_page_agrees_with_itself() -> None:
     page = ROOT / "docs" / "planner.md"
     shown = " ".join(blocks.read(page, "example").split())
-    worlds, advised, cost = re.findall(
-        r"Simulated in (\d+) worlds|Take ε = (\S+):|people, (\S+ % \(.*?\)) of the", shown
-    )
+    patterns = r"Simulated in (\d+) worlds", r"Take ε = (\S+):", r"000 people, (\S+ % \([^)]*\)) of the gain"
+    [worlds], [advised], [cost] = (re.findall(pattern, shown) for pattern in patterns)
     table = {line.split()[0]: line for line in blocks.read(page, "example").splitlines() if "±" in line[:30]}
     assert cost in table[advised]
     assert worlds == "10"
