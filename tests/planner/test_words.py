@@ -49,7 +49,15 @@ def test_nothing_smaller_is_promised_than_was_asked_for() -> None:
 
 def test_an_advised_epsilon_that_does_not_pay_is_called_so() -> None:
     said = words.advice(made_up(level(2.0, 20.0, 10.0, pays_from=None)))
-    assert "But it does not surely keep 50 % of the gain there could be." in said
+    assert "At ε = 2 it does not surely keep 50 % of what the best choice gains over a blind one." in said
+
+
+def test_learning_that_does_not_pay_even_without_privacy_is_called_so() -> None:
+    poor = made_up(level(0.5, 300.0, 20.0))
+    last = dataclasses.replace(poor.levels[-1], pays_from=None)
+    said = words.advice(dataclasses.replace(poor, levels=(*poor.levels[:-1], last)))
+    assert "At no privacy" not in said
+    assert "Without privacy it does not surely keep 50 %" in said
 
 
 def test_where_none_is_within_it_says_so_and_what_helps() -> None:
@@ -87,7 +95,12 @@ def test_a_narrow_terminal_gets_one_epsilon_after_the_other(width: int) -> None:
     lines = words.lines(USUAL, width)
     assert max(map(len, lines)) <= width
     told = " ".join(" ".join(lines).split())
-    for part in ("ε = 0.5 successes lost: 400 ± 20", "pays from: > 10,000", "ε = none", "Take ε = 2"):
+    for part in (
+        "ε = 0.5 successes lost: 400 ± 20",
+        "pays from: > 10,000",
+        "no privacy successes lost: 100 ± 0.0",
+        "Take ε = 2",
+    ):
         assert part in told
 
 

@@ -64,15 +64,12 @@ def table(plan: Plan, width: int, encoding: str) -> list[str]:
     whole = aligned(spelled)
     if max(map(len, whole)) <= width:
         return whole
-    heading = spelled[0]
-    return [
-        line
-        for each in spelled[1:]
-        for line in (
-            f"{heading[0]} = {each[0]}",
-            *(part for name, cell in zip(heading[1:], each[1:], strict=True) for part in folded(name, cell, width)),
-        )
-    ]
+    told = []
+    for level, cells in zip(plan.levels, spelled[1:], strict=True):
+        told.append(readable.spelled(setting(level), encoding))
+        for name, cell in zip(spelled[0][1:], cells[1:], strict=True):
+            told += folded(name, cell, width)
+    return told
 
 
 def folded(name: str, cell: str, width: int) -> list[str]:
@@ -124,7 +121,7 @@ def meanings(plan: Plan) -> Iterable[tuple[str, str]]:
     """Yield what the columns mean."""
     beginning = "a change" if plan.question.changes else "the beginning"
     nine, ten = TRAFFIC
-    yield "successes lost", "against showing everybody the best arm; per 1,000 people in the next column"
+    yield "successes lost", "against showing everybody the best arm; then the same per 1,000 people"
     yield "by privacy", "how many more are lost than without privacy, in the same worlds"
     yield (
         "of the gain",
@@ -178,17 +175,23 @@ def advice(plan: Plan) -> str:
             f"({successes(plan.gain.mean)} successes, {interval(plan.gain)}). {HELP}"
         )
     if found.epsilon is None:
-        return f"None of these epsilons surely costs at most {allowed} of the gain. {next_one(plan)} {HELP}"
+        none = f"None of these epsilons surely costs at most {allowed} of the gain. {next_one(plan)}"
+        return " ".join([none, *doubts(plan.levels[-1]), HELP])
     taken = plan.level(found.epsilon)
-    return " ".join(
-        [
-            f"Take {setting(taken)}: against no privacy it costs {successes(taken.extra.mean)} successes "
-            f"({interval(taken.extra)}) among {plan.question.horizon:,} people, "
-            f"{share_text(taken.cost)} of the gain; you allow {allowed}.",
-            *([] if taken.pays_from else [f"But it does not surely keep {100 * WON:g} % of the gain there could be."]),
-            next_one(plan),
-        ]
+    costs = (
+        f"Take {setting(taken)}: against no privacy it costs {successes(taken.extra.mean)} successes "
+        f"({interval(taken.extra)}) among {plan.question.horizon:,} people, {share_text(taken.cost)} of the gain; "
+        f"you allow {allowed}."
     )
+    return " ".join([costs, *doubts(taken), next_one(plan)])
+
+
+def doubts(level: Level) -> list[str]:
+    """Say that it does not pay, if so."""
+    if level.pays_from is not None:
+        return []
+    where = f"At {setting(level)}" if level.private else "Without privacy"
+    return [f"{where} it does not surely keep {100 * WON:g} % of what the best choice gains over a blind one."]
 
 
 HELP = "A larger audience helps, a larger gap, fewer arms, fewer changes, or a larger ε."
