@@ -15,7 +15,7 @@ from maskedbandits.planner.measures import TRAFFIC, WON, Estimate
 from maskedbandits.privacy.audit.words import aligned
 from maskedbandits.readable import percent
 
-WIDEST = 110  # columns of a paragraph: longer lines are hard to read
+WIDEST = 100  # columns of a paragraph: longer lines are hard to read
 HEADING = ("ε", "successes lost", "per 1,000", "by privacy", "of the gain", "follows after", "pays from")
 
 
