@@ -14,6 +14,7 @@ __all__ = [
     "data",
     "load_policy",
     "make_policy",
+    "planner",
     "privacy",
     "problems",
     "simulate",
@@ -34,6 +35,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from maskedbandits import data as data
+    from maskedbandits import planner as planner
     from maskedbandits import privacy as privacy
     from maskedbandits import problems as problems
     from maskedbandits import theory as theory
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("data", "privacy", "problems", "theory"):
+    if name in ("data", "planner", "privacy", "problems", "theory"):
         return importlib.import_module(f"maskedbandits.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")

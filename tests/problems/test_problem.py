@@ -133,7 +133,7 @@ class TestDrifts:
     def test_what_is_made_to_drift_does_and_what_jumps_does_not(
         self, name: str, seed: int, segments: int, arms: int
     ) -> None:
-        jumps = name in ("random-segments", "one-arm-at-a-time", "best-stays-best")
+        jumps = name in ("random-segments", "one-arm-at-a-time", "one-ahead", "best-stays-best")
         cut = {"segments": segments} if jumps else {"resolution": 3000 // segments}
         assert GENERATORS[name](arms, 3000, corruption=RR, seed=seed, **cut).drifts is not jumps
 

@@ -52,6 +52,15 @@ def plain(value: Any) -> Any:
     return value
 
 
+def half_width(samples: Floats) -> Floats:
+    """Return half of the 95 % interval of the mean of each column (Student's t); NaN with a single row."""
+    count = len(samples)
+    if count < 2:
+        return np.full(samples.shape[1:], math.nan)
+    spread = samples.std(axis=0, ddof=1) / math.sqrt(count)
+    return np.asarray(stdtrit(count - 1, 0.975) * spread, dtype=np.float64)
+
+
 def canonical(value: Any) -> str:
     """Return the one JSON text of a value, whatever the order of its keys."""
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -145,10 +154,7 @@ class Cell:
     @cached_property
     def half_width(self) -> Floats:
         """Half of the 95 % interval of the mean regret (Student's t); NaN with a single run."""
-        if self.runs < 2:
-            return np.full_like(self.mean, math.nan)
-        spread = self.outcome.regret.std(axis=0, ddof=1) / math.sqrt(self.runs)
-        return np.asarray(stdtrit(self.runs - 1, 0.975) * spread, dtype=np.float64)
+        return half_width(self.outcome.regret)
 
     @property
     def suboptimal_share(self) -> float:

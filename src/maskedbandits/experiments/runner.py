@@ -17,7 +17,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import maskedbandits
 from maskedbandits import outside
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import Backend
@@ -63,7 +62,7 @@ class Watcher(Protocol):
 @cache
 def code() -> str:
     """Return a digest of the code that makes the numbers: another code's cells are not taken for ours."""
-    return code_in(Path(maskedbandits.__file__).parent)
+    return code_in(Path(__file__).parents[1])
 
 
 def code_in(package: Path) -> str:

@@ -154,13 +154,17 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     parameters = given | told(name, given, condition)
     try:
         if isinstance(rule, str):
-            known = KINDS[name].parameters
-            c = parameters.get("c", known["c"].default if "c" in known else 3.0)
-            parameters["window"] = WINDOW_RULES[rule](problem, c)
+            parameters["window"] = window_by(rule, name, parameters, problem)
         check_policy(name, arms=problem.arms, corruption=problem.corruption, **parameters)
     except (ValueError, TypeError, OverflowError) as error:
         raise section.refusal(error, f" (on {condition})") from error
     return Task(condition, name, label, parameters, rule if isinstance(rule, str) else None)
+
+
+def window_by(rule: str, name: str, parameters: Mapping[str, Any], problem: Problem) -> int:
+    """Return the window that a rule chooses for a policy."""
+    known = KINDS[name].parameters
+    return WINDOW_RULES[rule](problem, parameters.get("c", known["c"].default if "c" in known else 3.0))
 
 
 def told(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str, Any]:
