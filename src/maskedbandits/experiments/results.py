@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -177,6 +177,7 @@ class Plan:
     file: str
     source: str
     labels: tuple[Label, ...]
+    provenance: dict[str, str] = field(default_factory=dict)  # versions, machine, commit; none in older folders
 
 
 @dataclass(frozen=True)

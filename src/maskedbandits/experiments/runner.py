@@ -22,6 +22,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import Backend
 from maskedbandits.experiments.config import Experiment
 from maskedbandits.experiments.pieces import Cutter, Piece, joined, play
+from maskedbandits.experiments.provenance import provenance
 from maskedbandits.experiments.results import (
     Cell,
     Label,
@@ -40,7 +41,15 @@ from maskedbandits.problems import Log, Replay
 
 # What cannot change a cell's numbers, because it only shows them. Whatever is not named here counts: a file that is
 # forgotten costs a run too many, and never a number that is out of date.
-PRESENTATION = ("__main__.py", "cli", "cli.py", "experiments/frame.py", "experiments/progress.py", "report")
+PRESENTATION = (
+    "__main__.py",
+    "cli",
+    "cli.py",
+    "experiments/frame.py",
+    "experiments/progress.py",
+    "experiments/provenance.py",
+    "report",
+)
 
 
 class Watcher(Protocol):
@@ -157,6 +166,7 @@ def plan_of(experiment: Experiment, command: str) -> Plan:
         file=experiment.file,
         source=experiment.source,
         labels=labels,
+        provenance=provenance(Path(experiment.file), code()),
     )
 
 

@@ -25,10 +25,13 @@ def reason(error: BaseException) -> str:
 
 
 def check_plan(facts: dict[str, Any]) -> None:
-    """Refuse a plan that is not one: texts, and a list of labels."""
-    if set(facts) != {*TEXTS, "labels"}:
-        odd = sorted({*TEXTS, "labels"} ^ set(facts))
+    """Refuse a plan that is not one: texts, a list of labels, and where it comes from."""
+    odd = sorted({*TEXTS, "labels"} ^ (set(facts) - {"provenance"}))
+    if odd:
         raise UserError(f"{shown(odd)} missing or not known")
+    told = facts.get("provenance", {})
+    if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
+        raise WrongValueError("provenance", told, "a table of texts")
     for name in TEXTS:
         if not isinstance(facts[name], str):
             raise WrongValueError(name, facts[name], "a text")
