@@ -46,6 +46,7 @@ docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.speed
 	@$(BIN)/python -m docs.experiments
 	@$(BIN)/python -m docs.data
+	@$(BIN)/python -m docs.evaluation
 	@$(BIN)/python -m docs.theory
 	@$(BIN)/python -m docs.reproduction
 
