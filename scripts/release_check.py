@@ -96,7 +96,7 @@ def contents_complaints(sdist: set[str], wheel: set[str], tracked: set[str] | No
 
 def strays(wheel: set[str]) -> Iterator[str]:
     """Yield what no wheel of ours should hold: all but sources, their licence, and the mark that they are typed."""
-    wanted = (".py", "/py.typed", "/LICENSE")
+    wanted = (".py", "/py.typed", "/LICENSE", "/report/page.css", "/report/page.js")
     yield from (f"the wheel holds {name}" for name in sorted(wheel) if not name.endswith(wanted))
 
 

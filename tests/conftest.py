@@ -2,6 +2,8 @@ import os
 
 os.environ.setdefault("MASKEDBANDITS_COMPILE", "now")  # a test that starts interpreted says so
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -33,6 +35,16 @@ def _kind_of(item: pytest.Item) -> str | None:
     name, kind = told.get("name"), told.get("kind")
     first = told.get("before", told.get("memory", f"{name}-"))
     return next((each for each in (name, f"{first}{kind}-cf") if isinstance(each, str) and each in KINDS), None)
+
+
+@pytest.fixture(scope="module")
+def quick_fonts() -> Iterator[None]:
+    """Figures whose fonts are put into a pdf in no time: half of what a report takes goes into them otherwise."""
+    from maskedbandits.report import figures
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(figures.STYLE, "pdf.fonttype", 3)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

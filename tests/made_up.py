@@ -30,6 +30,8 @@ def outcome(
         "means": np.asarray(means).tolist(),
         "starts": list(starts),
         "horizon": HORIZON,
+        "p00": [0.8] * len(np.asarray(means)[0]),
+        "p11": [0.8] * len(np.asarray(means)[0]),
         "policy": "sw-klucb-cf" if window else "klucb-cf",
         "parameters": {"window": window} if window else {},
         "seed": 7,
@@ -37,7 +39,8 @@ def outcome(
         "checkpoints": len(times),
     }
     pulls = np.full((runs, 2), HORIZON // 2)
-    return Outcome(question, times, regret, pulls, np.full((runs, 2), 50), 0.5)
+    over_time = np.repeat(runs * times[:, None] // 2, 2, axis=1)
+    return Outcome(question, times, regret, pulls, np.full((runs, 2), 50), 0.5, over_time)
 
 
 def results(

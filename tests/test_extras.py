@@ -63,4 +63,6 @@ def test_the_extra_is_what_the_code_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extra = [line.split(">=")[0] for line in project["optional-dependencies"]["experiments"]]
     assert tuple(extra) == extras.EXPERIMENTS
+    parquet = [line.split(">=")[0] for line in project["optional-dependencies"]["parquet"]]
+    assert tuple(parquet) == extras.PARQUET
     assert not {*extra} & {line.split(">=")[0] for line in project["dependencies"]}

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from maskedbandits.errors import UserError
 
 EXPERIMENTS = ("matplotlib", "rich")  # the extra of that name in pyproject.toml
+PARQUET = ("pyarrow",)  # likewise
 
 
 def missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:
@@ -14,7 +15,7 @@ def missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:
 
 
 def need(what: str, modules: Sequence[str] = EXPERIMENTS, extra: str = "experiments") -> None:
-    """Refuse to begin what cannot be ended: say what to install before any work is done."""
+    """Refuse to begin what cannot be ended: say which extra to install before any work is done."""
     absent = missing(modules)
     if absent:
         which = f"{' and '.join(absent)}, which a plain install leaves out"

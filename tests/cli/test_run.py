@@ -16,8 +16,9 @@ from children import LONGEST, PROGRAM, child, wait_until
 from commands import MORE, SMALL, call, refused, small_file
 from maskedbandits import cli
 from maskedbandits.experiments import runner
-from maskedbandits.report import lettering, page
+from maskedbandits.report import figures, lettering, page
 
+pytestmark = pytest.mark.usefixtures("quick_fonts")
 ENDLESS = (
     SMALL.replace("runs = 3", "runs = 1000")
     + """
@@ -36,7 +37,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+def finished(tmp_path_factory: pytest.TempPathFactory, quick_fonts: None) -> tuple[Path, Result]:
     """A results folder, and what making it printed."""
     folder = tmp_path_factory.mktemp("finished")
     return folder / "out", call("run", small_file(folder), "--out", folder / "out")
@@ -48,8 +49,10 @@ def test_run_prints_a_table_and_says_where_things_are(finished: tuple[Path, Resu
     assert "swap: 400 steps, 3 runs, changes at 200" in result.stdout
     assert "±" in result.stdout
     assert str(out / "index.html") in result.stdout
-    made = sorted(path.name for path in out.rglob("*") if path.suffix not in (".npz", ""))
-    assert made == ["epsilon.pdf", "epsilon.png", "index.html", "regret.pdf", "regret.png", "results.json"]
+    made = {path.name for path in out.rglob("*") if path.suffix not in (".npz", "")}
+    drawn = {f"{name}.{kind}" for name in ("epsilon", "pulls", "regret", "shares") for kind in ("pdf", "png", "svg")}
+    assert made == drawn | {"index.html", "results.json"}
+    assert "(12 files: png, pdf and svg)" in result.stdout
 
 
 def test_run_goes_to_a_folder_named_after_the_file(file: Path) -> None:
@@ -97,6 +100,7 @@ def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, number: int, error: B
 
 
 def test_interrupt_says_what_is_kept_and_how_to_go_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "KINDS", {"png": figures.KINDS["png"]})
     calls = failing_at(monkeypatch, "play", 3, KeyboardInterrupt())
     file.write_text(SMALL.replace("[1, inf]", "[1]") + MORE, encoding="utf-8")
     result = call("run", file)
@@ -178,6 +182,7 @@ def test_what_keeps_figures_from_being_drawn_is_one_line_and_the_cells_are_kept(
     complaint: str,
     code: int,
 ) -> None:
+    monkeypatch.setattr(figures, "KINDS", {"png": figures.KINDS["png"]})
     with monkeypatch.context() as patch:
         spoil(patch)
         result = call("run", file)

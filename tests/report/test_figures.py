@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import warnings
@@ -16,7 +17,7 @@ from children import finished
 from made_up import HORIZON, changing, named, outcome, results, sinusoid
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Label, Results
-from maskedbandits.report import figures, lettering, page, tables
+from maskedbandits.report import figures, lettering, shares, tables
 
 # What people call their policies.
 FORMULAS = ["costs $5", "$x_$ and $y$", "$\\frac{", "_hidden", "a^b_c^", "\\alpha \\"]
@@ -29,7 +30,8 @@ def drawn(made: Results) -> list[Figure]:
     [(problem, groups)] = tables.problems(made.cells)
     look = figures.looks([label.policy for label in made.plan.labels])
     with figures.our_style():
-        return [picture.figure for picture in page.pictures_of("", problem, groups, look)]
+        over_time = figures.regret_over_time(problem, groups, look)
+        return [over_time, *([figures.regret_by_epsilon(problem, groups, look)] if len(groups) > 1 else [])]
 
 
 def legend(figure: Figure) -> list[str]:
@@ -39,11 +41,13 @@ def legend(figure: Figure) -> list[str]:
 
 
 @pytest.mark.parametrize("names", [FORMULAS, SCRIPTS, ORDERS, LONG], ids=["formulas", "scripts", "orders", "long"])
-def test_any_name_is_drawn_and_nobody_is_warned(names: list[str], tmp_path: Path) -> None:
-    with warnings.catch_warnings():
+def test_any_name_is_drawn_and_nobody_is_warned(names: list[str], quick_fonts: None) -> None:
+    made = named(names, " ".join(names))
+    [(problem, groups)] = tables.problems(made.cells)
+    with warnings.catch_warnings(), figures.our_style():
         warnings.simplefilter("error")
-        written = report.write(named(names, " ".join(names), (1.0, math.inf)), tmp_path)
-    assert len(written.figures) == 4
+        for figure in (*drawn(made), shares.figure(problem, groups)):
+            assert all(figures.as_bytes(figure, kind) for kind in figures.KINDS)
 
 
 @pytest.mark.parametrize("name", [*FORMULAS, "שלום עולם"])
@@ -154,14 +158,29 @@ def test_infinity_stands_one_step_beyond_the_last_epsilon(epsilons: list[float],
     assert list(figures.epsilon_places(epsilons).values()) == pytest.approx(places)
 
 
-def test_a_single_epsilon_has_no_figure_against_epsilon() -> None:
-    assert len(drawn(results(epsilons=(None,)))) == 1
-
-
-def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path) -> None:
+def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "KINDS", {"svg": figures.KINDS["svg"]})
     before = dict(mpl.rcParams)
     report.write(results(epsilons=(1.0,)), tmp_path)
     assert dict(mpl.rcParams) == before
+
+
+def test_every_series_has_an_id_of_its_own() -> None:
+    for figure in drawn(results()):
+        ids = [part.get_gid() for panel in figure.axes for part in panel.get_children() if part.get_gid()]
+        assert len(set(ids)) == len(ids)
+        assert {str(found).split("-")[3] for found in ids} == {"0", "1"}
+        assert {str(found).split("-")[1] for found in ids} == {str(place) for place in range(len(figure.axes))}
+
+
+def test_against_epsilon_a_wide_interval_ends_at_the_floor() -> None:
+    runs = np.array([[0.0] * 10, [40.0] * 10])  # 20 on average, and an interval far below 0
+    wide = dataclasses.replace(outcome(1.0, runs=2), regret=runs)
+    cells = [Cell(Label(str(e), "one", "policy", e), wide) for e in (1.0, 2.0)]
+    panel = drawn(Results(named(["policy"]).plan, tuple(cells)))[1].axes[0]
+    assert panel.get_ylim()[0] > 5
+    [band] = [part for part in panel.collections if "band" in str(part.get_gid())]
+    assert min(float(np.asarray(path.vertices)[:, 1].min()) for path in band.get_paths()) == 10
 
 
 def test_pyplot_is_not_imported() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
+import json
+import re
 import unicodedata
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,12 +16,14 @@ import pytest
 
 from made_up import changing, named, outcome, results, sinusoid
 from maskedbandits import report
-from maskedbandits.experiments.results import Cell, load, save_outcome, save_plan, write_whole
-from maskedbandits.report import page
+from maskedbandits.experiments.results import Cell, Results, load, save_outcome, save_plan, write_whole
+from maskedbandits.report import figures, page
+
+pytestmark = pytest.mark.usefixtures("quick_fonts")
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> report.Report:
+def written(tmp_path_factory: pytest.TempPathFactory, quick_fonts: None) -> report.Report:
     return report.write(results(), tmp_path_factory.mktemp("report"))
 
 
@@ -38,14 +45,29 @@ def page_of(made: report.Report) -> str:
     return made.page.read_text(encoding="utf-8")
 
 
+@pytest.fixture
+def page_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Results], str]:
+    """A page without the files of its figures, which take their time."""
+    monkeypatch.setattr(page, "save_figure", lambda picture, folder: [])
+    return lambda made: page_of(report.write(made, tmp_path))
+
+
+STARTS = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xm"}
+
+
 def test_files_are_what_their_names_say(written: report.Report) -> None:
-    starts = {path.name: path.read_bytes()[:4] for path in written.figures}
-    assert starts == {
-        "regret.png": b"\x89PNG",
-        "regret.pdf": b"%PDF",
-        "epsilon.png": b"\x89PNG",
-        "epsilon.pdf": b"%PDF",
-    }
+    names = [f"{name}.{kind}" for name in ("regret", "epsilon", "shares", "pulls") for kind in STARTS]
+    assert [path.name for path in written.figures] == names
+    assert all(path.read_bytes()[:4] == STARTS[path.suffix[1:]] for path in written.figures)
+
+
+def test_files_say_nothing_of_the_day_and_the_program(written: report.Report) -> None:
+    for path in written.figures:
+        content = path.read_bytes().lower()
+        assert b"matplotlib.org" not in content
+        assert b"matplotlib v" not in content
+        assert b"creationdate" not in content
+        assert b"<dc:date>" not in content
 
 
 def test_problems_do_not_overwrite_each_others_figures() -> None:
@@ -61,7 +83,7 @@ def test_page_is_self_contained_and_escapes_what_people_write(written: report.Re
 
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             for name, value in attrs:
-                if name in ("src", "href") and not (value or "").startswith("data:"):
+                if name in ("src", "href") and not (value or "").startswith(("data:", "#")):
                     self.outside.append(f"{tag} {name}={value}")
 
     text = page_of(written)
@@ -74,10 +96,10 @@ def test_page_is_self_contained_and_escapes_what_people_write(written: report.Re
     assert "maskedbandits run a.toml" in text
 
 
-def test_page_gives_no_orders(tmp_path: Path) -> None:
+def test_page_gives_no_orders(page_alone: Callable[[Results], str]) -> None:
     made = named(["a\x1b[2J\x07\nb"], "p\x9b2J\u202eq")
     plan = dataclasses.replace(made.plan, title="t\x00", command="run\x1b", file="f\x7f", source="one\n\ttwo\x9b\r\n")
-    text = page_of(report.write(dataclasses.replace(made, plan=plan), tmp_path))
+    text = page_alone(dataclasses.replace(made, plan=plan))
     assert not {letter for letter in text if unicodedata.category(letter) == "Cc"} - {"\n"}
     assert "\u202e" not in text
     words = words_of(text)
@@ -85,29 +107,88 @@ def test_page_gives_no_orders(tmp_path: Path) -> None:
         assert part in words
 
 
-def test_page_says_what_is_not_finished(tmp_path: Path) -> None:
-    made = results(epsilons=(1.0,))
-    text = page_of(report.write(dataclasses.replace(made, cells=made.cells[:-1]), tmp_path))
-    assert "1 of 2 cells are not finished" in text
+def test_page_says_what_is_not_finished(page_alone: Callable[[Results], str]) -> None:
+    made = results()
+    text = page_alone(dataclasses.replace(made, cells=made.cells[:-1]))
+    assert "1 of 6 cells are not finished" in text
 
 
-def test_one_run_is_drawn(tmp_path: Path) -> None:
-    made = results(epsilons=(1.0,))
-    single = tuple(Cell(cell.label, outcome(1.0, runs=1)) for cell in made.cells)
-    assert report.write(dataclasses.replace(made, cells=single), tmp_path).page.exists()
+def test_one_run_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "KINDS", {"svg": figures.KINDS["svg"]})
+    made = results(epsilons=(None,))
+    single = tuple(Cell(cell.label, outcome(1.0, runs=1, window=cell.window)) for cell in made.cells)  # type: ignore[arg-type]
+    written = report.write(dataclasses.replace(made, cells=single), tmp_path)
+    assert [path.name for path in written.figures] == [f"{name}.svg" for name in ("regret", "shares", "pulls")]
+    assert "one run says nothing of chance" in page_of(written)
 
 
-def test_page_says_that_a_drift_drifts(tmp_path: Path) -> None:
-    words = words_of(page_of(report.write(changing(sinusoid()), tmp_path)))
-    assert "2 arms, 1,000 steps, drifts (variation 3.17); 8 runs of each policy." in words
+def test_page_says_that_a_drift_drifts(page_alone: Callable[[Results], str]) -> None:
+    words = words_of(page_alone(changing(sinusoid())))
+    assert (
+        "One policy on one problem (2 arms, 1,000 steps, drifts (variation 3.17)), at ε = 1, 8 runs of each." in words
+    )
     assert "Below: the mean rewards of the arms" in words
     assert "changes" not in words
 
 
-def test_page_says_what_stands_for_changes(tmp_path: Path) -> None:
+def test_page_says_what_stands_for_changes(page_alone: Callable[[Results], str]) -> None:
     for means, said in (([[0.9, 0.1], [0.1, 0.9]], True), ([[0.9, 0.1]], False)):
-        words = words_of(page_of(report.write(changing(means), tmp_path)))
+        words = words_of(page_alone(changing(means)))
         assert ("dashed verticals the changes" in words) == said
+
+
+def test_results_of_an_earlier_version_have_no_shares(page_alone: Callable[[Results], str]) -> None:
+    made = results(epsilons=(1.0,))
+    old = tuple(Cell(cell.label, dataclasses.replace(cell.outcome, pulls_over_time=None)) for cell in made.cells)
+    assert "Which arms were pulled" in page_alone(made)
+    assert "Which arms were pulled" not in page_alone(dataclasses.replace(made, cells=old))
+
+
+def test_nothing_that_people_write_is_markup(page_alone: Callable[[Results], str]) -> None:
+    nasty = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;<!--"
+    made = named([nasty, "other"], nasty)
+    plan = dataclasses.replace(made.plan, title=nasty, command=nasty, file=nasty, source=nasty, version=nasty)
+    harmless = page_alone(named(["policy", "other"], "problem"))
+    text = page_alone(dataclasses.replace(made, plan=plan))
+    for mark in ("<script", "</script", "<img", "<!--"):
+        assert text.count(mark) == harmless.count(mark), mark
+    assert nasty in words_of(text)
+
+
+def test_the_numbers_of_the_page_are_those_of_the_results(written: report.Report) -> None:
+    [found] = re.findall(r'<script type="application/json" id="numbers">(.*?)</script>', page_of(written), re.DOTALL)
+    numbers = json.loads(found)
+    made = results()
+    assert numbers["names"] == ["with window", "without <window>"]
+    for place in range(3):
+        panel = numbers["panels"][f"regret-{place}"]
+        assert panel["heads"][-1] == "step 1,000"
+        for series, cell in zip(panel["series"], made.cells[2 * place : 2 * place + 2], strict=True):
+            assert series["values"] == pytest.approx(cell.outcome.regret.mean(axis=0), rel=1e-5)
+            assert series["halves"] == pytest.approx(cell.half_width, rel=1e-5)
+    by_epsilon = numbers["panels"]["epsilon"]
+    assert by_epsilon["heads"] == ["ε = 0.5", "ε = 1", "ε = ∞, no privacy"]
+    assert by_epsilon["series"][1]["values"] == pytest.approx([cell.mean[-1] for cell in made.cells[1::2]], rel=1e-5)
+
+
+def test_tables_sort_by_numbers(written: report.Report) -> None:
+    rows = re.findall(r"<tr class=.*?</tr>", page_of(written))
+    keys = [re.findall(r'<td[^>]* data-(number|text)="(.*?)"', row) for row in rows]
+    assert [kind for kind, _ in keys[0]] == ["number", "text", *["number"] * 7]
+    assert [row[0][1] for row in keys] == ["0.5", "0.5", "1.0", "1.0", "Infinity", "Infinity"]
+    assert [row[2][1] for row in keys] == ["50.0", ""] * 3
+    assert [float(row[3][1]) for row in keys] == [float(cell.mean[-1]) for cell in results().cells]
+
+
+def test_the_page_runs_its_own_script_alone(written: report.Report) -> None:
+    text = page_of(written)
+    assert not re.search(r"\son\w+=", text.split("<script>")[0])  # no handlers within tags
+    [script] = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
+    ids = re.findall(r'\sid="(.*?)"', text)
+    assert len(set(ids)) == len(ids)
+    assert len(text) < 400_000
 
 
 def test_saved_results_load_and_draw_exactly(written: report.Report, tmp_path: Path) -> None:
@@ -117,7 +198,7 @@ def test_saved_results_load_and_draw_exactly(written: report.Report, tmp_path: P
         save_outcome(tmp_path, cell.label.key, cell.outcome)
     again = report.write(load(tmp_path), tmp_path)  # the same results give the same report, byte for byte
     assert again.page.read_bytes() == written.page.read_bytes()
-    assert len(again.figures) == 4
+    assert len(again.figures) == 12
     for drawn, redrawn in zip(written.figures, again.figures, strict=True):
         assert drawn.name == redrawn.name
         assert drawn.read_bytes() == redrawn.read_bytes()

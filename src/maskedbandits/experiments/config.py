@@ -115,6 +115,6 @@ def refuse_too_much(top: Section, experiment: Experiment) -> None:
     for task in experiment.tasks:
         problem = task.condition.problem
         times = min(asked, problem.horizon) if isinstance(asked, int) else len(asked) + 1
-        total += experiment.runs * (times + 2 * problem.arms)
+        total += experiment.runs * (times + 2 * problem.arms) + times * problem.arms
     if total > MOST_NUMBERS:
         raise top.mistake("runs", f"expected fewer, or fewer checkpoints: the results would take {total >> 27} GiB")

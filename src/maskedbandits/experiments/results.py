@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def half_width(samples: Floats) -> Floats:
+def half_width(samples: Floats | Ints) -> Floats:
     """Return half of the 95 % interval of the mean of each column (Student's t); NaN with a single row."""
     count = len(samples)
     if count < 2:
@@ -191,6 +191,15 @@ class Results:
     def complete(self) -> bool:
         """Whether every cell of the plan is finished."""
         return len(self.cells) == len(self.plan.labels)
+
+    def frame(self, library: str | None = None) -> Any:
+        """Return one long table, a row for each run and checkpoint, as a frame of pandas or polars.
+
+        Without a name, of whichever is installed, pandas first. ``experiments.frame`` says what the columns are.
+        """
+        from maskedbandits.experiments import frame
+
+        return frame.of(self.cells, library)
 
 
 def save_plan(folder: Path, plan: Plan) -> None:

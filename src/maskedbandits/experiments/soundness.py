@@ -73,6 +73,8 @@ def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
     whole("seed", question["seed"], 0)
     horizon = whole("horizon", question["horizon"], 1, LARGEST)
     arms = _check_means(question["means"], question["starts"], horizon)
+    for name in ("p00", "p11"):
+        _check_shares(name, question[name], arms)
     _check_window(question["parameters"].get("window"))
     _check_arrays(arrays, arms, horizon)
     if "record" not in question:
@@ -96,6 +98,14 @@ def _rows(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list) or not value:
         raise WrongValueError(name, value, "a list that is not empty")
     return value
+
+
+def _check_shares(name: str, shares: Any, arms: int) -> None:
+    """Refuse what is not a number in [0, 1] for each arm."""
+    if len(_rows(name, shares)) != arms:
+        raise WrongValueError(name, shares, "a number for each arm")
+    for share in shares:
+        number(name, share, 0.0, 1.0)
 
 
 def _check_window(window: Any) -> None:

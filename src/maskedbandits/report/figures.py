@@ -1,7 +1,7 @@
 """Figures: regret against time, and regret against epsilon, each with its 95 % interval.
 
 They are drawn without pyplot and without the reader's own matplotlib settings, and carry no dates: the same
-results give the same bytes.
+results give the same bytes. What is drawn of one policy has an id with its number: a page finds it there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -27,7 +28,7 @@ from maskedbandits.report import changes, lettering
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 Dash = Literal["-", "--", ":", "-."]
 DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
-INK, PALE = "#222222", "#8a8a8a"
+INK, PALE, GRID = "#222222", "#8a8a8a", "#e6e6e6"
 STYLE: dict[str, Any] = {
     "font.family": lettering.FAMILY,
     "font.size": 10.5,
@@ -41,13 +42,19 @@ STYLE: dict[str, Any] = {
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
-    "grid.color": "#e6e6e6",
+    "grid.color": GRID,
     "xtick.color": INK,
     "ytick.color": INK,
     "legend.frameon": False,
     "lines.linewidth": 2.2,
     "pdf.fonttype": 42,
     "savefig.dpi": 160,
+    "svg.hashsalt": "maskedbandits",  # else its ids would be others every time
+}
+KINDS: dict[str, dict[str, Any]] = {  # of files, and what they would say of the day and the program that made them
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
 }
 MOST_COLUMNS = 4
 LEGEND_LINE, LEGEND_HANDLE, MARGIN = (
@@ -109,7 +116,7 @@ def regret_over_time(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[s
         panels[-1][0].set_ylabel("means")
     for row in panels[:rows]:
         row[0].set_ylabel("regret so far")
-    finish(figure, title, [cell.label.policy for group in groups for cell in group], drawn)
+    finish(figure, title, *entries([cell.label.policy for group in groups for cell in group], drawn))
     return figure
 
 
@@ -132,16 +139,30 @@ def draw_panel(panel: Axes, group: Sequence[Cell], drawn: dict[str, Look], label
     for cell in group:
         look = drawn[cell.label.policy]
         times, mean, half = (np.concatenate([[0], part]) for part in (cell.outcome.times, cell.mean, cell.half_width))
-        panel.plot(times, mean, color=look.colour, linestyle=look.dash)
-        panel.fill_between(times, mean - half, mean + half, color=look.colour, alpha=0.25, linewidth=0)
-    no_privacy = group[0].label.epsilon == math.inf
-    panel.set_title(group[0].label.setting + (", no privacy" if no_privacy else ""), loc="left")
+        [line] = panel.plot(times, mean, color=look.colour, linestyle=look.dash)
+        band = panel.fill_between(times, mean - half, mean + half, color=look.colour, alpha=0.25, linewidth=0)
+        identify(panel, cell.label.policy, drawn, line=line, band=band)
+    panel.set_title(setting_of(group), loc="left")
     panel.set_xlim(0, group[0].horizon)
     panel.xaxis.set_major_locator(MaxNLocator(4))
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_formatter(EngFormatter(sep=""))
     if not changes.are_many(group[0]):
         mark_changes(panel, group[0].changes, label_changes)
+
+
+def identify(panel: Axes, policy: str, drawn: dict[str, Look], **parts: Artist) -> None:
+    """Give what is drawn of a policy an id: the panel's number, the policy's, and the part."""
+    figure = panel.get_figure(root=True)
+    place = figure.axes.index(panel) if figure else 0
+    for name, part in parts.items():
+        part.set_gid(f"panel-{place}-series-{list(drawn).index(policy)}-{name}")
+
+
+def setting_of(group: Sequence[Cell]) -> str:
+    """Return what stands above the panel of one corruption."""
+    label = group[0].label
+    return label.setting + (", no privacy" if label.epsilon == math.inf else "")
 
 
 def mark_changes(panel: Axes, times: Sequence[int], with_label: bool) -> None:
@@ -179,12 +200,18 @@ def draw_means(panel: Axes, cell: Cell) -> None:
 def regret_by_epsilon(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[str, Look]) -> Figure:
     """Return regret at the horizon against epsilon, both on log axes, with no privacy at all at the right."""
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    panel = figure.subplots()
+    draw_by_epsilon(figure.subplots(), groups, drawn)
+    finish(figure, title, *entries([cell.label.policy for group in groups for cell in group], drawn))
+    return figure
+
+
+def draw_by_epsilon(panel: Axes, groups: Sequence[Sequence[Cell]], drawn: dict[str, Look]) -> None:
+    """Draw every policy's regret at the horizon against epsilon."""
     places = epsilon_places([epsilon_of(group[0]) for group in groups])
-    policies = list(dict.fromkeys(cell.label.policy for group in groups for cell in group))
-    for policy in policies:
+    floor = min(float(cell.mean[-1]) for group in groups for cell in group) / 2  # what lies below ends there
+    for policy in drawn:
         cells = [cell for group in groups for cell in group if cell.label.policy == policy]
-        draw_against_epsilon(panel, cells, places, drawn[policy])
+        draw_against_epsilon(panel, cells, places, floor, drawn)
     panel.set_yscale("log")
     panel.set_xscale("log")
     panel.xaxis.set_major_locator(FixedLocator(list(places.values())))
@@ -195,23 +222,28 @@ def regret_by_epsilon(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[
     panel.yaxis.set_minor_locator(NullLocator())
     panel.set_xlabel("ε: more privacy to the left, less to the right")
     panel.set_ylabel(f"regret after {groups[0][0].horizon:,} steps")
-    finish(figure, title, policies, drawn)
-    return figure
 
 
-def draw_against_epsilon(panel: Axes, cells: Sequence[Cell], places: dict[float, float], look: Look) -> None:
-    """Draw one policy; its line ends at the last epsilon, for infinity is not a point of the axis."""
+def draw_against_epsilon(
+    panel: Axes, cells: Sequence[Cell], places: dict[float, float], floor: float, drawn: dict[str, Look]
+) -> None:
+    """Draw one policy; its line and band end at the last epsilon, for infinity is not a point of the axis.
+
+    They are drawn down to a floor: a log scale has no place for 0.
+    """
     finite = [cell for cell in cells if math.isfinite(epsilon_of(cell))]
-    for part in (finite, [cell for cell in cells if cell not in finite]):
-        panel.errorbar(
-            [places[epsilon_of(cell)] for cell in part],
-            [float(cell.mean[-1]) for cell in part],
-            yerr=np.nan_to_num([float(cell.half_width[-1]) for cell in part]),
-            color=look.colour,
-            linestyle=look.dash,
-            marker="o",
-            capsize=3,
-        )
+    for kind, part in (("finite", finite), ("infinite", [cell for cell in cells if cell not in finite])):
+        if not part:
+            continue
+        policy, look = part[0].label.policy, drawn[part[0].label.policy]
+        where = [places[epsilon_of(cell)] for cell in part]
+        mean = np.array([cell.mean[-1] for cell in part])
+        half = np.nan_to_num([cell.half_width[-1] for cell in part])
+        low, high = np.maximum(mean - half, floor), mean + half
+        [line] = panel.plot(where, mean, color=look.colour, linestyle=look.dash, marker="o")
+        bars = panel.vlines(where, low, high, color=look.colour, linewidth=1.6)
+        band = panel.fill_between(where, low, high, color=look.colour, alpha=0.25, linewidth=0)
+        identify(panel, policy, drawn, **{f"{kind}-line": line, f"{kind}-bars": bars, f"{kind}-band": band})
 
 
 def epsilon_of(cell: Cell) -> float:
@@ -234,16 +266,21 @@ def epsilon_text(epsilon: float) -> str:
     return "∞\n(no privacy)" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-def finish(figure: Figure, title: str, policies: Sequence[str], drawn: dict[str, Look]) -> None:
-    """Put title and legend above the panels, where no curve can hide them, and lay everything out."""
+def entries(policies: Sequence[str], drawn: dict[str, Look]) -> tuple[list[Artist], list[str]]:
+    """Return the legend's lines and names of those policies that a figure has."""
     shown = [policy for policy in drawn if policy in policies]
-    lines = [mpl.lines.Line2D([], [], color=drawn[policy].colour, linestyle=drawn[policy].dash) for policy in shown]
+    looks = [drawn[policy] for policy in shown]
+    return [mpl.lines.Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks], shown
+
+
+def finish(figure: Figure, title: str, handles: Sequence[Artist], shown: Sequence[str]) -> None:
+    """Put title and legend above the panels, where no curve can hide them, and lay everything out."""
     small, large = FontProperties(), FontProperties(size=13, weight="bold")
     width = figure.get_figwidth() - MARGIN
     names = lettering.told_apart([lettering.fitted(name, width - LEGEND_HANDLE, small) for name in shown])
     columns = legend_columns([lettering.inches(name, small) for name in names], width)
     legend = figure.legend(
-        lines,
+        handles,
         ["policy"] * len(shown),
         title="title",
         title_fontproperties=large,
@@ -268,8 +305,7 @@ def legend_columns(widths: Sequence[float], room: float) -> int:
 
 
 def as_bytes(figure: Figure, kind: str) -> bytes:
-    """Return a figure as a png or pdf file, free of dates and versions."""
+    """Return a figure as a file of one of KINDS, free of dates and versions."""
     stream = io.BytesIO()
-    undated = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None, "Creator": None}}
-    figure.savefig(stream, format=kind, metadata=undated[kind])
+    figure.savefig(stream, format=kind, metadata=KINDS[kind])
     return stream.getvalue()

@@ -1,38 +1,26 @@
-"""The page: figures, tables and how to make them again, in one file that needs nothing else."""
+"""The page: answer, table, figures and how to make them again, in one file that needs nothing else and asks nobody."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape as escape_html
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from maskedbandits import readable
 from maskedbandits.experiments.results import Cell, Results, write_whole
-from maskedbandits.report import changes, figures, tables
+from maskedbandits.report import answer, figures, pictures, tables
+from maskedbandits.report.panels import Panel
+from maskedbandits.report.pictures import Picture
 
-CSS = """
-:root { color-scheme: light; --ink: #222; --pale: #666; --line: #e2e2e2; }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); max-width: 72rem;
-  margin: 2.5rem auto; padding: 0 1.25rem; }
-h1, h2, p, summary { overflow-wrap: anywhere; }
-h1 { font-size: 1.7rem; margin: 0 0 .3rem; } h2 { font-size: 1.25rem; margin: 2.6rem 0 .4rem; }
-p { max-width: 46rem; } .facts { color: var(--pale); margin: 0 0 1rem; }
-figure { margin: 1.2rem 0; } img { max-width: 100%; height: auto; }
-figcaption { color: var(--pale); font-size: .9rem; max-width: 46rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .93rem; }
-th, td { padding: .3rem .7rem; text-align: right; white-space: nowrap; }
-th { border-bottom: 2px solid var(--ink); font-weight: 600; }
-.left { text-align: left; } .first td { border-top: 1px solid var(--line); }
-td.left { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; max-width: 30rem; }
-.best td { font-weight: 700; }
-pre { background: #f6f6f6; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
-"""
+# What figures.COLOURS are on a dark ground: lighter, and black is white.
+DARK = ("#3d93d6", "#f07f33", "#25b98c", "#e09cc4", "#9ad8fa", "#f2b632", "#f0f0f0")
+DASHES = {"-": "", "--": "7 3", ":": "2 3", "-.": "8 3 2 3"}
 
 
 @dataclass(frozen=True)
@@ -43,36 +31,33 @@ class Report:
     figures: tuple[Path, ...]
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure with its file name and what it shows in words."""
-
-    name: str
-    caption: str
-    figure: Figure
-
-
 def write(results: Results, folder: Path) -> Report:
     """Draw every figure and write the page; a report drawn again is the same, byte for byte."""
     target = folder / "figures"
     target.mkdir(parents=True, exist_ok=True)
     drawn = figures.looks([label.policy for label in results.plan.labels])
-    parts, paths = [], []
+    parts, paths, panels = [], list[Path](), list[Panel]()
     with figures.our_style():
         problems = tables.problems(results.cells)
         for prefix, (problem, groups) in zip(prefixes([name for name, _ in problems]), problems, strict=True):
-            pictures = pictures_of(prefix, problem, groups, drawn)
-            embedded = []
-            for picture in pictures:
-                png = figures.as_bytes(picture.figure, "png")
-                for kind, content in (("png", png), ("pdf", figures.as_bytes(picture.figure, "pdf"))):
-                    paths.append(target / f"{picture.name}.{kind}")
-                    save(paths[-1], content)
-                embedded.append(figure_html(picture, png))
-            parts.append(section_html(problem, groups, embedded))
+            shown = []
+            for picture in pictures.of_problem(prefix, problem, groups, drawn):
+                paths += save_figure(picture, target)
+                shown.append(figure_html(picture, drawn))
+                panels += picture.panels
+            parts.append(section_html(problem, groups, shown, alone=len(problems) == 1))
     page = folder / "index.html"
-    save(page, page_html(results, parts).encode())
+    save(page, page_html(results, parts, numbers_json(panels, drawn)).encode())
     return Report(page, tuple(paths))
+
+
+def save_figure(picture: Picture, folder: Path) -> list[Path]:
+    """Draw a picture and save it as files; return where they are."""
+    figure = picture.draw()
+    paths = [folder / f"{picture.name}.{kind}" for kind in figures.KINDS]
+    for path, kind in zip(paths, figures.KINDS, strict=True):
+        save(path, figures.as_bytes(figure, kind))
+    return paths
 
 
 def escape(text: str) -> str:
@@ -85,6 +70,12 @@ def save(path: Path, content: bytes) -> None:
     write_whole(path, lambda stream: stream.write(content))
 
 
+@cache
+def beside(name: str) -> str:
+    """Return a file that lies beside this one: the page's style sheet, or its script."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
 def prefixes(problems: Sequence[str]) -> list[str]:
     """Return how each problem's files start: with nothing if it is the only one, else with its name."""
     if len(problems) == 1:
@@ -94,97 +85,156 @@ def prefixes(problems: Sequence[str]) -> list[str]:
     return [f"{name}-" if unique[place] else f"{name or 'problem'}-{place + 1}-" for place, name in enumerate(safe)]
 
 
-def pictures_of(
-    prefix: str, problem: str, groups: Sequence[Sequence[Cell]], drawn: dict[str, figures.Look]
-) -> list[Picture]:
-    """Return a problem's figures; against epsilon only where there are several."""
-    over_time = Picture(f"{prefix}regret", caption(groups), figures.regret_over_time(problem, groups, drawn))
-    if len(groups) < 2:
-        return [over_time]
-    by_epsilon = Picture(
-        f"{prefix}epsilon",
-        "Regret at the end against epsilon, both on log scales, with 95 % intervals.",
-        figures.regret_by_epsilon(problem, groups, drawn),
+def style_sheet() -> str:
+    """Return the style sheet, with the colours of the figures."""
+    light, dark = (
+        "".join(f"--series-{place}: {colour}; " for place, colour in enumerate(colours))
+        for colours in (figures.COLOURS, DARK)
     )
-    return [over_time, by_epsilon]
+    ours = f":root {{ {light}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
+    return ours + beside("page.css")
 
 
-def caption(groups: Sequence[Sequence[Cell]]) -> str:
-    """Return what regret against time shows, in words."""
-    parts = ["Regret against time: what was lost so far by not knowing the best arm."]
-    first = groups[0][0]
-    if changes.are_many(first):
-        parts += ["Lines are means over runs, bands their 95 % intervals."]
-        parts += ["Below: the mean rewards of the arms, and dark the best of them."]
-    else:
-        verticals = ", dashed verticals the changes" if first.changes else ""
-        parts += [f"Lines are means, bands their 95 % intervals{verticals}."]
-    if len(groups) > 1:
-        shared = figures.one_scale(groups)
-        parts += ["All panels share a scale." if shared else "Each panel has a scale of its own."]
-    return " ".join(parts)
+def numbers_json(panels: Sequence[Panel], drawn: dict[str, figures.Look]) -> str:
+    """Return what the script reads out, as JSON that ends no script: < is written as an escape."""
+    document = {
+        "names": [readable.one_line(policy) for policy in drawn],
+        "colours": len(figures.COLOURS),
+        "panels": {panel.name: panel.numbers for panel in panels if panel.numbers},
+    }
+    return readable.json_text(json.dumps(document, separators=(",", ":"), allow_nan=False)).replace("<", "\\u003c")
 
 
-def figure_html(picture: Picture, png: bytes) -> str:
-    """Return a figure with its picture inside."""
-    data = base64.b64encode(png).decode()
-    width = round(100 * picture.figure.get_figwidth())  # text is then as large in every figure
+def figure_html(picture: Picture, drawn: dict[str, figures.Look]) -> str:
+    """Return a figure: what it shows, its legend, its panels."""
+    files = ", ".join(f"figures/{picture.name}.{kind}" for kind in figures.KINDS)
+    rows = "".join(row_html(heading, row, picture.small) for heading, row in picture.rows)
+    legend = "".join(f"<li>{entry}</li>" for entry in legend_html(picture, drawn))
     return (
-        f'<figure><img width="{width}" alt="{escape(picture.caption)}" src="data:image/png;base64,{data}">'
-        f"<figcaption>{escape(picture.caption)} Files: figures/{picture.name}.png and .pdf.</figcaption>"
-        "</figure>"
+        f"<figure><h3>{escape(picture.heading)}</h3>"
+        f'<figcaption>{escape(picture.caption)}</figcaption><ul class="legend">{legend}</ul>{rows}'
+        f'<p class="facts files">For a paper: {escape(files)}</p></figure>'
     )
 
 
-def section_html(problem: str, groups: Sequence[Sequence[Cell]], embedded: Sequence[str]) -> str:
-    """Return one problem: what it is, its figures, its table."""
-    cell = groups[0][0]
-    facts = (
-        f"{len(cell.outcome.question['means'][0])} arms, {cell.horizon:,} steps, "
-        f"{changes.in_words(cell)}; {cell.runs:,} runs of each policy."
-    )
-    return "\n".join([f"<h2>{escape(problem)}</h2>", f'<p class="facts">{facts}</p>', *embedded, table_html(groups)])
+def legend_html(picture: Picture, drawn: dict[str, figures.Look]) -> Iterator[str]:
+    """Yield the entries of a legend: buttons that hide and show policies, or colours and what they stand for."""
+    for name, colour in picture.colours:
+        yield f"<span>{swatch(colour, '-', 10)}{escape(name)}</span>"
+    for number, policy in enumerate(drawn):
+        if policy in picture.policies:
+            look = drawn[policy]
+            button = f'<button type="button" data-toggles="{number}" aria-pressed="true">'
+            yield f"{button}{swatch(look.colour, look.dash, 3)}{escape(policy)}</button>"
+
+
+def swatch(colour: str, dash: str, width: int) -> str:
+    """Return a piece of a line."""
+    if colour in figures.COLOURS:
+        colour = f"var(--series-{figures.COLOURS.index(colour)})"
+    dashes = f' stroke-dasharray="{DASHES[dash]}"' if DASHES[dash] else ""
+    line = f'<path d="M0 5H27" stroke="{colour}" stroke-width="{width}"{dashes}/>'
+    return f'<svg viewBox="0 0 27 10" aria-hidden="true">{line}</svg>'
+
+
+def row_html(heading: str, row: Sequence[Panel], small: bool) -> str:
+    """Return panels side by side, as far as there is room, under their heading if there is one."""
+    above = f"<h4>{escape(heading)}</h4>" if heading else ""
+    return f'{above}<div class="panels{" small" * small}">{"".join(map(panel_html, row))}</div>'
+
+
+def panel_html(panel: Panel) -> str:
+    """Return a panel; one with numbers to read can be reached by the keyboard."""
+    reads = f' data-panel="{panel.name}" tabindex="0"' if panel.numbers else ""
+    above = f"<p>{escape(panel.title)}</p>" if panel.title else ""
+    return f'<div class="panel">{above}<div class="plot"{reads}>{panel.drawing}</div></div>'
+
+
+def section_html(problem: str, groups: Sequence[Sequence[Cell]], shown: Sequence[str], alone: bool) -> str:
+    """Return one problem: its facts and its answer, which of a single one the page's head says; table and figures."""
+    head = [f"<h2>{escape(problem)}</h2>"]
+    if not alone:
+        head += [
+            f'<p class="facts">{answer.problem_in_words(groups[0][0])}.</p>',
+            f"<p>{escape(answer.answer(groups))}</p>",
+        ]
+    return "\n".join(["<section>", *head, table_html(groups), *shown, "</section>"])
 
 
 def table_html(groups: Sequence[Sequence[Cell]]) -> str:
-    """Return one problem's table; the lowest regret of each group is bold."""
+    """Return one problem's table, sortable; the lowest regret of each group is bold."""
     shown = tables.columns([cell for group in groups for cell in group])
     kinds = [' class="left"' if column.justify == "left" else "" for column in shown]
-    heading = "".join(f"<th{kind}>{escape(c.heading)}</th>" for c, kind in zip(shown, kinds, strict=True))
+    heading = "".join(
+        f'<th scope="col" aria-sort="none"{kind}><button type="button">{escape(column.heading)}</button></th>'
+        for column, kind in zip(shown, kinds, strict=True)
+    )
     rows = []
     for group in groups:
         best = tables.lowest(group)
         for place, cell in enumerate(group):
             marks = ["first"] * (place == 0) + ["best"] * tables.stands_out(cell, group)
-            texts = [escape(column.say(cell, best)) for column in shown]
-            line = "".join(f"<td{kind}>{text}</td>" for text, kind in zip(texts, kinds, strict=True))
+            texts = [(escape(column.say(cell, best)), sort_key(column.sort_by(cell, best))) for column in shown]
+            line = "".join(f"<td{kind}{key}>{text}</td>" for (text, key), kind in zip(texts, kinds, strict=True))
             rows.append(f'<tr class="{" ".join(marks)}">{line}</tr>')
-    table = f"<table><thead><tr>{heading}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return f'<div class="scroll">{table}</div>'
+    table = f'<table class="sortable"><thead><tr>{heading}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="Table">{table}</div>'
 
 
-def page_html(results: Results, parts: Sequence[str]) -> str:
-    """Return the whole page."""
+def sort_key(value: float | str | None) -> str:
+    """Return what a cell of a table is sorted by: a number, no number, or a text."""
+    if isinstance(value, str):
+        return f' data-text="{escape(value)}"'
+    return f' data-number="{"" if value is None else str(value).replace("inf", "Infinity")}"'
+
+
+def provenance_html(results: Results) -> str:
+    """Return where the numbers come from, and how to make them again."""
+    plan = results.plan
+    codes = answer.listed(sorted({str(cell.outcome.question.get("code", "unknown")) for cell in results.cells}))
+    rows = "".join(
+        f'<tr><td class="left">{escape(cell.label.problem)}</td><td>{escape(answer.epsilon_text(cell))}</td>'
+        f'<td class="left">{escape(cell.label.policy)}</td><td>{cell.outcome.question["seed"]}</td>'
+        f"<td><code>cells/{escape(cell.label.key)}.npz</code></td></tr>"
+        for cell in results.cells
+    )
+    heads = "".join(f"<th>{name}</th>" for name in ("problem", "ε", "policy", "seed", "file"))
+    return f"""<section><h2>Provenance</h2>
+<p>With maskedbandits {escape(plan.version)} (digest of its code: <code>{escape(codes)}</code>), and the file below as
+{escape(plan.file)}:</p>
+<pre>{escape(plan.command)}</pre>
+<p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page
+again from the saved results: <code>maskedbandits report</code> and this folder.</p>
+<details><summary>{escape(plan.file)}</summary><pre>{escape_html(readable.lines(plan.source))}</pre></details>
+<details><summary>Seed and file of each cell</summary><div class="scroll"><table><thead><tr>{heads}</tr></thead>
+<tbody>{rows}</tbody></table></div></details></section>"""
+
+
+def page_html(results: Results, parts: Sequence[str], numbers: str) -> str:
+    """Return the whole page; it may run no script but its own, and fetch nothing."""
     plan = results.plan
     unfinished = len(plan.labels) - len(results.cells)
     warning = (
         f"<p><strong>{unfinished} of {len(plan.labels)} cells are not finished.</strong></p>" if unfinished else ""
     )
+    script = beside("page.js")
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"
     return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(plan.title)}</title>
-<style>{CSS}</style>
+<style>{style_sheet()}</style>
 <h1>{escape(plan.title)}</h1>
+<p class="run">{escape(answer.what_was_run(results))}</p>
+<p class="answer">{escape(answer.overall(results))}</p>
 <p class="facts">Policies see randomised feedback alone; a smaller ε hides more. Lower regret is better.</p>
 {warning}
 {"".join(parts)}
-<h2>Make it again</h2>
-<p>With maskedbandits {escape(plan.version)}, and the file below as {escape(plan.file)}:</p>
-<pre>{escape(plan.command)}</pre>
-<p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page
-again from the saved results: <code>maskedbandits report</code> and this folder.</p>
-<details><summary>{escape(plan.file)}</summary><pre>{escape_html(readable.lines(plan.source))}</pre></details>
+{provenance_html(results)}
+<script type="application/json" id="numbers">{numbers}</script>
+<script>{script}</script>
 </html>
 """

@@ -23,10 +23,11 @@ SIMPLE_ASCII = Box(str(SIMPLE_HEAD).replace("─", "-"), ascii=True)
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, and what it says of a cell whose group's lowest regret is given."""
+    """A column: its heading, what it says of a cell whose group's lowest regret is given, and what it is sorted by."""
 
     heading: str
     say: Callable[[Cell, float], str]
+    sort_by: Callable[[Cell, float], float | str | None]  # None where it says nothing
     justify: Literal["left", "right"] = "right"
     whole: bool = True  # False where a text may fold between words
 
@@ -42,9 +43,20 @@ def regret(cell: Cell) -> str:
     return number(cell.mean[-1]) + ("" if math.isnan(half) else f" ± {number(half)}")
 
 
-def against_best(cell: Cell, best: float) -> str:
+def times_best(cell: Cell, best: float) -> float | None:
     """Return how many times the lowest regret of the group this is."""
-    return f"{cell.mean[-1] / best:.2f}×" if best > 0 else "–"
+    return float(cell.mean[-1]) / best if best > 0 else None
+
+
+def against_best(cell: Cell, best: float) -> str:
+    """Return how many times the lowest regret of the group this is, in words."""
+    times = times_best(cell, best)
+    return "–" if times is None else f"{times:.2f}×"
+
+
+def window_size(cell: Cell) -> float | None:
+    """Return the window as a number."""
+    return None if cell.window is None else float(cell.window)
 
 
 def window(cell: Cell) -> str:
@@ -64,13 +76,19 @@ def against_published(cell: Cell) -> str:
 def columns(cells: Sequence[Cell]) -> list[Column]:
     """Return the columns that say something about these cells."""
     parts = {
-        "window": Column("window", lambda cell, best: window(cell), whole=False),
-        "regret": Column("regret, 95 %", lambda cell, best: regret(cell)),
-        "best": Column("of best", against_best),
-        "published": Column("published (ours)", lambda cell, best: against_published(cell)),
-        "pulls": Column("suboptimal pulls", lambda cell, best: f"{cell.suboptimal_share:.1%}"),
-        "time": Column("time", lambda cell, best: f"{cell.outcome.seconds:.2f} s"),
-        "speed": Column("steps/s", lambda cell, best: f"{cell.steps_per_second / 1e6:.1f} M"),
+        "window": Column("window", lambda cell, _: window(cell), lambda cell, _: window_size(cell), whole=False),
+        "regret": Column("regret, 95 %", lambda cell, _: regret(cell), lambda cell, _: float(cell.mean[-1])),
+        "best": Column("of best", against_best, times_best),
+        "published": Column(
+            "published (ours)", lambda cell, _: against_published(cell), lambda cell, _: cell.label.published
+        ),
+        "pulls": Column(
+            "suboptimal pulls", lambda cell, _: f"{cell.suboptimal_share:.1%}", lambda cell, _: cell.suboptimal_share
+        ),
+        "time": Column("time", lambda cell, _: f"{cell.outcome.seconds:.2f} s", lambda cell, _: cell.outcome.seconds),
+        "speed": Column(
+            "steps/s", lambda cell, _: f"{cell.steps_per_second / 1e6:.1f} M", lambda cell, _: cell.steps_per_second
+        ),
     }
     if all(cell.window is None for cell in cells):
         del parts["window"]
@@ -78,8 +96,8 @@ def columns(cells: Sequence[Cell]) -> list[Column]:
         del parts["published"]
     if len({cell.label.policy for cell in cells}) == 1:
         del parts["best"]
-    epsilon = Column("ε", lambda cell, best: cell.label.setting.removeprefix("ε = "))
-    policy = Column("policy", lambda cell, best: cell.label.policy, "left", whole=False)
+    epsilon = Column("ε", lambda cell, _: cell.label.setting.removeprefix("ε = "), lambda cell, _: cell.label.epsilon)
+    policy = Column("policy", lambda cell, _: cell.label.policy, lambda cell, _: cell.label.policy, "left", whole=False)
     return [epsilon, policy, *parts.values()]
 
 

@@ -1,0 +1,124 @@
+"""The pictures of a problem: each as a figure for files, as panels for a page, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from maskedbandits.experiments.results import Cell
+from maskedbandits.report import changes, figures, panels, pulls, shares
+from maskedbandits.report.panels import Panel
+
+Groups = Sequence[Sequence[Cell]]
+Looks = dict[str, figures.Look]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with the name of its files and what it shows in words."""
+
+    name: str
+    heading: str
+    caption: str
+    draw: Callable[[], Figure]  # for files
+    rows: Sequence[tuple[str, Sequence[Panel]]]  # for a page: rows of panels under their headings
+    policies: Sequence[str] = ()  # whose curves can be hidden
+    colours: Sequence[tuple[str, str]] = ()  # names and colours of what is no policy
+    small: bool = False
+
+    @property
+    def panels(self) -> list[Panel]:
+        """All panels of the page."""
+        return [panel for _, row in self.rows for panel in row]
+
+
+def of_problem(prefix: str, problem: str, groups: Groups, drawn: Looks) -> Iterator[Picture]:
+    """Yield a problem's pictures: those for which there is something to show."""
+    cells = [cell for group in groups for cell in group]
+    yield over_time(f"{prefix}regret", problem, groups, drawn)
+    if len(groups) > 1:
+        yield by_epsilon(f"{prefix}epsilon", problem, groups, drawn)
+    if shares.known(cells):
+        yield arm_shares(f"{prefix}shares", problem, groups)
+    if any(map(pulls.bounded, cells)):
+        yield against_bounds(f"{prefix}pulls", problem, groups, drawn)
+
+
+def policies_of(groups: Groups) -> list[str]:
+    """Return the policies of a problem."""
+    return list(dict.fromkeys(cell.label.policy for group in groups for cell in group))
+
+
+def over_time(name: str, problem: str, groups: Groups, drawn: Looks) -> Picture:
+    """Return regret against time."""
+    return Picture(
+        name,
+        "Regret over time",
+        caption(groups),
+        lambda: figures.regret_over_time(problem, groups, drawn),
+        [("", panels.regret_over_time(name, groups, drawn))],
+        policies_of(groups),
+    )
+
+
+def by_epsilon(name: str, problem: str, groups: Groups, drawn: Looks) -> Picture:
+    """Return regret against epsilon."""
+    return Picture(
+        name,
+        "Regret against ε",
+        "What privacy costs: regret at the end against ε, both on log scales, with 95 % intervals.",
+        lambda: figures.regret_by_epsilon(problem, groups, drawn),
+        [("", panels.by_epsilon(name, groups, drawn))],
+        policies_of(groups),
+    )
+
+
+def arm_shares(name: str, problem: str, groups: Groups) -> Picture:
+    """Return the shares of the arms over time."""
+    cells = [cell for group in groups for cell in group]
+    verticals = " Dashed verticals are the changes." if 0 < len(cells[0].changes) <= changes.FEW else ""
+    return Picture(
+        name,
+        "Which arms were pulled",
+        "The share of each arm in the pulls between checkpoints, over all runs. The strip above has the colour of the "
+        f"arm that was best.{verticals}",
+        lambda: shares.figure(problem, groups),
+        panels.arm_shares(name, groups),
+        colours=shares.legend(cells),
+        small=True,
+    )
+
+
+def against_bounds(name: str, problem: str, groups: Groups, drawn: Looks) -> Picture:
+    """Return measured pulls beside the bounds."""
+    rows = [pulls.against_bounds(cell) for group in groups for cell in group if pulls.bounded(cell)]
+    settings = [group[0].label.setting for group in groups]
+    above = [row for row in rows if row.measured > row.published]
+    broken = f" Measured pulls exceed the published bound in {len(above)} of {len(rows)} cells." if above else ""
+    return Picture(
+        name,
+        "Pulls against the bounds",
+        "Pulls of worse arms in a run of SW-KLUCB-CF: dots are measured (95 % intervals), crosses the published bound, "
+        "bars the bound that is proved. The dashed line is all steps: a bound above it says nothing." + broken,
+        lambda: pulls.figure(problem, rows, settings, drawn),
+        [("", panels.against_bounds(name, rows, settings, drawn))],
+        policies_of([[row.cell for row in rows]]),
+    )
+
+
+def caption(groups: Groups) -> str:
+    """Return what regret against time shows, in words."""
+    parts = ["Regret against time: what was lost so far by not knowing the best arm."]
+    first = groups[0][0]
+    if changes.are_many(first):
+        parts += ["Lines are means over runs, bands their 95 % intervals."]
+        parts += ["Below: the mean rewards of the arms, and dark the best of them."]
+    else:
+        verticals = ", dashed verticals the changes" if first.changes else ""
+        parts += [f"Lines are means, bands their 95 % intervals{verticals}."]
+    if len(groups) > 1:
+        shared = figures.one_scale(groups)
+        parts += ["All panels share a scale." if shared else "Each panel has a scale of its own."]
+    return " ".join(parts)

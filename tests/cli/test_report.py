@@ -1,0 +1,67 @@
+"""`maskedbandits report --csv`, `--latex` and `--parquet`: one table, whole, and nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from commands import call, refused
+from made_up import named, of_cells
+from maskedbandits import cli, extras
+from maskedbandits.experiments.results import Results, save_outcome, save_plan
+
+NAMES = ["plain", "a ε é 滑"]
+
+
+def saved(folder: Path, made: Results, cells: int) -> Path:
+    save_plan(folder, made.plan)
+    for cell in made.cells[:cells]:
+        save_outcome(folder, cell.label.key, cell.outcome)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tmp_path_factory.mktemp("report"), of_cells(named(NAMES, epsilons=(1.0, 2.0)).cells), 4)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_csv_is_the_same_in_every_encoding(folder: Path, encoding: str) -> None:
+    result = call("report", folder, "--csv", encoding=encoding)
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(result.stdout_bytes.decode("utf-8"))))
+    assert len(rows) == 4 * 8 * 10
+    assert [row["label"] for row in rows[:: 8 * 10]] == NAMES * 2
+    assert not (folder / "index.html").exists()
+
+
+@pytest.mark.parametrize("form", ["--csv", "--latex"])
+def test_a_file_holds_what_standard_output_would(folder: Path, tmp_path: Path, form: str) -> None:
+    result = call("report", folder, form, "--out", tmp_path / "table")
+    assert (result.exit_code, result.output) == (0, "")
+    assert (tmp_path / "table").read_bytes() == call("report", folder, form).stdout_bytes
+
+
+def test_parquet_is_written(folder: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install pyarrow")
+    assert call("report", folder, "--parquet", "--out", tmp_path / "table").exit_code == 0
+    assert parquet.read_table(tmp_path / "table").num_rows == 4 * 8 * 10
+
+
+def test_what_is_not_finished_is_said_beside_the_table(tmp_path: Path) -> None:
+    result = call("report", saved(tmp_path, of_cells(named(NAMES).cells), 1), "--csv")
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 1 + 8 * 10
+    assert result.stderr.startswith("maskedbandits: 1 of 2 cells are not finished; go on with: ")
+
+
+def test_mistakes_are_one_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused(call("report", folder, "--out", tmp_path / "x"), "say which, with --csv, --parquet or --latex")
+    refused(call("report", folder, "--csv", "--json"), "--json and --csv are two documents")
+    refused(call("report", folder, "--csv", "--out", tmp_path / "no" / "x"), "No such file or directory", cli.FAILED)
+    monkeypatch.setattr(extras, "PARQUET", ("no_such_module",))
+    refused(call("report", folder, "--parquet"), "--parquet needs no_such_module, ")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,126 @@
+"""Results as one long table: every run and checkpoint once, in every form the same numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from made_up import named, results
+from maskedbandits import extras
+from maskedbandits.errors import UserError
+from maskedbandits.experiments import frame
+
+NAMES = ["plain", 'with "quotes", and commas', "ε 滑"]
+CELLS = (*named(NAMES, "one, or two", (0.5, math.inf)).cells, *results(epsilons=(None,)).cells)
+
+
+def by_hand() -> list[tuple[Any, ...]]:
+    """The table, row by row."""
+    rows = []
+    for cell in CELLS:
+        question, label = cell.outcome.question, cell.label
+        for run in range(8):
+            for place, time in enumerate(range(100, 1001, 100)):
+                regret = float(cell.outcome.regret[run, place])
+                rows.append(
+                    (
+                        label.problem,
+                        label.epsilon,
+                        question["policy"],
+                        label.policy,
+                        question["parameters"],
+                        run,
+                        time,
+                        regret,
+                    )
+                )
+    return rows
+
+
+def test_csv_has_every_row_exactly() -> None:
+    stream = io.BytesIO()
+    frame.write_csv(CELLS, stream)
+    heads, *rows = csv.reader(io.StringIO(stream.getvalue().decode("utf-8"), newline=""))
+    assert tuple(heads) == frame.COLUMNS
+    found = [
+        (
+            problem,
+            float(epsilon) if epsilon else None,
+            policy,
+            label,
+            json.loads(told),
+            int(run),
+            int(time),
+            float(regret),
+        )
+        for problem, epsilon, policy, label, told, run, time, regret in rows
+    ]
+    assert found == by_hand()
+
+
+def rows_of(columns: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
+    assert tuple(columns) == frame.COLUMNS
+    told = [json.loads(text) for text in columns["parameters"]]
+    epsilons = [None if value is None or math.isnan(value) else value for value in columns["epsilon"]]
+    return list(zip(*{**columns, "parameters": told, "epsilon": epsilons}.values(), strict=True))
+
+
+def test_pandas() -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
+    made = frame.of(CELLS, "pandas")
+    assert rows_of({name: made[name].tolist() for name in made.columns}) == by_hand()
+    assert [str(made[name].dtype) for name in ("epsilon", "run", "checkpoint", "regret")] == [
+        "float64",
+        "int64",
+        "int64",
+        "float64",
+    ]
+
+
+def test_polars() -> None:
+    pytest.importorskip("polars", reason="polars is not installed: pip install polars")
+    made = frame.of(CELLS, "polars")
+    assert rows_of(made.to_dict(as_series=False)) == by_hand()
+
+
+def test_parquet(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install pyarrow")
+    with (tmp_path / "x.parquet").open("wb") as stream:
+        frame.write_parquet(CELLS, stream)
+    assert rows_of(parquet.read_table(tmp_path / "x.parquet").to_pydict()) == by_hand()
+
+
+def test_whichever_library_is_there_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Library:
+        @staticmethod
+        def import_module(name: str) -> Any:
+            asked.append(name)
+            raise ImportError(name)
+
+    monkeypatch.setattr(frame, "importlib", Library)
+    for absent in ((), ("pandas",)):
+        monkeypatch.setattr(extras, "find_spec", lambda module, absent=absent: None if module in absent else 1)
+        with pytest.raises(ImportError):
+            frame.of(CELLS)
+    assert asked == ["pandas", "polars"]
+
+
+def test_what_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = results()
+    with pytest.raises(UserError, match="no frames of 'panda'; did you mean 'pandas'"):
+        made.frame("panda")
+    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    with pytest.raises(UserError, match=r"^a frame needs pandas or polars: pip install pandas$"):
+        made.frame()
+    with pytest.raises(UserError, match=r"^a frame needs polars: pip install polars$"):
+        made.frame("polars")
+    with pytest.raises(UserError, match=r"^Parquet needs pyarrow, .* pip install 'maskedbandits\[parquet\]'$"):
+        frame.write_parquet(made.cells, io.BytesIO())

@@ -1,0 +1,127 @@
+"""The sentences of a report: they say who lost least, and do not claim more than the runs tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from made_up import HORIZON, of_cells, results
+from maskedbandits.experiments.results import Cell, Label, Outcome, Results
+from maskedbandits.report import answer, tables
+
+QUESTION = {
+    "means": [[0.9, 0.1]],
+    "starts": [0],
+    "horizon": HORIZON,
+    "p00": [0.8, 0.8],
+    "p11": [0.8, 0.8],
+    "policy": "klucb-cf",
+    "parameters": {},
+    "seed": 0,
+}
+
+
+def cell(policy: str, regrets: Sequence[float], epsilon: float | None = 1.0, problem: str = "one") -> Cell:
+    """A cell whose runs ended with these regrets."""
+    pulls = np.full((len(regrets), 2), HORIZON // 2)
+    outcome = Outcome(QUESTION, np.array([HORIZON]), np.array(regrets)[:, None], pulls, pulls, 1.0)
+    return Cell(Label(f"{problem}{policy}{epsilon}", problem, policy, epsilon), outcome)
+
+
+def said(*cells: Cell) -> str:
+    return answer.overall(of_cells(cells))
+
+
+GOOD, BAD = [9.0, 10.0, 11.0], [18.0, 20.0, 22.0]  # 10 ± 2.5 and 20 ± 5.0
+
+
+def test_the_one_that_lost_least_is_named_with_its_interval_and_its_lead() -> None:
+    assert said(cell("b", BAD), cell("a", GOOD)) == (
+        "“a” lost least: 10.0 ± 2.5, mean regret with its 95 % interval; that is 50 % less than the next, "
+        "and no interval reaches that of the first."
+    )
+
+
+@pytest.mark.parametrize(("other", "told_apart"), [([16.0, 18.0, 17.5], True), ([12.0, 18.0, 15.0], False)])
+def test_intervals_that_overlap_are_not_told_apart(other: list[float], told_apart: bool) -> None:
+    sentence = said(cell("a", GOOD), cell("b", other), cell("c", [100.0, 101.0, 102.0]))
+    assert ("no interval reaches" in sentence) == told_apart
+    assert ("do not tell the first from “b”, for the intervals overlap" in sentence) == (not told_apart)
+    assert "“c”" not in sentence
+
+
+def test_rivals_are_those_whose_intervals_overlap_by_hand() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        group = [cell(str(place), (10 + 3 * place + rng.normal(0, 3, 4)).tolist()) for place in range(4)]
+        ends = {}
+        for one in group:
+            runs = [float(value) for value in one.outcome.regret[:, 0]]
+            mean = sum(runs) / 4
+            half = 3.182446 * math.sqrt(sum((run - mean) ** 2 for run in runs) / 3) / 2  # Student's t, 3 degrees
+            ends[one.label.policy] = (mean, mean - half, mean + half)
+        first = min(ends, key=lambda policy: ends[policy][0])
+        expected = {policy for policy in ends if policy != first and ends[policy][1] <= ends[first][2]}
+        assert {one.label.policy for one in answer.rivals(group)} == expected
+
+
+def test_several_epsilons_are_told_together() -> None:
+    cells = [
+        *(cell("a", GOOD, 0.5), cell("b", BAD, 0.5)),
+        *(cell("a", GOOD, 1.0), cell("b", [10.0, 11.0, 12.0], 1.0)),
+        *(cell("a", BAD, math.inf), cell("b", GOOD, math.inf)),
+    ]
+    assert said(*cells) == (
+        "“a” lost least: 10.0 ± 2.5 at ε = 0.5 and 10.0 ± 2.5 at ε = 1; “b”: 10.0 ± 2.5 at ε = ∞, "
+        "mean regret with its 95 % interval; that is 9 to 50 % less than the next, "
+        "but these runs do not tell the first from “b” at ε = 1, for the intervals overlap."
+    )
+
+
+def test_one_run_says_nothing_of_chance() -> None:
+    assert said(cell("a", [10.0]), cell("b", [20.0])) == (
+        "“a” lost least: 10.0; that is 50 % less than the next, but one run says nothing of chance."
+    )
+
+
+def test_a_single_policy_is_compared_with_nobody() -> None:
+    assert said(cell("a", GOOD)) == "“a” lost: 10.0 ± 2.5, mean regret with its 95 % interval."
+
+
+def test_nobody_leads_where_nobody_lost_anything() -> None:
+    assert "0 % less than the next" in said(cell("a", [0.0, 0.0]), cell("b", [0.0, 0.0]))
+
+
+def test_of_several_problems_wins_are_counted() -> None:
+    cells = [cell(policy, runs, problem=problem) for problem in "xyz" for policy, runs in (("a", GOOD), ("b", BAD))]
+    cells[-2:] = [cell("a", [9.0, 10.0, 11.0], problem="z"), cell("b", [8.0, 10.0, 11.0], problem="z")]
+    assert said(*cells) == (
+        "Lost least, of 3 comparisons: “a” in 2 and “b” in 1; in 2 of them the intervals do not overlap."
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        (
+            results(),
+            "2 policies on one problem (2 arms, 1,000 steps, changes at 400), at ε = 0.5, 1 and ∞, 8 runs of each.",
+        ),
+        (results(problems=("x", "y"), epsilons=(2.0,)), "2 policies on 2 problems, at ε = 2, 8 runs of each."),
+        (
+            of_cells([cell("a", [1.0], None)]),
+            "One policy on one problem (2 arms, 1,000 steps, no change), with its own p00 and p11, one run of each.",
+        ),
+    ],
+)
+def test_what_was_run(made: Results, sentence: str) -> None:
+    assert answer.what_was_run(made) == sentence
+
+
+def test_the_first_of_the_table_is_the_first_of_the_sentence() -> None:
+    for _, groups in tables.problems(results().cells):
+        for group in groups:
+            assert tables.stands_out(answer.ranked(group)[0], group)
