@@ -35,15 +35,18 @@ bench-delays: $(VENV)/.run ## what reports that come 500 steps late cost every p
 bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a minute
 	@$(BIN)/python -m bench.liars
 
-bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, some minutes
-	@$(BIN)/python -m bench.regret
+bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, both horizons, a quarter of an hour
+	@$(BIN)/python -m bench.regret --long
 
 docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy
 	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
+	@$(BIN)/python -m docs.planner
 	@$(BIN)/python -m docs.speed
 	@$(BIN)/python -m docs.experiments
+	@$(BIN)/python -m docs.data
+	@$(BIN)/python -m docs.evaluation
 	@$(BIN)/python -m docs.theory
 	@$(BIN)/python -m docs.reproduction
 

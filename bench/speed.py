@@ -61,7 +61,7 @@ def simulated(
     problem = Problem(peers.means(arms), [0], ramp + steps, response)
     policy = make_policy(name, arms=arms, corruption=response, **parameters)
     state = policy.for_simulation(problem.horizon, MEMO)
-    world = World(np.array([0, problem.horizon]), problem.feedback_means.copy(), problem.gaps.copy())
+    world = World(*problem.rows(masked=True))
     pulls, wasted, recent, over_time = np.zeros((4, arms), dtype=np.int64)
     tally = Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), pulls, wasted, recent, over_time[None, :])
     checkpoints = np.array([problem.horizon])

@@ -11,17 +11,11 @@ from maskedbandits.privacy import Randomizer
 from maskedbandits.privacy.audit import words
 from maskedbandits.privacy.audit.doubt import levels
 from maskedbandits.privacy.audit.evidence import smallest_excess
+from maskedbandits.readable import percent as percent
 
 PAGE = Path(__file__).with_suffix(".md")
 EPSILONS = ("0", "0.1", "0.5", "1", "2", "4", "8")
 BELIEFS = (Fraction(1, 2), Fraction(1, 10), Fraction(1, 100))
-
-
-def percent(share: Fraction) -> str:
-    """Return a share in per cent, and never 100 % of what is less."""
-    if share >= Fraction(99_999, 100_000):
-        return "> 99.999 %"
-    return f"{float(100 * share):.1f} %" if share < Fraction(999, 1000) else f"{float(100 * share):.3f} %"
 
 
 def markdown(heading: list[str], rows: list[list[str]]) -> str:
@@ -32,8 +26,7 @@ def markdown(heading: list[str], rows: list[list[str]]) -> str:
 
 def belief(prior: Fraction, epsilon: str) -> Fraction:
     """Return the most that one report can make of a belief, by Bayes' rule."""
-    odds = Randomizer(epsilon).exact_epsilon.odds * prior / (1 - prior)
-    return odds / (1 + odds)
+    return Randomizer(epsilon).exact_epsilon.belief(prior)
 
 
 def reveals() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from docs import blocks
 from docs.privacy import belief, markdown, percent
 from maskedbandits.privacy import Ledger, Overdraft, Randomizer
+from maskedbandits.privacy.exact import ExactEpsilon
 
 PAGE = Path(__file__).with_suffix(".md")
 EPSILONS = ("0.1", "0.5", "1", "2", "4")
@@ -58,7 +59,7 @@ def fitting(epsilon: str, cap: str) -> int:
 
 def odds_to_belief(epsilon: Fraction) -> str:
     """Return the most that becomes of a belief of 50 %."""
-    return percent(Fraction(1 / (1 + math.exp(-epsilon))))
+    return percent(ExactEpsilon(Fraction(math.exp(epsilon))).belief(Fraction(1, 2)))
 
 
 def caps() -> str:

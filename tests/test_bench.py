@@ -99,7 +99,10 @@ def test_liars_turn_a_policy_where_theory_says(monkeypatch: pytest.MonkeyPatch) 
     assert liars.better_pulls("klucb-cf", 1.0, 1.3 * share) < 0.4
 
 
-def test_delays_are_told_as_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_delays_are_told_as_a_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for name, value in {"ARMS": (3,), "EPSILONS": (1.0,), "RUNS": 4, "HORIZON": 1000, "DELAY": 50}.items():
         monkeypatch.setattr(delays, name, value)
     monkeypatch.setattr(sys, "argv", ["delays", "--policies", "klucb-cf", "ts-cf", "--json"])

@@ -5,11 +5,57 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from maskedbandits.experiments.config import load
+from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.runner import asked_of, run
+
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
 
+def code(language: str) -> list[str]:
+    """What stands on the page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def test_policies_of_other_libraries_play(tmp_path: Path) -> None:
+    others, use, *_ = code("python")
+    (tmp_path / "others.py").write_text(others, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", use], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lost = [float(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines()]
+    assert len(lost) == 3
+    assert 0 < lost[0] < min(lost[1:])
+    asked = code("toml")[0]
+    problem = 'runs = 2\nepsilons = [2]\n[[problems]]\nhorizon = 300\nmeans = [0.2, 0.8]\n[[policies]]\nname = "auto"\n'
+    (tmp_path / "own.toml").write_text(problem + asked, encoding="utf-8")
+    (first, second) = load(tmp_path / "own.toml").tasks
+    assert (first.factory, second.label) == (None, "others:River (epsilon=0.1)")
+    before = asked_of(second)
+    (tmp_path / "others.py").write_text(others + "# changed", encoding="utf-8")
+    assert asked_of(second) != before
+    result = run(load(tmp_path / "own.toml"), tmp_path / "out", Silent(), command="")
+    assert result.complete
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("nowhere:River", "cannot be imported"),
+        ("math:nothing", "math has no function 'nothing'"),
+        ("math:pi", "math has no function 'pi'"),
+    ],
+)
+def test_what_is_not_there_is_refused(tmp_path: Path, name: str, complaint: str) -> None:
+    text = f'epsilons = [2]\n[[problems]]\nhorizon = 300\nmeans = [0.2, 0.8]\n[[policies]]\nname = "{name}"\n'
+    (tmp_path / "own.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"policies.0..name: {name}.*{complaint}"):
+        load(tmp_path / "own.toml")
+
+
 def test_the_policy_of_the_page_plays(tmp_path: Path) -> None:
-    policy, use = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    policy, use = code("python")[2:]
     (tmp_path / "greedy.py").write_text(policy, encoding="utf-8")
     more = (
         "live = mb.make_policy('greedy', arms=3, corruption=mask, seed=1)\n"

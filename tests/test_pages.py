@@ -103,3 +103,24 @@ def test_what_the_experiments_page_says_of_auto() -> None:
     more = {epsilon: round(100 * (number(row[4]) / number(row[2]) - 1)) for epsilon, row in table.items()}
     assert f"`auto` loses {min(more.values())} to {max(more.values())} % more in the mean of 100 runs" in text
     assert more["0.5"] == min(more.values())
+
+
+def test_the_example_of_the_planner_s_page_agrees_with_itself() -> None:
+    page = ROOT / "docs" / "planner.md"
+    shown = " ".join(blocks.read(page, "example").split())
+    patterns = r"Simulated in (\d+) worlds", r"Take ε = (\S+):", r"000 people, (\S+ % \([^)]*\)) of the gain"
+    [worlds], [advised], [cost] = (re.findall(pattern, shown) for pattern in patterns)
+    table = {line.split()[0]: line for line in blocks.read(page, "example").splitlines() if "±" in line[:30]}
+    assert cost in table[advised]
+    assert worlds == "10"
+    assert "of few worlds, ten in the example" in " ".join(blocks.prose(page).split())
+    assert float(table["4"].split("%")[0].split()[-1]) < 1  # of the gain: what the figure's words call invisible
+
+
+@pytest.mark.slow
+def test_the_example_of_the_planner_s_page_is_what_its_command_prints() -> None:
+    from docs import planner as page
+
+    from maskedbandits.planner import plan
+
+    assert blocks.read(page.PAGE, "example") == page.example(plan(5, 200_000, 4, 0.1, 0.3))

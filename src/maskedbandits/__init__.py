@@ -11,8 +11,10 @@ __all__ = [
     "Problem",
     "RandomizedResponse",
     "Simulation",
+    "data",
     "load_policy",
     "make_policy",
+    "planner",
     "privacy",
     "problems",
     "simulate",
@@ -32,6 +34,8 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from maskedbandits import data as data
+    from maskedbandits import planner as planner
     from maskedbandits import privacy as privacy
     from maskedbandits import problems as problems
     from maskedbandits import theory as theory
@@ -46,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("privacy", "problems", "theory"):
+    if name in ("data", "planner", "privacy", "problems", "theory"):
         return importlib.import_module(f"maskedbandits.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")

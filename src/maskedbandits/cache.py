@@ -28,6 +28,8 @@ import numba
 from numba.core.caching import NullCache
 from numba.core.errors import NumbaError
 
+from maskedbandits.files import user_cache
+
 HERE = Path(__file__).parent
 KERNELS = ("maths/**/*.py", "policies/**/*.py", "compiled.py", "record.py")
 VARIABLE = "MASKEDBANDITS_CACHE"
@@ -49,7 +51,7 @@ def _places() -> Iterator[Path]:
         yield Path(os.environ[VARIABLE])
     yield HERE / "__pycache__"
     with contextlib.suppress(RuntimeError):  # nobody's home
-        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskedbandits"
+        yield user_cache()
 
 
 def _is_writable(folder: Path) -> bool:

@@ -29,6 +29,11 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise
 
 
+def user_cache() -> Path:
+    """Return where this user's programs keep what can be made again; RuntimeError if the user has no home."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskedbandits"
+
+
 def unpacked_sizes(stream: IO[bytes]) -> dict[str, int]:
     """Return how many bytes each array of an archive would take up."""
     with zipfile.ZipFile(stream) as archive:

@@ -11,6 +11,7 @@ import io
 import re
 import sys
 import unicodedata
+from fractions import Fraction
 from typing import TextIO
 
 ERRORS = "maskedbandits.readable"  # the name of our way to write what an encoding does not have
@@ -47,6 +48,13 @@ def lines(text: str) -> str:
 def json_text(text: str) -> str:
     """Return a JSON document that means the same and gives no orders."""
     return _ORDERS_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def percent(share: float | Fraction) -> str:
+    """Return a share in per cent, and never 100 % of what is less."""
+    if 1 > share >= Fraction(99_999, 100_000):
+        return "> 99.999 %"
+    return f"{float(100 * share):.3f} %" if 1 > share >= Fraction(999, 1000) else f"{float(100 * share):.1f} %"
 
 
 def spelled(text: str, encoding: str) -> str:

@@ -7,18 +7,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits import extras
-from maskedbandits.errors import UserError, number, whole
+from maskedbandits import extras, outside
+from maskedbandits.errors import UserError, number, shown, whole
 from maskedbandits.maths import lots
+from maskedbandits.outside import Factory
 from maskedbandits.policies import Policy, make_policy
 from maskedbandits.policies.late import Mail, advance_late, mail
+from maskedbandits.policies.logs import advance_log
 from maskedbandits.policies.play import Tally, World, advance
-from maskedbandits.problems import Problem
+from maskedbandits.problems import Log, Problem
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
 MEMO = (
@@ -45,18 +48,23 @@ class Simulation:
 
 def simulate(
     problem: Problem,
-    policy: Policy | str,
+    policy: Policy | str | Factory,
     runs: int = 100,
     seed: int = 0,
     checkpoints: int | ArrayLike = 100,
     *,
     delay: Delays = None,
+    first_run: int = 0,
     threads: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Simulation:
     """Play a fresh copy of the policy on the problem, ``runs`` times, independently.
 
-    The same seed gives the same numbers on any number of threads. ``checkpoints`` are times at which the regret is
+    A policy is one of ours, or its name; or a function that makes one of your own, any object with ``choose()`` and
+    ``observe(arm, feedback)``, from a generator of random numbers (``outside.py``), played in plain Python.
+
+    The same seed gives the same numbers on any number of threads; with ``first_run``, those of the runs from there on,
+    so that the runs of one seed can be shared out. ``checkpoints`` are times at which the regret is
     noted, or how many evenly spaced ones. ``progress`` is called with steps done and steps in all; by default a bar is
     drawn if a person is watching.
 
@@ -64,16 +72,32 @@ def simulate(
     decision from a list, or ``("geometric", 200)`` for a geometric number of that mean. With 0 a report is there before
     the next decision. Reports that would come after the horizon never do.
     """
+    if isinstance(problem, Log) and delay is not None:
+        raise UserError("delay: a log is replayed without; leave it out, or replay rounds whose outcomes are all known")
     if isinstance(policy, str):
         policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption)
+    if not isinstance(policy, Policy) and outside.is_factory(policy):
+        return _played_outside(problem, policy, runs, seed, checkpoints, delay, first_run, progress)
     if type(policy) is not Policy:
-        raise UserError("simulate plays compiled policies: it would not call what a class of your own overrides")
+        raise UserError(
+            f"simulate was given {shown(policy)}: give a policy of make_policy, a name, or a function that makes a "
+            "policy of your own, a fresh one for every run"
+        )
     if policy.arms != problem.arms:
         raise UserError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
     runs = whole("runs", runs)
-    workers = min(whole("threads", _cores() if threads is None else threads), runs)
+    workers = min(whole("threads", cores() if threads is None else threads), runs)
     times = _checked_times(checkpoints, problem.horizon)
-    batch = _Batch(problem, policy, runs, whole("seed", seed, 0), times, workers, _checked_delay(delay))
+    batch = _Batch(
+        problem,
+        policy,
+        runs,
+        whole("seed", seed, 0),
+        times,
+        workers,
+        _checked_delay(delay),
+        whole("first_run", first_run, 0),
+    )
     batch.get_ready()  # off the clock
     started = time.perf_counter()
     with _shown(progress) as show:
@@ -88,7 +112,42 @@ def simulate(
     )
 
 
-def _cores() -> int:
+def _played_outside(
+    problem: Problem,
+    factory: Factory,
+    runs: int,
+    seed: int,
+    checkpoints: int | ArrayLike,
+    delay: Delays,
+    first_run: int,
+    progress: Progress | bool | None,
+) -> Simulation:
+    """Play policies of somebody's own, one run after the other."""
+    runs, seed, first = whole("runs", runs), whole("seed", seed, 0), whole("first_run", first_run, 0)
+    times, late = _checked_times(checkpoints, problem.horizon), _checked_delay(delay)
+    _refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
+    regret = np.zeros((runs, times.size))
+    pulls, suboptimal = (np.zeros((runs, problem.arms), dtype=np.int64) for _ in range(2))
+    over_time = np.zeros((times.size, problem.arms), dtype=np.int64)
+    play = outside.Play(factory, problem, times)
+    total = runs * problem.horizon
+    started = time.perf_counter()
+    with _shown(progress) as show:
+        for run in range(runs):
+            played = run * problem.horizon
+            seeds = np.random.SeedSequence(seed, spawn_key=(first + run,))
+            tell = partial(lambda before, step: show(before + step, total), played)
+            play.run(
+                seeds,
+                late.draw if late else lambda world: 0,
+                tell,
+                (regret[run], pulls[run], suboptimal[run], over_time),
+            )
+    return Simulation(times, regret, pulls, suboptimal, over_time, time.perf_counter() - started)
+
+
+def cores() -> int:
+    """Return on how many cores this process may run."""
     import os
 
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -114,6 +173,12 @@ class _Delay:
 
     steps: NDArray[np.int64]
     mean: float = 0.0
+
+    def draw(self, generator: np.random.Generator) -> int:
+        """Draw how late a report comes."""
+        if self.steps.size:
+            return int(generator.choice(self.steps))
+        return int(generator.geometric(1.0 / (1.0 + self.mean))) - 1
 
     def mail(self, horizon: int) -> Mail:
         """Return an empty mail for such reports."""
@@ -151,10 +216,12 @@ class _Batch:
         times: NDArray[np.int64],
         workers: int,
         delay: "_Delay | None" = None,
+        first_run: int = 0,
     ) -> None:
         self.delay = delay
-        shown = problem.means if policy.kind.sees_rewards else problem.feedback_means
-        self.world = World(np.append(problem.starts, problem.horizon), shown.copy(), problem.gaps.copy())
+        self.first_run = first_run
+        self.world = World(*problem.rows(masked=not policy.kind.sees_rewards))
+        self.chosen = problem.chosen.copy() if isinstance(problem, Log) else None
         self.policy = policy
         self.horizon = problem.horizon
         self.times = times
@@ -192,11 +259,15 @@ class _Batch:
 
     def get_ready(self) -> None:
         """Compile, or load what is compiled."""
-        arguments: list[Any] = [self.world, self.times, self.tally(0, 0), 0]
-        if self.delay is not None:
-            arguments.append(self.delay.mail(self.horizon))
-        kernel = advance if self.delay is None else advance_late
+        kernel = advance_log if self.chosen is not None else advance if self.delay is None else advance_late
+        arguments: list[Any] = [self.world, self.times, self.tally(0, 0), 0, *self.more()]
         self.start, self.advance = self.policy.entries.simulator(kernel, *arguments)
+
+    def more(self) -> tuple[Any, ...]:
+        """Return what a run is played with beside its world."""
+        if self.chosen is not None:
+            return (self.chosen,)
+        return () if self.delay is None else (self.delay.mail(self.horizon),)
 
     def tally(self, run: int, worker: int) -> Tally:
         """Return what is counted of a run that this worker plays."""
@@ -214,14 +285,14 @@ class _Batch:
     def play_one(self, run: int, worker: int, state: Any) -> None:
         """Play one run."""
         tally = self.tally(run, worker)
-        state.lots[:] = lots.seeded(np.random.SeedSequence(self.seed, spawn_key=(run,)))
+        state.lots[:] = lots.seeded(np.random.SeedSequence(self.seed, spawn_key=(self.first_run + run,)))
         self.start(state)
-        late = () if self.delay is None else (self.delay.mail(self.horizon),)
+        more = self.more()
         for pause in range(0, self.horizon + 1, PAUSE):
             if self.stop.is_set():
                 return
             until = min(pause + PAUSE, self.horizon)
-            self.advance(state, self.world, self.times, tally, until, *late)
+            self.advance(state, self.world, self.times, tally, until, *more)
             self.done[run] = until
 
 

@@ -18,9 +18,9 @@ from small_experiment import run, write
 
 def test_the_log_has_a_line_for_each_cell_once_it_lasts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quick, slow = Lines(), Lines()
-    quick.started += 60  # as if it had begun a minute later, or earlier
+    quick.started += 3600  # as if it had begun an hour later, or earlier
     run(write(tmp_path), tmp_path / "a", quick)
-    slow.started -= 60
+    slow.started -= 3600
     run(write(tmp_path), tmp_path / "b", slow)
     said = capsys.readouterr()
     assert said.out == ""

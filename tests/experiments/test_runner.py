@@ -11,7 +11,7 @@ import pytest
 import maskedbandits
 from maskedbandits import experiments
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import results, runner
+from maskedbandits.experiments import pieces, results, runner
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.policies import make_policy
 from maskedbandits.simulation import simulate
@@ -174,11 +174,11 @@ def test_what_the_machine_cannot_do_is_told_in_one_line(
     def fail(*arguments: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(runner, "simulate", fail)
+    monkeypatch.setattr(pieces, "simulate", fail)
     task = experiments.load(write(tmp_path)).tasks[1]
     question = {"runs": 1, "seed": 1, "checkpoints": 1}
     with pytest.raises(UserError, match=complaint):
-        runner.play(question, task, None, lambda done, total: None)
+        pieces.play(pieces.Piece(0, task, question, 0, 1), None, False)
 
 
 class TestCode:

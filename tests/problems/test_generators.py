@@ -12,7 +12,7 @@ from maskedbandits.problems import GENERATORS, generators
 
 RR = RandomizedResponse.from_epsilon(1.0)
 
-ABRUPT = ["random-segments", "one-arm-at-a-time", "best-stays-best"]
+ABRUPT = ["random-segments", "one-arm-at-a-time", "one-ahead", "best-stays-best"]
 DRIFTS = ["sinusoid", "random-walk", "linear"]
 ROUNDING = 1e-12
 
@@ -58,13 +58,14 @@ class TestEveryGenerator:
         one, same, other = draw(name, seed=seed), draw(name, seed=seed), draw(name, seed=seed + 1)
         np.testing.assert_array_equal(one.means, same.means)
         np.testing.assert_array_equal(one.starts, same.starts)
-        assert not np.array_equal(one.means, other.means)
+        assert not (np.array_equal(one.means, other.means) and np.array_equal(one.starts, other.starts))
 
     @pytest.mark.parametrize(
         ("name", "first", "last", "starts"),
         [
             ("random-segments", [0.0047, 0.8862, 0.7391, 0.7174], [0.4634, 0.9255, 0.4196, 0.5663], [0, 638, 1538]),
             ("one-arm-at-a-time", [0.0042, 0.7988, 0.6570, 0.6377], [0.0042, 0.4262, 0.7941, 0.6377], [0, 638, 1538]),
+            ("one-ahead", [0.3, 0.4, 0.3, 0.3], [0.3, 0.3, 0.3, 0.4], [0, 638, 1538]),
             ("best-stays-best", [0.0047, 0.8862, 0.7391, 0.7174], [0.1442, 0.6513, 0.0395, 0.0321], [0, 638, 1538]),
             ("sinusoid", [0.1436, 0.6817, 0.3183, 0.8564], [0.1414, 0.6772, 0.3228, 0.8586], [0, 3, 6]),
             ("random-walk", [0.6251, 0.8972, 0.7757, 0.2252], [0.9002, 0.1877, 0.5977, 0.6911], [0, 3, 6]),
@@ -112,7 +113,7 @@ class TestAbruptChanges:
         problem = draw(name, arms=arms, segments=segments, gap=gap, seed=seed)
         assert min(leads(problem)) >= gap - ROUNDING
 
-    @pytest.mark.parametrize("name", ["random-segments", "one-arm-at-a-time"])
+    @pytest.mark.parametrize("name", ["random-segments", "one-arm-at-a-time", "one-ahead"])
     @given(arms=st.integers(2, 30), gap=st.floats(0.01, 0.4), seed=seeds)
     def test_every_change_changes_the_best_arm(self, name: str, arms: int, gap: float, seed: int) -> None:
         best = draw(name, arms=arms, segments=20, gap=gap, seed=seed).means.argmax(axis=1)
@@ -127,6 +128,12 @@ class TestAbruptChanges:
     def test_arms_rise_and_fall(self) -> None:
         moves = np.diff(draw("one-arm-at-a-time", arms=10, segments=200).means, axis=0).sum(axis=1)
         assert min((moves > 0).sum(), (moves < 0).sum()) > 60
+
+    @given(arms=st.integers(2, 30), base=st.floats(0, 0.6), gap=st.floats(0.01, 0.4), seed=seeds)
+    def test_all_but_the_one_ahead_are_alike(self, arms: int, base: float, gap: float, seed: int) -> None:
+        means = draw("one-ahead", arms=arms, segments=20, base_rate=base, gap=gap, seed=seed).means
+        assert np.all((means == base).sum(axis=1) == arms - 1)
+        assert means.max(axis=1) == pytest.approx(min(1.0, base + gap))
 
     @given(arms=st.integers(2, 30), gap=st.floats(0.01, 0.9), seed=seeds)
     def test_the_best_stays_best_while_all_means_change(self, arms: int, gap: float, seed: int) -> None:
@@ -230,6 +237,9 @@ class TestDrifts:
         ("random-segments", {"seed": None}, "seed = None: give a whole number of at least 0"),
         ("random-segments", {"gap": 0.91}, r"gap = 0.91: give a number in \[0, 0.9\]"),
         ("one-arm-at-a-time", {"gap": 0.41}, r"gap = 0.41: give a number in \[0, 0.4\]"),
+        ("one-ahead", {"arms": 1}, "arms = 1: give a whole number of at least 2"),
+        ("one-ahead", {"base_rate": 0.95}, "base_rate = 0.95 and gap = 0.1 add up to more than 1: lower either"),
+        ("one-ahead", {"base_rate": -0.1}, r"base_rate = -0.1: give a number in \[0, 1\]"),
         ("linear", {"gap": -0.1}, r"gap = -0.1: give a number in \[0, 0.9\]"),
         ("linear", {"gap": math.nan}, r"gap = nan: give a number in \[0, 0.9\]"),
         ("linear", {"gap": "big"}, r"gap = 'big': give a number in \[0, 0.9\]"),

@@ -54,12 +54,12 @@ def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
     assert [name for name, _ in shares.legend([cell])][-1] == "other arms"
     panel = Figure().subplots()
     shares.draw(panel, cell, shares.coloured([cell]), 10)
-    [*own, others] = [patch.get_data() for patch in panel.patches if isinstance(patch, StepPatch)]
-    assert len(own) == len(most)
+    steps = [patch.get_data() for patch in panel.patches if isinstance(patch, StepPatch)]
+    assert len(steps) == len(most) + 1
+    values, _, baseline = steps[-1]
     rest = sum(count for arm, count in enumerate(counts) if arm not in most) / sum(counts)
-    top, _, floor = others
-    assert (top - floor).tolist() == pytest.approx([rest])
-    assert top.tolist() == pytest.approx([1.0])
+    assert (values - baseline).tolist() == pytest.approx([rest])
+    assert values.tolist() == pytest.approx([1.0])
 
 
 def test_few_arms_have_a_colour_each() -> None:

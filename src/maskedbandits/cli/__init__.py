@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from maskedbandits import readable
-from maskedbandits.cli import audit, bound, compile, policies, report, run  # noqa: A004 -- files are named as verbs
+from maskedbandits.cli import audit, bound, compile, data, plan, policies, report, run  # noqa: A004 -- files are named as verbs
 from maskedbandits.cli.audit import Slow
 from maskedbandits.cli.output import drop_output
 from maskedbandits.cli.verb import (
@@ -71,5 +71,14 @@ def main() -> None:
     """Choose again and again, under local differential privacy, in a changing world."""
 
 
-for verb in (run.run, report.report, bound.bound, policies.policies, compile.compile_policies, audit.audit):
+for verb in (
+    run.run,
+    report.report,
+    plan.plan,
+    bound.bound,
+    policies.policies,
+    data.data,
+    compile.compile_policies,
+    audit.audit,
+):
     main.add_command(verb)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -132,11 +133,17 @@ def drawn(results: Results, folder: Path) -> Report:
     """Write the figures and the page; where that fails, say that nothing else is lost."""
     from maskedbandits.report import write
 
-    kept = f"the cells are kept in {folder}: `maskedbandits report {folder}` draws them again"
     if sys.stderr.isatty():
         click.echo("Drawing the figures and the page ...", err=True)  # which takes some seconds
-    try:
+    with drawing(f"the cells are kept in {folder}: `maskedbandits report {folder}` draws them again"):
         return write(results, folder)
+
+
+@contextmanager
+def drawing(kept: str) -> Iterator[None]:
+    """Turn whatever keeps figures from being drawn or written into one line, which ends with what is not lost."""
+    try:
+        yield
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted while drawing; {kept}") from None
     except OSError as error:

@@ -32,6 +32,15 @@ from maskedbandits.errors import UserError
 @click.option("--runs", type=click.IntRange(1, 2**53), help="Runs of each policy, in place of the file's.")
 @click.option("--seed", type=click.IntRange(0, 2**53), help="Seed, in place of the file's.")
 @click.option("--threads", type=click.IntRange(1, 2**53), help="Threads to use; the numbers do not depend on it.")
+@click.option(
+    "--backend",
+    type=click.Choice(["threads", "processes", "ray"]),
+    default="threads",
+    show_default=True,
+    help="Where to play: the numbers do not depend on it.",
+)
+@click.option("--workers", type=click.IntRange(1, 2**16), help="Processes to use, in place of one for each core.")
+@click.option("--address", help="Address of a Ray cluster; without it Ray is started on this machine.")
 @click.option("--fresh", is_flag=True, help="Run everything again, also what is finished.")
 @click.option("--no-progress", is_flag=True, help="Say nothing on the way.")
 @as_json
@@ -41,6 +50,9 @@ def run(
     runs: int | None,
     seed: int | None,
     threads: int | None,
+    backend: str,
+    workers: int | None,
+    address: str | None,
     fresh: bool,
     no_progress: bool,
     json_wanted: bool,
@@ -52,15 +64,19 @@ def run(
     """
     extras.need("run")
     from maskedbandits import experiments
+    from maskedbandits.experiments import backends
     from maskedbandits.experiments.progress import watcher
 
+    elsewhere = backends.named(backend, workers, address)
     experiment = experiments.load(file, runs=runs, seed=seed)
     experiment = dataclasses.replace(experiment, file=as_text(file))
     folder = prepared(out or Path("results") / file.stem)
     command = command_line(file, out, runs, seed)
     with watcher(quiet=no_progress) as watching:
         try:
-            results = experiments.run(experiment, folder, watching, command=command, threads=threads, fresh=fresh)
+            results = experiments.run(
+                experiment, folder, watching, command=command, threads=threads, fresh=fresh, backend=elsewhere
+            )
         except KeyboardInterrupt:
             kept = f"{watching.finished} of {watching.cells} cells are kept in {folder}"
             raise Interrupted(f"interrupted: {kept}; the same command goes on from there") from None

@@ -30,6 +30,12 @@ class Verb(click.Command):
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
 
+class VerbGroup(Verb, click.Group):
+    """A verb that has verbs of its own."""
+
+    command_class = Verb
+
+
 class Refusal(click.ClickException):
     """A mistake of the user's: one line on standard error, and the exit code for usage."""
 

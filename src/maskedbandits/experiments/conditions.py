@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from maskedbandits import data
 from maskedbandits.corruption import IDENTITY, RandomizedResponse
 from maskedbandits.errors import LARGEST, WrongValueError, nearest, whole
+from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.section import Section, got, show
 from maskedbandits.problems import GENERATORS, Problem
 
 SHARED_KEYS = ("name", "horizon", "epsilons", "p00", "p11", "published")  # by every problem
 PROBLEM_KEYS = (*SHARED_KEYS, "means", "starts", "generator")
 
+COLUMNS = ("time", "arm", "reward")  # of a file
+RECORD_KEYS = (*(key for key in SHARED_KEYS if key != "horizon"), "data", "csv", *COLUMNS)
+
 Matrices = tuple[RandomizedResponse, ...]
+Masked = Callable[[Matrices], Problem]  # a problem, once it is known what masks the feedback
 
 
 @dataclass(frozen=True)
@@ -35,30 +42,83 @@ class Condition:
 def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, ...]:
     """Return every problem under each of its corruptions."""
     conditions: list[Condition] = []
-    for place, section in enumerate(top.sections("problems")):
-        plain = drawn_of(section) if "generator" in section.values else given_of(section)
+    for place, section in enumerate(spread(top, "problems", parameters_of)):
+        arms, masked = problem_of(section)
         name = section.text("name", f"problem {place + 1}")
         if any(condition.name == name for condition in conditions):
             raise section.mistake("name", f"expected a name of its own, {show(name)} is taken")
-        corruptions = corruptions_of(top, section, plain.arms)
+        corruptions = corruptions_of(top, section, arms)
         published = published_of(section, labels, len(corruptions))
         for number, (epsilon, matrices) in enumerate(corruptions):
             reported = {policy: regrets[number] for policy, regrets in published.items()}
-            problem = Problem(plain.means, plain.starts, plain.horizon, matrices)
-            conditions.append(Condition(name, epsilon, problem, matrices, reported))
+            conditions.append(Condition(name, epsilon, masked(matrices), matrices, reported))
     return tuple(conditions)
+
+
+def problem_of(section: Section) -> tuple[int, Masked]:
+    """Return how many arms a problem has, and the problem once its corruption is known."""
+    if "data" in section.values or "csv" in section.values:
+        return recorded_of(section)
+    plain = drawn_of(section) if "generator" in section.values else given_of(section)
+    return plain.arms, lambda matrices: Problem(plain.means, plain.starts, plain.horizon, matrices)
+
+
+def recorded_of(section: Section) -> tuple[int, Masked]:
+    """Return a problem that was recorded: data that are kept by their name, or a file beside this one."""
+    section.refuse_unknown(RECORD_KEYS)
+    if ("data" in section.values) == ("csv" in section.values):
+        raise section.mistake("csv", "expected either data or a csv, got both")
+    for key in COLUMNS:
+        if key in section.values and "data" in section.values:
+            raise section.mistake(key, "is a column of a csv, and there is none")
+    table = table_of(section)
+    if isinstance(table, data.Rounds):
+        outcomes = table.outcomes
+        return len(table.arms), lambda matrices: Problem.replay(outcomes, matrices, periods=table.starts)
+    if isinstance(table, data.Log):
+        chosen, rewards, arms = table.chosen, table.rewards, len(table.arms)
+        return arms, lambda matrices: Problem.replay_log(chosen, rewards, matrices, arms=arms, periods=table.starts)
+    means, horizon = table.means, table.horizon
+    return len(table.arms), lambda matrices: Problem(means, table.starts, horizon, matrices)
+
+
+def table_of(section: Section) -> data.Rounds | data.Log | data.Segments:
+    """Return what was recorded."""
+    columns: dict[str, Any] = {key: section.text(key) for key in COLUMNS if key in section.values}
+    name = section.text("data" if "data" in section.values else "csv")
+    try:
+        if "data" in section.values:
+            return data.load(name)
+        return data.read_csv(Path(section.file).absolute().parent / name, **columns)
+    except ValueError as error:
+        raise section.refusal(error) from error
+
+
+def generator_of(section: Section) -> str:
+    """Return the name of a generator that exists."""
+    name = section.text("generator")
+    if name not in GENERATORS:
+        raise section.mistake("generator", f"unknown generator {show(name)}{nearest(name, GENERATORS)}")
+    return name
+
+
+def parameters_of(section: Section) -> list[str]:
+    """Return what a problem can be given beside what all can, in its table or by the grid."""
+    if "data" in section.values or "csv" in section.values:
+        return []
+    if "generator" not in section.values:
+        return ["horizon"]
+    return [key for key in inspect.signature(GENERATORS[generator_of(section)]).parameters if key != "corruption"]
 
 
 def drawn_of(section: Section) -> Problem:
     """Return a problem drawn from a seed, yet without corruption; its parameters are those of the generator."""
-    name = section.text("generator")
-    if name not in GENERATORS:
-        raise section.mistake("generator", f"unknown generator {show(name)}{nearest(name, GENERATORS)}")
+    name = generator_of(section)
     for key in ("means", "starts"):
         if key in section.values:
             raise section.mistake(key, f"expected either a generator or means, got both generator and {key}")
     known = inspect.signature(GENERATORS[name]).parameters
-    parameters = [key for key in known if key != "corruption"]
+    parameters = parameters_of(section)
     section.refuse_unknown(["generator", *SHARED_KEYS, *parameters], "parameter")
     for key in parameters:
         if known[key].default is inspect.Parameter.empty:

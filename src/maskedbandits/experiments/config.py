@@ -16,9 +16,9 @@ from typing import Any
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, whole
 from maskedbandits.experiments.conditions import Condition, conditions_of
 from maskedbandits.experiments.section import Section, got, show
-from maskedbandits.experiments.tasks import Task, labels_of, tasks_of
+from maskedbandits.experiments.tasks import Task, labels_of, policies_of, tasks_of
 
-TOP_KEYS = ("title", "runs", "seed", "checkpoints", "epsilons", "problems", "policies")
+TOP_KEYS = ("title", "runs", "seed", "checkpoints", "epsilons", "problems", "policies", "grid")
 MOST_NUMBERS = 1 << 33  # in all results together, which are held in memory: 64 GiB
 
 
@@ -42,7 +42,8 @@ def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | N
     file = os.fspath(path)
     top = Section(file, "", parsed(file, source))
     top.refuse_unknown(TOP_KEYS)
-    labels = labels_of(top.sections("policies"))
+    policies = policies_of(top)
+    labels = labels_of(policies)
     conditions = conditions_of(top, labels)
     experiment = Experiment(
         file=file,
@@ -52,7 +53,7 @@ def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | N
         seed=top.whole("seed", 0) if seed is None else whole("seed", seed, 0, LARGEST),
         checkpoints=checkpoints_of(top, conditions),
         conditions=conditions,
-        tasks=tasks_of(top, labels, conditions),
+        tasks=tasks_of(policies, labels, conditions),
     )
     refuse_too_much(top, experiment)
     return experiment

@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -52,6 +52,15 @@ def plain(value: Any) -> Any:
     return value
 
 
+def half_width(samples: Floats | Ints) -> Floats:
+    """Return half of the 95 % interval of the mean of each column (Student's t); NaN with a single row."""
+    count = len(samples)
+    if count < 2:
+        return np.full(samples.shape[1:], math.nan)
+    spread = samples.std(axis=0, ddof=1) / math.sqrt(count)
+    return np.asarray(stdtrit(count - 1, 0.975) * spread, dtype=np.float64)
+
+
 def canonical(value: Any) -> str:
     """Return the one JSON text of a value, whatever the order of its keys."""
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -60,15 +69,6 @@ def canonical(value: Any) -> str:
 def digest(value: Any) -> str:
     """Return a stable name for a value: the same on every machine and in every process."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:24]
-
-
-def half_widths(values: Floats | Ints) -> Floats:
-    """Return half of the 95 % interval of each mean over runs, the first axis (Student's t); NaN with a single run."""
-    runs = len(values)
-    if runs < 2:
-        return np.full(values.shape[1:], math.nan)
-    spread = values.std(axis=0, ddof=1) / math.sqrt(runs)
-    return np.asarray(stdtrit(runs - 1, 0.975) * spread, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Cell:
     @cached_property
     def half_width(self) -> Floats:
         """Half of the 95 % interval of the mean regret (Student's t); NaN with a single run."""
-        return half_widths(self.outcome.regret)
+        return half_width(self.outcome.regret)
 
     @property
     def suboptimal_share(self) -> float:
@@ -177,6 +177,7 @@ class Plan:
     file: str
     source: str
     labels: tuple[Label, ...]
+    provenance: dict[str, str] = field(default_factory=dict)  # versions, machine, commit; none in older folders
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ purpose: the errors of two intervals are then independent, and one unlucky draw 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -17,9 +17,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import maskedbandits
+from maskedbandits import outside
 from maskedbandits.errors import UserError
+from maskedbandits.experiments.backends import Backend
 from maskedbandits.experiments.config import Experiment
+from maskedbandits.experiments.pieces import Cutter, Piece, joined, play
+from maskedbandits.experiments.provenance import provenance
 from maskedbandits.experiments.results import (
     Cell,
     Label,
@@ -34,12 +37,19 @@ from maskedbandits.experiments.results import (
     save_plan,
 )
 from maskedbandits.experiments.tasks import Task
-from maskedbandits.policies import make_policy
-from maskedbandits.simulation import simulate
+from maskedbandits.problems import Log, Replay
 
 # What cannot change a cell's numbers, because it only shows them. Whatever is not named here counts: a file that is
 # forgotten costs a run too many, and never a number that is out of date.
-PRESENTATION = ("__main__.py", "cli", "cli.py", "experiments/frame.py", "experiments/progress.py", "report")
+PRESENTATION = (
+    "__main__.py",
+    "cli",
+    "cli.py",
+    "experiments/frame.py",
+    "experiments/progress.py",
+    "experiments/provenance.py",
+    "report",
+)
 
 
 class Watcher(Protocol):
@@ -61,7 +71,7 @@ class Watcher(Protocol):
 @cache
 def code() -> str:
     """Return a digest of the code that makes the numbers: another code's cells are not taken for ours."""
-    return code_in(Path(maskedbandits.__file__).parent)
+    return code_in(Path(__file__).parents[1])
 
 
 def code_in(package: Path) -> str:
@@ -94,7 +104,20 @@ def asked_of(task: Task) -> dict[str, Any]:
         "policy": task.policy,
         "parameters": task.parameters,
     }
+    if isinstance(problem, Replay | Log):
+        asked["record"] = record_of(problem)
+    if task.factory is not None:
+        asked["source"] = outside.source_of(task.factory.found())
     return {key: plain(value) for key, value in asked.items()}
+
+
+def record_of(problem: Replay | Log) -> list[str]:
+    """Return whether rounds or a log are played, and a digest of what was recorded."""
+    arrays = [problem.outcomes] if isinstance(problem, Replay) else [problem.chosen, problem.rewards]
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.shape} {array.dtype.str} ".encode() + np.ascontiguousarray(array).tobytes())
+    return ["rounds" if isinstance(problem, Replay) else "log", found.hexdigest()[:24]]
 
 
 def cell_seed(seed: int, asked: dict[str, Any]) -> int:
@@ -143,36 +166,7 @@ def plan_of(experiment: Experiment, command: str) -> Plan:
         file=experiment.file,
         source=experiment.source,
         labels=labels,
-    )
-
-
-def play(question: dict[str, Any], task: Task, threads: int | None, progress: Callable[[int, int], None]) -> Outcome:
-    """Run one cell."""
-    problem = task.condition.problem
-    try:
-        policy = make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters)
-        result = simulate(
-            problem,
-            policy,
-            runs=question["runs"],
-            seed=question["seed"],
-            checkpoints=question["checkpoints"],
-            threads=threads,
-            progress=progress,
-        )
-    except MemoryError as error:
-        remedy = "ask for fewer runs or checkpoints, or for a shorter window"
-        raise UserError(f"{task.label} on {task.condition}: there is not enough memory; {remedy}") from error
-    except ValueError as error:
-        raise UserError(f"{task.label} on {task.condition}: {error}") from error
-    return Outcome(
-        question,
-        result.times,
-        result.regret,
-        result.pulls,
-        result.suboptimal_pulls,
-        result.seconds,
-        result.pulls_over_time,
+        provenance=provenance(Path(experiment.file), code()),
     )
 
 
@@ -193,20 +187,57 @@ def run(
     command: str,
     threads: int | None = None,
     fresh: bool = False,
+    backend: Backend | None = None,
 ) -> Results:
-    """Run what is not finished yet and return all of it; `fresh` runs even what is."""
+    """Run what is not finished yet, in threads or by a backend, and return all of it; `fresh` runs even what is."""
     plan = plan_of(experiment, command)
     save_plan(folder, plan)
-    outcomes = [None if fresh else finished(folder, label.key) for label in plan.labels]
-    watcher.start(len(outcomes), sum(outcome is not None for outcome in outcomes))
-    cells = []
-    for number, (task, label, outcome) in enumerate(zip(experiment.tasks, plan.labels, outcomes, strict=True)):
+    cells: dict[int, Cell] = {}
+    for number, label in enumerate(plan.labels):
+        outcome = None if fresh else finished(folder, label.key)
         if outcome is not None:
-            cells.append(Cell(label, outcome))
-            continue
-        watcher.begin(number, label)
-        outcome = play(question_of(experiment, task), task, threads, watcher.steps)
-        save_outcome(folder, label.key, outcome)
-        cells.append(Cell(label, outcome))
-        watcher.end(number, cells[-1])
-    return Results(plan, tuple(cells))
+            cells[number] = Cell(label, outcome)
+    watcher.start(len(plan.labels), len(cells))
+    todo = [
+        Piece(number, task, question_of(experiment, task), 0, experiment.runs)
+        for number, task in enumerate(experiment.tasks)
+        if number not in cells
+    ]
+    played = played_here(plan, todo, watcher, threads) if backend is None else shared_out(todo, backend)
+    for number, outcome in played:
+        save_outcome(folder, plan.labels[number].key, outcome)
+        cells[number] = Cell(plan.labels[number], outcome)
+        watcher.end(number, cells[number])
+    return Results(plan, tuple(cells[number] for number in sorted(cells)))
+
+
+def played_here(
+    plan: Plan, todo: Sequence[Piece], watcher: Watcher, threads: int | None
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield cell after cell, played in threads."""
+    for piece in todo:
+        watcher.begin(piece.cell, plan.labels[piece.cell])
+        yield piece.cell, play(piece, threads, watcher.steps)
+
+
+def shared_out(todo: Sequence[Piece], backend: Backend) -> Iterator[tuple[int, Outcome]]:
+    """Yield cells as they are finished by the workers of a backend."""
+    if not todo:
+        return
+    missing = {piece.cell: piece.runs for piece in todo}
+    parts: dict[int, dict[int, Outcome]] = {piece.cell: {} for piece in todo}
+    cutter, under_way = Cutter(todo), 0
+    with backend:
+        while missing:
+            while under_way < 2 * backend.workers and (load := cutter.next_load()):
+                backend.send(load)
+                under_way += 1
+            for played, outcomes in backend.back():
+                under_way -= 1
+                cutter.learn(played, outcomes)
+                for piece, outcome in zip(played, outcomes, strict=True):
+                    parts[piece.cell][piece.first] = outcome
+                    missing[piece.cell] -= piece.runs
+                    if missing[piece.cell] == 0:
+                        del missing[piece.cell]
+                        yield piece.cell, joined([part for _, part in sorted(parts.pop(piece.cell).items())])

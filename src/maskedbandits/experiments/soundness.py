@@ -25,10 +25,13 @@ def reason(error: BaseException) -> str:
 
 
 def check_plan(facts: dict[str, Any]) -> None:
-    """Refuse a plan that is not one: texts, and a list of labels."""
-    if set(facts) != {*TEXTS, "labels"}:
-        odd = sorted({*TEXTS, "labels"} ^ set(facts))
+    """Refuse a plan that is not one: texts, a list of labels, and where it comes from."""
+    odd = sorted({*TEXTS, "labels"} ^ (set(facts) - {"provenance"}))
+    if odd:
         raise UserError(f"{shown(odd)} missing or not known")
+    told = facts.get("provenance", {})
+    if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
+        raise WrongValueError("provenance", told, "a table of texts")
     for name in TEXTS:
         if not isinstance(facts[name], str):
             raise WrongValueError(name, facts[name], "a text")
@@ -74,6 +77,8 @@ def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
         _check_shares(name, question[name], arms)
     _check_window(question["parameters"].get("window"))
     _check_arrays(arrays, arms, horizon)
+    if "record" not in question:
+        _check_sums(arrays, horizon)
     if "pulls_over_time" in arrays:
         _check_over_time(arrays)
 
@@ -120,10 +125,18 @@ def _check_arrays(arrays: Arrays, arms: int, horizon: int) -> None:
         raise UserError(f"checkpoints do not rise to the horizon {horizon}")
     if pulls.shape != (runs, arms) or wasted.shape != (runs, arms):
         raise UserError(f"pulls of shapes {pulls.shape} and {wasted.shape} for {runs} runs of {arms} arms")
-    if np.any(wasted < 0) or np.any(wasted > pulls) or np.any(pulls.sum(axis=1) != horizon):
+    if np.any(wasted < 0) or np.any(wasted > pulls) or np.any(pulls.sum(axis=1) > horizon):
         raise UserError(f"pulls that do not add up to the horizon {horizon}")
-    if not np.all(np.isfinite(regret)) or np.any(regret < 0.0) or np.any(np.diff(regret, axis=1) < 0.0):
-        raise UserError("regret that is no number, negative or falling")
+    if not np.all(np.isfinite(regret)):
+        raise UserError("regret that is no number")
+
+
+def _check_sums(arrays: Arrays, horizon: int) -> None:
+    """Refuse what can be where something recorded is replayed, and nowhere else."""
+    if np.any(arrays["pulls"].sum(axis=1) != horizon):
+        raise UserError(f"pulls that do not add up to the horizon {horizon}")
+    if np.any(arrays["regret"] < 0.0) or np.any(np.diff(arrays["regret"], axis=1) < 0.0):
+        raise UserError("regret that is negative or falling")
 
 
 def _check_over_time(arrays: Arrays) -> None:
@@ -132,5 +145,5 @@ def _check_over_time(arrays: Arrays) -> None:
     if found.dtype != np.int64 or found.shape != (times.size, pulls.shape[1]):
         raise UserError(f"pulls over time of type {found.dtype} and shape {found.shape}")
     added = np.diff(found, axis=0, prepend=0)
-    if np.any(added < 0) or np.any(found.sum(axis=1) != len(pulls) * times) or np.any(found[-1] != pulls.sum(axis=0)):
+    if np.any(added < 0) or np.any(found.sum(axis=1) > len(pulls) * times) or np.any(found[-1] != pulls.sum(axis=0)):
         raise UserError("pulls over time that do not add up to all pulls")

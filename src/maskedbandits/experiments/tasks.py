@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from maskedbandits import theory
+from maskedbandits import outside, theory
 from maskedbandits.errors import LARGEST, nearest
 from maskedbandits.experiments.conditions import Condition
+from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.section import Section, show
+from maskedbandits.outside import Factory, Named
 from maskedbandits.policies import KINDS, check_policy, names
 from maskedbandits.problems import Problem
 
@@ -32,6 +35,11 @@ WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
 def bests(problem: Problem) -> list[int]:
     """Return the best arm of every segment; of several, the first."""
     return [int(arm) for arm in problem.means.argmax(axis=1)]
+
+
+def best_fixed(problem: Problem) -> int:
+    """Return the arm that is best over the whole play; of several, the first."""
+    return int((problem.lengths @ problem.means).argmax())
 
 
 # What the problem knows of what policies ask for.
@@ -55,6 +63,7 @@ class Task:
     label: str
     parameters: dict[str, Any]
     window_rule: str | None
+    factory: Named | None = None  # of a policy from outside
 
     @property
     def published(self) -> float | None:
@@ -75,14 +84,40 @@ def labels_of(sections: Sequence[Section]) -> dict[str, str]:
 
 def label_of(section: Section) -> str:
     """Return what a policy is called, after checking that it exists and has these parameters."""
-    name = section.text("name")
-    if name not in names():
-        raise section.mistake("name", f"unknown policy {show(name)}{nearest(name, names())}")
-    section.refuse_unknown(["name", "label", *KINDS[name].parameters], "parameter")
+    name = checked_name(section)
+    section.refuse_unknown(["name", "label", *parameters_of(section, name)], "parameter")
     for key, value in section.values.items():
         refuse_endless(section, key, value)
     given = [f"{key}={value}" for key, value in section.values.items() if key not in ("name", "label")]
     return section.text("label", f"{name} ({', '.join(given)})" if given else name)
+
+
+def checked_name(section: Section) -> str:
+    """Return the name of a policy that exists, or of a function outside."""
+    name = section.text("name")
+    if ":" not in name and name not in names():
+        raise section.mistake("name", f"unknown policy {show(name)}{nearest(name, names())}")
+    return name
+
+
+def parameters_of(section: Section, name: str) -> list[str]:
+    """Return what a policy may be given in the file."""
+    if ":" not in name:
+        return list(KINDS[name].parameters)
+    return sorted(outside.asked_by(found_outside(section, name)) - set(outside.TOLD))
+
+
+def found_outside(section: Section, name: str) -> Factory:
+    """Return what makes a policy from outside: it stands in a module beside the file, or in one that is installed."""
+    try:
+        return outside.find(name, folder_of(section))
+    except ValueError as error:
+        raise section.mistake("name", str(error)) from error
+
+
+def folder_of(section: Section) -> Path:
+    """Return the folder of the file."""
+    return Path(section.file).absolute().parent
 
 
 def refuse_endless(section: Section, key: str, value: Any) -> None:
@@ -92,9 +127,16 @@ def refuse_endless(section: Section, key: str, value: Any) -> None:
             raise section.mistake(key, f"expected numbers of at most {LARGEST}, got {show(entry)}")
 
 
-def tasks_of(top: Section, labels: Mapping[str, str], conditions: Sequence[Condition]) -> tuple[Task, ...]:
+def policies_of(top: Section) -> list[Section]:
+    """Return the policies, as often as the grid has them."""
+    return spread(top, "policies", lambda section: parameters_of(section, checked_name(section)))
+
+
+def tasks_of(
+    sections: Sequence[Section], labels: Mapping[str, str], conditions: Sequence[Condition]
+) -> tuple[Task, ...]:
     """Return every cell, condition by condition, each policy checked in each of them."""
-    policies = list(zip(top.sections("policies"), labels, strict=True))
+    policies = list(zip(sections, labels, strict=True))
     return tuple(task_of(section, label, condition) for condition in conditions for section, label in policies)
 
 
@@ -102,19 +144,27 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     """Return a policy in one condition, its window chosen by the rule that the file names."""
     name, problem = section.values["name"], condition.problem
     given = {key: value for key, value in section.values.items() if key not in ("name", "label")}
+    if ":" in name:
+        return Task(condition, name, label, given, None, Named(name, folder_of(section), given))
     rule = given.get("window")
     if isinstance(rule, str) and rule not in WINDOW_RULES:
         raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
+    if given.get("best") == "fixed":
+        given |= {"best": [best_fixed(problem)], "restarts": [0]}
     parameters = given | told(name, given, condition)
     try:
         if isinstance(rule, str):
-            known = KINDS[name].parameters
-            c = parameters.get("c", known["c"].default if "c" in known else 3.0)
-            parameters["window"] = WINDOW_RULES[rule](problem, c)
+            parameters["window"] = window_by(rule, name, parameters, problem)
         check_policy(name, arms=problem.arms, corruption=problem.corruption, **parameters)
     except (ValueError, TypeError, OverflowError) as error:
         raise section.refusal(error, f" (on {condition})") from error
     return Task(condition, name, label, parameters, rule if isinstance(rule, str) else None)
+
+
+def window_by(rule: str, name: str, parameters: Mapping[str, Any], problem: Problem) -> int:
+    """Return the window that a rule chooses for a policy."""
+    known = KINDS[name].parameters
+    return WINDOW_RULES[rule](problem, parameters.get("c", known["c"].default if "c" in known else 3.0))
 
 
 def told(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str, Any]:

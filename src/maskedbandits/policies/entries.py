@@ -204,7 +204,7 @@ def compile_all(layout: Layout, title: str) -> None:
         for part in parts(layout):
             entries(layout, title, part).load()
         times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
-        world = play.World(times, np.zeros((1, 1)), np.zeros((1, 1)))
+        world = play.World(times, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), dtype=np.bool_))
         tally = play.Tally(times, zeros, zeros, times, times, times, times[None, :])
         found.simulator(play.advance, world, times, tally, 0)
 

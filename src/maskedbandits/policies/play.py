@@ -23,6 +23,7 @@ class World(NamedTuple):
     starts: Ints  # (L + 1,), the horizon at the end
     feedback_means: NDArray[np.float64]  # (L, K) of what the policy is shown
     gaps: NDArray[np.float64]  # (L, K) best mean less the arm's
+    worse: NDArray[np.bool_]  # (L, K) whether another arm is better
 
 
 class Tally(NamedTuple):
@@ -171,15 +172,16 @@ def _play(state: Arms, feedback_means: Floats, recent: Ints, steps: int) -> None
 
 
 @inlined
-def _reckon(tally: Tally, gaps: Floats) -> None:
+def _reckon(world: World, segment: int, tally: Tally) -> None:
     """Turn the pulls since the last reckoning into regret."""
+    gaps, worse = world.gaps[segment], world.worse[segment]
     for arm in range(gaps.size):
         pulls = tally.recent[arm]
         tally.recent[arm] = 0
         tally.pulls[arm] += pulls
-        if gaps[arm] > 0.0:
+        if worse[arm]:
             tally.suboptimal_pulls[arm] += pulls
-            tally.total[0] += gaps[arm] * pulls
+        tally.total[0] += gaps[arm] * pulls  # in a round that is replayed the best arm of a period may have lost
 
 
 @inlined
@@ -188,7 +190,7 @@ def reckoned(world: World, checkpoints: Ints, tally: Tally, done: int, segment: 
     changed = done == world.starts[segment + 1]
     checked = following < checkpoints.size and done == checkpoints[following]
     if changed or checked:  # and nowhere else: where a caller pauses must not change how sums are rounded
-        _reckon(tally, world.gaps[segment])
+        _reckon(world, segment, tally)
     if checked:
         tally.regret[following] = tally.total[0]
         for arm in range(tally.pulls.size):

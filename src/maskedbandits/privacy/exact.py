@@ -220,6 +220,15 @@ class ExactEpsilon:
         bound = as_number("epsilon", epsilon)
         return bound >= 0 and at_most_exp(self.odds, bound)
 
+    def belief(self, prior: Fraction) -> Fraction:
+        """Return the most that one report can make of a belief about the truth, by Bayes' rule.
+
+        >>> ExactEpsilon(Fraction(3)).belief(Fraction(1, 2))
+        Fraction(3, 4)
+        """
+        odds = self.odds * prior / (1 - prior)
+        return odds / (1 + odds)
+
     def rounded_up(self, places: int = PLACES) -> Decimal:
         """Return the smallest decimal with so many places that is not below."""
         with localcontext(_context(places + 30)):

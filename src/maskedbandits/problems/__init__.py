@@ -4,18 +4,23 @@ from maskedbandits.problems.generators import (
     GENERATORS,
     best_stays_best,
     linear,
+    one_ahead,
     one_arm_at_a_time,
     random_segments,
     random_walk,
     sinusoid,
 )
 from maskedbandits.problems.problem import Problem
+from maskedbandits.problems.replay import Log, Replay
 
 __all__ = [
     "GENERATORS",
+    "Log",
     "Problem",
+    "Replay",
     "best_stays_best",
     "linear",
+    "one_ahead",
     "one_arm_at_a_time",
     "random_segments",
     "random_walk",

@@ -1,7 +1,7 @@
 """Problems drawn from a seed: means that change abruptly, or drift.
 
 - abrupt changes: ``random_segments`` (the best arm changes every time), ``one_arm_at_a_time`` (so it does, but a single
-  arm moves), ``best_stays_best`` (it never does);
+  arm moves), ``one_ahead`` (so it does, and all others are alike), ``best_stays_best`` (it never does);
 - drifts: ``sinusoid``, ``random_walk``, ``linear``. A drift is a problem of many short segments; ``resolution`` is
   their length in steps.
 
@@ -21,6 +21,7 @@ from maskedbandits.errors import LARGEST, UserError, number, whole
 from maskedbandits.problems.problem import Floats, Ints, Problem
 
 MOST_MEANS = 1 << 24  # a table of segments x arms; with its copies it takes a GiB
+ROUNDING = 1e-9  # by how much numbers such as 0.7 and 0.3 may add up to more than 1
 
 
 def random_segments(
@@ -70,6 +71,36 @@ def one_arm_at_a_time(
     means = [(1.0 - gap) * _drawn_means(rng, arms, gap / (1.0 - gap), _below(rng, arms))]
     for _ in starts[1:]:
         means.append(_with_one_moved(rng, means[-1], gap))
+    return Problem(means, starts, horizon, corruption)
+
+
+def one_ahead(
+    arms: int,
+    horizon: int,
+    *,
+    corruption: Corruption | Sequence[Corruption],
+    segments: int,
+    seed: int = 0,
+    gap: float = 0.1,
+    base_rate: float = 0.3,
+    shortest: int | None = None,
+) -> Problem:
+    """Let one arm be ahead of all others, which are alike, by the gap: another one in each segment.
+
+    All that is to be known of the world are two numbers, and every pull of a wrong arm costs the same: this is the
+    world that a plan is made for. The starts are drawn as those of ``random_segments``.
+    """
+    arms, gap = whole("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 1.0)
+    base_rate = number("base_rate", base_rate, 0.0, 1.0)
+    if base_rate + gap > 1.0 + ROUNDING:
+        raise UserError(f"base_rate = {base_rate:g} and gap = {gap:g} add up to more than 1: lower either")
+    rng = _rng(seed)
+    starts = _drawn_starts(rng, arms, horizon, segments, shortest)
+    best = [_below(rng, arms)]
+    for _ in starts[1:]:
+        best.append(_another(rng, arms, best[-1]))
+    means = np.full((starts.size, arms), base_rate)
+    means[np.arange(starts.size), best] = min(1.0, base_rate + gap)
     return Problem(means, starts, horizon, corruption)
 
 
@@ -170,6 +201,7 @@ def linear(
 GENERATORS: dict[str, Callable[..., Problem]] = {
     "random-segments": random_segments,
     "one-arm-at-a-time": one_arm_at_a_time,
+    "one-ahead": one_ahead,
     "best-stays-best": best_stays_best,
     "sinusoid": sinusoid,
     "random-walk": random_walk,

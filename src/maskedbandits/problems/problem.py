@@ -2,17 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits.corruption import Corruption, RandomizedResponse, per_arm
+from maskedbandits.corruption import IDENTITY, Corruption, RandomizedResponse, per_arm
 from maskedbandits.errors import LARGEST, UserError, number, shown, whole
+
+if TYPE_CHECKING:
+    from maskedbandits.problems.replay import Log, Replay
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MANY = 32  # segments: fewer changes can be told one by one, and are
+
+
+class Rows(NamedTuple):
+    """What is played, a row for each segment and a column for each arm."""
+
+    starts: Ints  # and the horizon
+    seen: Floats  # the chance that what is seen is a one
+    lost: Floats  # what a pull costs
+    worse: NDArray[np.bool_]  # whether another arm is better
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +54,7 @@ class Problem:
         *,
         liars: float = 0.0,
     ) -> None:
-        table = _checked_means(means)
+        table = checked_table("means", means, "segment", one_row=True)
         steps = whole("horizon", horizon, 1, LARGEST)
         if steps < table.shape[1]:
             raise UserError(
@@ -50,7 +63,7 @@ class Problem:
         begins = _checked_starts(starts, table.shape[0], steps)
         each = per_arm(corruption, table.shape[1])
         share = number("liars", liars, 0.0, 1.0)
-        seen = _with_liars(_seen_through(each, table), table, each, share)
+        seen = _with_liars(seen_through(each, table), table, each, share)
         values = {
             "means": table,
             "starts": begins,
@@ -81,6 +94,11 @@ class Problem:
         """What a pull of each arm costs in each segment, (L, K)."""
         return np.asarray(self.best[:, None] - self.means)
 
+    def rows(self, *, masked: bool) -> Rows:
+        """Return what is played, row by row; not masked, rewards are seen."""
+        seen = self.feedback_means if masked else self.means
+        return Rows(np.append(self.starts, self.horizon), seen.copy(), self.gaps, self.gaps > 0.0)
+
     @property
     def variation(self) -> float:
         """How far the means move in all: over the changes, the sum of the largest move (Besbes et al. 2014)."""
@@ -95,6 +113,29 @@ class Problem:
         """
         return means_drift(self.means)
 
+    @staticmethod
+    def replay(
+        outcomes: ArrayLike, corruption: "Corruption | Sequence[Corruption]" = IDENTITY, *, periods: int | ArrayLike = 1
+    ) -> "Replay":
+        """Return recorded rounds as a problem: what each arm would have brought in each of them is known."""
+        from maskedbandits.problems.replay import Replay
+
+        return Replay(outcomes, corruption, periods=periods)
+
+    @staticmethod
+    def replay_log(
+        chosen: ArrayLike,
+        rewards: ArrayLike,
+        corruption: "Corruption | Sequence[Corruption]" = IDENTITY,
+        *,
+        arms: int | None = None,
+        periods: int | ArrayLike = 1,
+    ) -> "Log":
+        """Return a log as a problem: in each round one arm was chosen at random, all alike, and its reward recorded."""
+        from maskedbandits.problems.replay import Log
+
+        return Log(chosen, rewards, corruption, arms=arms, periods=periods)
+
 
 def means_drift(means: Floats) -> bool:
     """Tell whether the means of successive segments drift rather than jump; ``Problem.drifts`` says what that is."""
@@ -108,22 +149,27 @@ def variation_of(means: Floats) -> float:
     return float(np.abs(np.diff(means, axis=0)).max(axis=1).sum())
 
 
-def _checked_means(means: ArrayLike) -> Floats:
+def checked_table(name: str, numbers: ArrayLike, row: str, *, one_row: bool = False) -> Floats:
+    """Return a table of numbers in [0, 1], a row for each segment or round and a column for each arm.
+
+    With ``one_row`` a plain list is a table of one row.
+    """
     try:
-        table = np.array(means, dtype=np.float64)
+        table = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise UserError("means are not a table of numbers: give one row per segment, all equally long") from None
-    if table.ndim == 1:
+        raise UserError(f"{name} are not a table of numbers: give one row per {row}, all equally long") from None
+    if table.ndim == 1 and one_row:
         table = table[None, :]
     if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 1:
-        raise UserError(f"means have shape {table.shape}: give (segments, arms), at least one of each")
+        raise UserError(f"{name} have shape {table.shape}: give ({row}s, arms), at least one of each")
     if not np.all((table >= 0.0) & (table <= 1.0)):
-        segment, arm = np.argwhere(~((table >= 0.0) & (table <= 1.0)))[0]
-        raise UserError(f"mean of arm {arm} in segment {segment} is {table[segment, arm]}: give numbers in [0, 1]")
+        place, arm = np.argwhere(~((table >= 0.0) & (table <= 1.0)))[0]
+        raise UserError(f"{name}: arm {arm} has {table[place, arm]} in {row} {place}: give numbers in [0, 1]")
     return table
 
 
-def _whole_numbers(name: str, numbers: ArrayLike) -> Ints:
+def whole_numbers(name: str, numbers: ArrayLike) -> Ints:
+    """Return a list of whole numbers."""
     given = np.asarray(numbers)
     try:
         with np.errstate(invalid="ignore"):  # NaN becomes some number, and then is not the same
@@ -137,7 +183,7 @@ def _whole_numbers(name: str, numbers: ArrayLike) -> Ints:
 
 
 def _checked_starts(starts: ArrayLike, segments: int, horizon: int) -> Ints:
-    begins = _whole_numbers("starts", starts)
+    begins = whole_numbers("starts", starts)
     if begins.shape != (segments,):
         raise UserError(f"starts have shape {begins.shape} but means have {segments} rows: give one start per segment")
     if begins[0] != 0 or np.any(np.diff(begins) <= 0):
@@ -147,15 +193,18 @@ def _checked_starts(starts: ArrayLike, segments: int, horizon: int) -> Ints:
     return begins
 
 
-def _seen_through(each: tuple[Corruption, ...], means: Floats) -> Floats:
-    """Return the feedback means, arm by arm; all arms with one randomised response at once."""
+def seen_through(each: Sequence[Corruption], means: Floats) -> Floats:
+    """Return the feedback means, arm by arm; all arms with one corruption at once."""
     seen = np.empty_like(means)
     for g in {id(one): one for one in each}.values():
         columns = np.array([one is g for one in each])
         if isinstance(g, RandomizedResponse):
             seen[:, columns] = 1.0 - g.p00 + g.slope * means[:, columns]
         else:
-            seen[:, columns] = [[g(float(mean)) for mean in row] for row in means[:, columns]]
+            values, place = np.unique(
+                means[:, columns], return_inverse=True
+            )  # of outcomes there are few different ones
+            seen[:, columns] = np.array([g(float(value)) for value in values])[place]
     return seen
 
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter, FixedFormatter, FixedLocator, LogLoc
 
 from maskedbandits import theory
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.experiments.results import Cell, half_widths
+from maskedbandits.experiments.results import Cell, half_width
 from maskedbandits.problems import Problem
 from maskedbandits.report import changes, figures
 
@@ -49,7 +49,7 @@ def against_bounds(cell: Cell) -> Pulls:
     return Pulls(
         cell=cell,
         measured=float(wasted.mean()),
-        half_width=float(half_widths(wasted)),
+        half_width=float(half_width(wasted)),
         published=float(theory.published_bound(problem, window).sum()),
         proved=float(theory.corrected_bound(problem, window, question["parameters"].get("c", 3.0)).sum()),
     )

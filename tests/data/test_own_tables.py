@@ -1,0 +1,206 @@
+"""Tables of one's own: rounds, logs, periods, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from maskedbandits import extras
+from maskedbandits.data import Log, Rounds, read_csv
+from maskedbandits.errors import UserError
+from naive import data as naive
+
+shares = st.floats(0, 1)
+names = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=5)  # commas and quotes, too
+few = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def text_of(rows: Sequence[Sequence[object]]) -> str:
+    made = io.StringIO(newline="")
+    csv.writer(made).writerows(rows)
+    return made.getvalue()
+
+
+def saved(folder: Path, text: str, name: str = "own.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+@few
+@given(st.lists(names, min_size=3, max_size=5, unique=True), st.data())
+def test_rounds_are_those_of_the_twin(tmp_path: Path, columns: list[str], data: st.DataObject) -> None:
+    time = data.draw(st.sampled_from(columns))
+    whens = data.draw(st.lists(st.integers(-3, 9), min_size=1, max_size=25))
+    rows = [[when if column == time else data.draw(shares) for column in columns] for when in whens]
+    text = text_of([columns, *rows])
+    table = read_csv(saved(tmp_path, text), time=time)
+    assert isinstance(table, Rounds)
+    arms, outcomes = naive.own_rounds(text, time)
+    assert list(table.arms) == arms
+    assert table.outcomes.tolist() == outcomes
+    assert len(table.starts) == min(10, len(rows))
+
+
+@few
+@given(st.data())
+def test_a_log_is_that_of_the_twin(tmp_path: Path, data: st.DataObject) -> None:
+    days = st.dates(datetime(2020, 1, 30).date(), datetime(2020, 2, 5).date())
+    drawn = data.draw(st.lists(st.tuples(shares, days, names), max_size=20))
+    rows = [(0.5, "2020-01-01", "x"), (1, "2020-01-02", "y"), (0, "2020-02-09", "x"), *drawn]
+    text = text_of([("reward", "when", "arm"), *rows])
+    table = read_csv(saved(tmp_path, text), time="when", arm="arm", reward="reward")
+    assert isinstance(table, Log)
+    twin = naive.own_log(text, "when")
+    assert [(table.arms[arm], reward) for arm, reward in zip(table.chosen, table.rewards, strict=True)] == [
+        (arm, reward) for _, arm, reward in twin
+    ]
+    assert table.labels == tuple(dict.fromkeys(day for day, _, _ in twin))
+    assert [twin[start][0] for start in table.starts] == list(table.labels)
+
+
+def test_without_a_time_rows_keep_their_order_in_tenths(tmp_path: Path) -> None:
+    table = read_csv(saved(tmp_path, "a,b\n" + "1,0\n0,1\n" * 12))
+    assert isinstance(table, Rounds)
+    assert table.outcomes[:2].tolist() == [[1, 0], [0, 1]]
+    assert table.starts.tolist() == [0, 2, 4, 7, 9, 12, 14, 16, 19, 21]
+    assert (table.period, table.labels[0], table.labels[-1]) == ("a tenth", "1 of 10", "10 of 10")
+
+
+def test_arms_that_are_numbers_are_sorted_as_numbers(tmp_path: Path) -> None:
+    long = "9" * 5000
+    text = "arm,reward\n" + "".join(f"{arm},1\n" for arm in ("10", "x", "2", "0", long, "007"))
+    assert read_csv(saved(tmp_path, text), arm="arm", reward="reward").arms == ("0", "2", "007", "10", long, "x")
+
+
+@pytest.mark.parametrize(
+    ("apart", "period", "last"),
+    [
+        (timedelta(minutes=50), "an hour", "2019-12-31 23:00"),
+        (timedelta(days=1), "a day", "2020-01-02"),
+        (timedelta(days=31), "a month", "2020-03"),
+    ],
+)
+def test_periods_suit_how_far_times_range(tmp_path: Path, apart: timedelta, period: str, last: str) -> None:
+    times = [datetime(2019, 12, 31, 22) + step * apart for step in range(3)]
+    rows = [(when.isoformat(), 1, 0) for when in reversed(times)]
+    table = read_csv(saved(tmp_path, text_of([("t", "a", "b"), *rows])), time="t")
+    assert (table.period, table.labels[-1]) == (period, last)
+
+
+def test_times_of_several_zones_are_put_in_one_order(tmp_path: Path) -> None:
+    text = "t,a,b\n2020-01-01T00:30:00+02:00,1,0\n2019-12-31T22:00:00Z,0,1\n"
+    table = read_csv(saved(tmp_path, text), time="t")
+    assert isinstance(table, Rounds)
+    assert table.outcomes.tolist() == [[0, 1], [1, 0]]
+    assert table.labels == ("2019-12-31 22:00",)
+
+
+def test_a_mark_of_the_encoding_is_no_part_of_a_name(tmp_path: Path) -> None:
+    assert read_csv(saved(tmp_path, "\ufeffa,b\n1,0\n")).arms == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "complaint"),
+    [
+        ("", {}, "there are 0 arms"),
+        ("a,b\n", {}, "there is not a single row"),
+        ("a\n1\n", {}, "there are 1 arms: give at least two"),
+        ("a,b\n1\n", {}, "row 1 has 1 fields, the heading 2"),
+        ("a,b\n1,0\n\n", {}, "row 2 has 0 fields"),
+        ("a,b\n1,0\n1,x\n", {}, "row 2: b = 'x': give a number"),
+        ("a,b\n1,0\n1,nan\n", {}, "row 2: b = 'nan': give a number in"),
+        ("a,b\n1,0\n1.1,1\n", {}, "row 2: a = '1.1': give a number in"),
+        ("a,b\n1,\n", {}, "row 1: b = '': give a number"),
+        ("a,b,b\n1,0,1\n", {}, "column 'b' is there twice"),
+        ("a,b,\n1,0,1\n", {}, "arm = ''"),
+        ("a,b\n1,0\n", {"time": "day"}, "there is no column 'day'; known are a, b"),
+        ("a,b\n1,0\n", {"arm": "a"}, "name both, or neither"),
+        ("a,b\n1,0\n", {"arm": "a", "reward": "a"}, "name each once"),
+        ("a,b\n1,0\n", {"arm": "a", "reward": "b"}, "there are 1 arms"),
+        ("a,b\nx,0\ny,2\n", {"arm": "a", "reward": "b"}, "row 2: b = '2': give a number in"),
+        ("t,a,b\n1,1,0\nnoon,1,0\n", {"time": "t"}, "row 1: t = '1': give a time such as"),
+        ("t,a,b\nnan,1,0\n", {"time": "t"}, "row 1: t = 'nan': give a time"),
+        ("t,a,b\n2020-01-01,1,0\n2020-01-01T00:00Z,1,0\n", {"time": "t"}, "some have none: give all the same"),
+        ("t,a,b\n0001-01-01T00:00+05:00,1,0\n", {"time": "t"}, "end of the calendar"),
+        ("a,b\n" + "1" * 200_000 + ",0\n", {}, "cannot be read as a table: field larger than"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, columns: dict[str, Any], complaint: str) -> None:
+    path = saved(tmp_path, text)
+    with pytest.raises(UserError, match=complaint) as caught:
+        read_csv(path, **columns)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"a,b\n\xff\xfe,1\n")
+    with pytest.raises(UserError, match="cannot be read as a table"):
+        read_csv(path)
+    for where, complaint in ((tmp_path, "Is a directory"), (tmp_path / "none.csv", "No such file")):
+        with pytest.raises(UserError, match=f"{where}: cannot be read: {complaint}"):
+            read_csv(where)
+
+
+@few
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_table_or_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "any.csv"
+    path.write_bytes(b"a,b\n" + content)
+    with suppress(UserError):  # and nothing else
+        assert read_csv(path).horizon >= 1
+
+
+def test_progress_is_told_of_what_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maskedbandits.data.delimited.EVERY", -1.0)
+    told: list[str] = []
+    read_csv(saved(tmp_path, "a,b\n" + "1,0\n" * 2500), tell=told.append)
+    assert told == ["1,000 rows read ...", "2,000 rows read ..."]
+
+
+# Parquet
+
+
+def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    days = [datetime(2020, 1, day) for day in (9, 1, 5)]
+    path = tmp_path / "own.parquet"
+    parquet.write_table(pyarrow.table({"day": days, "a": [1.0, 0.5, 0.0], "b": [True, False, True]}), path)
+    table = read_csv(path, time="day")
+    assert isinstance(table, Rounds)
+    assert table.arms == ("a", "b")
+    assert table.outcomes.tolist() == [[0.5, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    assert table.labels == ("2020-01-01", "2020-01-05", "2020-01-09")
+    log = read_csv(path, time="day", arm="a", reward="b")
+    assert isinstance(log, Log)
+    assert (log.arms, log.rewards.tolist()) == (("0.0", "0.5", "1.0"), [0.0, 1.0, 1.0])
+    with pytest.raises(UserError, match="there is no column 'c'"):
+        read_csv(path, time="c")
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_csv(saved(tmp_path, "no parquet", "x.parquet"))
+    with pytest.raises(UserError, match="cannot be read"):
+        read_csv(tmp_path / "none.parquet")
+
+
+def test_without_pyarrow_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    with pytest.raises(UserError, match=r"needs pyarrow, .*: pip install 'maskedbandits\[parquet\]'"):
+        read_csv(os.fspath(tmp_path / "x.parquet"))

@@ -1,0 +1,134 @@
+"""Rounds, logs and segments: their means, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.data.tables import Log, Rounds, Segments, kind_of, periods_of
+from maskedbandits.errors import UserError
+from naive import data as naive
+
+ROUNDS: dict[str, Any] = {
+    "arms": ("a", "b"),
+    "outcomes": [[0, 1], [1, 1], [0, 0]],
+    "starts": np.array([0, 2]),
+    "period": "a month",
+    "labels": ("May", "June"),
+}
+LOG: dict[str, Any] = {
+    "arms": ("a", "b"),
+    "chosen": np.array([0, 1, 1]),
+    "rewards": [0.5, 1, 0],
+    "starts": np.array([0, 2]),
+    "period": "a day",
+    "labels": ("Monday", "Tuesday"),
+}
+SEGMENTS: dict[str, Any] = {
+    "arms": ("a", "b"),
+    "means": [[0.1, 0.2], [0.2, 0.1]],
+    "starts": np.array([0, 5]),
+    "horizon": 9,
+    "period": "a test",
+    "labels": ("1", "2"),
+}
+
+
+@st.composite
+def cut(draw: st.DrawFn) -> tuple[int, list[str]]:
+    """How many arms there are, and the period of every row."""
+    lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    return draw(st.integers(2, 4)), [str(place) for place, length in enumerate(lengths) for _ in range(length)]
+
+
+@given(cut(), st.data())
+def test_means_of_rounds_are_those_of_the_twin(drawn: tuple[int, list[str]], data: st.DataObject) -> None:
+    arms, periods = drawn
+    outcomes = [data.draw(st.lists(st.floats(0, 1), min_size=arms, max_size=arms)) for _ in periods]
+    starts, labels = periods_of(periods)
+    table = Rounds(tuple("abcd"[:arms]), np.array(outcomes), starts, "a part", labels)
+    assert labels == tuple(dict.fromkeys(periods))
+    assert table.horizon == len(periods)
+    twin = naive.means(arms, [(name, dict(enumerate(row))) for name, row in zip(periods, outcomes, strict=True)])
+    np.testing.assert_allclose(table.means, twin, rtol=0, atol=1e-12)
+
+
+@given(cut(), st.data())
+def test_means_of_a_log_are_those_of_the_twin(drawn: tuple[int, list[str]], data: st.DataObject) -> None:
+    arms, periods = drawn
+    chosen = [data.draw(st.integers(0, arms - 1)) for _ in periods]
+    rewards = [data.draw(st.floats(0, 1)) for _ in periods]
+    starts, labels = periods_of(periods)
+    table = Log(tuple("abcd"[:arms]), np.array(chosen), np.array(rewards), starts, "a part", labels)
+    rows = [(name, {arm: reward}) for name, arm, reward in zip(periods, chosen, rewards, strict=True)]
+    np.testing.assert_allclose(table.means, naive.means(arms, rows), rtol=0, atol=1e-12)
+    assert table.counts.tolist() == [
+        [sum(one == arm for name, one in zip(periods, chosen, strict=True) if name == label) for arm in range(arms)]
+        for label in labels
+    ]
+
+
+def test_outcomes_of_zeros_and_ones_are_kept_as_bytes() -> None:
+    assert Rounds(**ROUNDS).outcomes.dtype == np.uint8
+    assert Rounds(**{**ROUNDS, "outcomes": [[0, 0.5], [1, 1], [0, 0]]}).outcomes.dtype == np.float64
+
+
+@pytest.mark.parametrize(("kind", "values"), [(Rounds, ROUNDS), (Log, LOG), (Segments, SEGMENTS)])
+def test_nobody_changes_a_table(kind: type[Any], values: dict[str, Any]) -> None:
+    table = kind(**values)
+    assert kind_of(table) == kind.__name__.lower()
+    with pytest.raises(ValueError, match="read-only"):
+        table.starts[0] = 1
+    with pytest.raises(AttributeError):
+        table.period = "a year"
+
+
+def test_segments_are_what_a_problem_needs() -> None:
+    from maskedbandits import Problem, RandomizedResponse
+
+    table = Segments(**SEGMENTS)
+    problem = Problem(table.means, table.starts, table.horizon, RandomizedResponse.from_epsilon(1))
+    assert problem.lengths.tolist() == [5, 4]
+    assert table.counts.tolist() == [[5, 5], [4, 4]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "complaint"),
+    [
+        (Rounds, {"outcomes": [[0, 1], [1], [0, 0]]}, "rows that are all equally long"),
+        (Rounds, {"outcomes": [[0, 1, 1]] * 3}, r"shape \(3, 3\)"),
+        (Rounds, {"outcomes": [[0, 1], [math.nan, 0], [0, 0]]}, "row 1 hold nan: give numbers in"),
+        (Rounds, {"outcomes": [[0, 1], [0, 0], [0, 1.5]]}, "row 2 hold 1.5: give numbers in"),
+        (Rounds, {"outcomes": [[0, -1], [0, 0], [0, 1]]}, "row 0 hold -1.0"),
+        (Rounds, {"outcomes": np.zeros((0, 2))}, "not a single row"),
+        (Rounds, {"arms": ("a",)}, "give at least two"),
+        (Rounds, {"arms": ("a", "a")}, "arm 'a' is there twice"),
+        (Rounds, {"arms": ("a", "")}, "arm = ''"),
+        (Rounds, {"arms": ("a", "b\n")}, "a text on one line"),
+        (Rounds, {"starts": np.array([1, 2])}, "increasing, the first 0"),
+        (Rounds, {"starts": np.array([0, 0])}, "increasing, the first 0"),
+        (Rounds, {"starts": np.array([0, 3])}, "start 3 is not before the end, 3"),
+        (Rounds, {"starts": np.array([0.0, 1.5])}, "starts = array"),
+        (Rounds, {"labels": ("May",)}, "2 starts and 1 labels"),
+        (Rounds, {"period": ""}, "period = ''"),
+        (Log, {"chosen": np.array([0, 2, 1])}, "row 1 chooses arm 2, which is unknown: give 0 to 1"),
+        (Log, {"chosen": np.array([0, -1, 1])}, "row 1 chooses arm -1"),
+        (Log, {"chosen": np.array([0, 1])}, "give one of each a row"),
+        (Log, {"chosen": np.array([0.0, 1.0, 1.0])}, "give whole numbers"),
+        (Log, {"rewards": [0, 2, 0]}, "row 1 hold 2.0"),
+        (Segments, {"means": [[0.1, 0.2]]}, r"shape \(1, 2\)"),
+        (Segments, {"horizon": 5}, "start 5 is not before the end, 5"),
+        (Segments, {"horizon": 0}, "horizon = 0"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(kind: type[Any], changed: dict[str, Any], complaint: str) -> None:
+    values = {Rounds: ROUNDS, Log: LOG, Segments: SEGMENTS}[kind]
+    kind(**values)  # as it is, it is taken
+    with pytest.raises(UserError, match=complaint) as caught:
+        kind(**{**values, **changed})
+    assert "\n" not in str(caught.value)

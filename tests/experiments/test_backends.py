@@ -1,0 +1,174 @@
+"""Cells are played elsewhere as here: the same numbers, nothing lost when a worker dies, nothing computed twice."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits import experiments
+from maskedbandits.errors import UserError
+from maskedbandits.experiments import backends, pieces, runner
+from maskedbandits.experiments.backends import Load, Played, Processes
+from maskedbandits.experiments.pieces import Cutter, Piece
+from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.results import Results
+from small_experiment import same_numbers, write
+from trials import examples
+
+# A policy whose first making kills the worker that makes it, and which notes every other run.
+DEADLY = """
+import os, pathlib, signal
+FOLDER = pathlib.Path(__file__).parent
+
+class Deadly:
+    def __init__(self, generator):
+        self.lot = generator.random()
+        try:
+            (FOLDER / "died").touch(exist_ok=False)
+        except FileExistsError:
+            (FOLDER / f"run-{self.lot}-{os.getpid()}-{id(self)}").touch()
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def choose(self):
+        return int(self.lot < 0.5)
+
+    def observe(self, arm, feedback):
+        pass
+"""
+EXPERIMENT = """
+runs = 6
+epsilons = [1, inf]
+[[problems]]
+horizon = 50
+means = [0.2, 0.8]
+[[policies]]
+name = "klucb-cf"
+[[policies]]
+name = "deadly:Deadly"
+"""
+
+
+def play(folder: Path, out: str, backend: backends.Backend | None) -> Results:
+    experiment = experiments.load(folder / "x.toml")
+    return experiments.run(experiment, folder / out, Silent(), command="", backend=backend)
+
+
+def survives(folder: Path, backend: backends.Backend) -> None:
+    """Play where a worker dies, then here, and compare."""
+    write(folder, EXPERIMENT)
+    (folder / "deadly.py").write_text(DEADLY, encoding="utf-8")
+    elsewhere = play(folder, "there", backend)
+    assert (folder / "died").exists()
+    noted = {path.name.split("-")[1] for path in folder.glob("run-*")}
+    assert len(noted) == 12
+    here = play(folder, "here", None)
+    assert elsewhere.complete
+    for one, other in zip(elsewhere.cells, here.cells, strict=True):
+        assert same_numbers(one.outcome, other.outcome)
+        assert one.outcome.pulls_over_time is not None
+        assert other.outcome.pulls_over_time is not None
+        assert np.array_equal(one.outcome.pulls_over_time, other.outcome.pulls_over_time)
+
+
+def test_a_process_that_dies_loses_nothing(tmp_path: Path) -> None:
+    survives(tmp_path, Processes(2))
+
+
+@pytest.mark.slow
+def test_a_worker_of_ray_that_dies_loses_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'maskedbandits[ray]'")
+    survives(tmp_path, backends.Ray(2))
+
+
+class Here:
+    """A backend that plays at once, gives back in the opposite order, and notes what it was sent."""
+
+    workers = 2
+
+    def __init__(self, stop_after: int = 10**9) -> None:
+        self.sent: list[Load] = []
+        self.open: list[Load] = []
+        self.stop_after = stop_after
+
+    def __enter__(self) -> "Here":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def send(self, load: Load) -> None:
+        self.sent.append(load)
+        self.open.append(load)
+
+    def back(self) -> list[Played]:
+        if len(self.sent) > self.stop_after:
+            raise KeyboardInterrupt
+        played = [(load, pieces.play_load(load)) for load in reversed(self.open)]
+        self.open = []
+        return played
+
+
+def test_cells_that_are_cut_are_whole_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "LOAD", 1e-4)
+    write(tmp_path)
+    there = Here()
+    elsewhere, here = play(tmp_path, "there", there), play(tmp_path, "here", None)
+    assert len(there.sent) > len(here.cells)
+    assert all(same_numbers(a.outcome, b.outcome) for a, b in zip(elsewhere.cells, here.cells, strict=True))
+    again = Here()
+    play(tmp_path, "there", again)
+    assert again.sent == []
+
+
+def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "LOAD", 1e-4)
+    write(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        play(tmp_path, "out", Here(stop_after=12))
+    kept = len(list((tmp_path / "out" / "cells").iterdir()))
+    rest = Here()
+    results = play(tmp_path, "out", rest)
+    assert 0 < kept < len(results.cells)
+    assert len({piece.cell for load in rest.sent for piece in load}) == len(results.cells) - kept
+
+
+@examples(30)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.floats(1e-9, 1e-3))
+def test_loads_hold_every_run_once(tmp_path_factory: pytest.TempPathFactory, runs: list[int], seconds: float) -> None:
+    folder = tmp_path_factory.mktemp("cut")
+    task = experiments.load(write(folder)).tasks[0]
+    cutter = Cutter([Piece(number, task, {}, 0, count) for number, count in enumerate(runs)])
+    cutter.seconds[task.policy] = seconds
+    horizon = task.condition.problem.horizon
+    found: list[tuple[int, int]] = []
+    while load := cutter.next_load():
+        found += [(piece.cell, run) for piece in load for run in range(piece.first, piece.first + piece.runs)]
+        planned = sum(piece.runs for piece in load) * seconds * horizon
+        assert planned <= pieces.LOAD + seconds * horizon
+    assert found == [(number, run) for number, count in enumerate(runs) for run in range(count)]
+
+
+def test_short_cells_go_together(tmp_path: Path) -> None:
+    experiment = experiments.load(write(tmp_path))
+    todo = [Piece(n, task, {}, 0, 4) for n, task in enumerate(experiment.tasks)]
+    assert len(Cutter(todo).next_load()) == len(todo)
+    assert [piece.cell for piece in todo] == list(range(len(runner.plan_of(experiment, "").labels)))
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    assert backends.named("threads") is None
+    with pytest.raises(UserError, match="expected only with --backend ray"):
+        backends.named("processes", address="x:1")
+    with pytest.raises(UserError, match="for threads, --threads"):
+        backends.named("threads", workers=2)
+
+
+def test_workers_that_all_die_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "DEATHS", 1)
+    write(tmp_path, EXPERIMENT.replace("runs = 6", "runs = 1").replace('[[policies]]\nname = "klucb-cf"\n', ""))
+    (tmp_path / "deadly.py").write_text(DEADLY.replace('(FOLDER / "died").touch(exist_ok=False)', "pass"))
+    with pytest.raises(UserError, match="again and again"):
+        play(tmp_path, "out", Processes(1))

@@ -1,0 +1,97 @@
+"""Experiments on what was recorded: kept data by name, and files beside the experiment's own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maskedbandits import data, experiments
+from maskedbandits.data import kept
+from maskedbandits.experiments import results
+from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.runner import asked_of
+from maskedbandits.problems import Log, Replay
+
+ROUNDS = "day,tea,cake\n" + "".join(f"2020-01-{day:02},{day % 2},{int(day > 5)}\n" for day in range(1, 21))
+LOG = "day,what,liked\n" + "".join(
+    f"2020-01-{day:02},{'tea' if day % 3 else 'cake'},{day % 2}\n" for day in range(1, 21)
+)
+POLICIES = """
+[[policies]]
+name = "uniform"
+[[policies]]
+name = "oracle"
+[[policies]]
+name = "oracle"
+label = "fixed"
+best = "fixed"
+[[policies]]
+name = "klucb-cf"
+"""
+
+
+def loaded(folder: Path, problem: str, policies: str = POLICIES) -> experiments.Experiment:
+    (folder / "rounds.csv").write_text(ROUNDS, encoding="utf-8")
+    (folder / "log.csv").write_text(LOG, encoding="utf-8")
+    (folder / "x.toml").write_text(
+        f"runs = 3\nepsilons = [1, inf]\n[[problems]]\n{problem}\n{policies}", encoding="utf-8"
+    )
+    return experiments.load(folder / "x.toml")
+
+
+def test_rounds_of_a_file_are_played(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path, 'csv = "rounds.csv"\ntime = "day"')
+    problem = experiment.conditions[1].problem
+    assert isinstance(problem, Replay)
+    assert problem.outcomes.shape == (20, 2)
+    made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
+    regret = {(cell.label.policy, cell.label.epsilon): cell.mean[-1] for cell in made.cells}
+    assert regret["oracle", 1.0] == 0.0
+    best = problem.regret_of(problem.best_fixed, [20])[0]
+    assert regret["fixed", 1.0] == regret["fixed", np.inf] == best
+    again = results.load(tmp_path / "out")
+    assert again.complete
+    (tmp_path / "rounds.csv").write_text(ROUNDS.replace("2020-01-20,0", "2020-01-20,1"), encoding="utf-8")
+    before = [asked_of(task) for task in experiment.tasks]
+    after = [asked_of(task) for task in experiments.load(tmp_path / "x.toml").tasks]
+    assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+def test_a_log_is_played_and_read_again(tmp_path: Path) -> None:
+    experiment = loaded(tmp_path, 'csv = "log.csv"\ntime = "day"\narm = "what"\nreward = "liked"')
+    assert isinstance(experiment.conditions[0].problem, Log)
+    made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
+    again = results.load(tmp_path / "out")
+    for one, other in zip(made.cells, again.cells, strict=True):
+        assert np.array_equal(one.outcome.regret, other.outcome.regret)
+        assert 0 < other.outcome.pulls.sum(axis=1).max() <= 20
+
+
+def test_kept_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "data"))
+    with pytest.raises(ValueError, match=r"problems\[0\]: retail is not here yet: maskedbandits data get retail"):
+        loaded(tmp_path, 'data = "retail"')
+    (tmp_path / "data").mkdir()
+    table = data.Rounds(("a", "b"), np.eye(2)[[0, 1, 1, 0]], np.array([0, 2]), "a month", ("May", "June"))
+    kept.save("retail", table, {}, tmp_path / "data")
+    problem = loaded(tmp_path, 'data = "retail"').conditions[0].problem
+    assert isinstance(problem, Replay)
+    assert problem.starts.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("problem", "complaint"),
+    [
+        ('data = "retial"', "retail"),
+        ('data = "retail"\ncsv = "rounds.csv"', "either data or a csv"),
+        ('data = "retail"\ntime = "day"', r"problems\[0\].time: is a column of a csv"),
+        ('csv = "nowhere.csv"', "nowhere.csv"),
+        ('csv = "rounds.csv"\ntime = "date"', "date"),
+        ('csv = "rounds.csv"\nhorizon = 7', r"problems\[0\].horizon: unknown key"),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path, problem: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint) as caught:
+        loaded(tmp_path, problem)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).count("x.toml") == 1

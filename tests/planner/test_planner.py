@@ -1,0 +1,172 @@
+"""Plans as a whole: what is asked, what is played, and what is concluded."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maskedbandits import simulate
+from maskedbandits.errors import UserError
+from maskedbandits.planner import Plan, plan, playing, words
+from maskedbandits.planner.question import MOST_WORLDS, Question, asked
+from naive import planner as naive
+
+EASY: dict[str, Any] = {"arms": 3, "horizon": 3000, "changes": 2, "gap": 0.5, "base_rate": 0.2}
+
+
+@pytest.fixture(scope="module")
+def easy() -> Plan:
+    return plan(**EASY, epsilons=[0.5, 2], worlds=16)
+
+
+def question(**changes: Any) -> Question:
+    usual = {"epsilons": [1.0], "policy": "auto", "tolerance": 0.1, "worlds": None, "seed": 0}
+    return asked(**{**EASY, **usual, **changes})
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"arms": 1}, "arms = 1: give a whole number of at least 2"),
+        ({"horizon": 2}, "horizon = 2: give a whole number of at least 3"),
+        ({"horizon": 10**10}, "horizon = 10000000000: give a whole number of at most 1000000000"),
+        ({"changes": -1}, "changes = -1: give a whole number of at least 0"),
+        ({"changes": 3000}, "changes = 3000: give a whole number of at most 2999"),
+        ({"gap": 0}, "gap = 0: give a number in"),
+        ({"gap": math.nan}, "gap = nan: give a number in"),
+        ({"gap": 0.9}, "base_rate = 0.2 and gap = 0.9 add up to more than 1: lower either"),
+        ({"base_rate": -0.1}, "base_rate = -0.1: give a number in"),
+        ({"epsilons": [0]}, r"epsilon = 0: give a number in \[0.01, 16\], or inf"),
+        ({"epsilons": [1, -1]}, r"epsilon = -1: give a number in \[0.01, 16\], or inf"),
+        ({"epsilons": [17]}, "epsilon = 17: give a number in"),
+        ({"epsilons": [math.nan]}, "epsilon = nan: give a number in"),
+        ({"epsilons": [math.inf]}, "give at least one that is finite"),
+        ({"epsilons": []}, "give at least one that is finite"),
+        ({"policy": "aut"}, "no policy is called 'aut'; did you mean 'auto'"),
+        ({"policy": "oracle"}, "oracle must be told restarts, which does not follow"),
+        ({"policy": "d-ts-cf"}, "d-ts-cf must be told gamma, which does not follow"),
+        ({"policy": "dp-ucb"}, "dp-ucb is shown what people did, unmasked"),
+        ({"tolerance": 0}, "tolerance = 0: give a number above 0 and below 1"),
+        ({"worlds": 1}, "worlds = 1: give a whole number of at least 2"),
+        ({"seed": -1}, "seed = -1: give a whole number of at least 0"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_one_line(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint) as caught:
+        question(**change)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_privacy_is_always_the_last() -> None:
+    assert question(epsilons=[2, 0.5, math.inf, 2]).epsilons == (0.5, 2.0, math.inf)
+
+
+def test_worlds_are_as_many_as_there_is_time_for() -> None:
+    counts = [question(horizon=horizon).worlds for horizon in (3000, 100_000, 10**6, 10**9)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == MOST_WORLDS
+    assert question(horizon=100_000, arms=50).worlds < counts[1]
+    assert question(epsilons=[1, 2, 3]).worlds == question().worlds
+
+
+def test_worlds_are_what_was_told() -> None:
+    told = question()
+    problems = [told.world(world, 1.0, 3000) for world in range(5)]
+    assert len({tuple(problem.starts) for problem in problems}) == 5
+    for problem in problems:
+        assert (problem.arms, problem.horizon, problem.segments) == (3, 3000, 3)
+        assert problem.means.max(axis=1) == pytest.approx([0.7] * 3)
+        assert np.all((problem.means == 0.2).sum(axis=1) == 2)
+    again = told.world(3, math.inf, 3000)
+    np.testing.assert_array_equal(again.means, problems[3].means)
+    np.testing.assert_array_equal(again.starts, problems[3].starts)
+
+
+@pytest.mark.parametrize("horizon", [3, 100, 3000])
+def test_a_policy_with_a_window_gets_one(horizon: int) -> None:
+    window = question(policy="sw-klucb-cf").made_policy(1.0, horizon).parameters["window"]
+    assert 3 <= window <= max(3, horizon)
+
+
+def test_what_was_played_is_what_a_simulation_gives_person_by_person() -> None:
+    told = question(worlds=2, policy="klucb-cf", horizon=900)
+    [outcome] = playing.play(told, [(1.0, 900)], None, lambda steps: None)
+    losses, settled = [], []
+    for world in range(2):
+        problem, seed = told.world(world, 1.0, 900), told.seeds(world)[1]
+        policy = told.made_policy(1.0, 900)
+        regret = simulate(problem, policy, runs=1, seed=seed, checkpoints=900, progress=False).regret[0]
+        losses.append(regret[-1])
+        right = (np.diff(regret, prepend=0.0) < 0.25).tolist()
+        ends = [*problem.starts.tolist(), 900]
+        settled += [naive.settled_after(right[start:end], 50) for start, end in pairwise(ends[1:])]
+    assert outcome.losses.tolist() == losses
+    assert list(outcome.settled) == settled
+    assert math.inf in settled or len(set(settled)) > 1  # something was seen
+
+
+def test_more_privacy_costs_more_on_an_easy_problem(easy: Plan) -> None:
+    strong, weak, none = easy.levels
+    assert strong.loss.low > weak.loss.high
+    assert strong.extra.low > weak.extra.high > weak.extra.mean > 0
+    assert strong.exposure.truth < weak.exposure.truth < none.exposure.truth == 1.0
+    assert none.extra.mean == none.extra.high == 0.0
+    assert none.pays_from is not None
+    assert weak.pays_from is not None
+    assert none.pays_from <= weak.pays_from <= 3000
+
+
+def test_what_is_concluded_fits_together(easy: Plan) -> None:
+    none = easy.levels[-1]
+    assert easy.blind_loss == pytest.approx(3000 * 0.5 * 2 / 3)
+    assert easy.gain.mean == pytest.approx(easy.blind_loss - none.loss.mean)
+    for level in easy.levels:
+        assert level.extra.mean == pytest.approx(level.loss.mean - none.loss.mean)
+        assert level.cost is not None
+        assert level.cost.mean == pytest.approx(level.extra.mean / easy.gain.mean)
+        assert level.settling.stretch == 50
+
+
+def test_numbers_depend_on_the_seed_alone(easy: Plan) -> None:
+    alone = plan(**EASY, epsilons=[2], worlds=16, threads=1)
+    assert alone.levels == easy.levels[1:]
+    assert plan(**EASY, epsilons=[2], worlds=16, seed=1).levels[0].loss != alone.levels[0].loss
+
+
+def test_a_world_without_changes_is_measured_from_its_beginning() -> None:
+    found = plan(2, 400, 0, 0.6, 0.2, epsilons=[4], worlds=4)
+    assert found.levels[0].settling.people is not None
+    assert "people after the beginning until" in " ".join(words.lines(found))
+
+
+def test_where_nothing_can_be_learnt_nothing_is_advised() -> None:
+    found = plan(4, 40, 3, 0.01, 0.3, epsilons=[0.5], worlds=4)
+    assert found.advice.epsilon is None
+    assert [level.settling.people for level in found.levels] == [None, None]
+    assert [level.pays_from for level in found.levels] == [None, None]
+
+
+def test_progress_rises_to_all() -> None:
+    seen: list[float] = []
+    plan(2, 300, 1, 0.6, 0.2, epsilons=[1], worlds=3, progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+def test_an_interrupt_leaves_no_world_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[object] = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        result = simulate(*arguments, **options)
+        ended.append(result)
+        return result
+
+    def interrupt(share: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(playing, "simulate", counted)
+    with pytest.raises(KeyboardInterrupt):
+        plan(2, 20_000_000, 1, 0.3, 0.3, epsilons=[1], worlds=8, policy="klucb-cf", threads=2, progress=interrupt)
+    assert ended == []

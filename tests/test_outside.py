@@ -1,0 +1,117 @@
+"""Policies from outside, in plain Python, stand beside ours."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maskedbandits import Policy, Problem, make_policy, simulate
+from naive import simulate as naive_simulate
+from specimens import CERTAIN, RR
+
+PROBLEM = Problem([[0.2, 0.8], [0.7, 0.1]], [0, 200], 400, RR)
+
+
+class First:
+    """Tries two arms by chance and then stays with whatever brought most."""
+
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        self.sums, self.seen, self.lots = [0.0] * arms, 0, generator.random(20)
+
+    def choose(self) -> int:
+        return int(2 * self.lots[self.seen]) if self.seen < 20 else int(np.argmax(self.sums))
+
+    def observe(self, arm: int, feedback: float) -> None:
+        self.seen += 1
+        self.sums[arm] += feedback if self.seen <= 20 else 0.0
+
+
+def ours(generator: np.random.Generator, *, arms: int, corruption: Any) -> Policy:
+    return make_policy("klucb-cf", arms=arms, corruption=corruption)
+
+
+def test_one_of_ours_plays_from_outside_as_from_inside() -> None:
+    """400 runs each, whose means agree to five standard errors of their difference."""
+    within = simulate(PROBLEM, "klucb-cf", runs=400, checkpoints=2, progress=False).regret
+    without = simulate(PROBLEM, ours, runs=400, checkpoints=2).regret
+    wide = 5 * np.sqrt((within.var(axis=0) + without.var(axis=0)) / 400)
+    assert np.all(np.abs(within.mean(axis=0) - without.mean(axis=0)) < wide)
+
+
+def test_it_is_counted_as_by_hand() -> None:
+    """Means of 0 and 1, seen as they are, leave nothing to chance."""
+    problem = Problem([[0, 1], [1, 0]], [0, 30], 60, CERTAIN)
+    result = simulate(problem, ours, runs=2, checkpoints=60)
+    from naive import Twin
+
+    regret, pulls, suboptimal, _ = naive_simulate([[0, 1], [1, 0]], [0, 30], 60, Twin([CERTAIN] * 2), [0.5] * 60)
+    for run in range(2):
+        assert result.regret[run].tolist() == regret
+        assert result.pulls[run].tolist() == pulls
+        assert result.suboptimal_pulls[run].tolist() == suboptimal
+
+
+@pytest.mark.parametrize("delay", [None, 7, [0, 30], ("geometric", 5.0)])
+def test_a_seed_repeats_it(delay: Any) -> None:
+    one, other, third = (simulate(PROBLEM, First, runs=3, seed=seed, checkpoints=4, delay=delay) for seed in (1, 1, 2))
+    assert np.array_equal(one.regret, other.regret)
+    assert not np.array_equal(one.regret, third.regret)
+    assert one.pulls.sum(axis=1).tolist() == [400] * 3
+    assert len({tuple(run) for run in one.regret.tolist()}) > 1
+
+
+def test_reports_come_late() -> None:
+    seen: list[tuple[str, int]] = []
+
+    class Noted(First):
+        def choose(self) -> int:
+            seen.append(("choose", self.seen))
+            return 0
+
+    simulate(PROBLEM, Noted, runs=1, checkpoints=1, delay=10)
+    assert [count for what, count in seen][:13] == [0] * 11 + [1, 2]
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    simulate(PROBLEM, First, runs=2, checkpoints=1, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (800, 800)
+    assert sorted(told) == told
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        (First(np.random.default_rng(0), 2), "a fresh one for every run"),
+        (lambda generator: 3, "has no choose"),
+        (lambda generator: type("X", (), {"choose": lambda self: 0})(), "has no observe"),
+    ],
+)
+def test_what_makes_no_policy_is_refused(policy: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        simulate(PROBLEM, policy, runs=1)
+
+
+@pytest.mark.parametrize("arm", [2, -1, 0.5, None, True, "0"])
+def test_an_arm_that_is_none_is_refused(arm: Any) -> None:
+    def factory(generator: np.random.Generator) -> Any:
+        made = First(generator, 2)
+        choose: Callable[[], Any] = lambda: arm  # noqa: E731 -- its type is what matters
+        made.choose = choose  # type: ignore[method-assign]
+        return made
+
+    with pytest.raises(ValueError, match=r"factory: choose\(\) returned"):
+        simulate(PROBLEM, factory, runs=1)
+
+
+def test_runs_can_be_shared_out() -> None:
+    """From the third run on, inside and outside."""
+    for policy in ("klucb-cf", First):
+        whole = simulate(PROBLEM, policy, runs=5, seed=3, checkpoints=4, progress=False)
+        rest = simulate(PROBLEM, policy, runs=3, seed=3, checkpoints=4, first_run=2, progress=False)
+        assert np.array_equal(whole.regret[2:], rest.regret)
+        assert np.array_equal(whole.pulls[2:], rest.pulls)
+        first = simulate(PROBLEM, policy, runs=2, seed=3, checkpoints=4, progress=False)
+        assert np.array_equal(whole.pulls_over_time, first.pulls_over_time + rest.pulls_over_time)
+        assert whole.pulls_over_time[-1].tolist() == whole.pulls.sum(axis=0).tolist()
