@@ -137,6 +137,17 @@ def test_page_says_what_stands_for_changes(page_alone: Callable[[Results], str])
         assert ("dashed verticals the changes" in words) == said
 
 
+def test_page_ends_with_where_the_numbers_come_from(page_alone: Callable[[Results], str]) -> None:
+    made = results(epsilons=(1.0,))
+    plan = dataclasses.replace(made.plan, provenance={"numpy": "2.0", "machine": "<a & b>"})
+    words = words_of(page_alone(dataclasses.replace(made, plan=plan)))
+    end = words[words.index("Provenance") :]
+    assert "Run with numpy: 2.0; machine: <a & b>." in end
+    assert "maskedbandits run a.toml" in end
+    assert all(f"cells/{cell.label.key}.npz" in end for cell in made.cells)
+    assert "Run with" not in words_of(page_alone(made))
+
+
 def test_results_of_an_earlier_version_have_no_shares(page_alone: Callable[[Results], str]) -> None:
     made = results(epsilons=(1.0,))
     old = tuple(Cell(cell.label, dataclasses.replace(cell.outcome, pulls_over_time=None)) for cell in made.cells)

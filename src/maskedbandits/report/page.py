@@ -199,12 +199,15 @@ def provenance_html(results: Results) -> str:
         for cell in results.cells
     )
     heads = "".join(f"<th>{name}</th>" for name in ("problem", "ε", "policy", "seed", "file"))
+    known = "; ".join(f"{name}: {value}" for name, value in plan.provenance.items())
+    where = f'<p class="facts">Run with {escape(known)}.</p>' if known else ""
     return f"""<section><h2>Provenance</h2>
 <p>With maskedbandits {escape(plan.version)} (digest of its code: <code>{escape(codes)}</code>), and the file below as
 {escape(plan.file)}:</p>
 <pre>{escape(plan.command)}</pre>
 <p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page
 again from the saved results: <code>maskedbandits report</code> and this folder.</p>
+{where}
 <details><summary>{escape(plan.file)}</summary><pre>{escape_html(readable.lines(plan.source))}</pre></details>
 <details><summary>Seed and file of each cell</summary><div class="scroll"><table><thead><tr>{heads}</tr></thead>
 <tbody>{rows}</tbody></table></div></details></section>"""
