@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from maskedbandits.experiments.results import Cell, plain
 from maskedbandits.report import changes, figures, pulls, shares, svg
@@ -85,6 +86,7 @@ def regret_over_time(name: str, groups: Groups, drawn: Looks) -> list[Panel]:
         figure, panel = canvas()
         figures.draw_means(panel, groups[0][0])
         panel.set_xlim(0, groups[0][0].horizon)
+        panel.xaxis.set_major_locator(MaxNLocator(4))
         panel.set_ylabel("means")
         made.append(finished(figure, f"{name}-means", "Means of the arms, the best one dark"))
     return made
