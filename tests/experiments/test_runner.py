@@ -205,7 +205,11 @@ class TestCode:
             "experiments",
             "report",
         }
-        assert [name for name in unseen if name.startswith("experiments")] == ["experiments/progress.py"]
+        assert [name for name in unseen if name.startswith("experiments")] == [
+            "experiments/frame.py",
+            "experiments/progress.py",
+            "experiments/provenance.py",
+        ]
 
     def test_files_that_come_go_or_change_places_change_it(self, package: Path) -> None:
         codes = [runner.code_in(package)]

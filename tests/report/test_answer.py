@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -125,3 +126,15 @@ def test_the_first_of_the_table_is_the_first_of_the_sentence() -> None:
     for _, groups in tables.problems(results().cells):
         for group in groups:
             assert tables.stands_out(answer.ranked(group)[0], group)
+
+
+def test_oracles_take_no_part() -> None:
+    told = cell("told", [0.0, 0.0, 0.0])
+    told = dataclasses.replace(
+        told, outcome=dataclasses.replace(told.outcome, question={**QUESTION, "policy": "oracle"})
+    )
+    group = [told, cell("a", GOOD), cell("b", BAD)]
+    assert said(*group) == said(*group[1:])
+    assert tables.lowest(group) == 10.0
+    assert [tables.stands_out(each, group) for each in group] == [False, True, False]
+    assert tables.contenders([told]) == [told]

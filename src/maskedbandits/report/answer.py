@@ -58,8 +58,8 @@ def epsilon_text(cell: Cell) -> str:
 
 
 def ranked(group: Sequence[Cell]) -> list[Cell]:
-    """Return the policies of one corruption, the lowest regret first."""
-    return sorted(group, key=lambda cell: float(cell.mean[-1]))
+    """Return the policies of one corruption, the lowest regret first; oracles take no part."""
+    return sorted(tables.contenders(group), key=lambda cell: float(cell.mean[-1]))
 
 
 def rivals(group: Sequence[Cell]) -> list[Cell]:
@@ -72,7 +72,7 @@ def rivals(group: Sequence[Cell]) -> list[Cell]:
 def answer(groups: Groups) -> str:
     """Return who lost least on one problem, by how much, and where that is not certain, in a sentence."""
     lost = f"{winners(groups)}{'' if groups[0][0].runs == 1 else ', mean regret with its 95 % interval'}"
-    if all(len(group) == 1 for group in groups):
+    if all(len(ranked(group)) == 1 for group in groups):
         return f"{lost}."
     return f"{lost}{lead(groups)}{doubts(groups)}."
 
@@ -83,7 +83,7 @@ def winners(groups: Groups) -> str:
     said: list[str] = []
     for policy, cells in groupby(firsts, key=lambda cell: cell.label.policy):
         places = [f"{tables.regret(cell)}{f' at {cell.label.setting}' * (len(groups) > 1)}" for cell in cells]
-        verb = "lost" if all(len(group) == 1 for group in groups) else "lost least"
+        verb = "lost" if all(len(ranked(group)) == 1 for group in groups) else "lost least"
         said.append(f"“{policy}” {verb}: {listed(places)}" if not said else f"“{policy}”: {listed(places)}")
     return "; ".join(said)
 
@@ -92,7 +92,7 @@ def lead(groups: Groups) -> str:
     """Return by how much the lowest regret lies below the next one, over the corruptions."""
     shares = []
     for group in groups:
-        if len(group) > 1:
+        if len(ranked(group)) > 1:
             first, second = (float(cell.mean[-1]) for cell in ranked(group)[:2])
             shares.append(round(100 * (second - first) / second) if second > 0 else 0)
     low, high = min(shares), max(shares)
@@ -125,5 +125,7 @@ def overall(results: Results) -> str:
     firsts = Counter(ranked(group)[0].label.policy for group in groups)
     clear = sum(not rivals(group) and math.isfinite(group[0].half_width[-1]) for group in groups)
     wins = listed([f"“{policy}” in {count}" for policy, count in firsts.most_common()])
-    beyond = f"; in {clear} of them the intervals do not overlap" if any(len(group) > 1 for group in groups) else ""
+    beyond = (
+        f"; in {clear} of them the intervals do not overlap" if any(len(ranked(group)) > 1 for group in groups) else ""
+    )
     return f"Lost least, of {len(groups)} comparisons: {wins}{beyond}."

@@ -36,6 +36,7 @@ def bounded(cell: Cell) -> bool:
     """Tell whether the bounds speak of a cell: its policy as the paper has it, in a world that changes now and then."""
     question = cell.outcome.question
     plain = question["policy"] == "sw-klucb-cf" and set(question["parameters"]) <= {"window", "c"}
+    plain = plain and "record" not in question  # what was recorded stands still in no period
     return plain and isinstance(cell.window, int) and cell.window >= cell.means.shape[1] and not changes.are_many(cell)
 
 

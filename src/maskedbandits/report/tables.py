@@ -109,14 +109,19 @@ def problems(cells: Sequence[Cell]) -> list[tuple[str, list[list[Cell]]]]:
     ]
 
 
+def contenders(group: Sequence[Cell]) -> list[Cell]:
+    """Return the policies that are not told what nobody can know; where all are, all."""
+    return [cell for cell in group if not cell.outcome.question["policy"].startswith("oracle")] or list(group)
+
+
 def lowest(group: Sequence[Cell]) -> float:
-    """Return the lowest mean regret of a group."""
-    return min(float(cell.mean[-1]) for cell in group)
+    """Return the lowest mean regret of a group, oracles left aside."""
+    return min(float(cell.mean[-1]) for cell in contenders(group))
 
 
 def stands_out(cell: Cell, group: Sequence[Cell]) -> bool:
     """Tell whether a cell has the lowest regret among others."""
-    return len(group) > 1 and float(cell.mean[-1]) == lowest(group)
+    return len(group) > 1 and cell in contenders(group) and float(cell.mean[-1]) == lowest(group)
 
 
 def as_table(problem: str, groups: Sequence[Sequence[Cell]], width: int = WIDE, encoding: str = "utf-8") -> Table:
