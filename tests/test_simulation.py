@@ -143,7 +143,7 @@ def test_an_interrupt_stops_it() -> None:
     assert "KeyboardInterrupt" in errors
 
 
-@pytest.mark.long
+@pytest.mark.slow  # test_digests.py plays every policy without the compiler in any case
 def test_kernels_do_the_same_with_the_compiler_off() -> None:
     """Some tests of kernels and policies, fewer examples, line by line: what reads out of bounds raises an error."""
     here = Path(__file__).parent

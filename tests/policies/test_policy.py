@@ -164,7 +164,7 @@ def test_the_simulator_refuses_what_overrides_a_policy(tmp_path: Any) -> None:
     plain = make_policy("klucb-cf", arms=2, corruption=RR)
     mine = Mine(plain.kind, plain.parameters, plain._snapshot(), plain._state.lots.copy())
     problem = Problem([[0.1, 0.9]], [0], 100, RR)
-    with pytest.raises(ValueError, match="overrides") as caught:
+    with pytest.raises(ValueError, match="a fresh one for every run") as caught:
         simulate(problem, mine, runs=1)
     assert "\n" not in str(caught.value)
     mine.save(tmp_path / "mine")

@@ -211,6 +211,7 @@ class TestChangedNumbers:
         policy.save(tmp_path / "policy")
         refused(tmp_path / "policy", "out of range")
 
+    @pytest.mark.slow
     def test_every_number_interpreted(self) -> None:
         """In a process of its own, without the compiler: what is out of bounds or divided by zero raises an error."""
         self.tried(1, {"NUMBA_DISABLE_JIT": "1"})

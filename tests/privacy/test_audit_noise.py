@@ -119,6 +119,7 @@ def test_a_last_line_without_an_end_ends_as_the_others() -> None:
 # False alarms
 
 
+@pytest.mark.slow
 def test_sound_noise_is_refuted_no_oftener_than_stated() -> None:
     # At a confidence of 0.5, noise has an eighth of chance for itself: 60 audits of 6,000 lines refute 7.5 times at
     # most on average, and more than 25 times once in 10^8. Were contexts tested by who chose them, most would.
@@ -132,6 +133,7 @@ def test_sound_noise_is_refuted_no_oftener_than_stated() -> None:
     assert refuted <= 25
 
 
+@pytest.mark.slow
 def test_a_sound_program_is_refuted_no_oftener_than_stated() -> None:
     # All bounds together: of 80 audits at a confidence of 0.9, 8 refute at most on average; over 25 once in 10^7.
     rng = np.random.default_rng(9)
