@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -88,7 +89,7 @@ class Entries:
     observe_many: Callable[[Any, Any, Any], None]
     look: Callable[[Any, int, Any], None]
 
-    @property
+    @cached_property
     def _type(self) -> Any:
         """The type of the state, as the compiler has it."""
         own = np.zeros(1, dtype=self.layout.dtype)
