@@ -43,6 +43,7 @@ docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
 	@$(BIN)/python -m docs.planner
+	@$(BIN)/python -m docs.noise
 	@$(BIN)/python -m docs.speed
 	@$(BIN)/python -m docs.experiments
 	@$(BIN)/python -m docs.data

@@ -1,13 +1,15 @@
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.corruption import Monotone, RandomizedResponse
+from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Monotone, RandomizedResponse, spread
 from monotone import FUNCTIONS
+from naive.real import gaussian_delta
 
 probability = st.floats(0, 1)
 
@@ -122,3 +124,62 @@ def test_what_is_not_a_matrix_is_refused(p00: float, p11: float) -> None:
 def test_what_is_not_an_epsilon_is_refused(epsilon: float) -> None:
     with pytest.raises(ValueError, match="epsilon"):
         RandomizedResponse.from_epsilon(epsilon)
+
+
+class TestMechanisms:
+    """Noise that is as private as it says."""
+
+    @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-2), (1.0, 1e-5), (4.0, 1e-3)])
+    def test_the_gaussian_one_has_just_its_delta(self, epsilon: float, delta: float) -> None:
+        """By integrating the two densities; a thousandth less noise would not do."""
+        sigma = GaussianNoise.from_epsilon(epsilon, delta).sigma
+        assert gaussian_delta(sigma, epsilon) == pytest.approx(delta, rel=1e-4)
+        assert gaussian_delta(0.999 * sigma, epsilon) > delta
+        assert GaussianNoise(sigma).delta(epsilon) <= delta * (1 + 1e-9)
+        assert GaussianNoise.from_epsilon(epsilon, delta, sensitivity=3).sigma == pytest.approx(3 * sigma)
+
+    @given(st.floats(0.05, 10), st.floats(1e-12, 0.5))
+    def test_more_privacy_takes_more_noise(self, epsilon: float, delta: float) -> None:
+        sigma = GaussianNoise.from_epsilon(epsilon, delta).sigma
+        assert GaussianNoise.from_epsilon(epsilon / 2, delta).sigma > sigma
+        assert GaussianNoise.from_epsilon(epsilon, delta / 2).sigma > sigma
+        classic = math.sqrt(2 * math.log(1.25 / delta)) / epsilon  # Dwork and Roth 2014, for epsilon below 1
+        assert epsilon >= 1 or sigma < classic
+
+    @given(st.floats(0.01, 20), st.floats(-30, 30))
+    def test_the_laplace_one_has_just_its_epsilon(self, epsilon: float, report: float) -> None:
+        """No report is more than e^epsilon times as likely under a reward of 1 than under one of 0; some are."""
+        noise = LaplaceNoise.from_epsilon(epsilon)
+        logs = [-abs(report - reward) / noise.scale for reward in (0.0, 1.0)]
+        assert abs(logs[0] - logs[1]) <= epsilon * (1 + 1e-9)
+        if not 0 < report < 1:
+            assert abs(logs[0] - logs[1]) == pytest.approx(epsilon, rel=1e-6)
+        assert noise.epsilon == pytest.approx(epsilon)
+
+    @given(st.floats(0.05, 5), st.floats(-0.99, 0.99))
+    def test_laplace_noise_is_sub_gamma(self, scale: float, share: float) -> None:
+        """E exp(l y) = 1 / (1 - scale^2 l^2) is at most what its spread says, for rewards that do not stray."""
+        known = spread([LaplaceNoise(scale)], rewards=0.0)
+        assert known is not None
+        rate = share / scale
+        allowed = rate**2 * known.sigma**2 / (2 * (1 - known.tail * abs(rate)))
+        assert -math.log(1 - scale**2 * rate**2) <= allowed + 1e-12
+
+    @pytest.mark.parametrize(
+        ("make", "complaint"),
+        [
+            (lambda: GaussianNoise(-1), "sigma"),
+            (lambda: GaussianNoise(math.nan), "sigma"),
+            (lambda: LaplaceNoise(0), "scale"),
+            (lambda: LaplaceNoise(math.inf), "scale"),
+            (lambda: LaplaceNoise.from_epsilon(0), "epsilon"),
+            (lambda: LaplaceNoise.from_epsilon(1, sensitivity=0), "sensitivity"),
+            (lambda: GaussianNoise.from_epsilon(0, 0.1), "epsilon"),
+            (lambda: GaussianNoise.from_epsilon(1, 0), "delta"),
+            (lambda: GaussianNoise.from_epsilon(1, 1), "delta"),
+        ],
+    )
+    def test_what_is_none_is_refused(self, make: Any, complaint: str) -> None:
+        with pytest.raises(ValueError, match=f"{complaint} = ") as caught:
+            make()
+        assert "\n" not in str(caught.value)

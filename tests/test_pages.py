@@ -124,3 +124,22 @@ def test_the_example_of_the_planner_s_page_is_what_its_command_prints() -> None:
     from maskedbandits.planner import plan
 
     assert blocks.read(page.PAGE, "example") == page.example(plan(5, 200_000, 4, 0.1, 0.3))
+
+
+def test_the_computed_table_of_the_noise_page_is_what_the_code_computes() -> None:
+    """And it shows what the page says: without the tail's term an index is too low too often, with it never."""
+    from docs import noise as page
+
+    assert blocks.read(page.PAGE, "tails") == page.tails()
+    for cells in rows("noise.md", "tails"):
+        for place, allowed in ((1, 1e-3), (3, 1e-6), (5, 1e-9)):
+            assert float(cells[place + 1]) <= allowed
+            assert int(cells[0]) > 3 or place == 1 or float(cells[place]) > allowed
+
+
+def test_the_noise_page_says_what_was_measured() -> None:
+    lost = {cells[0]: int(cells[2].split()[0]) for cells in rows("noise.md", "stuck")}
+    assert all((count == 0) == index.startswith("sub-gamma") for index, count in lost.items())
+    response, laplace, _, _ = rows("noise.md", "costs")
+    ratios = [number(noisy) / number(bits) for noisy, bits in zip(laplace[1:], response[1:], strict=True)]
+    assert 1.5 < min(ratios) <= max(ratios) < 2.5

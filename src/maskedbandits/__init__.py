@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "GaussianNoise",
+    "LaplaceNoise",
     "Monotone",
     "Policy",
     "Problem",
@@ -23,6 +25,8 @@ __all__ = [
 
 # Names are imported when they are first used: the command line answers --help without loading the compiler.
 _HOMES = {
+    "GaussianNoise": "corruption",
+    "LaplaceNoise": "corruption",
     "Monotone": "corruption",
     "RandomizedResponse": "corruption",
     "Problem": "problems",
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from maskedbandits import privacy as privacy
     from maskedbandits import problems as problems
     from maskedbandits import theory as theory
+    from maskedbandits.corruption import GaussianNoise as GaussianNoise
+    from maskedbandits.corruption import LaplaceNoise as LaplaceNoise
     from maskedbandits.corruption import Monotone as Monotone
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
     from maskedbandits.policies import Policy as Policy

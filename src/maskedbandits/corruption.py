@@ -3,6 +3,9 @@
 Randomised response flips bits: a reward 0 is reported truly with probability p00, a reward 1 with p11, so that
 ``g(m) = 1 - p00 + (p00 + p11 - 1) m``. ``Monotone`` takes any continuous, strictly monotone g on [0, 1].
 Outside [0, 1] every g goes on as a straight line with its secant slope g(1) - g(0).
+
+``GaussianNoise`` and ``LaplaceNoise`` add noise around 0 to the reward: g is the identity, and feedback is no bit but
+any number. What is drawn from them here is simulated, from a seed, and protects nobody.
 """
 
 import math
@@ -13,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import UserError, shown
+from maskedbandits.errors import UserError, number, shown
 
 Floats = NDArray[np.float64]
 
@@ -65,7 +68,7 @@ def _better(one: object) -> str:
     """Say what to give in place of what is no corruption; a randomiser and a report know theirs."""
     if hasattr(type(one), "corruption"):
         return f"{type(one).__name__.lower()}.corruption, which tells how it masks"
-    return "a RandomizedResponse or a Monotone"
+    return "a RandomizedResponse, a Monotone, a GaussianNoise or a LaplaceNoise"
 
 
 @dataclass(frozen=True)
@@ -240,6 +243,142 @@ class Monotone:
                     f"inverse(g({points[worst]:.6g})) = {given[worst]:.9g}: the inverse given is not that of g"
                 )
         return float(max(error, back))
+
+
+LOUDEST = 1e6  # noise that leaves anything to learn
+
+
+class _Noise:
+    """What every noise around 0 is as a corruption: the mean stays."""
+
+    increasing = True
+
+    @property
+    def polyline(self) -> Polyline:
+        """Return the identity as data."""
+        return Polyline(np.array([0.0, 1.0]), np.array([0.0, 1.0]), False)
+
+    def __call__(self, mean: float) -> float:
+        """Return the feedback mean of a mean."""
+        return mean
+
+    def inverse(self, feedback_mean: float) -> float:
+        """Return the mean that gives this feedback mean."""
+        return feedback_mean
+
+
+@dataclass(frozen=True)
+class GaussianNoise(_Noise):
+    """Add normal noise of a standard deviation to the reward; with 0, show it as it is.
+
+    >>> round(GaussianNoise.from_epsilon(1.0, delta=1e-5).sigma, 4)
+    3.7306
+    """
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", number("sigma", self.sigma, 0.0, LOUDEST))
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, delta: float, sensitivity: float = 1.0) -> "GaussianNoise":
+        """Return the least noise that is (epsilon, delta)-locally differentially private, for rewards so far apart.
+
+        Found by bisection on the exact delta (Balle and Wang 2018, Improving the Gaussian mechanism for differential
+        privacy, ICML, Theorem 8), and rounded up.
+        """
+        epsilon = number("epsilon", epsilon, 0.0, 100.0, above=True)
+        delta = number("delta", delta, 1e-100, 1.0, below=True)
+        sensitivity = number("sensitivity", sensitivity, 0.0, LOUDEST, above=True)
+        low, high = 0.0, 1.0
+        while _gaussian_delta(high, epsilon) > delta:
+            low, high = high, 2.0 * high
+        while True:
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                return cls(high * sensitivity)
+            low, high = (middle, high) if _gaussian_delta(middle, epsilon) > delta else (low, middle)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the least delta with which a report of a reward in [0, 1] is (epsilon, delta)-private."""
+        epsilon = number("epsilon", epsilon, 0.0, 100.0)
+        return _gaussian_delta(self.sigma, epsilon) if self.sigma > 0.0 else 1.0
+
+    def draw(self, generator: np.random.Generator) -> float:
+        """Draw noise, for a simulation."""
+        return self.sigma * float(generator.standard_normal())
+
+
+@dataclass(frozen=True)
+class LaplaceNoise(_Noise):
+    """Add Laplace noise of a scale to the reward; its variance is 2 scale^2.
+
+    >>> LaplaceNoise.from_epsilon(0.5)
+    LaplaceNoise(scale=2.0)
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", number("scale", self.scale, 0.0, LOUDEST, above=True))
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, sensitivity: float = 1.0) -> "LaplaceNoise":
+        """Return the least noise that is epsilon-locally differentially private, for rewards so far apart."""
+        sensitivity = number("sensitivity", sensitivity, 0.0, LOUDEST, above=True)
+        return cls(sensitivity / number("epsilon", epsilon, 0.0, above=True))
+
+    @property
+    def epsilon(self) -> float:
+        """The privacy loss of one report of a reward in [0, 1]."""
+        return 1.0 / self.scale
+
+    def draw(self, generator: np.random.Generator) -> float:
+        """Draw noise, for a simulation."""
+        return float(generator.laplace(0.0, self.scale))
+
+
+Noise = GaussianNoise | LaplaceNoise
+
+
+def _gaussian_delta(sigma: float, epsilon: float) -> float:
+    """Return P(x) - e^epsilon P(y): by how much the reports of two rewards, 1 apart, pass a ratio of e^epsilon."""
+    half, shift = 0.5 / sigma, epsilon * sigma
+    return _normal_below(half - shift) - math.exp(epsilon) * _normal_below(-half - shift)
+
+
+def _normal_below(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+class Spread(NamedTuple):
+    """How far feedback strays from its mean: E exp(l (y - mean)) <= exp(l^2 sigma^2 / (2 (1 - tail |l|))).
+
+    With a tail of 0 it is sub-Gaussian, and else sub-gamma (Boucheron, Lugosi and Massart 2013, Concentration
+    inequalities, section 2.4).
+    """
+
+    sigma: float
+    tail: float
+
+
+BOUNDED = 0.5  # the sigma of whatever lies in [0, 1] (Hoeffding's lemma)
+
+
+def spread(each: Sequence[Corruption], rewards: float = BOUNDED) -> Spread | None:
+    """Return how far feedback strays that is no bits, at most, whatever the arm; None where all feedbacks are bits.
+
+    Rewards have a sigma of their own, by default that of rewards in [0, 1]. Laplace noise of scale b has
+    log E exp(l y) = -log(1 - b^2 l^2) <= (2 b^2) l^2 / (2 (1 - b |l|)): it adds a variance of 2 b^2, and b is its tail.
+    """
+    found = [_spread_of(one, rewards) for one in each if isinstance(one, Noise)]
+    return Spread(max(one.sigma for one in found), max(one.tail for one in found)) if found else None
+
+
+def _spread_of(noise: Noise, rewards: float) -> Spread:
+    if isinstance(noise, GaussianNoise):
+        return Spread(math.hypot(rewards, noise.sigma), 0.0)
+    return Spread(math.hypot(rewards, math.sqrt(2.0) * noise.scale), noise.scale)
 
 
 def _refine(g: Callable[[float], float], increasing: bool, tolerance: float, most: int) -> tuple[Floats, Floats]:

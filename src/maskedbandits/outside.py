@@ -142,7 +142,7 @@ class Play:
             arm = self._checked(policy.choose())
             if self.chosen is None or arm == self.chosen[step]:
                 place = arm if self.chosen is None else 0
-                feedback = float(for_world.random() < self.rows.seen[row, place])
+                feedback = self.problem.feedback(for_world, arm, float(self.rows.seen[row, place]))
                 under_way[step + 1 + delay(for_world)].append((arm, feedback))
                 pulls[arm] += 1
                 suboptimal[arm] += self.rows.worse[row, place]

@@ -17,11 +17,12 @@ from maskedbandits import extras, outside
 from maskedbandits.errors import UserError, number, shown, whole
 from maskedbandits.maths import lots
 from maskedbandits.outside import Factory
-from maskedbandits.policies import Policy, make_policy
+from maskedbandits.policies import Policy, kind_of, make_policy
 from maskedbandits.policies.late import Mail, advance_late, mail
 from maskedbandits.policies.logs import advance_log
+from maskedbandits.policies.noisy import advance_noisy, feedback
 from maskedbandits.policies.play import Tally, World, advance
-from maskedbandits.problems import Log, Problem
+from maskedbandits.problems import Gaussian, Log, Problem
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
 MEMO = (
@@ -74,8 +75,10 @@ def simulate(
     """
     if isinstance(problem, Log) and delay is not None:
         raise UserError("delay: a log is replayed without; leave it out, or replay rounds whose outcomes are all known")
+    if problem.is_noisy and delay is not None:
+        raise UserError("delay: under noise reports come at once; leave it out, or take a RandomizedResponse")
     if isinstance(policy, str):
-        policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption)
+        policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption, **_told(policy, problem))
     if not isinstance(policy, Policy) and outside.is_factory(policy):
         return _played_outside(problem, policy, runs, seed, checkpoints, delay, first_run, progress)
     if type(policy) is not Policy:
@@ -85,6 +88,7 @@ def simulate(
         )
     if policy.arms != problem.arms:
         raise UserError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
+    _refuse_what_it_cannot_see(policy, problem)
     runs = whole("runs", runs)
     workers = min(whole("threads", cores() if threads is None else threads), runs)
     times = _checked_times(checkpoints, problem.horizon)
@@ -110,6 +114,22 @@ def simulate(
         pulls_over_time=batch.pulls_over_time.sum(axis=0),
         seconds=time.perf_counter() - started,
     )
+
+
+def _told(name: str, problem: Problem) -> dict[str, Any]:
+    """Return what a policy has to know of a problem whose feedback is no bits: how far it strays."""
+    known = problem.spread
+    return {} if known is None or "sigma" not in kind_of(name).parameters else {"sigma": known.sigma}
+
+
+def _refuse_what_it_cannot_see(policy: Policy, problem: Problem) -> None:
+    """Refuse a policy that expects bits where there are none."""
+    if policy.kind.sees_rewards and isinstance(problem.law, Gaussian):
+        raise UserError(f"{policy.name} is shown rewards in [0, 1], and {problem.law} gives any number")
+    if problem.is_noisy and policy.kind.learns_from not in ("nothing", "rewards") and policy.sigma is None:
+        raise UserError(
+            f"the policy expects feedback in [0, 1], and the problem adds noise: make {policy.name} with its corruption"
+        )
 
 
 def _played_outside(
@@ -222,6 +242,10 @@ class _Batch:
         self.first_run = first_run
         self.world = World(*problem.rows(masked=not policy.kind.sees_rewards))
         self.chosen = problem.chosen.copy() if isinstance(problem, Log) else None
+        # what learns from nothing, or from rewards, sees no noise
+        self.feedback = (
+            feedback(problem.law, problem.corruption) if problem.is_noisy and policy.sigma is not None else None
+        )
         self.policy = policy
         self.horizon = problem.horizon
         self.times = times
@@ -259,7 +283,9 @@ class _Batch:
 
     def get_ready(self) -> None:
         """Compile, or load what is compiled."""
-        kernel = advance_log if self.chosen is not None else advance if self.delay is None else advance_late
+        kernel: Any = advance if self.delay is None else advance_late
+        if self.chosen is not None or self.feedback is not None:
+            kernel = advance_noisy if self.chosen is None else advance_log
         arguments: list[Any] = [self.world, self.times, self.tally(0, 0), 0, *self.more()]
         self.start, self.advance = self.policy.entries.simulator(kernel, *arguments)
 
@@ -267,6 +293,8 @@ class _Batch:
         """Return what a run is played with beside its world."""
         if self.chosen is not None:
             return (self.chosen,)
+        if self.feedback is not None:
+            return (self.feedback,)
         return () if self.delay is None else (self.delay.mail(self.horizon),)
 
     def tally(self, run: int, worker: int) -> Tally:

@@ -14,7 +14,7 @@ import pytest
 
 import changed_numbers
 from children import finished
-from maskedbandits import RandomizedResponse, load_policy, make_policy
+from maskedbandits import GaussianNoise, LaplaceNoise, RandomizedResponse, load_policy, make_policy
 from specimens import RR
 from twins import stream
 
@@ -226,3 +226,38 @@ class TestChangedNumbers:
         assert done.returncode == 0, done.stderr[-2000:]
         refused, harmless = map(int, done.stdout.split())
         assert refused > harmless > 0
+
+
+class TestFeedbackOfAnySize:
+    """What is saved goes on exactly, and is checked for its kind."""
+
+    @pytest.mark.parametrize("noise", [GaussianNoise(1), LaplaceNoise(0.7)])
+    def test_it_goes_on_exactly(self, noise: Any, tmp_path: Path) -> None:
+        drawn = np.random.default_rng(5).normal(size=120) * 3
+        one = make_policy("sw-klucb-cf", arms=2, corruption=noise, window=30)
+        for feedback in drawn[:50]:
+            one.observe(one.choose(), feedback)
+        one.save(tmp_path / "policy")
+        other = load_policy(tmp_path / "policy", exact=True)
+        assert (other.name, other.parameters, other.sigma) == (one.name, one.parameters, one.sigma)
+        for feedback in drawn[50:]:
+            arm = one.choose()
+            assert other.choose() == arm
+            one.observe(arm, feedback)
+            other.observe(arm, feedback)
+        assert np.array_equal(one.indices(), other.indices())
+
+    def test_numbers_out_of_range_are_damage_only_where_feedback_is_bits(self, tmp_path: Path) -> None:
+        path = tmp_path / "policy"
+        policy = make_policy("sw-ucb-cf", arms=2, corruption=GaussianNoise(1), window=30)
+        policy.observe(0, 5.0)
+        policy.observe(1, -5.0)
+        policy.save(path)
+        assert load_policy(path).estimates().tolist() == [1.0, 0.0]
+        rewrite(path, {"parameters": {"window": 30, "xi": float(policy._state.own[0].xi)}})
+        refused(path, "out of range")
+        policy.save(path)
+        rewrite(path, {"parameters": {**policy._given, "sigma": 7.0}})
+        refused(path, "its xi is not what its parameters say")
+        rewrite(path, {"parameters": {**policy._given, "divergence": "sub-gamma", "tail": 1.0}})
+        refused(path, "damaged")

@@ -1,4 +1,4 @@
-"""Draws from Beta distributions, as Thompson sampling needs them: many, with shapes of at least 1."""
+"""Draws from Beta distributions: as Thompson sampling needs them, many, with shapes of at least 1; and of any shape."""
 
 import math
 
@@ -31,6 +31,22 @@ def draw(words: Words, a: float, b: float) -> float:
     """Draw from Beta(a, b), a and b at least 1."""
     x = _gamma(words, a)
     return x / (x + _gamma(words, b))
+
+
+@compiled
+def _log_gamma(words: Words, shape: float) -> float:
+    """Draw the logarithm of a Gamma number of any shape above 0 (Marsaglia and Tsang 2000, section 6)."""
+    return math.log(_gamma(words, shape + 1.0)) + math.log(1.0 - lots.uniform(words)) / shape
+
+
+@compiled
+def draw_around(words: Words, mean: float, concentration: float) -> float:
+    """Draw from Beta(mean c, (1 - mean) c), whose shapes may be below 1: by logarithms, as small ones underflow."""
+    if mean <= 0.0 or mean >= 1.0:
+        return mean
+    x = _log_gamma(words, mean * concentration)
+    y = _log_gamma(words, (1.0 - mean) * concentration)
+    return 1.0 / (1.0 + math.exp(min(y - x, 700.0)))
 
 
 LARGE = 20.0  # shapes from which on a Beta distribution is a normal one, but for some skew

@@ -10,7 +10,7 @@ from typing import Any
 from maskedbandits.corruption import IDENTITY, Corruption, per_arm
 from maskedbandits.errors import UserError, nearest, whole
 from maskedbandits.maths import lots
-from maskedbandits.policies import adswitch, auto, exp3s, hybrid, kinds, laplace, oracle, rexp3, uniform
+from maskedbandits.policies import adswitch, auto, divergences, exp3s, hybrid, kinds, laplace, oracle, rexp3, uniform
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
 from maskedbandits.policies.indices import kl, kl_plus, thompson, ucb
 from maskedbandits.policies.kinds import Kind
@@ -47,10 +47,13 @@ def _kinds() -> dict[str, Kind]:
     """Return every kind: all memories and detectors with all indices, those that stand alone, and a few old names."""
     found = [kinds.alone(name, module) for name, module in ALONE.items()]
     for label, index in INDICES.items():
-        for before, (memory, words, reference) in MEMORIES.items():
-            found.append(kinds.on_axes(f"{before}{label}-cf", index, memory=memory, words=words, reference=reference))
+        without_detector = [
+            kinds.on_axes(f"{before}{label}-cf", index, memory=memory, words=words, reference=reference)
+            for before, (memory, words, reference) in MEMORIES.items()
+        ]
         told = kinds.on_axes(f"oracle-{label}-cf", index, words="since the last change, told by an oracle")
-        found.append(replace(told, required=frozenset({"restarts"})))
+        without_detector.append(replace(told, required=frozenset({"restarts"})))
+        found += [divergences.with_variants(kind) if index in (kl, ucb) else kind for kind in without_detector]
         for before, (detector, words, reference) in DETECTORS.items():
             if index is not kl_plus:  # it needs the horizon, they are there to do without
                 alarm = f"since a restart by {words}"
@@ -98,9 +101,19 @@ def check_policy(
     name: str, *, arms: int, corruption: Corruption | Sequence[Corruption] | None = None, **parameters: Any
 ) -> dict[str, Any]:
     """Return all parameters of a policy, checked, without making one."""
-    known = kind_of(name).complete(parameters, whole("arms", arms))
-    seen_through(kind_of(name), arms, corruption)
-    return known
+    kind, given, _ = _fitted(name, arms, corruption, parameters)
+    return kind.complete(given, arms)
+
+
+def _fitted(
+    name: str, arms: int, corruption: Corruption | Sequence[Corruption] | None, parameters: Mapping[str, Any]
+) -> tuple[Kind, dict[str, Any], tuple[Corruption, ...]]:
+    """Return what plays a policy, its parameters, and the corruption of every arm."""
+    kind_of(name).complete(parameters, whole("arms", arms))
+    seen = seen_through(kind_of(name), arms, corruption)
+    through = per_arm(IDENTITY if corruption is None else corruption, arms)  # also what the policy need not know
+    kind, given = divergences.fitted(kind_of(name), through, parameters)
+    return kind, given, seen
 
 
 def seen_through(kind: Kind, arms: int, corruption: Corruption | Sequence[Corruption] | None) -> tuple[Corruption, ...]:
@@ -131,9 +144,7 @@ def make_policy(
     >>> make_policy("klucb", arms=3).choose()
     0
     """
-    known: Mapping[str, Any] = check_policy(name, arms=arms, corruption=corruption, **parameters)
-    kind, arms = KINDS[name], whole("arms", arms)
-    each = seen_through(kind, arms, corruption)
+    kind, given, each = _fitted(name, arms, corruption, parameters)
     drawn = {id(one): one.polyline for one in {id(one): one for one in each}.values()}
-    state = made(kind, known, [drawn[id(one)] for one in each])
-    return Policy(kind, parameters, state, lots.seeded(None if seed is None else whole("seed", seed, 0)))
+    state = made(kind, kind.complete(given, len(each)), [drawn[id(one)] for one in each])
+    return Policy(kind, given, state, lots.seeded(None if seed is None else whole("seed", seed, 0)))

@@ -24,9 +24,13 @@ def no_such_arm(arm: int, arms: int) -> UserError:
     return UserError(f"arm {arm} does not exist: arms are numbered 0 to {arms - 1}")
 
 
-def no_feedback(feedback: float) -> UserError:
+LARGEST = 1e9  # of a feedback that is no bit: sums of far larger ones would be all rounding
+
+
+def no_feedback(feedback: float, most: float) -> UserError:
     """Return the complaint about a feedback that is none."""
-    return UserError(f"feedback {feedback} is out of range: give a number in [0, 1]")
+    least = 0 if most == 1.0 else -most
+    return UserError(f"feedback {feedback} is out of range: give a number in [{least:g}, {most:g}]")
 
 
 def one_of(arm: Any, arms: int) -> int:
@@ -37,8 +41,8 @@ def one_of(arm: Any, arms: int) -> int:
     return place
 
 
-def many(arms: Any, feedbacks: Any, most: int) -> tuple[Ints, Floats]:
-    """Return arms, of which there are so many, and their feedbacks as arrays."""
+def many(arms: Any, feedbacks: Any, known: int, most: float) -> tuple[Ints, Floats]:
+    """Return arms, of which so many are known, and their feedbacks, at most so large, as arrays."""
     try:
         pulled, seen = np.asarray(arms), np.asarray(feedbacks)
     except ValueError:  # lists of several lengths in one
@@ -49,10 +53,10 @@ def many(arms: Any, feedbacks: Any, most: int) -> tuple[Ints, Floats]:
         raise UserError(f"arms of type {pulled.dtype} are not whole numbers: arms are numbered from 0")
     if pulled.size and seen.dtype.kind not in "iufb":
         raise UserError(f"feedbacks of type {seen.dtype} are not numbers: give numbers in [0, 1]")
-    absent = (pulled < 0) | (pulled >= most)
+    absent = (pulled < 0) | (pulled >= known)
     if absent.any():
-        raise no_such_arm(int(pulled[absent][0]), most)
-    wrong = ~((seen >= 0) & (seen <= 1))
+        raise no_such_arm(int(pulled[absent][0]), known)
+    wrong = ~((seen >= (0 if most == 1.0 else -most)) & (seen <= most))
     if wrong.any():
-        raise no_feedback(float(seen[wrong][0]))
+        raise no_feedback(float(seen[wrong][0]), most)
     return np.ascontiguousarray(pulled, dtype=np.int64), np.ascontiguousarray(seen, dtype=np.float64)

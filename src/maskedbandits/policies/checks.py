@@ -34,6 +34,28 @@ def between(least: float, most: float, *, above: bool = False, below: bool = Fal
     return check
 
 
+def perhaps(check: Check) -> Check:
+    """Return a check that also lets nothing pass, where something is to be found out."""
+
+    @told(f"{check.words}, or nothing")  # type: ignore[attr-defined]
+    def either(name: str, value: Any) -> Any:
+        return None if value is None else check(name, value)
+
+    return either
+
+
+def one_of(*words: str) -> Check:
+    """Return a check for one of some words."""
+
+    @told(" or ".join(repr(word) for word in words))
+    def check(name: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise WrongValueError(name, value, " or ".join(repr(word) for word in words))
+        return value
+
+    return check
+
+
 @told("a whole number, 1 or more")
 def count(name: str, value: Any) -> int:
     """Check a number of things."""

@@ -212,9 +212,9 @@ def compile_all(layout: Layout, title: str) -> None:
 
 def fill_cache(name: str) -> None:
     """Compile some of what live policies of a layout need."""
-    from maskedbandits.policies import KINDS
+    from maskedbandits.policies import KINDS, kinds
 
-    for kind in KINDS.values():
+    for kind in kinds.every(KINDS):
         for part in _PARTS:
             if kind.layout.name + part == name:
                 entries(kind.layout, kind.name, part).load()

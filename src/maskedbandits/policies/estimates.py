@@ -22,13 +22,20 @@ def estimates(state: Any, contamination: float) -> Floats:
     )
 
 
-def intervals(state: Any, contamination: float, delta: float) -> Floats:
-    """Return for every arm a lower and an upper confidence bound of its mean reward, (K, 2), clipped to [0, 1]."""
+def intervals(state: Any, contamination: float, delta: float, sigma: float | None = None) -> Floats:
+    """Return for every arm a lower and an upper confidence bound of its mean reward, (K, 2), clipped to [0, 1].
+
+    Feedback that is no bits has a sigma.
+    """
     delta = number("delta", delta, 0.0, 1.0, above=True, below=True)
-    ends = _ends_of_mixed if _is_mixed(state) else _ends
+
+    def ends(arm: int) -> tuple[float, float]:
+        if sigma is None and not _is_mixed(state):
+            return _ends(state, arm, contamination, delta)
+        return _ends_of_sums(*_excess(state, arm, contamination, delta, sigma))
+
     arms = range(state.counts.size)
-    rows = [ends(state, arm, contamination, delta) if state.counts[arm] > 0.0 else (0.0, 1.0) for arm in arms]
-    return np.array(rows)
+    return np.array([ends(arm) if state.counts[arm] > 0.0 else (0.0, 1.0) for arm in arms])
 
 
 def _ends(state: Any, arm: int, contamination: float, delta: float) -> tuple[float, float]:
@@ -38,19 +45,22 @@ def _ends(state: Any, arm: int, contamination: float, delta: float) -> tuple[flo
     return _mean_of(state, arm, low - contamination), _mean_of(state, arm, high)
 
 
-def _ends_of_mixed(state: Any, arm: int, contamination: float, delta: float) -> tuple[float, float]:
-    excess, spans, radius, lies = _excess(state, arm, contamination, delta)
+def _ends_of_sums(excess: float, spans: float, radius: float, lies: float) -> tuple[float, float]:
     low, high = np.clip([(excess - radius - lies) / spans, (excess + radius) / spans], 0.0, 1.0)
     return float(low), float(high)
 
 
-def suspects(state: Any, contamination: float, delta: float) -> NDArray[np.bool_]:
+def suspects(state: Any, contamination: float, delta: float, sigma: float | None = None) -> NDArray[np.bool_]:
     """Tell of which arms the feedback lies outside what honest reports can give, such as [1-p, p]."""
     delta = number("delta", delta, 0.0, 1.0, above=True, below=True)
     arms = state.counts.size
-    suspect = _is_suspect_of_mixed if _is_mixed(state) else _is_suspect
-    told = [state.counts[arm] > 0.0 and suspect(state, arm, contamination, delta / arms) for arm in range(arms)]
-    return np.array(told, dtype=np.bool_)
+
+    def suspect(arm: int) -> bool:
+        if sigma is None and not _is_mixed(state):
+            return _is_suspect(state, arm, contamination, delta / arms)
+        return _are_sums_suspect(*_excess(state, arm, contamination, delta / arms, sigma))
+
+    return np.array([state.counts[arm] > 0.0 and suspect(arm) for arm in range(arms)], dtype=np.bool_)
 
 
 def _is_suspect(state: Any, arm: int, contamination: float, delta: float) -> bool:
@@ -61,15 +71,20 @@ def _is_suspect(state: Any, arm: int, contamination: float, delta: float) -> boo
     return max(above, evidence.evidence_below(count, total, low)) >= math.log(2.0 / delta)
 
 
-def _is_suspect_of_mixed(state: Any, arm: int, contamination: float, delta: float) -> bool:
-    excess, spans, radius, lies = _excess(state, arm, contamination, delta)
+def _are_sums_suspect(excess: float, spans: float, radius: float, lies: float) -> bool:
     return excess - radius - lies > spans or excess + radius < 0.0
 
 
-def _excess(state: Any, arm: int, contamination: float, delta: float) -> tuple[float, float, float, float]:
+def _excess(
+    state: Any, arm: int, contamination: float, delta: float, sigma: float | None
+) -> tuple[float, float, float, float]:
     """Return sum w (y - low), the sum of w span, how far the first may be from the mean times the second, and lies."""
     from maskedbandits.maths import evidence
 
+    if sigma is not None:  # divided by 2 sigma it strays no further than feedback in [0, 1]
+        heavy, (low, span) = _heaviest(state), _line(state, arm)
+        count, total = float(state.counts[arm]) / heavy, float(state.sums[arm]) / heavy
+        return total - low * count, span * count, 2.0 * sigma * evidence.radius(count, delta), 0.0
     if not hasattr(state, "mask_weights"):  # all is told as if by the arm's own mask (``auto.observe_masked``)
         count, (low, span) = float(state.counts[arm]), _line(state, arm)
         return float(state.sums[arm]) - low * count, span * count, evidence.radius(count, delta), contamination * count

@@ -30,6 +30,9 @@ class Kind:
     required: frozenset[str] = frozenset()  # parameters that have a default elsewhere, and none here
     learns_from: str = "masked feedback"
     fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that it does not have, and their values
+    added: Mapping[str, Given] = field(default_factory=dict)  # parameters beside those of its state
+    told: Mapping[str, Given] | None = None  # its parameters, where they are not those of its state
+    variants: Mapping[str, "Kind"] = field(default_factory=dict)  # what plays it, by the divergence (divergences.py)
 
     @cached_property
     def layout(self) -> Layout:
@@ -44,7 +47,8 @@ class Kind:
     @cached_property
     def parameters(self) -> dict[str, Given]:
         """Its parameters by name: those that must be given come first."""
-        told = {key: what for key, what in self.layout.given.items() if key not in self.fixed}
+        given = {**self.layout.given, **self.added} if self.told is None else self.told
+        told = {key: what for key, what in given.items() if key not in self.fixed}
         told = {key: replace(what, default=REQUIRED) if key in self.required else what for key, what in told.items()}
         last = ("contamination",)
         return dict(sorted(told.items(), key=lambda item: (not item[1].required, item[0] in last)))
@@ -74,6 +78,10 @@ class Kind:
         """Tell from what it draws lots to choose, if it does: a posterior, or scores that are probabilities."""
         return str(getattr(self.code.get("index", self.code["code"]), "DRAWS_FROM", ""))
 
+    def variant(self, given: Mapping[str, Any]) -> "Kind":
+        """Return what plays it with these parameters."""
+        return self.variants.get(str(given.get("divergence")), self)
+
     def complete(self, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
         """Return all parameters, checked: those given and the defaults of the others."""
         for key in given:
@@ -90,6 +98,7 @@ class Kind:
             values[key] = what.check(key, values[key])
         values |= self.fixed
         for module in self.modules:
+            values |= module.completed(values) if hasattr(module, "completed") else {}
             if hasattr(module, "check"):
                 module.check(values, arms)
         return values
@@ -106,6 +115,11 @@ class Kind:
         for module in self.modules:
             if hasattr(module, "configure"):
                 module.configure(state, parameters)
+
+
+def every(known: Mapping[str, Kind]) -> list[Kind]:
+    """Return kinds and all that plays them."""
+    return [each for kind in known.values() for each in (kind, *kind.variants.values())]
 
 
 PARTS = ("Memory", "Watch", "Detector", "Index", "Policy")  # what modules call their records
@@ -152,7 +166,7 @@ def __getattr__(name: str) -> Any:
             from maskedbandits.policies import KINDS
 
             wanted = name.removesuffix(ending)
-            for kind in KINDS.values():
+            for kind in every(KINDS):
                 if kind.layout.name == wanted:
                     return getattr(kind.layout, ending)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

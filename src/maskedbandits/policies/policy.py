@@ -52,7 +52,9 @@ class Policy:
     ``observe``. Threads may share one. After a fork, parent and child draw different lots.
     """
 
-    __slots__ = ("__weakref__", "_arms", "_entries", "_given", "_kind", "_lock", "_mixed", "_parameters", "_state")
+    __slots__ = (
+        *("__weakref__", "_arms", "_entries", "_given", "_kind", "_lock", "_mixed", "_most", "_parameters", "_state"),
+    )
 
     def __init__(self, kind: Kind, given: Mapping[str, Any], state: Any, words: Words, *, fresh: bool = True) -> None:
         self._kind = kind
@@ -61,6 +63,7 @@ class Policy:
         self._state = state
         self._arms = int(state.own[0].arms)
         self._mixed = kind.on_axes and bool(state.own[0].mixed)
+        self._most = 1.0 if self.sigma is None else arguments.LARGEST
         self._lock = threading.Lock()
         self._entries = entries(kind.layout, kind.name)
         state.lots[:] = words
@@ -101,6 +104,12 @@ class Policy:
         upper confidence bound stays one, whatever the liars say. Flipped feedback has flipped lies, so the same holds.
         """
         return float(self._parameters.get("contamination", 0.0))
+
+    @property
+    def sigma(self) -> float | None:
+        """How far feedback strays that is no bits, and may be any number; None if it is in [0, 1]."""
+        sigma: float | None = self._parameters.get("sigma")
+        return sigma
 
     @property
     def observations(self) -> int:
@@ -158,7 +167,7 @@ class Policy:
 
     def observe_many(self, arms: ArrayLike, feedbacks: ArrayLike) -> None:
         """Take in many reports, such as a log, in their order: as ``observe`` does, and much faster."""
-        pulled, seen = arguments.many(arms, feedbacks, self._arms)
+        pulled, seen = arguments.many(arms, feedbacks, self._arms, self._most)
         with self._lock:
             if not self._mixed or not self._kind.sees_corruption:
                 self._part(".many").observe_many(self._state, pulled, seen)
@@ -167,7 +176,7 @@ class Policy:
             self.observe(arm, feedback)
 
     def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
-        """Take in the masked feedback, a number in [0, 1], that came back for an arm.
+        """Take in the masked feedback, a number in [0, 1], or any number under noise, that came back for an arm.
 
         A report may come with a corruption of its own, such as another epsilon; it has to be a RandomizedResponse. Two
         policies, ``ldp-ucb-l`` and ``dp-ucb``, are given the reward itself instead, and add noise of their own.
@@ -177,8 +186,8 @@ class Policy:
         if not 0 <= arm < self._arms:
             raise arguments.no_such_arm(arm, self._arms)
         value = float(feedback)
-        if not 0.0 <= value <= 1.0:
-            raise arguments.no_feedback(feedback)
+        if not 0.0 <= value <= 1.0 and (self._most == 1.0 or not abs(value) <= self._most):
+            raise arguments.no_feedback(feedback, self._most)
         if corruption is None:
             with self._lock:
                 if not self._mixed:  # which another thread may just have changed
@@ -188,7 +197,7 @@ class Policy:
 
     def _observe_masked(self, arm: int, feedback: float, corruption: Corruption | None) -> None:
         """Take in a feedback that has a corruption of its own."""
-        if not self._kind.takes_masks:
+        if not self._kind.takes_masks or self.sigma is not None:
             raise UserError(f"{self.name} takes no corruption of a report's own: give the feedback alone")
         if corruption is not None:
             reports.check(corruption)
@@ -244,7 +253,7 @@ class Policy:
         everything is remembered; with a window, a discount or restarts, at every single time. They hold whatever the
         share of ``contamination`` says.
         """
-        return estimates.intervals(self._masked_only(), self.contamination, delta)
+        return estimates.intervals(self._masked_only(), self.contamination, delta, self.sigma)
 
     def suspects(self, delta: float = 0.001) -> NDArray[np.bool_]:
         """Tell of which arms the feedback lies outside what honest reports can give, such as [1-p, p].
@@ -253,12 +262,14 @@ class Policy:
         is remembered, at every single time with a window, a discount or restarts. With ``contamination``, what so many
         liars can do makes no arm suspect.
         """
-        return estimates.suspects(self._masked_only(), self.contamination, delta)
+        return estimates.suspects(self._masked_only(), self.contamination, delta, self.sigma)
 
     def _masked_only(self) -> Any:
         """Return the state, if what is remembered is masked feedback."""
         if self._kind.sees_rewards:
             raise UserError(f"{self.name} keeps noisy rewards, no masked feedback: ask a policy that is shown reports")
+        if self._parameters.get("tail") is not None:
+            raise UserError("with a heavy tail no bounds are known that hold at all times: ask for estimates")
         return self._snapshot()
 
     def _snapshot(self) -> Any:

@@ -97,7 +97,8 @@ def _kind_of(about: Any) -> Kind:
         raise _OtherFormatError
     if not isinstance(about.get("name"), str) or about["name"] not in KINDS:
         raise ValueError("no policy of that name is known")
-    return KINDS[about["name"]]
+    given = about.get("parameters")
+    return KINDS[about["name"]].variant(given if isinstance(given, dict) else {})
 
 
 def _fault(kind: Kind, given: Any, state: Any) -> str:

@@ -12,9 +12,12 @@ from maskedbandits.problems.generators import (
 )
 from maskedbandits.problems.problem import Problem
 from maskedbandits.problems.replay import Log, Replay
+from maskedbandits.problems.rewards import Beta, Gaussian
 
 __all__ = [
     "GENERATORS",
+    "Beta",
+    "Gaussian",
     "Log",
     "Problem",
     "Replay",

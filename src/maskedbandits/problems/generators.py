@@ -15,9 +15,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import Corruption
-from maskedbandits.errors import LARGEST, UserError, number, whole
+from maskedbandits.errors import LARGEST, UserError, number, shown, whole
 from maskedbandits.problems.problem import Floats, Ints, Problem
 
 MOST_MEANS = 1 << 24  # a table of segments x arms; with its copies it takes a GiB
@@ -196,6 +197,31 @@ def linear(
     last = _drawn_means(rng, arms, gap, _another(rng, arms, best))
     share = np.linspace(0.0, 1.0, starts.size)[:, None]
     return Problem((1.0 - share) * first + share * last, starts, horizon, corruption)
+
+
+def sampled(means_at: Callable[[int], ArrayLike], horizon: int, resolution: int | None) -> tuple[Floats, Ints]:
+    """Return the means that a function of time gives, and when they were asked for: ``Problem.from_function``."""
+    if not callable(means_at):
+        raise UserError(f"means_at = {shown(means_at)}: give a function of the step that returns a mean for each arm")
+    arms = _asked(means_at, 0).size
+    starts = _even_starts(arms, horizon, resolution)
+    rows = [_asked(means_at, int(start)) for start in starts]
+    for start, row in zip(starts, rows, strict=True):
+        if row.size != arms:
+            raise UserError(f"means_at({start}) has {row.size} means, means_at(0) has {arms}: give one for each arm")
+    return np.array(rows), starts
+
+
+def _asked(means_at: Callable[[int], ArrayLike], step: int) -> Floats:
+    """Return the means at a step."""
+    given = means_at(step)
+    try:
+        row = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        row = np.zeros(0)
+    if row.ndim != 1 or not row.size or not np.all((row >= 0.0) & (row <= 1.0)):
+        raise UserError(f"means_at({step}) = {shown(given)}: give a list of numbers in [0, 1], one for each arm")
+    return row
 
 
 GENERATORS: dict[str, Callable[..., Problem]] = {

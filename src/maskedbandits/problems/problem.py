@@ -1,14 +1,15 @@
 """A problem: the means of the arms, when they change, for how long one plays, and what masks the feedback."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits.corruption import IDENTITY, Corruption, RandomizedResponse, per_arm
+from maskedbandits.corruption import IDENTITY, Corruption, Noise, RandomizedResponse, Spread, per_arm, spread
 from maskedbandits.errors import LARGEST, UserError, number, shown, whole
+from maskedbandits.problems.rewards import Gaussian, Rewards, checked
 
 if TYPE_CHECKING:
     from maskedbandits.problems.replay import Log, Replay
@@ -30,10 +31,11 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A Bernoulli bandit whose means change at given times: row i of means holds from step starts[i] on.
+    """A bandit whose means change at given times: row i of means holds from step starts[i] on.
 
     One corruption serves all arms, or each arm has its own; one may increase where another decreases. A share of
-    ``liars`` does its worst: they report what speaks against the best arm, and for every other.
+    ``liars`` does its worst: they report what speaks against the best arm, and for every other. ``rewards`` are bits,
+    or ``Beta(concentration)`` or ``Gaussian(sigma)`` (``rewards.py``); all means are in [0, 1].
     """
 
     means: Floats
@@ -41,6 +43,7 @@ class Problem:
     horizon: int
     corruption: tuple[Corruption, ...]
     liars: float
+    law: Rewards  # of rewards
     lengths: Ints = field(init=False, repr=False)
     best: Floats = field(init=False, repr=False)
     feedback_means: Floats = field(init=False, repr=False)
@@ -53,6 +56,7 @@ class Problem:
         corruption: Corruption | Sequence[Corruption],
         *,
         liars: float = 0.0,
+        rewards: Rewards | str = "bernoulli",
     ) -> None:
         table = checked_table("means", means, "segment", one_row=True)
         steps = whole("horizon", horizon, 1, LARGEST)
@@ -63,6 +67,8 @@ class Problem:
         begins = _checked_starts(starts, table.shape[0], steps)
         each = per_arm(corruption, table.shape[1])
         share = number("liars", liars, 0.0, 1.0)
+        drawn = checked(rewards)
+        _refuse_what_does_not_fit(each, drawn, share)
         seen = _with_liars(seen_through(each, table), table, each, share)
         values = {
             "means": table,
@@ -70,6 +76,7 @@ class Problem:
             "horizon": steps,
             "corruption": each,
             "liars": share,
+            "law": drawn,
             "lengths": np.diff(np.append(begins, steps)),
             "best": table.max(axis=1),
             "feedback_means": seen,
@@ -100,6 +107,23 @@ class Problem:
         return Rows(np.append(self.starts, self.horizon), seen.copy(), self.gaps, self.gaps > 0.0)
 
     @property
+    def is_noisy(self) -> bool:
+        """Tell whether feedback is no bits: rewards with noise."""
+        return any(isinstance(one, Noise) for one in self.corruption)
+
+    @property
+    def spread(self) -> Spread | None:
+        """How far feedback strays that is no bits."""
+        return spread(self.corruption, self.law.sigma)
+
+    def feedback(self, generator: np.random.Generator, arm: int, seen: float) -> float:
+        """Draw what is shown of a pull, with its mean: a masked bit, or a reward with noise."""
+        mask = self.corruption[arm]
+        if isinstance(mask, Noise):
+            return self.law.draw(generator, seen) + mask.draw(generator)
+        return float(generator.random() < seen)
+
+    @property
     def variation(self) -> float:
         """How far the means move in all: over the changes, the sum of the largest move (Besbes et al. 2014)."""
         return variation_of(self.means)
@@ -112,6 +136,24 @@ class Problem:
         most moves by less than a quarter of what the means range over. A drift is not told by its change points.
         """
         return means_drift(self.means)
+
+    @staticmethod
+    def from_function(
+        means_at: Callable[[int], ArrayLike],
+        horizon: int,
+        corruption: "Corruption | Sequence[Corruption]",
+        *,
+        resolution: int | None = None,
+        rewards: Rewards | str = "bernoulli",
+    ) -> "Problem":
+        """Return a problem whose means are a function of time: ``means_at(step)`` is a list, a number for each arm.
+
+        It is asked every ``resolution`` steps, by default about a thousand times, and holds until it is asked again.
+        """
+        from maskedbandits.problems.generators import sampled
+
+        means, starts = sampled(means_at, horizon, resolution)
+        return Problem(means, starts, horizon, corruption, rewards=rewards)
 
     @staticmethod
     def replay(
@@ -191,6 +233,18 @@ def _checked_starts(starts: ArrayLike, segments: int, horizon: int) -> Ints:
     if begins[-1] >= horizon:
         raise UserError(f"start {begins[-1]} is not before the horizon {horizon}: drop it or play longer")
     return begins
+
+
+def _refuse_what_does_not_fit(each: Sequence[Corruption], rewards: Rewards, liars: float) -> None:
+    """Refuse rewards of any size that would have to be rounded to bits, and liars whose lies may be of any size."""
+    noisy = [isinstance(one, Noise) for one in each]
+    if isinstance(rewards, Gaussian) and not all(noisy):
+        raise UserError(
+            f"rewards = {rewards}: they cannot be masked as bits; give GaussianNoise or LaplaceNoise as corruption, "
+            "GaussianNoise(0) to show them as they are"
+        )
+    if liars > 0.0 and any(noisy):
+        raise UserError("liars: under noise a report may be any number, and a lie, too; leave them out")
 
 
 def seen_through(each: Sequence[Corruption], means: Floats) -> Floats:

@@ -41,6 +41,7 @@ class Replay(Problem):
         starts = _checked_periods(periods, len(table))
         counts = np.diff(np.append(starts, len(table)))
         super().__init__(np.add.reduceat(table, starts) / counts[:, None], starts, len(table), corruption)
+        _refuse_noise(self)
         object.__setattr__(self, "outcomes", table)
 
     def rows(self, *, masked: bool) -> Rows:
@@ -92,6 +93,7 @@ class Log(Problem):
             raise UserError(f"chosen: arm {wrong} does not exist: they are numbered from 0 to {count - 1}")
         starts = _checked_periods(periods, picked.size)
         super().__init__(_means_of(picked, brought, starts, count), starts, picked.size, corruption)
+        _refuse_noise(self)
         for name, value in (("chosen", picked), ("rewards", brought)):
             value.flags.writeable = False
             object.__setattr__(self, name, value)
@@ -106,6 +108,11 @@ class Log(Problem):
         lost = np.repeat(self.best, self.lengths) - self.rewards
         worse = np.repeat(self.gaps > 0.0, self.lengths, axis=0)[np.arange(self.horizon), self.chosen]
         return Rows(np.arange(self.horizon + 1), seen[:, None], lost[:, None], worse[:, None])
+
+
+def _refuse_noise(problem: Problem) -> None:
+    if problem.is_noisy:
+        raise UserError("corruption: what was recorded is replayed in bits, without noise; give a RandomizedResponse")
 
 
 def _checked_periods(periods: int | ArrayLike, rounds: int) -> Ints:

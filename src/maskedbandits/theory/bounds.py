@@ -123,8 +123,15 @@ class Pairs(NamedTuple):
     towards: FloatArray  # d(r, y): how far r still is from y
 
 
+def refuse_noise(problem: Problem) -> None:
+    """Refuse feedback that is no bits: the proofs are about Bernoulli's divergence."""
+    if problem.is_noisy:
+        raise UserError("bounds are known for feedback in [0, 1]: ask for a problem with a RandomizedResponse")
+
+
 def suboptimal(problem: Problem) -> Pairs:
     """Return the pairs of a problem."""
+    refuse_noise(problem)
     if problem.liars > 0.0:
         raise UserError(f"liars = {problem.liars:g}: bounds hold for honest reports; ask for a problem without liars")
     gaps = problem.gaps

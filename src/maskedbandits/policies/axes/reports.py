@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.corruption import Corruption, Polyline
+from maskedbandits.corruption import Corruption, Noise, Polyline
 from maskedbandits.errors import UserError
 from maskedbandits.record import relaid
 
@@ -68,8 +68,8 @@ def as_seen(
 def check(corruption: Any) -> None:
     """Refuse what is no randomised response."""
     line = getattr(corruption, "polyline", None)
-    if not isinstance(line, Polyline) or line.means.size != 2:
-        raise UserError("corruption of a report is not affine: give a RandomizedResponse")
+    if not isinstance(line, Polyline) or line.means.size != 2 or isinstance(corruption, Noise):
+        raise UserError("corruption of a report is no flip of bits: give a RandomizedResponse")
 
 
 def _masked_on(feedback: float, reports: tuple[float, float], arms: tuple[float, float]) -> float:

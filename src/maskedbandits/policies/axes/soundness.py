@@ -14,7 +14,7 @@ def contradiction(state: Any, parameters: Mapping[str, Any]) -> str:
     own = state.own[0]
     if own.since > own.time:
         return "it was forgotten later than it is"
-    if not _sums_fit(state):
+    if parameters.get("sigma") is None and not _sums_fit(state):  # feedback that is no bits adds up to anything
         return "a count is out of range"
     if hasattr(state, "winners"):
         return ties.contradiction(state) or ("" if _tournament_holds(state) else "its scores are not in order")

@@ -1,8 +1,11 @@
 """The sub-Gaussian index: p + sqrt(xi f / N), on the feedback scale (Gajane et al. 2018; Garivier & Moulines 2011)."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from maskedbandits.compiled import inlined
+from maskedbandits.errors import UserError
 from maskedbandits.maths.level import exploration
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
@@ -28,6 +31,18 @@ class Index(Scores):
     xi: float = given(
         2.0, checks.between(0, math.inf), "the width of confidence intervals, sqrt(xi f(t) / N) with N observations"
     )
+
+
+def completed(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what sigma decides, where feedback is no bits (``divergences.py``): xi = 2 sigma^2."""
+    sigma = parameters.get("sigma")
+    return {} if sigma is None else {"xi": 2.0 * sigma**2}
+
+
+def check(parameters: Mapping[str, Any], arms: int) -> None:
+    """Refuse lies where feedback is no bits."""
+    if parameters.get("sigma") is not None and parameters["contamination"] > 0.0:
+        raise UserError("contamination: among feedbacks of any size lies are, too, and nothing bounds what they can do")
 
 
 @inlined

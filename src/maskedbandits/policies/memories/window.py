@@ -4,9 +4,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.errors import UserError
 from maskedbandits.policies import checks, indices
+from maskedbandits.policies.arguments import LARGEST
 from maskedbandits.policies.axes.state import Axes, add_masked, forget_reports
 from maskedbandits.policies.memories import NOBODY, add
 from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
@@ -31,7 +34,7 @@ class Memory(Axes):
         0, most=lambda own: int(own.ring > 0 and own.time - own.since >= own.ring and not own.mixed)
     )
     ring_arms: Ints = section(lambda own: own.ring, least=0, most=lambda own: own.arms - 1)
-    ring_feedbacks: Floats = section(lambda own: own.ring, least=0.0, most=1.0)
+    ring_feedbacks: Floats = section(lambda own: own.ring, least=-LARGEST, most=LARGEST)  # most are in [0, 1]
     ring_lows: Floats = section(lambda own: own.ring * own.mixed, least=0.0, most=1.0)
     ring_spans: Floats = section(lambda own: own.ring * own.mixed, least=1e-12, most=1.0)
 
@@ -212,5 +215,7 @@ def contradiction(state: Memory, parameters: Mapping[str, Any]) -> str:
     held = [0] * int(own.arms)
     for arm in state.ring_arms[: min(int(own.time - own.since), int(own.ring))]:
         held[arm] += 1
+    if parameters.get("sigma") is None and np.any((state.ring_feedbacks < 0.0) | (state.ring_feedbacks > 1.0)):
+        return "a number is out of range"
     numbers = state.mask_numbers if own.mixed else state.counts
     return "counts and observations disagree" if own.ring and held != numbers.tolist() else ""

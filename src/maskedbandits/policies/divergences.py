@@ -1,0 +1,110 @@
+"""The divergence in an index: which one fits the feedback, where that is no bits.
+
+The index of N feedbacks of mean p asks for the largest u with N d(p, u) <= f. d is
+
+    kl          of Bernoulli distributions, for feedback in [0, 1]
+    gaussian    (x - y)^2 / (2 sigma^2), for sub-Gaussian feedback of any size: u = p + sqrt(2 sigma^2 f / N), which is
+                the index of ``indices/ucb.py`` with xi = 2 sigma^2, and played by its code
+    sub-gamma   for a heavier tail, such as that of Laplace noise: ``indices/sub_gamma.py``
+
+What feedback is like the corruption tells; sigma is that of rewards in [0, 1] with its noise, unless another is given.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from maskedbandits.corruption import BOUNDED, Corruption, Noise, Spread, spread
+from maskedbandits.errors import UserError
+from maskedbandits.policies import checks, kinds
+from maskedbandits.policies.arguments import LARGEST
+from maskedbandits.policies.indices import kl, sub_gamma, ucb
+from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies.memories import everything
+from maskedbandits.record import Given
+
+INDICES = {"gaussian": ucb, "sub-gamma": sub_gamma}
+_positive = checks.perhaps(checks.between(0, LARGEST, above=True))
+PARAMETERS = {
+    "divergence": Given(
+        None,
+        checks.perhaps(checks.one_of("kl", *INDICES)),
+        "what the index measures by: by default what fits the corruption, 'gaussian' of GaussianNoise and 'sub-gamma' "
+        "of LaplaceNoise",
+        stored=False,
+    ),
+    "sigma": Given(
+        None,
+        _positive,
+        "how far feedback strays that is no bits: by default sqrt(1/4 + variance of the noise), for rewards in [0, 1]",
+        stored=False,
+    ),
+    "tail": Given(
+        None, _positive, "how heavy its tail is: by default the scale of LaplaceNoise, else there is none", stored=False
+    ),
+}
+
+
+def with_variants(kind: Kind) -> Kind:
+    """Return a kind on the axes that also learns from feedback which is no bits."""
+    told = {key: what for key, what in {**kind.parameters, **PARAMETERS}.items() if key != "xi"}
+    variants = {}
+    for name, index in INDICES.items():
+        played = kinds.on_axes(kind.name, index, memory=kind.code["memory"] or everything)
+        variants[name] = replace(kind, code=played.code, modules=played.modules, told=told)
+    return replace(kind, added=PARAMETERS, variants=variants)
+
+
+def fitted(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any]) -> tuple[Kind, dict[str, Any]]:
+    """Return the kind and the parameters that fit how feedback is corrupted."""
+    known, asked = spread(each), given.get("divergence")
+    if not kind.variants:
+        _refuse_unless_blind(kind, each)
+        return kind, dict(given)
+    if asked is None and (known is not None or given.get("sigma") is not None):
+        asked = "sub-gamma" if known is not None and known.tail > 0.0 else "gaussian"
+    if asked is None or asked == "kl":
+        _refuse_kl(kind, each, given)
+        return kind, dict(given)
+    return kind.variants[asked], _told(asked, known or Spread(BOUNDED, 0.0), given)
+
+
+def _told(divergence: str, known: Spread, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with all that a divergence needs."""
+    told = {key: value for key, value in given.items() if key != "xi"}
+    sigma, xi, tail = given.get("sigma"), given.get("xi"), given.get("tail")
+    if sigma is not None and xi is not None:
+        raise UserError("sigma and xi = 2 sigma^2 say the same: give one of them")
+    if sigma is None:
+        sigma = known.sigma if xi is None else math.sqrt(xi / 2.0)
+    if divergence == "gaussian":
+        if tail is not None:
+            raise UserError("a gaussian divergence has no tail: leave it out, or take divergence = 'sub-gamma'")
+        return {**told, "divergence": divergence, "sigma": sigma}
+    if tail is None and known.tail == 0.0:
+        raise UserError("divergence = 'sub-gamma' needs the parameter 'tail': the scale of Laplace noise")
+    return {**told, "divergence": divergence, "sigma": sigma, "tail": known.tail if tail is None else tail}
+
+
+def _refuse_kl(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any]) -> None:
+    """Refuse Bernoulli's divergence for what is no bits, and where there is none."""
+    for one in each:
+        if isinstance(one, Noise):
+            raise UserError(f"divergence = 'kl' is for feedback in [0, 1], and {one} gives any number: leave it out")
+    if given.get("divergence") == "kl" and kind.code["index"] is not kl:
+        raise UserError(f"{kind.name} has no divergence 'kl': take one whose name has klucb in it")
+    if given.get("sigma") is not None or given.get("tail") is not None:
+        raise UserError(
+            "sigma and tail are for feedback that is no bits: leave them out, or give a divergence of those"
+        )
+
+
+def _refuse_unless_blind(kind: Kind, each: Sequence[Corruption]) -> None:
+    """Refuse noise for what learns from bits; what learns from nothing, or from the rewards, does not see it."""
+    for one in each:
+        if isinstance(one, Noise) and kind.learns_from not in ("nothing", "rewards"):
+            raise UserError(
+                f"{kind.name} learns from feedback in [0, 1], and {one} gives any number: take klucb-cf or ucb-cf, "
+                "also as sw-, d- or oracle-"
+            )
