@@ -51,7 +51,7 @@ def get(
     kept.make_writable(place)
     with _opened(entry, None if file is None else Path(file), tell) as (streams, origin):
         tell(f"reading {', '.join(origin)} ...")
-        made = {}
+        made: dict[str, Table] = {}
         for each in (entry, *variants_of(entry)):
             for stream in streams if made else ():
                 stream.seek(0)
