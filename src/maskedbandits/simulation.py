@@ -125,7 +125,9 @@ def _told(name: str, problem: Problem) -> dict[str, Any]:
 def _refuse_what_it_cannot_see(policy: Policy, problem: Problem) -> None:
     """Refuse a policy that expects bits where there are none."""
     if policy.kind.sees_rewards and isinstance(problem.law, Gaussian):
-        raise UserError(f"{policy.name} is shown rewards in [0, 1], and {problem.law} gives any number")
+        raise UserError(
+            f"{policy.name} is shown rewards in [0, 1], and {problem.law} gives any number: take one that sees reports"
+        )
     if problem.is_noisy and policy.kind.learns_from not in ("nothing", "rewards") and policy.sigma is None:
         raise UserError(
             f"the policy expects feedback in [0, 1], and the problem adds noise: make {policy.name} with its corruption"

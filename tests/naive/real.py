@@ -59,7 +59,7 @@ class RealTwin(Twin):
         return bound(mean, count, self.level(arm), self.sigma, self.tail)
 
 
-def gaussian_delta(sigma: float, epsilon: float, steps: int = 200_000) -> float:
+def gaussian_delta(sigma: float, epsilon: float, steps: int = 40_000) -> float:
     """The integral of p - e^epsilon q where that is above 0, p and q normal densities around 1 and 0."""
     low, high = -12 * sigma, 12 * sigma + 1
     width = (high - low) / steps

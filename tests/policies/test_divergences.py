@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits import GaussianNoise, LaplaceNoise, RandomizedResponse, make_policy
+from maskedbandits import GaussianNoise, LaplaceNoise, Monotone, RandomizedResponse, make_policy
 from maskedbandits.compiled import interpreted
 from maskedbandits.policies import check_policy, names
 from maskedbandits.policies.indices import sub_gamma, ucb
@@ -259,6 +259,17 @@ class TestFeedback:
         for ask in (made("klucb-cf", HEAVY).intervals, made("klucb-cf", HEAVY).suspects):
             with pytest.raises(ValueError, match="heavy tail"):
                 ask()
+
+
+def test_intervals_go_through_a_curve_as_they_do_for_bits() -> None:
+    """With Hoeffding's sigma on bits of a corruption that is no straight line."""
+    curve = Monotone(lambda x: x * x)
+    policy = make_policy("klucb-cf", arms=1, corruption=curve, divergence="gaussian")
+    policy.observe_many([0] * 400, [0, 1] * 200)
+    spread = 0.25 * 400 + 0.75
+    wide = math.sqrt(spread * math.log(spread / (0.75 * 0.05**2))) / 400
+    assert policy.intervals(0.05)[0] == pytest.approx([math.sqrt(0.5 - wide), math.sqrt(0.5 + wide)], abs=1e-6)
+    assert not policy.suspects()[0]
 
 
 def test_feedback_of_both_kinds_in_one_policy() -> None:

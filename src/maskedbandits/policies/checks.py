@@ -46,11 +46,12 @@ def perhaps(check: Check) -> Check:
 
 def one_of(*words: str) -> Check:
     """Return a check for one of some words."""
+    listed = " or ".join(repr(word) for word in words)
 
-    @told(" or ".join(repr(word) for word in words))
+    @told(listed)
     def check(name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in words:
-            raise WrongValueError(name, value, " or ".join(repr(word) for word in words))
+            raise WrongValueError(name, value, listed)
         return value
 
     return check

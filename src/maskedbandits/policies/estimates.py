@@ -28,24 +28,36 @@ def intervals(state: Any, contamination: float, delta: float, sigma: float | Non
     Feedback that is no bits has a sigma.
     """
     delta = number("delta", delta, 0.0, 1.0, above=True, below=True)
-
-    def ends(arm: int) -> tuple[float, float]:
-        if sigma is None and not _is_mixed(state):
-            return _ends(state, arm, contamination, delta)
-        return _ends_of_sums(*_excess(state, arm, contamination, delta, sigma))
-
+    ends = _ends_of_mixed if _is_mixed(state) else _ends
     arms = range(state.counts.size)
-    return np.array([ends(arm) if state.counts[arm] > 0.0 else (0.0, 1.0) for arm in arms])
+    rows = [ends(state, arm, contamination, delta, sigma) if state.counts[arm] > 0.0 else (0.0, 1.0) for arm in arms]
+    return np.array(rows)
 
 
-def _ends(state: Any, arm: int, contamination: float, delta: float) -> tuple[float, float]:
+def _ends(state: Any, arm: int, contamination: float, delta: float, sigma: float | None) -> tuple[float, float]:
     from maskedbandits.maths import evidence
 
-    low, high = evidence.interval(*_remembered(state, arm), delta)
+    if sigma is None:
+        low, high = evidence.interval(*_remembered(state, arm), delta)
+    else:
+        low, high = _interval_of_any(state, arm, delta, sigma)
     return _mean_of(state, arm, low - contamination), _mean_of(state, arm, high)
 
 
-def _ends_of_sums(excess: float, spans: float, radius: float, lies: float) -> tuple[float, float]:
+def _interval_of_any(state: Any, arm: int, delta: float, sigma: float) -> tuple[float, float]:
+    """Return an interval of the mean of feedback of any size: over 2 sigma, it strays as what is in [0, 1] does."""
+    from maskedbandits.maths import evidence
+
+    heavy = _heaviest(state)
+    count, total = float(state.counts[arm]) / heavy, float(state.sums[arm]) / heavy
+    radius = 2.0 * sigma * evidence.radius(count, delta)
+    return (total - radius) / count, (total + radius) / count
+
+
+def _ends_of_mixed(
+    state: Any, arm: int, contamination: float, delta: float, sigma: float | None
+) -> tuple[float, float]:
+    excess, spans, radius, lies = _excess(state, arm, contamination, delta)
     low, high = np.clip([(excess - radius - lies) / spans, (excess + radius) / spans], 0.0, 1.0)
     return float(low), float(high)
 
@@ -54,37 +66,31 @@ def suspects(state: Any, contamination: float, delta: float, sigma: float | None
     """Tell of which arms the feedback lies outside what honest reports can give, such as [1-p, p]."""
     delta = number("delta", delta, 0.0, 1.0, above=True, below=True)
     arms = state.counts.size
-
-    def suspect(arm: int) -> bool:
-        if sigma is None and not _is_mixed(state):
-            return _is_suspect(state, arm, contamination, delta / arms)
-        return _are_sums_suspect(*_excess(state, arm, contamination, delta / arms, sigma))
-
-    return np.array([state.counts[arm] > 0.0 and suspect(arm) for arm in range(arms)], dtype=np.bool_)
+    suspect = _is_suspect_of_mixed if _is_mixed(state) else _is_suspect
+    told = [state.counts[arm] > 0.0 and suspect(state, arm, contamination, delta / arms, sigma) for arm in range(arms)]
+    return np.array(told, dtype=np.bool_)
 
 
-def _is_suspect(state: Any, arm: int, contamination: float, delta: float) -> bool:
+def _is_suspect(state: Any, arm: int, contamination: float, delta: float, sigma: float | None) -> bool:
     from maskedbandits.maths import evidence
 
     (count, total), (low, span) = _remembered(state, arm), _line(state, arm)
+    if sigma is not None:
+        lowest, highest = _interval_of_any(state, arm, delta, sigma)
+        return lowest > low + span or highest < low
     above = evidence.evidence_above(count, total, low + span + contamination)
     return max(above, evidence.evidence_below(count, total, low)) >= math.log(2.0 / delta)
 
 
-def _are_sums_suspect(excess: float, spans: float, radius: float, lies: float) -> bool:
+def _is_suspect_of_mixed(state: Any, arm: int, contamination: float, delta: float, sigma: float | None) -> bool:
+    excess, spans, radius, lies = _excess(state, arm, contamination, delta)
     return excess - radius - lies > spans or excess + radius < 0.0
 
 
-def _excess(
-    state: Any, arm: int, contamination: float, delta: float, sigma: float | None
-) -> tuple[float, float, float, float]:
+def _excess(state: Any, arm: int, contamination: float, delta: float) -> tuple[float, float, float, float]:
     """Return sum w (y - low), the sum of w span, how far the first may be from the mean times the second, and lies."""
     from maskedbandits.maths import evidence
 
-    if sigma is not None:  # divided by 2 sigma it strays no further than feedback in [0, 1]
-        heavy, (low, span) = _heaviest(state), _line(state, arm)
-        count, total = float(state.counts[arm]) / heavy, float(state.sums[arm]) / heavy
-        return total - low * count, span * count, 2.0 * sigma * evidence.radius(count, delta), 0.0
     if not hasattr(state, "mask_weights"):  # all is told as if by the arm's own mask (``auto.observe_masked``)
         count, (low, span) = float(state.counts[arm]), _line(state, arm)
         return float(state.sums[arm]) - low * count, span * count, evidence.radius(count, delta), contamination * count

@@ -69,7 +69,7 @@ def check(corruption: Any) -> None:
     """Refuse what is no randomised response."""
     line = getattr(corruption, "polyline", None)
     if not isinstance(line, Polyline) or line.means.size != 2 or isinstance(corruption, Noise):
-        raise UserError("corruption of a report is no flip of bits: give a RandomizedResponse")
+        raise UserError("corruption of a report is not affine, or adds noise: give a RandomizedResponse")
 
 
 def _masked_on(feedback: float, reports: tuple[float, float], arms: tuple[float, float]) -> float:
