@@ -143,3 +143,30 @@ def test_the_noise_page_says_what_was_measured() -> None:
     response, laplace, _, _ = rows("noise.md", "costs")
     ratios = [number(noisy) / number(bits) for noisy, bits in zip(laplace[1:], response[1:], strict=True)]
     assert 1.5 < min(ratios) <= max(ratios) < 2.5
+
+
+def test_what_the_evaluation_says_of_its_tables() -> None:
+    text = " ".join((ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8").split())
+    retail, blind, films = (
+        {row[0]: [number(cell) for cell in row[1:]] for row in rows("evaluation.md", which)}
+        for which in ("retail", "retail-blind", "movielens")
+    )
+    fixed, window, learners = (
+        "best fixed arm, in hindsight",
+        "sw-klucb-cf, paper's window",
+        ("auto", "glr-klucb-cf", "klucb-cf"),
+    )
+    most = max(a / b for name in learners for a, b in zip(retail[name], retail[fixed], strict=True))
+    assert f"at most {most:.2f} times what the best fixed arm loses" in text
+    assert f"`auto` loses {retail['auto'][-1] / retail['klucb-cf'][-1]:.2f} times as much as `klucb-cf`" in text
+    assert retail["auto"][0] > retail["klucb-cf"][0]
+    for table, never in ((retail, "klucb-cf"), (blind, "klucb-cf"), (films, "klucb-cf, never forgets")):
+        assert all(a > b for a, b in zip(table[window], table[never], strict=True))
+    assert all(min(blind[name]) > blind[fixed][0] for name in (*learners, window))
+    assert all(
+        auto == min(others)
+        for auto, *others in zip(blind["auto"], *(blind[name] for name in (*learners, window)), strict=True)
+    )
+    ratio = films["auto"][-1] / films["ts-cf, never forgets"][-1]
+    assert f"without privacy `auto` loses {ratio:.1f} times as much as Thompson sampling" in text
+    assert films["auto"][0] < films["ts-cf, never forgets"][0]
