@@ -85,6 +85,8 @@ def test_progress_is_told() -> None:
     [
         (First(np.random.default_rng(0), 2), "a fresh one for every run"),
         (lambda generator: 3, "has no choose"),
+        (lambda: 3, "cannot be called with a generator of random numbers: too many positional"),
+        (lambda generator, needed: 3, "missing a required argument: 'needed'"),
         (lambda generator: type("X", (), {"choose": lambda self: 0})(), "has no observe"),
     ],
 )

@@ -47,12 +47,25 @@ def is_factory(policy: object) -> bool:
 
 def made(factory: Factory, problem: Problem, generator: np.random.Generator) -> Chooser:
     """Return a fresh policy."""
-    asked = asked_by(factory.found() if isinstance(factory, Named) else factory)
-    policy = factory(generator, **{name: getattr(problem, name) for name in TOLD if name in asked})
+    function = factory.found() if isinstance(factory, Named) else factory
+    given = factory.parameters if isinstance(factory, Named) else {}
+    told = {name: getattr(problem, name) for name in TOLD if name in asked_by(function)}
+    _check_call(function, generator, {**given, **told})
+    policy = factory(generator, **told)
     for name in ("choose", "observe"):
         if not callable(getattr(policy, name, None)):
             raise UserError(f"{_name(factory)} made {shown(policy)}, which has no {name}(): give it choose and observe")
     return policy
+
+
+def _check_call(function: Factory, generator: np.random.Generator, given: dict[str, Any]) -> None:
+    """Refuse a function that cannot be called with what it is given; where Python cannot tell, it is called."""
+    try:
+        inspect.signature(function).bind(generator, **given)
+    except TypeError as error:
+        raise UserError(f"{_name(function)} cannot be called with a generator of random numbers: {error}") from error
+    except ValueError:
+        return
 
 
 def asked_by(factory: Factory) -> set[str]:

@@ -146,18 +146,18 @@ def question_of(experiment: Experiment, task: Task) -> dict[str, Any]:
     }
 
 
-def plan_of(experiment: Experiment, command: str) -> Plan:
+def plan_of(experiment: Experiment, questions: Sequence[dict[str, Any]], command: str) -> Plan:
     """Return the plan that is kept beside the results."""
     labels = tuple(
         Label(
-            digest(question_of(experiment, task)),
+            digest(question),
             task.condition.name,
             task.label,
             task.condition.epsilon,
             task.window_rule,
             task.published,
         )
-        for task in experiment.tasks
+        for task, question in zip(experiment.tasks, questions, strict=True)
     )
     return Plan(
         title=experiment.title,
@@ -190,7 +190,8 @@ def run(
     backend: Backend | None = None,
 ) -> Results:
     """Run what is not finished yet, in threads or by a backend, and return all of it; `fresh` runs even what is."""
-    plan = plan_of(experiment, command)
+    questions = [question_of(experiment, task) for task in experiment.tasks]
+    plan = plan_of(experiment, questions, command)
     save_plan(folder, plan)
     cells: dict[int, Cell] = {}
     for number, label in enumerate(plan.labels):
@@ -199,7 +200,7 @@ def run(
             cells[number] = Cell(label, outcome)
     watcher.start(len(plan.labels), len(cells))
     todo = [
-        Piece(number, task, question_of(experiment, task), 0, experiment.runs)
+        Piece(number, task, questions[number], 0, experiment.runs)
         for number, task in enumerate(experiment.tasks)
         if number not in cells
     ]
