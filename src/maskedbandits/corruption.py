@@ -11,7 +11,7 @@ any number. What is drawn from them here is simulated, from a seed, and protects
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,8 @@ class Corruption(Protocol):
 
 def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[Corruption, ...]:
     """Return one corruption for every arm, whether one was given for all or one for each."""
-    if isinstance(corruption, Corruption):
-        return (corruption,) * arms
+    if _is_one(corruption):
+        return (cast(Corruption, corruption),) * arms
     several = isinstance(corruption, Sequence) and not hasattr(
         type(corruption), "corruption"
     )  # a report is a tuple, too
@@ -59,9 +59,14 @@ def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[C
     if len(each) != arms:
         raise UserError(f"{len(each)} corruptions for {arms} arms: give one for all, or one for each")
     for arm, one in enumerate(each):
-        if not isinstance(one, Corruption):
+        if not _is_one(one):
             raise UserError(f"corruption of arm {arm} is {shown(one)}: give {_better(one)}")
     return each
+
+
+def _is_one(one: object) -> bool:
+    """Tell whether this is a corruption: ours are known, and a protocol takes its time to ask."""
+    return isinstance(one, RandomizedResponse | Monotone | Noise) or isinstance(one, Corruption)
 
 
 def _better(one: object) -> str:

@@ -42,11 +42,13 @@ class Condition:
 def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, ...]:
     """Return every problem under each of its corruptions."""
     conditions: list[Condition] = []
+    taken: set[str] = set()
     for place, section in enumerate(spread(top, "problems", parameters_of)):
         arms, masked = problem_of(section)
         name = section.text("name", f"problem {place + 1}")
-        if any(condition.name == name for condition in conditions):
+        if name in taken:
             raise section.mistake("name", f"expected a name of its own, {show(name)} is taken")
+        taken.add(name)
         corruptions = corruptions_of(top, section, arms)
         published = published_of(section, labels, len(corruptions))
         for number, (epsilon, matrices) in enumerate(corruptions):
