@@ -66,7 +66,7 @@ def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[C
 
 def _is_one(one: object) -> bool:
     """Tell whether this is a corruption: ours are known, and a protocol takes its time to ask."""
-    return isinstance(one, RandomizedResponse | Monotone | Noise) or isinstance(one, Corruption)
+    return isinstance(one, (RandomizedResponse, Monotone, GaussianNoise, LaplaceNoise, Corruption))
 
 
 def _better(one: object) -> str:
