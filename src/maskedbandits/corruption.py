@@ -55,7 +55,7 @@ def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[C
     several = isinstance(corruption, Sequence) and not hasattr(
         type(corruption), "corruption"
     )  # a report is a tuple, too
-    each: tuple[Any, ...] = tuple(corruption) if several else (corruption,) * arms
+    each: tuple[Any, ...] = tuple(cast(Any, corruption)) if several else (corruption,) * arms
     if len(each) != arms:
         raise UserError(f"{len(each)} corruptions for {arms} arms: give one for all, or one for each")
     for arm, one in enumerate(each):
