@@ -1,0 +1,1 @@
+"""The live service: devices randomise, the service decides, nothing acknowledged is lost."""
