@@ -17,6 +17,12 @@ def test_defaults_bind_to_this_machine_alone() -> None:
     assert made.storage == "sqlite:///bandits.db"
 
 
+def test_others_are_limited_unless_told_otherwise() -> None:
+    assert (gathered({}, {}).address_rate, gathered({}, {}).token_rate) == (0.0, 0.0)
+    exposed = gathered({"host": "0.0.0.0"}, {"MASKEDBANDITS_TOKEN_RATE": "0"})  # noqa: S104
+    assert (exposed.address_rate, exposed.token_rate) == (100.0, 0.0)
+
+
 def test_defaults_pass_their_own_checks() -> None:
     for name, check in CHECKS.items():
         assert check(name, getattr(Settings(), name)) == getattr(Settings(), name)

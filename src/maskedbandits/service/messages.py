@@ -90,6 +90,15 @@ class ReportRequest(Struct, forbid_unknown_fields=True):
     epsilon: float | None = None
 
 
+class ReportBody(Struct, forbid_unknown_fields=True):
+    """What is read in one go: a report, or several."""
+
+    token: str | None = None
+    bit: int | None = None
+    epsilon: float | None = None
+    reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)] | None = None
+
+
 class ReportsRequest(Struct, forbid_unknown_fields=True):
     """Several reports at once; each has a status of its own."""
 
@@ -157,10 +166,30 @@ class ExperimentAnswer(Struct):
     arms: list[ArmAnswer]
 
 
+class Summary(Struct):
+    """An experiment in a list."""
+
+    name: str
+    status: Status
+    policy: str
+    epsilon: float
+    arms: Annotated[int, Meta(description="How many are open.")]
+    seq: int
+    config_version: int
+    created_hour: int
+
+
 class ExperimentsAnswer(Struct):
     """All experiments, archived ones among them."""
 
-    experiments: list[ExperimentAnswer]
+    experiments: list[Summary]
+
+
+class StateAnswer(Struct):
+    """What an experiment has learnt from its log up to event `seq`; `maskedbandits replay` can prove its `digest`."""
+
+    seq: int
+    digest: str
 
 
 class Complaint(Struct):

@@ -37,6 +37,10 @@ class ForgedToken(Exception):  # noqa: N818 -- it is the token that is forged
     """A text that none of these keys has signed."""
 
 
+class UnknownKey(ForgedToken):
+    """A text that may be signed by a key which is not here: one that was made elsewhere, or dropped, or never was."""
+
+
 class Token(NamedTuple):
     """What was decided."""
 
@@ -86,7 +90,9 @@ class Keyring:
             raise ForgedToken from None
         body = whole[: _BODY.size]
         secret = self._keys.get(body[1])
-        if secret is None or not hmac.compare_digest(hmac.digest(secret, body, "sha256")[:DIGEST], whole[_BODY.size :]):
+        if secret is None:
+            raise UnknownKey
+        if not hmac.compare_digest(hmac.digest(secret, body, "sha256")[:DIGEST], whole[_BODY.size :]):
             raise ForgedToken
         version, _, experiment, config, arm, flags, epsilon, probability, expires, identity = _BODY.unpack(body)
         if version != VERSION:  # of a later release, with a key that this one shares
