@@ -11,7 +11,7 @@ from typing import Any
 from . import files, schema
 from .database import Row, Statements
 from .rows import DUPLICATE, LATE, UNKNOWN, NewReport, Visit
-from .store import Store
+from .store import Store, check_ids
 from .trouble import StoreGone
 
 
@@ -28,6 +28,7 @@ class SqliteStore(Store):
 
     def append(self, reports: Sequence[NewReport]) -> list[int]:
         """Append reports in one durable transaction, and return the number in its log of each."""
+        check_ids(reports)
         with self._writing() as do:
             logs = {each: _log(do, each) for each in {report.experiment for report in reports}}
             answers = [_appended(do, logs[report.experiment], report) for report in reports]

@@ -17,13 +17,14 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
-from maskedbandits.errors import UserError
+from maskedbandits.errors import UserError, WrongValueError
 
 from . import changes, schema
 from .counts import Counts
 from .database import Row, Statements
 from .keys import Keys
 from .rows import (
+    DECISION,
     DUPLICATE,
     LATE,
     UNKNOWN,
@@ -231,6 +232,13 @@ class Store(Counts, Keys):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def check_ids(reports: Sequence[NewReport]) -> None:
+    """Refuse ids that no token has: their length is what tells one from the next."""
+    wrong = next((report.decision for report in reports if len(report.decision) != DECISION), None)
+    if wrong is not None:
+        raise WrongValueError("decision", wrong, f"{DECISION} bytes")
 
 
 LAST = 2**62  # no event has a higher number
