@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from maskedbandits import readable
-from maskedbandits.cli import audit, bound, compile, data, plan, policies, report, run  # noqa: A004 -- files are named as verbs
+from maskedbandits.cli import audit, bound, compile, data, key, plan, policies, report, run, serve  # noqa: A004 -- files are named as verbs
 from maskedbandits.cli.audit import Slow
 from maskedbandits.cli.output import drop_output
 from maskedbandits.cli.verb import (
@@ -80,5 +80,7 @@ for verb in (
     data.data,
     compile.compile_policies,
     audit.audit,
+    serve.serve,
+    key.key,
 ):
     main.add_command(verb)

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from maskedbandits.errors import UserError, WrongValueError, line, nearest, number, shown, whole
 
 PREFIX = "MASKEDBANDITS_"
-OTHERS = ("CACHE", "COMPILE", "DATA", "CONFIG")  # variables that are no settings
+OTHERS = ("CACHE", "COMPILE", "CONFIG", "DATA", "KEY")  # variables that are no settings
 EXPOSED = {"address_rate": 100.0, "token_rate": 1.0}  # defaults where others can ask, too
 CORS = "a list of origins such as ['https://shop.example'], or ['*']"
 PROXIES = "a list of addresses or networks such as ['10.0.0.0/8']"
