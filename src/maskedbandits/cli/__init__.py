@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from maskedbandits import readable
-from maskedbandits.cli import audit, bound, compile, data, key, plan, policies, report, run, serve  # noqa: A004 -- files are named as verbs
+from maskedbandits.cli import audit, bound, compile, data, key, plan, policies, replay, report, run, serve  # noqa: A004 -- files are named as verbs
 from maskedbandits.cli.audit import Slow
 from maskedbandits.cli.output import drop_output
 from maskedbandits.cli.verb import (
@@ -82,5 +82,6 @@ for verb in (
     audit.audit,
     serve.serve,
     key.key,
+    replay.replay,
 ):
     main.add_command(verb)

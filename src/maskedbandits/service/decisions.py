@@ -76,7 +76,8 @@ class Chooser:
 
     def _decided(self, beside: list[tuple[int, int, int]], among: Sequence[int] | None, flags: int) -> Decision:
         if not beside and not self.draws_lots:  # the usual case of an index needs no lot
-            return Decision(int(self.policy.choose(among=among)), WHOLE, flags)
+            arm = self.policy.choose() if among is None else self.policy.choose(among=among)
+            return Decision(arm, WHOLE, flags)
         counts, arm = self._of_policy(among)
         taken = sum(share for _, share, _ in beside)
         lot = random.randrange(PARTS)  # noqa: S311 -- which arm is shown is nobody's secret
@@ -90,8 +91,8 @@ class Chooser:
     def _of_policy(self, among: Sequence[int] | None) -> tuple[dict[int, int], int]:
         """Return how many of 64 draws of the policy are of each arm, and one of them."""
         if not self.draws_lots:
-            arm = int(self.policy.sample(1, among=among)[0])
-            return {arm: DRAWS}, arm
+            drawn = self.policy.sample(1) if among is None else self.policy.sample(1, among=among)
+            return {int(drawn[0]): DRAWS}, int(drawn[0])
         if among is not None:
             block = self.policy.sample(self.draws, among=among).tolist()
             return _counted(block), random.choice(block)  # noqa: S311
