@@ -1,15 +1,23 @@
-"""A client that calls an ASGI application as a web server would, without one."""
+"""The application called as a web server would, without one."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message
+
+from maskedbandits.service.app import App
+from maskedbandits.service.keys import secrets_of
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.stores import Store
+from maskedbandits.service.tokens import Token
+
+SMALL = {"name": "headline", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long", "payload": {"size": 2}}]}
 
 
 @dataclass
@@ -79,15 +87,6 @@ class Client:
         await self.app(scope, receive, send)
         return _reply(answers)
 
-    async def get(self, path: str, **more: Any) -> Reply:
-        return await self.ask("GET", path, **more)
-
-    async def post(self, path: str, body: Any = b"", **more: Any) -> Reply:
-        return await self.ask("POST", path, body, **more)
-
-    async def patch(self, path: str, body: Any, **more: Any) -> Reply:
-        return await self.ask("PATCH", path, body, **more)
-
 
 def _reply(answers: list[Message]) -> Reply:
     if not answers:
@@ -102,5 +101,40 @@ def _reply(answers: list[Message]) -> Reply:
     return Reply(start["status"], headers, body)
 
 
-def run(coroutine: Any) -> Any:
-    return asyncio.run(coroutine)
+def token_of(store: Store, answer: dict[str, Any]) -> Token:
+    return secrets_of(store).ring.read(answer["token"])
+
+
+class Served:
+    """The application over a hall, asked from plain tests; it is opened and closed with the ``with``."""
+
+    def __init__(self, hall: Any, settings: Settings | None = None) -> None:
+        self.hall, self.app = hall, App(settings or Settings())
+        self.client = Client(self.app)
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        self.run(self.app.open(self.hall))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run(self.app.close())
+        self._runner.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return self._runner.run(coroutine)
+
+    def ask(self, method: str, path: str, body: Any = b"", **more: Any) -> Reply:
+        reply = self.run(self.client.ask(method, path, body, **more))
+        assert isinstance(reply, Reply)
+        assert reply.status != 500, reply
+        return reply
+
+    def get(self, path: str, **more: Any) -> Reply:
+        return self.ask("GET", path, **more)
+
+    def post(self, path: str, body: Any = b"", **more: Any) -> Reply:
+        return self.ask("POST", path, body, **more)
+
+    def patch(self, path: str, body: Any, **more: Any) -> Reply:
+        return self.ask("PATCH", path, body, **more)

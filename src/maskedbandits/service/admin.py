@@ -22,6 +22,7 @@ from maskedbandits.service.messages import (
     NewArm,
     Reader,
     Summary,
+    check_arm,
 )
 from maskedbandits.service.metrics import Metrics
 
@@ -115,6 +116,7 @@ class Office:
         """Add an arm."""
         live = found(self.hall, ask.params["name"])
         arm = self._arm(await ask.body())
+        check_arm(arm)
         if arm.name in live.arms.places:
             raise Refused(409, f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
         return as_json(201, described(await self.hall.add_arm(live, arm)))

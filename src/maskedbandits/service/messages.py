@@ -210,14 +210,19 @@ def check_experiment(config: ExperimentConfig) -> None:
     """Refuse what its types alone do not; whether the policy is offered is asked elsewhere."""
     millionths("epsilon", config.epsilon)
     names = [arm.name for arm in config.arms]
-    for name in names:
-        line("arms.name", name)
+    for arm in config.arms:
+        check_arm(arm)
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise UserError(f"two arms are called {twice!r}: give each a name of its own")
     if config.default_arm is not None and config.default_arm not in names:
         raise UserError(f"default_arm = {config.default_arm!r} is none of the arms{nearest(config.default_arm, names)}")
     check_times(config.report_after, config.expires_after)
+
+
+def check_arm(arm: NewArm) -> None:
+    """Refuse a name that a terminal or a page could not show on one line."""
+    line("name", arm.name)
 
 
 def check_times(report_after: int, expires_after: int) -> None:

@@ -1,0 +1,105 @@
+"""The description: it is one, and a program that asks everything it allows finds nothing else, and no 500."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from fake_hall import FakeHall
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from web import SMALL, Served
+
+from maskedbandits.service.keys import create_key
+from maskedbandits.service.metrics import STATUSES
+from maskedbandits.service.openapi import document
+from maskedbandits.service.stores import open_store
+
+OPERATIONS = [(method, path) for path, methods in document()["paths"].items() for method in methods]
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+EXAMPLES = 25
+CAN_BE_WRONG = [
+    each for each in OPERATIONS if {"parameters", "requestBody"} & set(document()["paths"][each[1]][each[0]])
+]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    path = tmp_path_factory.mktemp("described") / "bandits.db"
+    with open_store(f"sqlite:///{path}?durable=no", create=True) as store, Served(FakeHall(store)) as served:
+        served.client.key = create_key(store, "admin", "admin", 0)[1]
+        served.app._read_at = -10.0
+        served.run(served.app._renew())
+        assert served.post("/v1/experiments", SMALL).status == 201
+        yield served
+
+
+def test_it_is_what_the_service_sends(service: Served) -> None:
+    reply = service.get("/openapi.json")
+    assert reply.json == document()
+
+
+def test_every_path_of_the_service_is_described(service: Served) -> None:
+    routes = {(method.lower(), route.path_format) for route in service.app._routes for method in route.methods or ()}
+    assert {route for route in routes if route[0] != "head"} == set(OPERATIONS)
+
+
+def test_every_status_has_a_place_among_the_counts() -> None:
+    answers = [answers["responses"] for methods in document()["paths"].values() for answers in methods.values()]
+    assert {int(code) for each in answers for code in each} <= set(STATUSES)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    schemas = document()["components"]["schemas"]
+
+    def references(value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from ([value["$ref"]] if "$ref" in value else [])
+            value = list(value.values())
+        for each in value if isinstance(value, list) else []:
+            yield from references(each)
+
+    found = {each.removeprefix("#/components/schemas/") for each in references(document())}
+    assert found <= set(schemas)
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_whatever_is_asked_the_answer_is_described(service: Served, method: str, path: str) -> None:
+    ask_everything(service, method, path, GenerationMode.POSITIVE)
+
+
+@pytest.mark.parametrize(("method", "path"), CAN_BE_WRONG)
+def test_whatever_is_asked_wrongly_the_answer_is_described(service: Served, method: str, path: str) -> None:
+    ask_everything(service, method, path, GenerationMode.NEGATIVE)
+
+
+def ask_everything(service: Served, method: str, path: str, mode: GenerationMode) -> None:
+    schema = schemathesis.openapi.from_asgi("/openapi.json", service.app)
+    operation = schema[path][method]
+    here = {"name": "headline", "arm": "long"}
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(case=operation.as_strategy(generation_mode=mode), is_here=st.booleans())
+    def ask(case: Any, is_here: bool) -> None:
+        if is_here and case.path_parameters:
+            case.path_parameters = {key: here[key] for key in case.path_parameters}
+        case.call_and_validate(checks=CHECKS, headers={"authorization": f"Bearer {service.client.key}"})
+
+    ask()
+    assert service.get("/readyz").status == 200
