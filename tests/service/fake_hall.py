@@ -47,9 +47,6 @@ class FakeLive:
     def take_back(self, issued: Issued) -> None:
         self.taken_back.append(issued)
 
-    def view(self) -> dict[str, Any]:
-        return {"seq": self.fold.seq, "digest": "0" * 64, "estimates": [float("nan")]}
-
 
 class FakeWriter:
     def __init__(self, hall: FakeHall) -> None:
@@ -90,6 +87,9 @@ class FakeHall:
 
     def refuse(self, experiment: int, reason: str) -> None:
         self.refused.append((experiment, reason))
+
+    async def view(self, live: FakeLive) -> dict[str, Any]:
+        return {"seq": live.fold.seq, "digest": "0" * 64, "estimates": [float("nan")]}
 
     async def ask(self, question: Callable[[Store], Any]) -> Any:
         return self.use(question)

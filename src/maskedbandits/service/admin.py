@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -95,9 +94,8 @@ class Office:
         return as_json(200, described(found(self.hall, ask.params["name"])))
 
     async def state(self, ask: Ask) -> Answer:
-        """Return what an experiment has learnt; reckoned beside those who decide."""
-        live = found(self.hall, ask.params["name"])
-        return as_json(200, await asyncio.get_running_loop().run_in_executor(None, live.view))
+        """Return what an experiment has learnt, and what became of its decisions."""
+        return as_json(200, await self.hall.view(found(self.hall, ask.params["name"])))
 
     async def create(self, ask: Ask) -> Answer:
         """Create an experiment."""

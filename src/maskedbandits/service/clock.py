@@ -14,12 +14,10 @@ class Clock:
     set back. Once the machine's clock has caught up, it is followed again.
     """
 
-    def __init__(
-        self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic, at_least: float = 0.0
-    ) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._steady = wall, steady
         self._lock = threading.Lock()
-        self._told, self._at = at_least, steady()
+        self._told, self._at = 0.0, steady()
 
     def now(self) -> float:
         """Return the unix time."""
@@ -28,6 +26,11 @@ class Clock:
             self._told = max(self._wall(), self._told + steady - self._at)
             self._at = steady
             return self._told
+
+    def not_before(self, time: float) -> None:
+        """Be no earlier than a time from now on, whatever the machine's clock says."""
+        with self._lock:
+            self._told = max(self._told, time)
 
     def minute(self) -> int:
         """Return the unix time in whole minutes."""

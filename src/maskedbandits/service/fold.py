@@ -7,7 +7,9 @@ compiled code, as many at once as stand between two changes of arms.
 
 from __future__ import annotations
 
+import copy
 import json
+import threading
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -73,10 +75,11 @@ def kernel() -> str:
 
 
 class Fold:
-    """A policy, and up to where it has taken in the log."""
+    """A policy, and up to where it has taken in the log; one thread folds, others look."""
 
     def __init__(self, policy: Policy | None = None, seq: int = 0, epsilon: int = 0) -> None:
         self._policy, self.seq, self.epsilon = policy, seq, epsilon
+        self._folding = threading.Lock()  # who looks at both sees policy and number of one moment
 
     @property
     def policy(self) -> Policy:
@@ -87,6 +90,10 @@ class Fold:
 
     def take(self, events: Sequence[EventRow]) -> None:
         """Take in the next events of the log, in their order."""
+        with self._folding:
+            self._take(events)
+
+    def _take(self, events: Sequence[EventRow]) -> None:
         place = 0
         while place < len(events):
             end = place
@@ -126,19 +133,26 @@ class Fold:
         elif event.kind == "retire":
             self.policy.retire(event.arm)
 
-    def digest(self) -> str:
-        """Return a digest of all that the log determines."""
-        return self.policy.fold_digest()
+    def state(self) -> tuple[int, str]:
+        """Return the number of the last event, and a digest of all that the log up to there determines."""
+        with self._folding:
+            return self.seq, self.policy.fold_digest()
 
-    def snapshot(self) -> bytes:
-        """Return all of it as bytes; decisions that are open, and lots, are each process's own."""
-        return self.epsilon.to_bytes(8, "big") + saved.dumps(self.policy)
+    def snapshot(self) -> tuple[int, bytes, str]:
+        """Return the number of the last event, all of the state as bytes, and its digest.
+
+        Decisions that are open, and lots, are each process's own.
+        """
+        with self._folding:
+            policy = copy.copy(self.policy)
+            seq, head = self.seq, self.epsilon.to_bytes(8, "big")
+        return seq, head + saved.dumps(policy), policy.fold_digest()
 
     @classmethod
     def from_snapshot(cls, body: bytes, seq: int, digest: str) -> Fold:
         """Return what was written down, or refuse it if it is not what it says."""
         fold = cls(saved.loads(body[8:]), seq, int.from_bytes(body[:8], "big"))
         fold.policy.await_exactly([0] * fold.policy.arms)
-        if fold.digest() != digest:
+        if fold.state() != (seq, digest):
             raise UserError("a snapshot is damaged: its digest differs")
         return fold

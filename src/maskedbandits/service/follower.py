@@ -45,6 +45,8 @@ class Follower:
 
     def start(self) -> None:
         """Read everything that there is, then go on following."""
+        forgotten = max((row.forgotten for row in self.store.experiments()), default=0)
+        self.clock.not_before(60.0 * forgotten)  # tokens of an earlier time would be late at once
         self._follow()
         self._thread.start()
 
@@ -195,8 +197,8 @@ class Follower:
         """Write a snapshot, unless some process has written one not many events ago."""
         kept = self.store.snapshots(live.id, kernel())
         if live.fold.seq - max((seq for seq, _ in kept), default=0) >= every:
-            body = live.fold.snapshot()
-            self.store.save_snapshot(live.id, live.fold.seq, kernel(), body, live.fold.digest())
+            seq, body, digest = live.fold.snapshot()
+            self.store.save_snapshot(live.id, seq, kernel(), body, digest)
 
     def _at_the_end(self) -> None:
         self._follow()

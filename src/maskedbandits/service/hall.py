@@ -138,6 +138,13 @@ class Hall:
         """Return the token that a visitor keeps: this one, or an earlier one that has not expired."""
         return await self.write.visit(Visit(live.id, visitor, token, minute, self.clock.minute()))
 
+    async def view(self, live: Live) -> dict[str, Any]:
+        """Return what an experiment has learnt, and what became of its decisions; reckoned beside those who decide."""
+        learnt = await asyncio.get_running_loop().run_in_executor(None, live.view)
+        issued, refused = await self.ask(lambda store: (store.issued_total(live.id), store.refused(live.id)))
+        places = range(len(learnt["arms"]))
+        return {**learnt, "issued": [issued.get(place, 0) for place in places], "refused": refused}
+
     async def ask(self, question: Callable[[Store], Any]) -> Any:
         """Ask the store something."""
         return await self.write.call(question)

@@ -12,7 +12,7 @@ from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import Policy
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.decisions import Chooser
-from maskedbandits.service.fold import Fold
+from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.pending import Pending, expiry_minute
 from maskedbandits.service.stores.rows import ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.terms import Terms
@@ -122,11 +122,14 @@ class Live:
         self.policy.await_exactly(self.pending.open(self.policy.arms, self.clock.minute()))
 
     def view(self) -> dict[str, Any]:
-        """Return what the log says: estimates with intervals, shares of traffic, alarms."""
+        """Return what the log says: estimates with intervals, shares of traffic, alarms; by arm, in their places."""
         policy = self.policy
+        seq, digest = self.fold.state()
         return {
-            "seq": self.fold.seq,
-            "digest": self.fold.digest(),
+            "seq": seq,
+            "digest": digest,
+            "kernel": kernel(),
+            "arms": self.arms.names[: policy.arms],
             "observations": policy.observations,
             "alarms": policy.alarms,
             "estimates": [None if value != value else value for value in policy.estimates().tolist()],

@@ -60,14 +60,14 @@ def replay(
         fold.take(events)
         reports += sum(event.kind == "report" for event in events)
         if fold.seq in stops:
-            digests[fold.seq] = fold.digest()
+            digests[fold.seq] = fold.state()[1]
         progress(fold.seq / end)
     reached = [claim for claim in claims if claim.seq in digests]
     return Replayed(
         row.name,
         fold.seq,
         reports,
-        fold.digest(),
+        fold.state()[1],
         kernel(),
         tuple(claim for claim in reached if claim.digest == digests[claim.seq]),
         tuple(claim for claim in reached if claim.digest != digests[claim.seq]),
