@@ -2,7 +2,7 @@
 
 PostgreSQL refuses to run as root: then it runs as nobody, in a folder that nobody can reach. It listens on a socket in
 that folder alone. A cluster is made once in a process and copied for each that asks. It ends with the `with`, or, if
-the tests themselves are killed, with them. A test module asks for the fixtures with ``pytest_plugins = ["postgres"]``.
+the tests themselves are killed, with them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from typing import Any
 from urllib.parse import quote
 
 import psycopg
-import pytest
 
 LONGEST = 120.0  # seconds for a start or a stop: on the busiest machine, only one that hangs takes as long
 PROGRAMS = {18: "pginstall18", 16: "pginstall"}  # by major version
@@ -151,13 +150,6 @@ def cluster(version: int = 18, **settings: str) -> Iterator[Cluster]:
             server._end(signal.SIGQUIT)  # at once: its data are thrown away
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Cluster]:
-    """One server for all tests of a process; those that stop it make one of their own."""
-    with cluster() as server:
-        yield server
 
 
 def programs(version: int) -> Path:

@@ -20,6 +20,7 @@ from .store import Store, check_ids
 from .trouble import StoreGone
 
 AT_ONCE = 2_000  # rows that are fetched at a time when all are read
+BEFORE = -1  # a minute in which nothing has expired
 
 
 class PostgresStore(Store):
@@ -48,11 +49,11 @@ class PostgresStore(Store):
         answers: dict[int, bytes] = {}
         for now, places in _rounds(visits):
             keys = [[visits[place].experiment for place in places], [visits[place].visitor for place in places]]
-            kept = (_KEPT, (now, *keys))
-            found = self._trip((self._settings, ()), kept)
+            found = self._trip((self._settings, ()), (_KEPT, (now, *keys)))
             if any(token is None for (token,) in found):  # as on no reload: then something is written
                 given = [visits[place].token for place in places], [visits[place].expires for place in places]
-                found = self._trip((self._settings, ()), (_VISIT, (*keys, *given, now)), kept)
+                written = (_VISIT, (*keys, *given, now)), (_KEPT, (BEFORE, *keys))
+                found = self._trip((self._settings, ()), *written)
             answers.update(zip(places, (token for (token,) in found), strict=True))
         return [answers[place] for place in range(len(visits))]
 
