@@ -94,6 +94,10 @@ class FakeHall:
     async def ask(self, question: Callable[[Store], Any]) -> Any:
         return self.use(question)
 
+    async def view(self, live: FakeLive) -> dict[str, Any]:
+        refused = self.use(lambda store: store.refused(live.id))
+        return live.view() | {"issued": [0] * len(live.arms.rows), "refused": refused}
+
     async def visit(self, live: FakeLive, visitor: bytes, token: bytes, minute: int) -> bytes:
         visit = Visit(live.id, visitor, token, minute, self.clock.minute())
         return bytes(self.use(lambda store: store.visits([visit]))[0])

@@ -82,9 +82,6 @@ def test_the_web_server_speaks_in_these_lines_too(capsys: pytest.CaptureFixture[
     logger = logging.getLogger("uvicorn.error")
     logger.warning("Invalid HTTP request received.")  # anybody can make it say this any number of times
     logger.error("something is wrong")
-    try:
-        raise RuntimeError("alice")
-    except RuntimeError:
-        logger.exception("Exception in ASGI application\n")
+    logger.error("Exception in ASGI application\n", exc_info=RuntimeError("alice"))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line.get("message", line.get("kind")) for line in lines] == ["something is wrong", "RuntimeError"]

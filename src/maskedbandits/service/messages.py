@@ -186,10 +186,21 @@ class ExperimentsAnswer(Struct):
 
 
 class StateAnswer(Struct):
-    """What an experiment has learnt from its log up to event `seq`; `maskedbandits replay` can prove its `digest`."""
+    """What an experiment has learnt from its log up to event `seq`; lists are by arm, in their places."""
 
     seq: int
-    digest: str
+    digest: Annotated[str, Meta(description="Of all that the log determines: maskedbandits replay can prove it.")]
+    kernel: Annotated[str, Meta(description="What reckons: another may differ in the last bit.")]
+    arms: list[str]
+    observations: int
+    alarms: Annotated[int, Meta(description="How many changes it has seen.")]
+    estimates: list[float | None]
+    intervals: list[list[float | None]]
+    suspects: Annotated[list[bool], Meta(description="Arms whose reports no honest crowd gives.")]
+    probabilities: list[float]
+    pending: Annotated[list[int], Meta(description="Decisions that still await their report.")]
+    issued: Annotated[list[int], Meta(description="Decisions ever made.")]
+    refused: Annotated[dict[str, int], Meta(description="Reports that were not taken, by reason.")]
 
 
 class Complaint(Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
     extras.need("serve", extras.SERVICE, "service")
     has_keys = prepared(settings)
     listener = listen(settings.host, settings.port)
+    signal.signal(signal.SIGTERM, _leave)
     for line in announced(settings, listener, has_keys):
         say(line)
     if settings.workers == 1:
@@ -32,6 +34,11 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
     from maskedbandits.service.supervisor import Supervisor
 
     return Supervisor(settings, listener).run()
+
+
+def _leave(number: int, frame: object) -> None:
+    """Be told to end before there is anything to be ended."""
+    sys.exit(0)
 
 
 def prepared(settings: Settings) -> bool:
@@ -48,9 +55,9 @@ def prepared(settings: Settings) -> bool:
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that takes connections from now on."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except socket.gaierror:
         raise UserError(f"host = {host!r} is not known: give an address of this machine such as 127.0.0.1") from None
     except OSError as error:
