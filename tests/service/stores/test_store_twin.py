@@ -74,9 +74,10 @@ class Side(RuleBasedStateMachine):
 
     @rule(name=NAMES, config=CONFIGS, payload=PAYLOADS, default=st.integers(0, 1), hour=st.integers(0, 9))
     def create(self, name: str, config: str, payload: str, default: int, hour: int) -> None:
-        arms = [NewArm("one", payload), NewArm("two")]
-        made = self.done(lambda: self.store.create_experiment(name, config, arms, default, hour))
-        assert made == (self.naive.create(name, config, [tuple(arm) for arm in arms], default, hour) is not None)
+        arms = [("one", payload), ("two", "null")]
+        stored = [NewArm(*arm) for arm in arms]
+        made = self.done(lambda: self.store.create_experiment(name, config, stored, default, hour))
+        assert made == (self.naive.create(name, config, arms, default, hour) is not None)
 
     @rule(experiment=EXPERIMENTS, name=NAMES, payload=PAYLOADS)
     def add_arm(self, experiment: int, name: str, payload: str) -> None:

@@ -42,10 +42,11 @@ def opened(path: Path, *, create: bool, durable: bool) -> sqlite3.Connection:
     with _told_at_opening(path):
         connection = connected(path, "rw", durable=durable)
         try:
-            _write_ahead(connection)
-            if create:
+            if create and _empty(connection):
+                _write_ahead(connection)
                 _make_tables(connection)
-            _check(connection, path)
+            _check(connection, path)  # before anything is changed: it may be another program's
+            _write_ahead(connection)
         except BaseException:
             connection.close()
             raise
@@ -59,7 +60,7 @@ def connected(path: Path, mode: str, *, durable: bool = True) -> sqlite3.Connect
     )
     try:
         # FULL: in write-ahead mode, the log is on disk when a COMMIT returns. Forgotten ids are overwritten.
-        settings = (f"synchronous = {'FULL' if durable else 'OFF'}", "secure_delete = FAST", "trusted_schema = OFF")
+        settings = (f"synchronous = {'FULL' if durable else 'OFF'}", "secure_delete = ON", "trusted_schema = OFF")
         for setting in settings:
             connection.execute(f"PRAGMA {setting}")
     except BaseException:
@@ -151,10 +152,10 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    """Make all tables, unless there are some."""
+    """Make all tables."""
     try:
         connection.execute("BEGIN IMMEDIATE")
-        if not connection.execute("SELECT 1 FROM sqlite_master").fetchall():
+        if _empty(connection):  # else another process was first
             connection.execute(f"PRAGMA application_id = {STORE}")
             for statement in schema.statements("sqlite"):
                 connection.execute(statement)
@@ -170,5 +171,9 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     if mark == BACKUP:
         raise UserError(f"{path}: a backup: restore it into a store with maskedbandits restore")
     if mark != STORE:
-        empty = not connection.execute("SELECT 1 FROM sqlite_master").fetchall()
-        raise UserError(f"{path}: {'empty: create the store first' if empty else 'not a store: give another file'}")
+        what = "empty: create the store first" if _empty(connection) else "not a store: give another file"
+        raise UserError(f"{path}: {what}")
+
+
+def _empty(connection: sqlite3.Connection) -> bool:
+    return not connection.execute("SELECT 1 FROM sqlite_master").fetchall()
