@@ -88,15 +88,26 @@ class FakeHall:
     def refuse(self, experiment: int, reason: str) -> None:
         self.refused.append((experiment, reason))
 
-    async def view(self, live: FakeLive) -> dict[str, Any]:
-        return {"seq": live.fold.seq, "digest": "0" * 64, "estimates": [float("nan")]}
-
     async def ask(self, question: Callable[[Store], Any]) -> Any:
         return self.use(question)
 
     async def view(self, live: FakeLive) -> dict[str, Any]:
-        refused = self.use(lambda store: store.refused(live.id))
-        return live.view() | {"issued": [0] * len(live.arms.rows), "refused": refused}
+        arms = len(live.arms.rows)
+        return {
+            "seq": live.fold.seq,
+            "digest": "0" * 64,
+            "kernel": "fake",
+            "observations": 0,
+            "alarms": 0,
+            "arms": live.arms.names,
+            "estimates": [float("nan")] * arms,
+            "intervals": [[0.0, 1.0]] * arms,
+            "suspects": [False] * arms,
+            "probabilities": [1 / arms] * arms,
+            "pending": [0] * arms,
+            "issued": [0] * arms,
+            "refused": self.use(lambda store: store.refused(live.id)),
+        }
 
     async def visit(self, live: FakeLive, visitor: bytes, token: bytes, minute: int) -> bytes:
         visit = Visit(live.id, visitor, token, minute, self.clock.minute())

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from web import SMALL, Served
 
-from maskedbandits.service.messages import ExperimentAnswer, ExperimentsAnswer
+from maskedbandits.service.messages import ExperimentAnswer, ExperimentsAnswer, StateAnswer
 
 ONE = "/v1/experiments/headline"
 
@@ -27,9 +27,11 @@ def test_what_is_created_can_be_looked_at(served: Served) -> None:
 
 
 def test_what_it_has_learnt(served: Served) -> None:
-    state = served.get(f"{ONE}/state").json
+    reply = served.get(f"{ONE}/state")
+    msgspec.json.decode(reply.body, type=StateAnswer)
+    state = reply.json
     assert state["seq"] == 1
-    assert state["estimates"] == [None]  # JSON has no NaN
+    assert state["estimates"] == [None, None]  # JSON has no NaN
     assert served.get("/v1/experiments/none/state").status == 404
 
 
