@@ -36,6 +36,7 @@ REFUSED = {
     "ldp-ucb-l": "it is shown rewards as they are",
     "dp-ucb": "it is shown rewards as they are",
     "oracle": "it must be told what nobody knows",
+    "ldp-ucb-b": "it is ucb-cf under an old name: give that",
     "uniform": "it learns nothing: give the arms a floor of 1/K under another policy",
 }
 

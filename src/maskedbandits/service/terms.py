@@ -70,6 +70,6 @@ class Terms(Struct, frozen=True):
         taken = in_parts(self.floor) * open_arms + in_parts(self.holdout)
         if taken >= PARTS:
             raise UserError(
-                f"floor = {self.floor} for each of {open_arms} arms and holdout = {self.holdout} are {taken} of {PARTS} "
-                "parts together: leave the policy some, with a lower floor or holdout"
+                f"floor = {self.floor} for each of {open_arms} arms and holdout = {self.holdout} are {taken} of "
+                f"{PARTS} parts together: leave the policy some, with a lower floor or holdout"
             )
