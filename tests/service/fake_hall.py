@@ -91,6 +91,9 @@ class FakeHall:
     async def ask(self, question: Callable[[Store], Any]) -> Any:
         return self.use(question)
 
+    async def catch_up(self) -> None:
+        pass
+
     async def view(self, live: FakeLive) -> dict[str, Any]:
         arms = len(live.arms.rows)
         return {

@@ -91,11 +91,11 @@ class Office:
 
     async def show(self, ask: Ask) -> Answer:
         """Return an experiment."""
-        return as_json(200, described(found(self.hall, ask.params["name"])))
+        return as_json(200, described(await found(self.hall, ask.params["name"])))
 
     async def state(self, ask: Ask) -> Answer:
         """Return what an experiment has learnt, and what became of its decisions."""
-        return as_json(200, await self.hall.view(found(self.hall, ask.params["name"])))
+        return as_json(200, await self.hall.view(await found(self.hall, ask.params["name"])))
 
     async def create(self, ask: Ask) -> Answer:
         """Create an experiment."""
@@ -106,13 +106,13 @@ class Office:
 
     async def change(self, ask: Ask) -> Answer:
         """Change the status or the terms of an experiment."""
-        live = found(self.hall, ask.params["name"])
+        live = await found(self.hall, ask.params["name"])
         change = self._change(await ask.body())
         return as_json(200, described(await self.hall.change(live, change.given())))
 
     async def add_arm(self, ask: Ask) -> Answer:
         """Add an arm."""
-        live = found(self.hall, ask.params["name"])
+        live = await found(self.hall, ask.params["name"])
         arm = self._arm(await ask.body())
         check_arm(arm)
         if arm.name in live.arms.places:
@@ -121,7 +121,7 @@ class Office:
 
     async def retire(self, ask: Ask) -> Answer:
         """Retire an arm."""
-        live, name = found(self.hall, ask.params["name"]), ask.params["arm"]
+        live, name = await found(self.hall, ask.params["name"]), ask.params["arm"]
         if name not in live.arms.places:
             raise Refused(404, f"no arm is called {name!r}{nearest(name, live.arms.names[:20])}")
         if live.arms.places[name] not in live.arms.open:

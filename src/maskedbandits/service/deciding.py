@@ -32,9 +32,12 @@ VISITOR = 16  # bytes of a visitor's hash
 ONE = DecisionRequest()
 
 
-def found(hall: Hall, name: str) -> Live:
-    """Return an experiment by its name."""
+async def found(hall: Hall, name: str) -> Live:
+    """Return an experiment by its name; one that is not known may just have been made in another process."""
     live = hall.experiment(name)
+    if live is None:
+        await hall.catch_up()
+        live = hall.experiment(name)
     if live is None:
         raise Refused(404, "no experiment has this name: GET /v1/experiments lists them all")
     return live
@@ -68,7 +71,7 @@ class Decisions:
     async def answer(self, name: str, body: bytes) -> tuple[Answer, int]:
         """Return what to show, and how many decisions that were."""
         request = self._read(body) if body else ONE
-        live, n = found(self.hall, name), request.n
+        live, n = await found(self.hall, name), request.n
         among = None if request.eligible_arms is None else live.arms.eligible(request.eligible_arms)
         if live.status != "running":
             texts = [self._without_token(live, among)] * (n or 1)

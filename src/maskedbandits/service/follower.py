@@ -34,6 +34,7 @@ class Follower:
         self.process, self.clock, self.settings = process, clock, settings
         self.lives: dict[str, Live] = {}
         self.trouble: Exception | None = None  # why it does not follow now
+        self.looks = 0  # at the logs, from beginning to end
         self._by_id: dict[int, Live] = {}
         self._refused: dict[tuple[int, str, int], int] = {}
         self._refusing = threading.Lock()
@@ -80,6 +81,7 @@ class Follower:
             time.sleep(LEAST)
             self._news.clear()
             self._try(self._follow)
+            self.looks += 1
         self._try(self._at_the_end)
         if self._store is not None:
             self._store.close()

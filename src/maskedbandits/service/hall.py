@@ -26,6 +26,7 @@ from maskedbandits.service.terms import Terms
 from maskedbandits.service.writer import Writer
 
 PATIENCE = 10.0  # seconds until a change that is durable must have been folded
+CAUGHT_UP = 1.0  # seconds until whoever asks is answered by what is known
 PAUSE = 0.005
 
 
@@ -80,6 +81,15 @@ class Hall:
     def experiment(self, name: str) -> Live | None:
         """Return an experiment by its name."""
         return self.follower.lives.get(name)
+
+    async def catch_up(self) -> None:
+        """Look at the logs once from beginning to end: another process may have written something a moment ago."""
+        wanted = self.follower.looks + 2  # one may be under way
+        for _ in range(int(CAUGHT_UP / PAUSE)):
+            self.follower.look()
+            await asyncio.sleep(PAUSE)
+            if self.follower.looks >= wanted:
+                return
 
     def experiments(self) -> list[Live]:
         """Return all of them, the oldest first."""

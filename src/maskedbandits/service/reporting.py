@@ -36,6 +36,13 @@ ANSWERS = {
 }
 
 
+class UnknownExperiment(Exception):  # noqa: N818 -- it may be known in a moment
+    """A token that this service has signed, of an experiment that this process has not heard of yet."""
+
+
+Unheard = (UnknownKey, UnknownExperiment)
+
+
 class Bad(NamedTuple):
     """A report that is not taken: why, and for which experiment that is counted, 0 if for none."""
 
@@ -57,7 +64,7 @@ class Reports:
     async def answer(self, name: str | None, body: bytes) -> tuple[Answer, int]:
         """Return what became of a report, or of each of several, and how many they were."""
         request = self._read(body)
-        only = None if name is None else found(self.hall, name)
+        only = None if name is None else await found(self.hall, name)
         if request.reports is None:
             if request.token is None or request.bit is None:
                 raise UserError("a report has a token and a bit: send both, or several of them as reports")
@@ -73,8 +80,8 @@ class Reports:
         """Return what became of each report, once all that are taken are durable."""
         try:
             judged = [self._judged(report, only) for report in reports]
-        except UnknownKey:  # another process may have been given a new one a moment ago
-            await self._renew()
+        except Unheard as news:  # of another process, a moment ago
+            await (self._renew() if isinstance(news, UnknownKey) else self.hall.catch_up())
             judged = [self._judged(report, only, renewed=True) for report in reports]
         rows = [each for each in judged if isinstance(each, NewReport)]
         places = iter(await self.hall.write.reports(rows) if rows else ())
@@ -98,6 +105,8 @@ class Reports:
         except ForgedToken:
             return Bad("forged", 0 if only is None else only.id)
         live = self._live(token.experiment)
+        if live is None and not renewed:
+            raise UnknownExperiment
         if live is None or (only is not None and only is not live):
             return Bad("foreign", 0 if only is None else only.id)
         if self._limits.rate and (seconds := self._limits.wait(token.id, time.monotonic())):
