@@ -31,10 +31,10 @@ def numbered(decision: int) -> bytes:
 
 
 @contextmanager
-def refused(*words: str, kind: type[Exception] = UserError) -> Iterator[None]:
+def refused(*words: str, kind: type[Exception] = UserError) -> Iterator[pytest.ExceptionInfo[Exception]]:
     """One line, with these words in it."""
     with pytest.raises(kind) as caught:
-        yield
+        yield caught
     assert "\n" not in str(caught.value)
     for word in words:
         assert word in str(caught.value)

@@ -161,8 +161,10 @@ def version(connection: Connection, name: str) -> int:
     try:
         found = connection.execute("SELECT value FROM meta WHERE key = %s", (schema.VERSION_KEY,)).fetchall()
     except psycopg.errors.UndefinedTable:
-        raise UserError(f"{name}: there are no tables yet: create the store first") from None
-    except psycopg.errors.UndefinedColumn:
+        raise UserError(f"{name}: there are no tables of ours: create the store first") from None
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise UserError(f"{name}: {one_line(error)}: grant this user all rights on the tables") from None
+    except (psycopg.ProgrammingError, psycopg.DataError):  # other columns, or of other types
         found = []
     if not (found and str(found[0][0]).isdigit()):
         raise UserError(f"{name}: it has tables of another program: give a database or a schema of its own")
