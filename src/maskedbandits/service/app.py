@@ -39,6 +39,7 @@ STARTING = "the service is starting: ask again in a moment"
 GONE = "the store cannot be reached, or too much waits to be written: send it again in a moment"
 KEYS_EVERY = 3.0  # seconds after which a revoked key is of no more use, at the latest
 KEYS_SOONEST = 1.0  # seconds after which they are read again for a token with a key that nobody knows
+UNKNOWN = Caller()
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
@@ -111,7 +112,7 @@ class App:
         headers = dict(scope["headers"])
         origin = headers.get(b"origin")
         extra = self.access.cors(origin) if origin is not None else ()
-        route, caller = "other", Caller()
+        route, caller = "other", UNKNOWN
         try:
             if origin is not None and scope["method"] == "OPTIONS":
                 answer = self.access.preflight(origin)
@@ -166,19 +167,13 @@ class App:
 
     async def _decide(self, ask: Ask) -> Answer:
         body = await ask.body()
-        self._refuse_unless_ready()
         answer, ask.cost = await self._decisions.answer(ask.params["name"], body)
         return answer
 
     async def _report(self, ask: Ask) -> Answer:
         body = await ask.body()
-        self._refuse_unless_ready()
         answer, ask.cost = await self._reports.answer(ask.params.get("name"), body)
         return answer
-
-    def _refuse_unless_ready(self) -> None:
-        if self.hall is None or not self.hall.ready:
-            raise later(503, GONE)
 
     async def _describe(self, ask: Ask) -> Answer:
         return description()

@@ -11,6 +11,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from maskedbandits.errors import UserError, WrongValueError, line, nearest
@@ -139,6 +140,7 @@ class Keys:
         return NOBODY
 
 
+@lru_cache(maxsize=1024)
 def is_own_name(host: bytes) -> bool:
     """Tell whether a Host header names this machine, so that nobody else's name was looked up."""
     name = host.decode("latin-1")

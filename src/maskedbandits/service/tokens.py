@@ -29,6 +29,7 @@ FLAG_HOLDOUT = 2  # the default arm, for the share that is held out
 FLAG_SUBSET = 4  # eligible_arms were given
 
 _BODY = struct.Struct(">BBIHHBIHI11s")
+_pack = _BODY.pack
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_+/=", b"+/\0\0\0")  # the other alphabet becomes what no alphabet has
 
@@ -73,10 +74,8 @@ class Keyring:
     def sign(self, token: Token) -> str:
         """Return a token as its text."""
         experiment, config, arm, flags, epsilon, probability, expires, identity = token
-        body = _BODY.pack(
-            *(VERSION, self.current, experiment, config & 0xFFFF, arm, flags, epsilon),
-            *(probability - 1, expires, identity),
-        )
+        config &= 0xFFFF
+        body = _pack(VERSION, self.current, experiment, config, arm, flags, epsilon, probability - 1, expires, identity)
         digest = hmac.digest(self._secret, body, "sha256")[:DIGEST]
         return binascii.b2a_base64(body + digest, newline=False).translate(_TO_URL).decode("ascii")
 
