@@ -14,6 +14,7 @@ from maskedbandits.errors import UserError
 from .trouble import StoreGone
 
 Row = tuple[Any, ...]
+Rows = tuple[str, list[Row]]  # some rows of a table
 
 
 class Statements(Protocol):

@@ -12,7 +12,7 @@ from pathlib import Path
 from maskedbandits.errors import UserError
 
 from . import schema, trouble
-from .database import Row
+from .database import Rows
 from .trouble import StoreGone, Unreachable, one_line
 
 STORE, BACKUP = 0x4D425356, 0x4D425342  # "MBSV" and "MBSB": what a file is for, in its header
@@ -85,12 +85,20 @@ def undo(connection: sqlite3.Connection) -> None:
             connection.execute("ROLLBACK")
 
 
-def tables(connection: sqlite3.Connection) -> Iterator[tuple[str, Iterator[Row]]]:
-    """Return all tables as they are at one moment: name and rows of each."""
+def everything(connection: sqlite3.Connection) -> Iterator[Rows]:
+    """Return all tables as they are at one moment, some rows at a time."""
     connection.execute("BEGIN")
     for table in schema.TABLES:
         listed = ", ".join(schema.columns(table))
-        yield table, connection.execute(f"SELECT {listed} FROM {table}")  # noqa: S608 - our own names
+        cursor = connection.execute(f"SELECT {listed} FROM {table}")  # noqa: S608 - our own names
+        while rows := cursor.fetchmany(schema.at_once(table)):
+            yield table, rows
+
+
+def insertion(table: str) -> str:
+    """Return what writes a row of a table."""
+    names = schema.columns(table)
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our own names
 
 
 def asked(connection: sqlite3.Connection, pragma: str) -> object:

@@ -13,13 +13,12 @@ from psycopg.pq import TransactionStatus
 from maskedbandits.errors import UserError
 
 from . import schema, servers
-from .database import Row, Statements
+from .database import Row, Rows, Statements
 from .rows import DECISION, NewReport, Visit
 from .servers import Connection
 from .store import Store, check_ids
 from .trouble import StoreGone
 
-AT_ONCE = 2_000  # rows that are fetched at a time when all are read
 BEFORE = -1  # a minute in which nothing has expired
 
 
@@ -58,19 +57,19 @@ class PostgresStore(Store):
         return [answers[place] for place in range(len(visits))]
 
     @contextmanager
-    def everything(self) -> Iterator[Iterator[tuple[str, Iterator[Row]]]]:
-        """Read all tables as they are at one moment, over a connection of its own: name and rows of each."""
+    def everything(self) -> Iterator[Iterator[Rows]]:
+        """Read all tables as they are at one moment, over a connection of its own, some rows at a time."""
         with (
             servers.told(self.name),
             closing(servers.connected(self._url, self.name, durable=False)) as connection,
         ):
-            yield _tables(connection)
+            yield _everything(connection)
 
-    def fill(self, tables: Iterable[tuple[str, Iterable[Row]]]) -> None:
+    def fill(self, everything: Iterable[Rows]) -> None:
         """Write all tables of a store that is empty, in one transaction."""
         with self._transaction(alone=True) as connection:
-            connection.execute("DELETE FROM meta")
-            for table, rows in tables:
+            self._refuse_unless_empty(_Cursor(connection))
+            for table, rows in everything:
                 into = f"COPY {table} ({', '.join(schema.columns(table))}) FROM STDIN"
                 with connection.cursor() as cursor, cursor.copy(into.encode()) as copy:
                     for row in rows:
@@ -194,13 +193,14 @@ def _rounds(visits: Sequence[Visit]) -> Iterator[tuple[int, list[int]]]:
         yield now, places
 
 
-def _tables(connection: Connection) -> Iterator[tuple[str, Iterator[Row]]]:
+def _everything(connection: Connection) -> Iterator[Rows]:
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     for table in schema.TABLES:
-        with connection.cursor("everything", binary=True) as cursor:
-            cursor.itersize = AT_ONCE
-            listed = ", ".join(schema.columns(table))
-            yield table, iter(cursor.execute(f"SELECT {listed} FROM {table}".encode()))  # noqa: S608 - our own names
+        listed = ", ".join(schema.columns(table))
+        with connection.cursor("everything", binary=True) as cursor:  # the server keeps what is not fetched yet
+            cursor.execute(f"SELECT {listed} FROM {table}".encode())  # noqa: S608 - our own names
+            while rows := cursor.fetchmany(schema.at_once(table)):
+                yield table, rows
 
 
 def _stale(error: BaseException) -> bool:

@@ -24,7 +24,7 @@ class Table(NamedTuple):
 
     key: tuple[str, ...]
     columns: Mapping[str, str]
-    short: bool = True  # SQLite then keeps rows in the order of the key, without numbers of its own
+    short: bool = True  # rows: SQLite then keeps them in the order of the key, and many are copied at once
     busy: bool = False  # rows are updated all the time: PostgreSQL leaves room for that beside them
 
 
@@ -104,10 +104,20 @@ INDEXES = (
 STEPS: dict[int, dict[str, tuple[str, ...]]] = {}
 
 
+def bare(dialect: str) -> list[str]:
+    """Return what makes all tables, with nothing in them and no index."""
+    return [_created(name, table, dialect) for name, table in TABLES.items()]
+
+
 def statements(dialect: str) -> list[str]:
-    """Return what makes all tables, with the version in them."""
-    made = [_created(name, table, dialect) for name, table in TABLES.items()]
-    return [*made, *INDEXES, f"INSERT INTO meta (key, value) VALUES ('{VERSION_KEY}', '{VERSION}')"]  # noqa: S608 - our own words
+    """Return what makes all tables, with the version in them, and their indexes."""
+    version = f"INSERT INTO meta (key, value) VALUES ('{VERSION_KEY}', '{VERSION}')"  # noqa: S608 - our own words
+    return [*bare(dialect), *INDEXES, version]
+
+
+def at_once(table: str) -> int:
+    """Return how many rows of a table are copied at once, without filling the memory."""
+    return 2_000 if TABLES[table].short else 20
 
 
 def columns(table: str) -> tuple[str, ...]:

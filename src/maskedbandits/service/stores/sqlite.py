@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from . import files, schema
-from .database import Row, Statements
+from . import files
+from .database import Row, Rows, Statements
 from .rows import DUPLICATE, LATE, UNKNOWN, NewReport, Visit
 from .store import Store, check_ids
 from .trouble import StoreGone
@@ -47,19 +47,17 @@ class SqliteStore(Store):
             return [_visited(do, visit) for visit in visits]
 
     @contextmanager
-    def everything(self) -> Iterator[Iterator[tuple[str, Iterator[Row]]]]:
-        """Read all tables as they are at one moment, over a connection of its own: name and rows of each."""
+    def everything(self) -> Iterator[Iterator[Rows]]:
+        """Read all tables as they are at one moment, over a connection of its own, some rows at a time."""
         with files.told(self.name), closing(files.connected(self._path, "ro")) as connection:
-            yield files.tables(connection)
+            yield files.everything(connection)
 
-    def fill(self, tables: Iterable[tuple[str, Iterable[Row]]]) -> None:
+    def fill(self, everything: Iterable[Rows]) -> None:
         """Write all tables of a store that is empty, in one transaction."""
         with self._writing() as do:
-            do.changed("DELETE FROM meta")
-            for table, rows in tables:
-                names = schema.columns(table)
-                marks = ", ".join("?" * len(names))
-                do.each(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", rows)  # noqa: S608 - our own names
+            self._refuse_unless_empty(do)
+            for table, rows in everything:
+                do.each(files.insertion(table), rows)
 
     @contextmanager
     def _reading(self) -> Iterator[Statements]:

@@ -21,7 +21,7 @@ from maskedbandits.errors import UserError, WrongValueError
 
 from . import changes, schema
 from .counts import Counts
-from .database import Row, Statements
+from .database import Rows, Statements
 from .keys import Keys
 from .rows import (
     DECISION,
@@ -80,12 +80,19 @@ class Store(Counts, Keys):
         """Return the token that each visitor keeps: the given one, or an earlier one that has not expired."""
 
     @abstractmethod
-    def everything(self) -> AbstractContextManager[Iterator[tuple[str, Iterator[Row]]]]:
-        """Read all tables as they are at one moment, over a connection of its own: name and rows of each."""
+    def everything(self) -> AbstractContextManager[Iterator[Rows]]:
+        """Read all tables as they are at one moment, over a connection of its own, some rows at a time."""
 
     @abstractmethod
-    def fill(self, tables: Iterable[tuple[str, Iterable[Row]]]) -> None:
+    def fill(self, everything: Iterable[Rows]) -> None:
         """Write all tables of a store that is empty, in one transaction."""
+
+    def _refuse_unless_empty(self, do: Statements) -> None:
+        """Refuse to fill what holds something, and make room for the version."""
+        for table in schema.TABLES:
+            if table != "meta" and do.rows(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - our own names
+                raise UserError(f"{self.name}: it is not empty: restore into a new store")
+        do.changed("DELETE FROM meta")
 
     def ping(self) -> None:
         """Ask whether it is there."""

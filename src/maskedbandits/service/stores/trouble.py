@@ -10,8 +10,8 @@ WAIT = 10.0  # seconds for another process to finish writing
 class StoreGone(Exception):  # noqa: N818 - the word is an error already
     """The database cannot be reached, is locked for too long, or has no room: try again later.
 
-    Nothing was done, unless ``unknown`` is true: then the connection was lost when the database had been told to commit,
-    and perhaps it has. Reports may be appended again in any case, since a decision has one report.
+    Nothing was done, unless ``unknown`` is true: then the connection was lost after the database had been told to
+    commit, and perhaps it has. Reports may be appended again in any case, since a decision has one report.
     """
 
     def __init__(self, reason: str, *, unknown: bool = False) -> None:
