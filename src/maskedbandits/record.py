@@ -10,7 +10,8 @@ them; a kind of state is a ``Layout`` of several such classes.
         faded: Floats = section(lambda own: own.arms)
 
 *Given* numbers are a user's parameters, *derived* ones are made of them. *Gathered* ones start as they say, and change.
-A *size* is fixed when a state is made, and decides the lengths of sections.
+A *size* is fixed when a state is made, and decides the lengths of sections. *Scratch* is what observations alone do not
+decide: lots, what is awaited, and what was found on the way to a choice, and could be found again.
 
 The record is an array of one element, as compiled code can pass that on and change it in place. All sections of whole
 numbers lie one after the other in one array, and all others in a second, because handing over many arrays takes longer
@@ -19,6 +20,7 @@ stands in the record, too, and ``state.counts`` is the section of that name, in 
 of it. Sections are found when they are asked for: tuples of thirty arrays took most of the time to compile.
 """
 
+import hashlib
 import inspect
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +73,7 @@ class Gathered:
     reset: float
     least: float
     most: Bound
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Section:
     least: float
     most: Bound
     fixed: bool
+    scratch: bool = False
 
 
 def given(default: Any, check: Check, hint: str, *, stored: bool = True) -> Any:
@@ -100,9 +104,9 @@ def given(default: Any, check: Check, hint: str, *, stored: bool = True) -> Any:
     return Given(default, check, hint, stored)
 
 
-def gathered(reset: float, least: float = 0.0, most: Bound = np.inf) -> Any:
+def gathered(reset: float, least: float = 0.0, most: Bound = np.inf, *, scratch: bool = False) -> Any:
     """Declare a number that changes."""
-    return Gathered(reset, least, most)
+    return Gathered(reset, least, most, scratch)
 
 
 def size(default: int = 0) -> Any:
@@ -115,9 +119,9 @@ def derived() -> Any:
     return Derived()
 
 
-def section(length: Length, least: float = -np.inf, most: Bound = np.inf) -> Any:
+def section(length: Length, least: float = -np.inf, most: Bound = np.inf, *, scratch: bool = False) -> Any:
     """Declare an array whose numbers change."""
-    return Section(length, least, most, fixed=False)
+    return Section(length, least, most, fixed=False, scratch=scratch)
 
 
 def fixed(length: Length) -> Any:
@@ -254,3 +258,15 @@ def relaid(state: Any, sizes: Mapping[str, int], sections: Sequence[str]) -> Any
 def copied(state: Any) -> Any:
     """Return a copy that shares nothing."""
     return type(state)(*(array.copy() for array in state))
+
+
+def digest(state: Any) -> str:
+    """Return the SHA-256 of a state, but for scratch: two that observed the same have the same."""
+    layout = type(state).layout
+    told = hashlib.sha256(layout.name.encode())
+    for key, (_, what) in layout.declarations.items():
+        if getattr(what, "scratch", False) or (isinstance(what, Given) and not what.stored):
+            continue
+        numbers = getattr(state, key) if isinstance(what, Section) else state.own[key]
+        told.update(f" {key} {numbers.size} ".encode() + numbers.tobytes())
+    return told.hexdigest()

@@ -60,3 +60,15 @@ def many(arms: Any, feedbacks: Any, known: int, most: float) -> tuple[Ints, Floa
     if wrong.any():
         raise no_feedback(float(seen[wrong][0]), most)
     return np.ascontiguousarray(pulled, dtype=np.int64), np.ascontiguousarray(seen, dtype=np.float64)
+
+
+def counts(name: str, given: Any, known: int, most: int) -> Ints:
+    """Return how many there are of each arm, at most so many."""
+    try:
+        told = np.asarray(given)
+    except ValueError:
+        told = np.zeros(0)
+    fits = told.shape == (known,) and told.dtype.kind in "iu"
+    if not fits or np.any(told < 0) or np.any(told > most):
+        raise UserError(f"{name}: give {known} whole numbers from 0 to {most}, one for each arm")
+    return told.astype(np.int64)

@@ -151,17 +151,26 @@ def score(state: Policy, arm: int) -> float:
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Weigh the hypotheses anew."""
-    feedback = flipped(state, arm, feedback)
+    _take_in_usual(state, arm, flipped(state, arm, feedback))
+
+
+@inlined
+def _take_in_usual(state: Policy, arm: int, feedback: float) -> None:
     take_in(state, arm, 1.0 - feedback, 2.0 * feedback - 1.0, 1.0, feedback)
 
 
 @inner
-def observe_masked(state: Policy, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+def observe_masked(
+    state: Policy, arm: int, feedback: float, low: float, span: float, shown: float, usual: bool
+) -> None:
     """Take in a feedback with a mask of its own: flipped, if need be, so that it increases from low by span.
 
     As a report under the arm's mask it would be (feedback - low) / share above the arm's low end, and it is worth share
     squared of one, share the ratio of the spans.
     """
+    if usual:
+        _take_in_usual(state, arm, feedback)
+        return
     state.own[0].mixed = 1
     share = span * state.rates[arm]
     lowest = low - share * state.lows[arm]

@@ -53,10 +53,10 @@ def observe(state: Axes, arm: int, feedback: float) -> None:
 
 
 @inner
-def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: float, shown: float, usual: bool) -> None:
     """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span.
 
-    A detector is shown another number instead, or nothing if that is NaN.
+    A detector is shown another number instead, or nothing if that is NaN. Once they are mixed all are weighed alike.
     """
     memories.age(state)
     evicted = memories.push_masked(state, arm, feedback, low, span)

@@ -47,12 +47,12 @@ class Scores(Ties):
     epoch: int = gathered(0, most=FOREVER)  # when the ceilings must be raised again
     level: float = gathered(0.0)  # f of what all arms have together
     level_ahead: float = gathered(0.0)  # at the end of the epoch
-    winners: Ints = section(lambda own: 2 * own.leaves, least=0, most=lambda own: own.leaves - 1)
-    values: Floats = section(lambda own: 2 * own.leaves)
-    stack: Ints = section(lambda own: STACK)  # scratch of the search
-    anchors: Floats = section(lambda own: own.arms)  # where the arms' tangents were laid,
-    bounds: Floats = section(lambda own: own.arms)  # what was bounded there,
-    slopes: Floats = section(lambda own: own.arms)  # and how steeply it rose
+    winners: Ints = section(lambda own: 2 * own.leaves, least=0, most=lambda own: own.leaves - 1, scratch=True)
+    values: Floats = section(lambda own: 2 * own.leaves, scratch=True)
+    stack: Ints = section(lambda own: STACK, scratch=True)  # of the search
+    anchors: Floats = section(lambda own: own.arms, scratch=True)  # where the arms' tangents were laid,
+    bounds: Floats = section(lambda own: own.arms, scratch=True)  # what was bounded there,
+    slopes: Floats = section(lambda own: own.arms, scratch=True)  # and how steeply it rose
 
 
 @inner

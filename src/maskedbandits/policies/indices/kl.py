@@ -31,8 +31,8 @@ class Index(Scores):
         checks.between(0, math.inf),
         "how much exploration log log t adds to log t: 3 in the proofs, 0 in published experiments",
     )
-    memo_keys: Ints = section(lambda own: own.memo)
-    memo_bounds: Floats = section(lambda own: own.memo)
+    memo_keys: Ints = section(lambda own: own.memo, scratch=True)
+    memo_bounds: Floats = section(lambda own: own.memo, scratch=True)
 
 
 @inlined
