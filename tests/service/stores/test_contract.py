@@ -159,7 +159,7 @@ class TestContract:
         store.change(1, Change("status", HOUR, status="paused"))
         assert store.append([report()]) == [3]
         store.change(1, Change("status", HOUR, status="archived"))
-        assert store.append([report(), report(2), report(0), report(-1)]) == [UNKNOWN] * 4
+        assert store.append([report(), report(2), report(0), report(-1), report(2**40)]) == [UNKNOWN] * 5
         store.change(1, Change("status", HOUR, status="running"))
         assert store.append([report()]) == [6]
 
@@ -228,6 +228,12 @@ class TestContract:
         assert store.issued(1, 200) == [(0, "p", 200, 2)]
         assert store.issued(1, 201) == store.issued(7, 0) == []
         assert store.issued_total(1) == {0: 16, 1: 1}
+
+    def test_many_experiments_are_counted_at_once(self, store: Store) -> None:
+        for each in range(5):
+            created(store, f"experiment {each}")
+        store.set_issued("p", [(each, arm, 100, each) for each in range(2000) for arm in (0, 1)])
+        assert [store.issued_total(each) for each in (0, 1, 5, 6)] == [{}, {0: 1, 1: 1}, {0: 5, 1: 5}, {}]
 
     def test_counts_of_more_than_a_day_ago_are_summed_up_once(self, store: Store, experiment: ExperimentRow) -> None:
         store.set_issued("p", [(1, 0, 60, 3), (1, 0, 61, 5), (1, 2, 60, 1)])

@@ -38,7 +38,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     """A backup of a store in a file."""
-    with open_store(f"sqlite:///{tmp_path}/source.db", create=True) as store:
+    with open_store(f"sqlite:///{tmp_path}/source.db?durable=no", create=True) as store:
         used(store)
         backup(store, tmp_path / "backup")
     return tmp_path / "backup"

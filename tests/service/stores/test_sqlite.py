@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import stat
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -109,13 +110,17 @@ def test_a_file_that_is_gone_is_not_written_to(path: Path) -> None:
 
 
 def test_a_file_that_may_only_be_read_is_refused(path: Path) -> None:
-    for folder in path.parents[:3]:  # so that nobody can get there
-        folder.chmod(0o555 if folder == path.parent else 0o755)
-    path.chmod(0o444)
-    with children.processes(1) as pool:
-        complaint = pool.submit(children.open_as_nobody, str(path)).result(children.LONGEST)
-    path.parent.chmod(0o755)
-    assert complaint == f"{path}: read-only: make the file and its folder writable"
+    with tempfile.TemporaryDirectory() as name, children.processes(1) as pool:
+        folder, copy = Path(name), Path(name) / "store.db"  # where nobody can get
+        shutil.copy(path, copy)
+        copy.chmod(0o444)
+        folder.chmod(0o555)
+        complaint = pool.submit(children.open_as_nobody, str(copy)).result(children.LONGEST)
+        assert complaint == f"{copy}: read-only: make the file and its folder writable"
+        folder.chmod(0o000)
+        complaint = pool.submit(children.open_as_nobody, str(copy)).result(children.LONGEST)
+        assert complaint == f"{copy}: Permission denied: check the path and its permissions"
+        folder.chmod(0o755)
 
 
 @pytest.mark.parametrize(

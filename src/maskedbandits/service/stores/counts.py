@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .database import Database, Statements
+from .database import MARKS, Database, Statements, marks
 from .rows import DAY
 from .texts import short
 
@@ -32,15 +32,12 @@ class Counts(Database):
         newest = {row[:3]: row[3] for row in rows}
         with self._writing() as do:
             limits = self._locked(do, {experiment for experiment, _, _ in newest})
-            do.each(
-                "INSERT INTO issued (experiment, arm, process, expires, count) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (experiment, arm, process, expires) DO UPDATE SET count = excluded.count",
-                [
-                    (experiment, arm, process, minute, count)
-                    for (experiment, arm, minute), count in sorted(newest.items())
-                    if experiment in limits and minute > summed_until(limits[experiment])
-                ],
-            )
+            counted = [
+                (experiment, arm, process, minute, count)
+                for (experiment, arm, minute), count in sorted(newest.items())
+                if experiment in limits and minute > summed_until(limits[experiment])
+            ]
+            do.insert("issued", counted, _ISSUED_BEFORE)
 
     def issued(self, experiment: int, since_minute: int) -> list[tuple[int, str, int, int]]:
         """Return how many decisions expire in each minute from this one on: arm, process, minute, count."""
@@ -68,7 +65,7 @@ class Counts(Database):
             key = experiment, short("reason", reason), minute
             more[key] = more.get(key, 0) + count
         with self._writing() as do:
-            do.each(_COUNT_REFUSED, [(*key, count) for key, count in sorted(more.items())])
+            do.insert("refused", [(*key, count) for key, count in sorted(more.items())], _REFUSED_BEFORE)
 
     def refused(self, experiment: int) -> dict[str, int]:
         """Return how many reports were ever refused, by reason."""
@@ -81,9 +78,13 @@ class Counts(Database):
 
     def _locked(self, do: Statements, experiments: set[int]) -> dict[int, int]:
         """Lock experiments, in the order of their ids, and return up to which minute each has forgotten."""
-        marks = ", ".join("?" * len(experiments))
-        listed = f"SELECT id, forgotten FROM experiment WHERE id IN ({marks}) ORDER BY id{self.FOR_CHANGE}"  # noqa: S608 - marks alone
-        return dict(do.rows(listed, sorted(experiments))) if experiments else {}
+        ordered = sorted(experiments)
+        found: dict[int, int] = {}
+        for start in range(0, len(ordered), MARKS):
+            some = ordered[start : start + MARKS]
+            listed = f"SELECT id, forgotten FROM experiment WHERE id IN ({marks(some)}) ORDER BY id{self.FOR_CHANGE}"  # noqa: S608 - marks alone
+            found.update(do.rows(listed, some))
+        return found
 
     def _sum_up(self, minute: int) -> None:
         """Sum up the counts that are older than a day."""
@@ -106,15 +107,16 @@ class Counts(Database):
     def _sum_refused(self, until: int) -> None:
         with self._writing(alone=True) as do:  # just those rows go that were summed up: others may come meanwhile
             old = do.rows(_OLD_REFUSED + self.FOR_CHANGE, (until,))
-            do.each(_COUNT_REFUSED, [(experiment, reason, 0, count) for experiment, reason, _, count in old])
+            sums: dict[tuple[int, str], int] = {}
+            for experiment, reason, _, count in old:
+                sums[experiment, reason] = sums.get((experiment, reason), 0) + count
+            do.insert("refused", [(*key, 0, count) for key, count in sorted(sums.items())], _REFUSED_BEFORE)
             gone = [(experiment, reason, minute) for experiment, reason, minute, _ in old]
             do.each("DELETE FROM refused WHERE experiment = ? AND reason = ? AND minute = ?", gone)
 
 
-_COUNT_REFUSED = (
-    "INSERT INTO refused (experiment, reason, minute, count) VALUES (?, ?, ?, ?) "
-    "ON CONFLICT (experiment, reason, minute) DO UPDATE SET count = refused.count + excluded.count"
-)
+_ISSUED_BEFORE = "ON CONFLICT (experiment, arm, process, expires) DO UPDATE SET count = excluded.count"
+_REFUSED_BEFORE = "ON CONFLICT (experiment, reason, minute) DO UPDATE SET count = refused.count + excluded.count"
 _OLD_REFUSED = "SELECT experiment, reason, minute, count FROM refused WHERE minute > 0 AND minute <= ?"
 _WITH_OLD_ISSUED = (
     "SELECT id FROM experiment WHERE EXISTS "

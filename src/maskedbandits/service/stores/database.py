@@ -17,6 +17,14 @@ Row = tuple[Any, ...]
 Rows = tuple[str, list[Row]]  # some rows of a table
 
 
+MARKS = 900  # parameters that any version of SQLite takes at once
+
+
+def marks(values: Sequence[Any]) -> str:
+    """Return question marks for a list of parameters."""
+    return ", ".join("?" * len(values))
+
+
 class Statements(Protocol):
     """What can be done within a transaction; a question mark stands for a parameter."""
 
@@ -25,6 +33,9 @@ class Statements(Protocol):
 
     def changed(self, statement: str, parameters: Sequence[Any] = ()) -> int:
         """Return how many rows a statement has changed."""
+
+    def insert(self, table: str, rows: Sequence[Row], otherwise: str = "") -> None:
+        """Insert rows with all their columns; ``otherwise`` says what to do with those that are there."""
 
     def each(self, statement: str, many: Iterable[Sequence[Any]]) -> None:
         """Execute a statement for each of many rows of parameters."""

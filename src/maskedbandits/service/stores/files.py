@@ -12,11 +12,17 @@ from pathlib import Path
 from maskedbandits.errors import UserError
 
 from . import schema, trouble
-from .database import Rows
+from .database import Rows, marks
 from .trouble import StoreGone, Unreachable, one_line
 
 STORE, BACKUP = 0x4D425356, 0x4D425342  # "MBSV" and "MBSB": what a file is for, in its header
 PAUSE = 0.01  # seconds
+SETTINGS = (
+    "fullfsync = ON",  # where a disk needs to be told twice (macOS)
+    "secure_delete = ON",  # ids that are forgotten are overwritten
+    "journal_size_limit = 67108864",  # a write-ahead log that a long read has let grow shrinks again
+    "trusted_schema = OFF",
+)
 BUSY = "another process has been writing for too long: try again"
 PASSING = {  # by themselves
     sqlite3.SQLITE_BUSY: BUSY,
@@ -35,10 +41,13 @@ LASTING = {
 
 def opened(path: Path, *, create: bool, durable: bool) -> sqlite3.Connection:
     """Open the file of a store; make one where there is none, if that is asked for."""
-    if create:
-        _make_file(path)
-    elif not path.exists():
-        raise UserError(f"{path}: there is no such file: check the path, or create the store first")
+    try:
+        if create:  # nobody else can read it: it will hold the secrets that sign tokens
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        elif not path.exists():
+            raise UserError(f"{path}: there is no such file: check the path, or create the store first")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: check the path and its permissions") from error
     with _told_at_opening(path):
         connection = connected(path, "rw", durable=durable)
         try:
@@ -59,9 +68,7 @@ def connected(path: Path, mode: str, *, durable: bool = True) -> sqlite3.Connect
         f"{path.as_uri()}?mode={mode}", uri=True, timeout=trouble.WAIT, isolation_level=None, check_same_thread=False
     )
     try:
-        # FULL: in write-ahead mode, the log is on disk when a COMMIT returns. Forgotten ids are overwritten.
-        settings = (f"synchronous = {'FULL' if durable else 'OFF'}", "secure_delete = ON", "trusted_schema = OFF")
-        for setting in settings:
+        for setting in (*SETTINGS, f"synchronous = {'FULL' if durable else 'OFF'}"):
             connection.execute(f"PRAGMA {setting}")
     except BaseException:
         connection.close()
@@ -98,7 +105,7 @@ def everything(connection: sqlite3.Connection) -> Iterator[Rows]:
 def insertion(table: str) -> str:
     """Return what writes a row of a table."""
     names = schema.columns(table)
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our own names
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks(names)})"  # noqa: S608 - our own names
 
 
 def asked(connection: sqlite3.Connection, pragma: str) -> object:
@@ -134,14 +141,6 @@ def _code(error: sqlite3.Error) -> int:
 
 def _reason(error: sqlite3.Error) -> str:
     return (PASSING | LASTING).get(_code(error), one_line(error))
-
-
-def _make_file(path: Path) -> None:
-    """Make an empty file that nobody else can read: it will hold the secrets that sign tokens."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: check the path and its permissions") from error
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

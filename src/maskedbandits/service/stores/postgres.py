@@ -165,6 +165,11 @@ class _Cursor:
     def changed(self, statement: str, parameters: Sequence[Any] = ()) -> int:
         return self._connection.execute(_marked(statement), parameters).rowcount
 
+    def insert(self, table: str, rows: Sequence[Row], otherwise: str = "") -> None:
+        if rows:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            self._connection.execute(f"{_insertion(table)} {otherwise}".encode(), columns)
+
     def each(self, statement: str, many: Iterable[Sequence[Any]]) -> None:
         with self._connection.cursor() as cursor:
             cursor.executemany(_marked(statement), many)
@@ -174,6 +179,13 @@ class _Cursor:
 def _marked(statement: str) -> bytes:
     """Return a statement with parameters marked as psycopg does."""
     return statement.replace("?", "%s").encode()
+
+
+@cache
+def _insertion(table: str) -> str:
+    """Return what writes rows of a table that come by columns."""
+    arrays = ", ".join(f"%s::{kind}[]" for kind in schema.types(table, "postgresql"))
+    return f"INSERT INTO {table} ({', '.join(schema.columns(table))}) SELECT * FROM unnest({arrays})"  # noqa: S608 - our own names
 
 
 def _array(column: Sequence[int]) -> str:
@@ -219,7 +231,7 @@ def _undone(connection: Connection) -> bool:
 
 
 _LOCK = """(
-    SELECT count(*) FROM (SELECT 1 FROM experiment WHERE id = ANY(%s::int[]) ORDER BY id FOR NO KEY UPDATE) AS locked
+    SELECT count(*) FROM (SELECT 1 FROM experiment WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked
 )"""
 
 # What each report is answered, by what stands there: unknown, late, a duplicate, or new. Of the same decision's reports
@@ -233,7 +245,7 @@ WITH given AS MATERIALIZED (
     FROM (
         SELECT u.*, substring(%s::bytea FROM u.place::int * {DECISION} - {DECISION - 1} FOR {DECISION}) AS decision
         FROM unnest(
-            %s::int[], %s::int[], %s::smallint[], %s::bigint[], %s::int[], %s::smallint[], %s::int[], %s::int[]
+            %s::bigint[], %s::int[], %s::smallint[], %s::bigint[], %s::int[], %s::smallint[], %s::int[], %s::int[]
         ) WITH ORDINALITY AS u (experiment, arm, bit, epsilon, probability, flags, expires, hour, place)
     ) AS g LEFT JOIN experiment AS log ON log.id = g.experiment AND log.status <> 'archived'
 ), judged AS (

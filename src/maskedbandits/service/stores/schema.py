@@ -120,6 +120,11 @@ def at_once(table: str) -> int:
     return 2_000 if TABLES[table].short else 20
 
 
+def types(table: str, dialect: str) -> tuple[str, ...]:
+    """Return the types of a table's columns, in their order."""
+    return tuple(TYPES[kind.rstrip("?")][dialect] for kind in TABLES[table].columns.values())
+
+
 def columns(table: str) -> tuple[str, ...]:
     """Return the names of a table's columns, in their order."""
     return tuple(TABLES[table].columns)
@@ -145,10 +150,8 @@ def refuse_others(version: int, name: str) -> None:
 
 def _created(name: str, table: Table, dialect: str) -> str:
     """Return what makes one table."""
-    parts = [
-        f"{column} {TYPES[kind.rstrip('?')][dialect]}{'' if kind.endswith('?') else ' NOT NULL'}"
-        for column, kind in table.columns.items()
-    ]
+    kinds = zip(table.columns.items(), types(name, dialect), strict=True)
+    parts = [f"{column} {kind}{'' if word.endswith('?') else ' NOT NULL'}" for (column, word), kind in kinds]
     parts.append(f"PRIMARY KEY ({', '.join(table.key)})")
     end = ""
     if dialect == "sqlite" and table.short:

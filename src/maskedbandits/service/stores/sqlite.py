@@ -57,7 +57,7 @@ class SqliteStore(Store):
         with self._writing() as do:
             self._refuse_unless_empty(do)
             for table, rows in everything:
-                do.each(files.insertion(table), rows)
+                do.insert(table, rows)
 
     @contextmanager
     def _reading(self) -> Iterator[Statements]:
@@ -100,6 +100,9 @@ class _Cursor:
 
     def changed(self, statement: str, parameters: Sequence[Any] = ()) -> int:
         return self._connection.execute(statement, parameters).rowcount
+
+    def insert(self, table: str, rows: Sequence[Row], otherwise: str = "") -> None:
+        self._connection.executemany(f"{files.insertion(table)} {otherwise}", rows)
 
     def each(self, statement: str, many: Iterable[Sequence[Any]]) -> None:
         self._connection.executemany(statement, many)

@@ -21,7 +21,7 @@ from maskedbandits.errors import UserError, WrongValueError
 
 from . import changes, schema
 from .counts import Counts
-from .database import Rows, Statements
+from .database import MARKS, Rows, Statements, marks
 from .keys import Keys
 from .rows import (
     DECISION,
@@ -59,7 +59,6 @@ __all__ = [
 ]
 
 SNAPSHOTS = 3  # of an experiment and a kernel are kept
-AT_ONCE = 2_000  # ids that one transaction forgets: others write in between
 
 
 class Store(Counts, Keys):
@@ -200,8 +199,8 @@ class Store(Counts, Keys):
             found = [row.id for row in self._all(do, self.FOR_CHANGE)]
             do.changed("UPDATE experiment SET forgotten = ? WHERE forgotten < ?", (minute, minute))
         for experiment in found:
-            while self._forget_some(experiment, minute) == AT_ONCE:
-                pass
+            while self._forget_some(experiment, minute) == MARKS:
+                pass  # others write in between
         with self._writing() as do:
             do.changed("DELETE FROM visitor WHERE expires <= ?", (minute,))
         self._sum_up(minute)
@@ -209,10 +208,11 @@ class Store(Counts, Keys):
     def _forget_some(self, experiment: int, minute: int) -> int:
         """Forget some ids of decisions; return how many."""
         with self._reading() as do:
-            old = do.rows(_EXPIRED, (experiment, minute, AT_ONCE))
+            old = [seq for (seq,) in do.rows(_EXPIRED, (experiment, minute, MARKS))]
         if old:
+            dropped = f"{_DROP_IDS} WHERE experiment = ? AND seq IN ({marks(old)})"
             with self._writing(alone=True) as do:
-                do.each("UPDATE event SET decision = NULL, expires = NULL WHERE experiment = ? AND seq = ?", old)
+                do.changed(dropped, (experiment, *old))
         return len(old)
 
     def _all(self, do: Statements, end: str = "") -> list[ExperimentRow]:
@@ -254,7 +254,8 @@ _EVENTS = (
     "SELECT seq, kind, arm, bit, epsilon, probability, flags, expires, hour, detail FROM event "
     "WHERE experiment = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
-_EXPIRED = "SELECT experiment, seq FROM event WHERE experiment = ? AND expires <= ? LIMIT ?"
+_DROP_IDS = "UPDATE event SET decision = NULL, expires = NULL"
+_EXPIRED = "SELECT seq FROM event WHERE experiment = ? AND expires <= ? LIMIT ?"
 _REPORTED = (
     "SELECT arm, expires, count(*) FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? GROUP BY arm, expires"
 )
