@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -48,6 +49,7 @@ class Service:
         self.answers: tuple[int, Any] | None = None  # instead of anything else
         self.questions: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.arrivals: list[Arrival] = []  # every request, also those that got no answer
         self.taken: dict[str, int] = {}  # bits by token: what is learned from
         self.visitors: dict[str, dict[str, Any]] = {}
@@ -87,6 +89,7 @@ def _handler(service: Service) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             content = json.loads(body)
             service.headers.append(dict(self.headers.items()))
+            service.paths.append(self.path)
             if service.answers is not None:
                 answer: tuple[int, Any] | None = service.answers
             elif self.path.endswith("/decisions"):
@@ -109,10 +112,17 @@ def _handler(service: Service) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of those who hang up."""
+
+
 @contextlib.contextmanager
-def serving(service: Service) -> Iterator[str]:
-    """Answer on a port of its own; return the address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(service)) as server:
+def serving(service: Service, context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Answer on a port of its own, encrypted if there is a context; return the address."""
+    with _Server(("127.0.0.1", 0), _handler(service)) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

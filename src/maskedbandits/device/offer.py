@@ -19,7 +19,7 @@ from ..privacy import as_epsilon
 from .wire import Answer, Away
 
 MILLION = 10**6
-LONGEST = 366 * 86_400.0  # seconds that a promise may last
+LONGEST = 367 * 86_400.0  # seconds that a promise may last: a year, and a little that clocks differ by
 TOKEN = re.compile(r"[A-Za-z0-9_-]{16,512}")
 
 

@@ -52,7 +52,7 @@ class Wire:
             status, date, text = self._exchanged(self._path + path, body)
             return Answer(status, _read(text), _moment(date))
         except (OSError, http.client.HTTPException) as error:  # a time-out and a wrong certificate are OSErrors
-            raise Away(f"the server is away: {type(error).__name__}") from error
+            raise Away(f"the server is away, or slower than {self._timeout:g} s: {type(error).__name__}") from error
         except (ValueError, RecursionError) as error:
             raise Away("the server's answer is not JSON") from error
 
