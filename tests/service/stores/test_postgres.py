@@ -49,10 +49,18 @@ def waiting_for(server: Cluster, process: int) -> str:
     return str(found[0][0]) if found else ""
 
 
-@contextmanager
-def appending(store: Store, reports: list[NewReport]) -> Iterator[Future[list[int]]]:
-    with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(store.append, reports)
+def begun(work: Callable[[], object]) -> Future[object]:
+    """Do something beside, and do not wait for it if the test fails before it ends."""
+    future: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 @contextmanager
@@ -118,7 +126,8 @@ def test_a_connection_that_ends_before_the_commit_leaves_nothing(place: str, pos
     with open_store(place, create=True) as store:
         created(store)
         process, one = backend(store), report()
-        with locked(place), appending(store, [one]) as answer:
+        with locked(place):
+            answer = begun(lambda: store.append([one]))
             wait_until(lambda: waiting_for(postgres_server, process) in ("transactionid", "tuple"))
             postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
             with pytest.raises(StoreGone):  # told to commit along with all else: so it does not know
@@ -128,11 +137,11 @@ def test_a_connection_that_ends_before_the_commit_leaves_nothing(place: str, pos
 
 
 def test_a_change_whose_connection_ends_before_the_commit_knows_it(place: str, postgres_server: Cluster) -> None:
-    with open_store(place, create=True) as store, ThreadPoolExecutor(1) as pool:
+    with open_store(place, create=True) as store:
         created(store)
         process = backend(store)
         with locked(place):
-            answer = pool.submit(store.change, 1, Change("status", 1, status="paused"))
+            answer = begun(lambda: store.change(1, Change("status", 1, status="paused")))
             wait_until(lambda: waiting_for(postgres_server, process) in ("transactionid", "tuple"))
             postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
             with pytest.raises(StoreGone) as caught:
@@ -146,11 +155,11 @@ def test_a_connection_that_ends_in_the_commit_leaves_it_open(server: Cluster) ->
         created(store)
         one, two, process = report(), report(), backend(store)
         server.set("synchronous_standby_names", "nobody")  # so that a commit waits for somebody who never comes
-        with appending(store, [one, two, one]) as answer:
-            wait_until(lambda: waiting_for(server, process) == "SyncRep")
-            server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
-            with pytest.raises(StoreGone) as caught:
-                answer.result(children.LONGEST)
+        answer = begun(lambda: store.append([one, two, one]))
+        wait_until(lambda: waiting_for(server, process) == "SyncRep")
+        server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
+        with pytest.raises(StoreGone) as caught:
+            answer.result(children.LONGEST)
         assert caught.value.unknown
         server.execute("ALTER SYSTEM RESET synchronous_standby_names")
         server.execute("SELECT pg_reload_conf()")
@@ -164,12 +173,11 @@ def test_a_change_whose_commit_is_lost_says_so(server: Cluster) -> None:
         created(store)
         process = backend(store)
         server.set("synchronous_standby_names", "nobody")
-        with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(store.change, 1, Change("status", 1, status="paused"))
-            wait_until(lambda: waiting_for(server, process) == "SyncRep")
-            server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
-            with pytest.raises(StoreGone) as caught:
-                answer.result(children.LONGEST)
+        answer = begun(lambda: store.change(1, Change("status", 1, status="paused")))
+        wait_until(lambda: waiting_for(server, process) == "SyncRep")
+        server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
+        with pytest.raises(StoreGone) as caught:
+            answer.result(children.LONGEST)
         assert caught.value.unknown
         assert store.experiments()[0].status == "paused"
 
@@ -193,15 +201,13 @@ def test_a_server_killed_at_any_moment_loses_nothing_acknowledged(server: Cluste
 
     with open_store(server.place(), create=True) as store:
         created(store)
-        with ThreadPoolExecutor(1) as pool:
-            working = pool.submit(work)
-            for _ in range(4):
-                before = len(acknowledged)
-                wait_until(lambda before=before: len(acknowledged) > before + 20)  # type: ignore[misc]
-                server.kill()
-                server.start()
-            stop.set()
-            working.result(children.LONGEST)
+        working = begun(work)
+        for turn in range(4):
+            wait_until(lambda turn=turn: len(acknowledged) > 100 * turn or working.done())  # type: ignore[misc]
+            server.kill()
+            server.start()
+        stop.set()
+        working.result(children.LONGEST)
         log = store.events(1, 1, 10**6)
     tagged = [event.epsilon for event in log]
     assert [event.seq for event in log] == list(range(2, len(log) + 2))
