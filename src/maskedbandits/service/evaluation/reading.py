@@ -18,14 +18,16 @@ import numpy as np
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.decisions import DRAWS, PARTS, WHOLE, in_parts
-from maskedbandits.service.evaluation.log import NOBODY, Arm, Log, Stretch, debiased
+from maskedbandits.service.evaluation.log import NOBODY, Arm, Ints, Log, Stretch, debiased
 from maskedbandits.service.messages import millionths
 from maskedbandits.service.stores import Store
 from maskedbandits.service.stores.rows import EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_SUBSET
 
 HOUR = 3600  # seconds
+SLACK = 600  # seconds that devices, networks and processes may be late by
 AT_ONCE = 5_000  # events
+BLOCK = 10_000  # reports
 DAMAGED = "the log is damaged: restore a backup, or export it again"
 
 
@@ -75,7 +77,9 @@ class _Reading:
     """What was read so far."""
 
     name: str
-    reports: list[_Report] = field(default_factory=list)
+    size: int = 0  # reports to judge by
+    blocks: list[Ints] = field(default_factory=list)
+    latest: list[_Report] = field(default_factory=list)  # in no block yet
     left_out: int = 0
     seq: int = 0
     hour: int = 0
@@ -123,7 +127,15 @@ class _Reading:
             raise self._damaged(f"event {event.seq} has a probability of {report.probability / WHOLE:g}, and {limits}")
         if self.waits:
             self._end_waits()
-        self.reports.append(report)
+        self.size += 1
+        self.latest.append(report)
+        if len(self.latest) == BLOCK:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        """Lay reports into an array, which takes up a fifth of the memory."""
+        self.blocks.append(np.array(self.latest, dtype=np.int64).reshape(-1, len(_Report._fields)))
+        self.latest = []
 
     def _end_waits(self) -> None:
         """Open arms, and rely on settings, once reports of earlier decisions have come."""
@@ -133,11 +145,11 @@ class _Reading:
             if wait.arm == NOBODY:
                 self.stretches.append(self._settled())
             else:
-                self.starts[wait.arm] = len(self.reports)
+                self.starts[wait.arm] = self.size
 
     def _settled(self) -> Stretch:
         """Return what is sure by the settings as they are now."""
-        return Stretch(len(self.reports), self.every, self.one)
+        return Stretch(self.size, self.every, self.one)
 
     def create(self, _: EventRow, told: Any) -> None:
         """Begin."""
@@ -159,7 +171,7 @@ class _Reading:
         floor, holdout = in_parts(config["floor"]), in_parts(config["holdout"])
         if floor < 0 or holdout < 0 or floor + holdout >= PARTS or config["report_after"] < 0:
             raise ValueError("no such settings")
-        self.hours = math.ceil(config["report_after"] / HOUR)
+        self.hours = math.ceil((config["report_after"] + SLACK) / HOUR)
         self.every, self.one = floor > 0, default if holdout else NOBODY
         shares = [DRAWS * floor] if floor else [PARTS - holdout, *([DRAWS * holdout] if holdout else [])]
         self.least = min(self.least, *shares)  # without a floor: one draw of the policy, or the holdout
@@ -177,15 +189,15 @@ class _Reading:
         """Retire an arm."""
         if event.arm is None or event.arm < 0 or self.ends[event.arm] is not None:
             raise ValueError("no open arm")
-        self.ends[event.arm] = len(self.reports)
+        self.ends[event.arm] = self.size
 
     def log(self) -> Log:
         """Return what was read."""
-        if not self.reports:
+        if not self.size:
             others = f" but {self.left_out:,} that were among eligible_arms" if self.left_out else ""
             raise UserError(f"{self.name}: there are no reports to judge by{others}; wait for some")
-        columns = np.array(self.reports, dtype=np.int64).T.copy()
-        table = dict(zip(_Report._fields, columns, strict=True))
+        self._end_block()
+        table = dict(zip(_Report._fields, np.concatenate(self.blocks).T.copy(), strict=True))
         rewards, worth, reach = debiased(table["bit"], table["epsilons"])
         return Log(
             name=self.name,
@@ -201,7 +213,7 @@ class _Reading:
         )
 
     def _arms(self) -> tuple[Arm, ...]:
-        arms, first, size = [], 0, len(self.reports)
+        arms, first, size = [], 0, self.size
         for place, (name, start, end) in enumerate(zip(self.names, self.starts, self.ends, strict=True)):
             first = max(first, size if start is None else start)  # in the order of places, as policies add arms
             arms.append(Arm(place, name, first, max(first, size if end is None else end)))
