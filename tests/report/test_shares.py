@@ -45,6 +45,12 @@ def test_shares_are_those_counted_by_hand(most: int) -> None:
         assert row.tolist() == pytest.approx([within.count(arm) / len(within) for arm in range(3)])
 
 
+def test_where_nothing_was_pulled_there_is_no_share() -> None:
+    cell = pulled([[0, 1, 1, 0]], [2, 4], 2)
+    late = dataclasses.replace(cell.outcome, pulls_over_time=np.array([[0, 0], [1, 1]]))
+    assert shares.over_time(Cell(cell.label, late), 2)[1].tolist() == [[0, 0], [0.5, 0.5]]
+
+
 def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
     chosen = [[arm for arm in range(12) for _ in range(1 + (arm * 5) % 12)]]
     cell = pulled(chosen, [len(chosen[0])], 12)

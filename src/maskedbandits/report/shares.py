@@ -39,7 +39,7 @@ def over_time(cell: Cell, most: int) -> tuple[Ints, Floats]:
     last = np.arange(1, count + 1) * pulls.shape[0] // count - 1
     ends = np.append(0, cell.outcome.times[last])
     pulled = np.diff(pulls[last], axis=0, prepend=0)
-    return ends, pulled / pulled.sum(axis=1, keepdims=True)
+    return ends, pulled / np.maximum(pulled.sum(axis=1, keepdims=True), 1)  # of a log perhaps nothing was played
 
 
 def coloured(cells: Sequence[Cell]) -> list[int]:
