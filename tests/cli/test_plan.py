@@ -137,8 +137,13 @@ def answers(text: str, *options: object) -> Result:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Somebody at a terminal, and what the planner is asked in the end."""
     told: list[dict[str, Any]] = []
+
+    def noted(**others: Any) -> planner.Plan:
+        told.append(others)
+        return USUAL
+
     monkeypatch.setattr("maskedbandits.cli.plan.at_terminal", lambda: True)
-    monkeypatch.setattr(planner, "plan", lambda **others: told.append(others) or USUAL)
+    monkeypatch.setattr(planner, "plan", noted)
     monkeypatch.setattr(picture, "write", lambda *told: [])
     return told
 
