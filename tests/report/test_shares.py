@@ -73,6 +73,15 @@ def test_few_arms_have_a_colour_each() -> None:
     assert shares.legend([cell]) == [("arm 0", figures.COLOURS[0]), ("arm 1", figures.COLOURS[1])]
 
 
+def test_arms_that_have_names_are_called_so() -> None:
+    made = changing([[0.9, 0.1]])
+    names = ["85123A WHITE HANGING HEART T-LIGHT HOLDER", "$x_1$"]
+    assert [name for name, _ in shares.legend(made.cells, names)] == names
+    with figures.our_style():
+        [legend] = shares.figure("problem", [made.cells], names).legends
+    assert [text.get_text() for text in legend.get_texts()] == names
+
+
 def test_the_best_arm_is_told_as_long_as_it_is_best() -> None:
     [cell] = changing([[0.9, 0.1], [0.8, 0.1], [0.1, 0.9], [0.5, 0.5]], [0, 10, 300, 400]).cells
     assert shares.best_arms(cell) == [(0, 300, 0), (300, 400, 1), (400, 1000, 0)]
