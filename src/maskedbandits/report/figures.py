@@ -153,7 +153,8 @@ def draw_panel(panel: Axes, group: Sequence[Cell], drawn: dict[str, Look], label
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_formatter(EngFormatter(sep=""))
     if not changes.are_many(group[0]):
-        mark_changes(panel, group[0].changes, label_changes)
+        word = "period" if "record" in group[0].outcome.question else "change"
+        mark_changes(panel, group[0].changes, word if label_changes else "")
 
 
 def identify(panel: Axes, policy: str, drawn: dict[str, Look], **parts: Artist) -> None:
@@ -170,13 +171,13 @@ def setting_of(group: Sequence[Cell]) -> str:
     return label.setting + (", no privacy" if label.epsilon == math.inf else "")
 
 
-def mark_changes(panel: Axes, times: Sequence[int], with_label: bool) -> None:
-    """Draw a dashed vertical at each change."""
+def mark_changes(panel: Axes, times: Sequence[int], word: str) -> None:
+    """Draw a dashed vertical at each change, and beside the first say what it is."""
     for time in times:
         panel.axvline(time, color=PALE, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0.5)
-    if with_label and times:
+    if word and times:
         panel.annotate(
-            "change",
+            word,
             (times[0], 1),
             xycoords=panel.get_xaxis_transform(),
             xytext=(3, -3),
