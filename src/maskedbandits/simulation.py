@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits import extras, outside
-from maskedbandits.errors import UserError, number, shown, whole
+from maskedbandits import arrays, extras, outside
+from maskedbandits.errors import UserError, WrongValueError, number, shown, whole
 from maskedbandits.maths import lots
 from maskedbandits.outside import Factory
 from maskedbandits.policies import Policy, kind_of, make_policy
@@ -73,6 +73,8 @@ def simulate(
     decision from a list, or ``("geometric", 200)`` for a geometric number of that mean. With 0 a report is there before
     the next decision. Reports that would come after the horizon never do.
     """
+    if not isinstance(problem, Problem):
+        raise WrongValueError("problem", problem, "a Problem")
     if isinstance(problem, Log) and delay is not None:
         raise UserError("delay: a log is replayed without; leave it out, or replay rounds whose outcomes are all known")
     if problem.is_noisy and delay is not None:
@@ -176,13 +178,11 @@ def cores() -> int:
 
 
 def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int64]:
-    given = np.asarray(checkpoints)
-    if given.ndim == 0:
+    if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str):
         count = min(whole("checkpoints", checkpoints), horizon)
         return np.arange(1, count + 1, dtype=np.int64) * horizon // count
-    with np.errstate(invalid="ignore"):  # NaN becomes some number, and then is not the same
-        times = given.astype(np.int64)
-    if times.ndim != 1 or times.size < 1 or np.any(times != given) or np.any(np.diff(times) <= 0):
+    times = arrays.whole_numbers("checkpoints", checkpoints)
+    if times.ndim != 1 or times.size < 1 or np.any(np.diff(times) <= 0):
         raise UserError("checkpoints: give a number of them, or whole numbers of steps, increasing")
     if times[0] < 1 or times[-1] > horizon:
         raise UserError(f"checkpoints {times[0]} to {times[-1]}: give times from 1 to the horizon {horizon}")

@@ -33,6 +33,7 @@ name = "klucb-cf"
 def loaded(folder: Path, problem: str, policies: str = POLICIES) -> experiments.Experiment:
     (folder / "rounds.csv").write_text(ROUNDS, encoding="utf-8")
     (folder / "log.csv").write_text(LOG, encoding="utf-8")
+    (folder / "one.csv").write_text("tea,cake\n1,0\n", encoding="utf-8")
     (folder / "x.toml").write_text(
         f"runs = 3\nepsilons = [1, inf]\n[[problems]]\n{problem}\n{policies}", encoding="utf-8"
     )
@@ -86,6 +87,7 @@ def test_kept_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ('data = "retail"\ncsv = "rounds.csv"', "either data or a csv"),
         ('data = "retail"\ntime = "day"', r"problems\[0\].time: is a column of a csv"),
         ('csv = "nowhere.csv"', "nowhere.csv"),
+        ('csv = "one.csv"', r"problems\[0\]: horizon 1 is shorter than the number of arms 2"),
         ('csv = "rounds.csv"\ntime = "date"', "date"),
         ('csv = "rounds.csv"\nhorizon = 7', r"problems\[0\].horizon: unknown key"),
     ],

@@ -69,6 +69,8 @@ def plain_complaints() -> Iterator[None]:
     """Let no complaint, click's own among them, repeat what gives orders to a terminal."""
     try:
         yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # the help is several lines, and all of them are ours
     except click.ClickException as complaint:
         complaint.message = readable.printed(complaint.message, sys.stderr)  # type: ignore[misc]  # click declares it final
         raise

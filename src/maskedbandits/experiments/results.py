@@ -178,6 +178,7 @@ class Plan:
     source: str
     labels: tuple[Label, ...]
     provenance: dict[str, str] = field(default_factory=dict)  # versions, machine, commit; none in older folders
+    arms: dict[str, list[str]] = field(default_factory=dict)  # their names, by problem, where they have any
 
 
 @dataclass(frozen=True)
@@ -299,4 +300,12 @@ def load(folder: str | os.PathLike[str]) -> Results:
         outcome = load_outcome(folder, label.key)
         if outcome is not None:
             cells.append(Cell(label, outcome))
+            _refuse_other_names(folder / INDEX, plan, cells[-1])
     return Results(plan, tuple(cells))
+
+
+def _refuse_other_names(path: Path, plan: Plan, cell: Cell) -> None:
+    """Refuse names that are not those of the arms of a cell."""
+    names, arms = plan.arms.get(cell.label.problem), cell.means.shape[1]
+    if names is not None and len(names) != arms:
+        raise UserError(f"{path}: damaged results file: {len(names)} names for {arms} arms; run the experiment again")
