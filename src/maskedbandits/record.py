@@ -231,7 +231,8 @@ def _view(layout: Layout, key: str) -> Callable[[Any], Any]:
     begin, end = _places(key)
 
     def view(state: Any) -> Any:
-        found = getattr(state, layout.holder(key))[state.own[0][begin] : state.own[0][end]]
+        own = state.own[0]
+        found = getattr(state, layout.holder(key))[own[begin] : own[end]]
         return found.view(np.uint64) if layout.is_of_words(key) else found
 
     return view

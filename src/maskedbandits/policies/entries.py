@@ -157,6 +157,7 @@ class Entries:
             start = cache.entry_point(play.start_live, (self._type,))
             made = cache.entry_point(advance, (self._type, *types))
         cache.mark(self._mark(advance))
+        self.start = start  # also for policies that are made from now on
         return start, made
 
     def simulates(self, advance: Any) -> bool:
