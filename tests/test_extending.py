@@ -10,7 +10,8 @@ import pytest
 
 from maskedbandits.experiments.config import load
 from maskedbandits.experiments.progress import Silent
-from maskedbandits.experiments.runner import asked_of, run
+from maskedbandits.experiments.questions import policy_of
+from maskedbandits.experiments.runner import run
 from maskedbandits.policies import kinds
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
@@ -34,9 +35,9 @@ def test_policies_of_other_libraries_play(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(problem + asked, encoding="utf-8")
     (first, second) = load(tmp_path / "own.toml").tasks
     assert (first.factory, second.label) == (None, "others:River (epsilon=0.1)")
-    before = asked_of(second)
+    before = policy_of(second)
     (tmp_path / "others.py").write_text(others + "# changed", encoding="utf-8")
-    assert asked_of(second) != before
+    assert policy_of(second) != before
     result = run(load(tmp_path / "own.toml"), tmp_path / "out", Silent(), command="")
     assert result.complete
 

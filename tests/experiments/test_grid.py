@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.experiments.config import Experiment, load
-from maskedbandits.experiments.runner import asked_of
+from maskedbandits.experiments.questions import questions_of
 from trials import examples
 
 PROBLEM = '[[problems]]\ngenerator = "random-segments"\narms = 2\nsegments = 2\n'
@@ -39,7 +39,7 @@ def test_a_grid_is_as_good_as_writing_it_out(
     written += '[[policies]]\nname = "auto"\n'
     written += "".join(f'[[policies]]\nname = "sw-klucb-cf"\nwindow = {window}\n' for window in windows)
     plain = loaded(folder, written)
-    assert [asked_of(task) for task in swept.tasks] == [asked_of(task) for task in plain.tasks]
+    assert [one.key for one in questions_of(swept)] == [one.key for one in questions_of(plain)]
     assert len({(task.label, str(task.condition)) for task in swept.tasks}) == len(swept.tasks)
 
 

@@ -53,9 +53,11 @@ class Failure(Refusal):
 
 
 class Interrupted(Refusal):
-    """Ctrl-C: what is finished is kept."""
+    """Ctrl-C, or a signal that would end the program: what is finished is kept."""
 
-    exit_code = INTERRUPTED
+    def __init__(self, message: str, code: int = INTERRUPTED) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # one for each signal
 
 
 class Unmade(Refusal):

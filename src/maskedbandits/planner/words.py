@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from maskedbandits import readable
-from maskedbandits.experiments.results import plain
+from maskedbandits.experiments.canonical import plain
 from maskedbandits.planner.findings import Level, Plan
 from maskedbandits.planner.measures import TRAFFIC, WON, Estimate
 from maskedbandits.privacy.audit.words import aligned

@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from maskedbandits.experiments.results import Cell, plain
+from maskedbandits.experiments.canonical import plain
+from maskedbandits.experiments.results import Cell
 from maskedbandits.report import changes, figures, pulls, shares, svg
 
 Groups = Sequence[Sequence[Cell]]

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from maskedbandits import readable
-from maskedbandits.experiments.results import Cell, Results, plain
+from maskedbandits.experiments.canonical import plain
+from maskedbandits.experiments.results import Cell, Results
 from maskedbandits.report import changes
 
 WIDE = 90  # columns of a terminal that holds the whole table
