@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from bench import cold, peers
 from bench.goals import GOALS, Goal
 from maskedbandits import Problem, RandomizedResponse, make_policy, theory
+from maskedbandits.batch import MEMO
 from maskedbandits.maths import lots
 from maskedbandits.policies import detectors, play
 from maskedbandits.policies.detectors import glr
 from maskedbandits.policies.play import Tally, World
 from maskedbandits.record import Layout
-from maskedbandits.simulation import MEMO
 
 HORIZON = 2_000_000
 WINDOW = theory.paper_window(HORIZON, 1)

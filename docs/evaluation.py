@@ -45,12 +45,12 @@ def by_epsilon(cells: Sequence[Cell]) -> str:
 
 
 def by_problem(made: Results) -> str:
-    """Return the regret of all problems, a row for every problem and epsilon and a column for every policy."""
+    """Return the regret of all problems, a row for every policy and a column for every problem and epsilon."""
     policies = list(dict.fromkeys(cell.label.policy for cell in made.cells))
     places = list(dict.fromkeys((cell.label.problem, cell.label.setting) for cell in made.cells))
     found = {(cell.label.problem, cell.label.setting, cell.label.policy): cell for cell in made.cells}
-    lines = [["problem", "", *policies], ["---", "---", *["--:"] * len(policies)]]
-    lines += [[*place, *(lost(found[*place, policy]) for policy in policies)] for place in places]
+    lines = [["policy", *(", ".join(place) for place in places)], ["---", *["--:"] * len(places)]]
+    lines += [[policy, *(lost(found[*place, policy]) for place in places)] for policy in policies]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -63,7 +63,8 @@ def laws(made: Results) -> str:
         slope = RandomizedResponse.from_epsilon(epsilon or math.inf).slope
         cells = {cell.label.policy: cell for cell in made.cells if cell.label.epsilon == epsilon}
         times = [f"{cells[policy].mean[-1] / plain[policy]:.1f}" for policy in policies]
-        lines.append([f"{epsilon:g}", f"{1 / slope:.1f}", f"{1 / slope**2:.1f}", *times])
+        shown = "∞" if epsilon == math.inf else f"{epsilon:g}"
+        lines.append([shown, f"{1 / slope:.1f}", f"{1 / slope**2:.1f}", *times])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

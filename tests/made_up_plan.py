@@ -15,7 +15,13 @@ def around(mean: float, half: float) -> Estimate:
 
 
 def level(
-    epsilon: float, extra: float, half: float, *, settled: int | None = 400, pays_from: int | None = 2000
+    epsilon: float,
+    extra: float,
+    half: float,
+    *,
+    settled: int | None = 400,
+    pays_from: int | None = 2000,
+    looked_to: int = HORIZON,
 ) -> Level:
     gain = BLIND - 100.0
     return Level(
@@ -25,6 +31,7 @@ def level(
         cost=around(extra / gain, half / gain),
         settling=Settling(settled, 1.0 if settled else 0.25, 50),
         pays_from=pays_from,
+        looked_to=looked_to,
         exposure=exposure(epsilon),
     )
 

@@ -3,13 +3,16 @@
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
 from maskedbandits.experiments.config import load
 from maskedbandits.experiments.progress import Silent
-from maskedbandits.experiments.runner import asked_of, run
+from maskedbandits.experiments.questions import policy_of
+from maskedbandits.experiments.runner import run
+from maskedbandits.policies import kinds
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
@@ -32,9 +35,9 @@ def test_policies_of_other_libraries_play(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(problem + asked, encoding="utf-8")
     (first, second) = load(tmp_path / "own.toml").tasks
     assert (first.factory, second.label) == (None, "others:River (epsilon=0.1)")
-    before = asked_of(second)
+    before = policy_of(second)
     (tmp_path / "others.py").write_text(others + "# changed", encoding="utf-8")
-    assert asked_of(second) != before
+    assert policy_of(second) != before
     result = run(load(tmp_path / "own.toml"), tmp_path / "out", Silent(), command="")
     assert result.complete
 
@@ -45,6 +48,7 @@ def test_policies_of_other_libraries_play(tmp_path: Path) -> None:
         ("nowhere:River", "cannot be imported"),
         ("math:nothing", "math has no function 'nothing'"),
         ("math:pi", "math has no function 'pi'"),
+        ("math:isclose", "cannot be called with a generator of random numbers: missing a required argument: 'b'"),
     ],
 )
 def test_what_is_not_there_is_refused(tmp_path: Path, name: str, complaint: str) -> None:
@@ -52,6 +56,15 @@ def test_what_is_not_there_is_refused(tmp_path: Path, name: str, complaint: str)
     (tmp_path / "own.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=f"policies.0..name: {name}.*{complaint}"):
         load(tmp_path / "own.toml")
+
+
+@pytest.mark.parametrize("missing", ["SUMMARY", "LEARNS_FROM", "Policy", "choose"])
+def test_a_policy_without_its_parts_is_refused(missing: str) -> None:
+    own = types.ModuleType("own")
+    parts = {"SUMMARY": "x", "LEARNS_FROM": "nothing", "Policy": object, "choose": print}
+    own.__dict__.update({name: part for name, part in parts.items() if name != missing})
+    with pytest.raises(ValueError, match=f"own has no {missing}.*: docs/extending.md"):
+        kinds.alone("own", own)
 
 
 def test_the_policy_of_the_page_plays(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -45,3 +46,33 @@ def test_what_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path) -> 
     with pytest.raises(FileNotFoundError) as caught:
         write_whole(tmp_path / "nowhere" / "file", lambda stream: stream.write(b""))
     assert caught.value.filename == str(tmp_path / "nowhere" / "file")
+
+
+def test_a_folder_is_named_as_one(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file") as caught:
+        write_whole(tmp_path, lambda stream: stream.write(b"new"))
+    assert caught.value.filename == str(tmp_path)
+    assert list(tmp_path.parent.glob(f".{tmp_path.name}.*")) == []
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(path.read_bytes()))
+    reader.start()
+    write_whole(path, lambda stream: stream.write(b"new"))
+    reader.join(timeout=60)
+    assert read == [b"new"]
+    assert path.is_fifo()
+
+
+def test_a_link_stays_and_leads_to_the_new_file(tmp_path: Path) -> None:
+    target, link = tmp_path / "there" / "a", tmp_path / "link"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    for content in (b"first", b"second"):
+        write_whole(link, lambda stream, content=content: stream.write(content))  # type: ignore[misc]
+        assert link.is_symlink()
+        assert target.read_bytes() == content
+    assert [file.name for file in target.parent.iterdir()] == ["a"]

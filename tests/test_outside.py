@@ -1,12 +1,15 @@
 """Policies from outside, in plain Python, stand beside ours."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from maskedbandits import Policy, Problem, make_policy, simulate
+from maskedbandits import Policy, Problem, make_policy, outside, simulate
+from maskedbandits.errors import UserError
 from naive import simulate as naive_simulate
 from specimens import CERTAIN, RR
 
@@ -95,7 +98,69 @@ def test_what_makes_no_policy_is_refused(policy: Any, complaint: str) -> None:
         simulate(PROBLEM, policy, runs=1)
 
 
-@pytest.mark.parametrize("arm", [2, -1, 0.5, None, True, "0"])
+@pytest.mark.parametrize("arm", [np.int8(1), np.array(1), np.uint64(1)])
+def test_any_whole_number_is_an_arm(arm: Any) -> None:
+    class Constant(First):
+        def choose(self) -> int:
+            return arm  # type: ignore[no-any-return]
+
+    assert simulate(PROBLEM, Constant, runs=1).pulls.tolist() == [[0, 400]]
+
+
+def broken(call: str) -> Any:
+    def fail(*arguments: Any) -> Any:
+        raise KeyError("a\nb")
+
+    return lambda generator: type("X", (), {"choose": lambda self: 0, "observe": lambda *_: None, call: fail})()
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        (broken("choose"), r"<lambda>: choose\(\) failed: KeyError: 'a\\nb' \(test_outside.py, line \d+\)"),
+        (broken("observe"), r"<lambda>: observe\(0, [01]\) failed: KeyError"),
+        (broken("__init__"), r"<lambda> failed: KeyError"),
+        (int, r"int failed: TypeError: int\(\) argument"),
+    ],
+)
+def test_what_fails_in_it_is_told_in_one_line_and_python_shows_the_rest(policy: Any, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint) as caught:
+        simulate(PROBLEM, policy, runs=1)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, (KeyError, TypeError))
+
+
+def test_an_object_is_not_played_twice() -> None:
+    only = First(np.random.default_rng(0), 2)
+    with pytest.raises(UserError, match="made the same object for two runs: make a fresh one"):
+        simulate(PROBLEM, lambda generator: only, runs=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("own:f", "raise RuntimeError('at import')", r"own:f: the import of own failed: RuntimeError: at import \(own"),
+        ("own:f", "def f(:", r"own:f: the import of own failed: SyntaxError: invalid syntax \(own.*, line 1\)"),
+        ("own:f", "import sys; sys.exit(7)", "own:f: the import of own failed: SystemExit: 7"),
+        ("own:f", "import no_such_thing", "cannot be imported: No module named 'no_such_thing'; install it"),
+        ("own:f", "f = 3", "own has no function 'f'"),
+        ("absent:f", "", "No module named 'absent'; put absent.py beside the file, or install it"),
+        ("..own:f", "", "is no name of a function: give package.module:function"),
+        (":", "", "is no name of a function"),
+        ("own:", "", "is no name of a function"),
+        ("/etc/own:f", "", "is no name of a function"),
+    ],
+)
+def test_a_module_that_cannot_be_used_is_refused(tmp_path: Path, name: str, content: str, complaint: str) -> None:
+    (tmp_path / "own.py").write_text(content, encoding="utf-8")
+    sys.modules.pop("own", None)
+    with pytest.raises(UserError, match=complaint) as caught:
+        outside.find(name, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) not in sys.path
+
+
+@pytest.mark.parametrize("arm", [2, -1, 0.5, None, True, "0", np.array([1]), np.bool_(True), 10**30])
 def test_an_arm_that_is_none_is_refused(arm: Any) -> None:
     def factory(generator: np.random.Generator) -> Any:
         made = First(generator, 2)

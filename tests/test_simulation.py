@@ -1,6 +1,8 @@
+import itertools
 import math
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,7 @@ def test_the_number_of_threads_changes_nothing() -> None:
 def test_where_it_pauses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = make_policy("sw-klucb-cf", arms=3, corruption=RR, window=100)
     straight = simulate(PROBLEM, policy, runs=2, seed=5)
-    monkeypatch.setattr("maskedbandits.simulation.PAUSE", 17)
+    monkeypatch.setattr("maskedbandits.batch.PAUSE", 17)
     paused = simulate(PROBLEM, policy, runs=2, seed=5)
     assert np.array_equal(straight.regret, paused.regret)
 
@@ -111,6 +113,9 @@ def test_extreme_means_are_survived(means: list[list[float]], epsilon: float) ->
         ({"checkpoints": [0, 5]}, "checkpoints"),
         ({"checkpoints": [5, 5]}, "checkpoints"),
         ({"checkpoints": [1, 3001]}, "checkpoints"),
+        ({"checkpoints": [None]}, "checkpoints"),
+        ({"checkpoints": [["a"], [1, 2]]}, "checkpoints"),
+        ({"problem": [[0.1, 0.2]]}, "problem = .*: give a Problem"),
         ({"policy": "sw-klucb-cf"}, "window"),
         ({"policy": make_policy("klucb", arms=2)}, "2 arms"),
     ],
@@ -121,10 +126,27 @@ def test_what_cannot_be_simulated_is_refused_in_one_line(change: dict[str, Any],
     assert "\n" not in str(caught.value)
 
 
-def test_progress_is_reported_up_to_the_end() -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress_is_reported_up_to_the_end(threads: int) -> None:
     seen: list[tuple[int, int]] = []
-    simulate(PROBLEM, "klucb-cf", runs=3, progress=lambda done, total: seen.append((done, total)))
+    simulate(PROBLEM, "klucb-cf", runs=3, threads=threads, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (9000, 9000)
+
+
+def test_one_thread_is_the_one_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maskedbandits.batch.OFTEN", 0.0)
+    asking = threading.get_ident()
+    seen: list[tuple[int, bool]] = []
+    told = lambda done, total: seen.append((done, threading.get_ident() == asking))  # noqa: E731
+    simulate(PROBLEM, "klucb-cf", runs=3, threads=1, progress=told)
+    assert seen[0] == (3000, True)  # also on the way
+
+
+def test_steps_take_some_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr("maskedbandits.batch.time.thread_time", lambda: next(clock))
+    for threads in (1, 2):
+        assert simulate(PROBLEM, "klucb-cf", runs=4, threads=threads).kernel_seconds >= 4.0
 
 
 def test_an_interrupt_stops_it() -> None:

@@ -50,7 +50,7 @@ class Corruption(Protocol):
 
 def per_arm(corruption: Corruption | Sequence[Corruption], arms: int) -> tuple[Corruption, ...]:
     """Return one corruption for every arm, whether one was given for all or one for each."""
-    if _is_one(corruption):
+    if type(corruption) is not tuple and _is_one(corruption):
         return (cast(Corruption, corruption),) * arms
     several = isinstance(corruption, Sequence) and not hasattr(
         type(corruption), "corruption"

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, whatever happens on the way; archives that do not fill the memory."""
 
+import errno
 import os
 import tempfile
 import zipfile
@@ -11,8 +12,22 @@ MOST = 1 << 26  # bytes that what describes an archive may take up
 HEADERS = 1 << 12  # bytes, of some arrays
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it appears whole or not at all, also after a power cut; writers do not meet."""
+def write_whole(path: Path, write: Callable[[IO[bytes]], object], *, lasting: bool = True) -> None:
+    """Write a file so that it appears whole or not at all; writers do not meet.
+
+    A lasting one is whole also after a power cut, for which the disk must be waited for. A link stays, and what it
+    leads to is written. A device or a pipe cannot be put in place: it is written to.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            write(stream)
+        return
+    _put_in_place(Path(os.path.realpath(path)), write, lasting)
+
+
+def _put_in_place(path: Path, write: Callable[[IO[bytes]], object], lasting: bool) -> None:
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:  # it names the draft, which nobody has asked for
@@ -20,8 +35,9 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     try:
         with os.fdopen(handle, "wb") as stream:
             write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())  # else the name could reach the disk before what it stands for
+            if lasting:
+                stream.flush()
+                os.fsync(stream.fileno())  # else the name could reach the disk before what it stands for
         Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner can read
         Path(temporary).replace(path)
     except BaseException:

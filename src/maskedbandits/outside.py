@@ -7,11 +7,14 @@ A function makes one for every run: it is given a generator of random numbers an
 import hashlib
 import importlib
 import inspect
+import operator
 import sys
+import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -47,25 +50,42 @@ def is_factory(policy: object) -> bool:
 
 def made(factory: Factory, problem: Problem, generator: np.random.Generator) -> Chooser:
     """Return a fresh policy."""
-    function = factory.found() if isinstance(factory, Named) else factory
-    given = factory.parameters if isinstance(factory, Named) else {}
-    told = {name: getattr(problem, name) for name in TOLD if name in asked_by(function)}
-    _check_call(function, generator, {**given, **told})
-    policy = factory(generator, **told)
+    told = check(factory, problem)
+    try:
+        policy = factory(generator, **told)
+    except Exception as error:
+        raise failure(name_of(factory), error) from error
     for name in ("choose", "observe"):
         if not callable(getattr(policy, name, None)):
-            raise UserError(f"{_name(factory)} made {shown(policy)}, which has no {name}(): give it choose and observe")
+            raise UserError(
+                f"{name_of(factory)} made {shown(policy)}, which has no {name}(): give it choose and observe"
+            )
     return policy
 
 
-def _check_call(function: Factory, generator: np.random.Generator, given: dict[str, Any]) -> None:
-    """Refuse a function that cannot be called with what it is given; where Python cannot tell, it is called."""
+def check(factory: Factory, problem: Problem) -> dict[str, Any]:
+    """Refuse a function that cannot be called with what it is given, and return what it is told of a problem.
+
+    Where Python cannot tell, it is called.
+    """
+    function = factory.found() if isinstance(factory, Named) else factory
+    given = factory.parameters if isinstance(factory, Named) else {}
+    told = {name: getattr(problem, name) for name in TOLD if name in asked_by(function)}
     try:
-        inspect.signature(function).bind(generator, **given)
+        inspect.signature(function).bind(None, **given, **told)
     except TypeError as error:
-        raise UserError(f"{_name(function)} cannot be called with a generator of random numbers: {error}") from error
+        raise UserError(f"{name_of(factory)} cannot be called with a generator of random numbers: {error}") from error
     except ValueError:
-        return
+        pass
+    return told
+
+
+def failure(what: str, error: BaseException) -> UserError:
+    """Return somebody else's mistake in one line: what failed, why, and in which line of which file."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    file = "" if isinstance(error, SyntaxError) else f" ({Path(where.filename).name}, line {where.lineno})"
+    why = " ".join(str(error).split())
+    return UserError(f"{what} failed: {type(error).__name__}{f': {why}' if why else ''}{file}")
 
 
 def asked_by(factory: Factory) -> set[str]:
@@ -80,19 +100,26 @@ def asked_by(factory: Factory) -> set[str]:
 def find(name: str, folder: Path) -> Factory:
     """Return the function that ``package.module:factory`` names; the module is in the folder, or is installed."""
     module, _, attribute = name.partition(":")
-    sys.path.insert(0, str(folder))
-    try:
-        found = importlib.import_module(module)
-    except ImportError as error:
-        raise UserError(
-            f"{name}: cannot be imported: {error}; put {module}.py beside the file, or install it"
-        ) from error
-    finally:
-        sys.path.remove(str(folder))
+    if not all(part.isidentifier() for part in [*module.split("."), attribute]):
+        raise UserError(f"{name}: is no name of a function: give package.module:function")
+    found = _imported(name, module, folder)
     factory = getattr(found, attribute, None)
     if not callable(factory):
         raise UserError(f"{name}: {module} has no function {shown(attribute)}")
     return cast("Factory", factory)
+
+
+def _imported(name: str, module: str, folder: Path) -> ModuleType:
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        remedy = f"put {module}.py beside the file, or install it" if error.name == module else "install it"
+        raise UserError(f"{name}: cannot be imported: {error}; {remedy}") from error
+    except (Exception, SystemExit) as error:
+        raise failure(f"{name}: the import of {module}", error) from error
+    finally:
+        sys.path.remove(str(folder))
 
 
 @dataclass(frozen=True)
@@ -122,7 +149,8 @@ def source_of(factory: Factory) -> str:
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:24] if file else ""
 
 
-def _name(factory: Factory) -> str:
+def name_of(factory: Factory) -> str:
+    """Return what a function is called."""
     return str(getattr(factory, "__name__", type(factory).__name__))
 
 
@@ -134,6 +162,7 @@ class Play:
         self.rows = problem.rows(masked=True)
         self.starts = self.rows.starts.tolist()
         self.chosen = problem.chosen if isinstance(problem, Log) else None
+        self.last: Chooser | None = None
 
     def run(
         self,
@@ -144,15 +173,15 @@ class Play:
     ) -> None:
         """Play one run, write down what is counted, and tell now and then how many steps are done."""
         for_policy, for_world = (np.random.default_rng(each) for each in seeds.spawn(2))
-        policy = made(self.factory, self.problem, for_policy)
+        policy = self._fresh(for_policy)
         regret, pulls, suboptimal, over_time = counted
         under_way: dict[int, list[tuple[int, float]]] = defaultdict(list)
         following, total, row = 0, 0.0, 0
         for step in range(self.problem.horizon):
             for arm, feedback in under_way.pop(step, ()):
-                policy.observe(arm, feedback)
+                self._observe(policy, arm, feedback)
             row += step == self.starts[row + 1]
-            arm = self._checked(policy.choose())
+            arm = self._choose(policy)
             if self.chosen is None or arm == self.chosen[step]:
                 place = arm if self.chosen is None else 0
                 feedback = self.problem.feedback(for_world, arm, float(self.rows.seen[row, place]))
@@ -168,8 +197,29 @@ class Play:
                 tell(step)
         tell(self.problem.horizon)
 
-    def _checked(self, arm: Any) -> int:
-        if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < self.problem.arms:
+    def _fresh(self, generator: np.random.Generator) -> Chooser:
+        policy = made(self.factory, self.problem, generator)
+        if policy is self.last:
+            raise UserError(f"{name_of(self.factory)} made the same object for two runs: make a fresh one for each")
+        self.last = policy
+        return policy
+
+    def _choose(self, policy: Chooser) -> int:
+        try:
+            arm = policy.choose()
+        except Exception as error:
+            raise failure(f"{name_of(self.factory)}: choose()", error) from error
+        try:
+            found = -1 if isinstance(arm, bool) else operator.index(arm)
+        except TypeError:
+            found = -1
+        if not 0 <= found < self.problem.arms:
             expected = f"a whole number from 0 to {self.problem.arms - 1}"
-            raise UserError(f"{_name(self.factory)}: choose() returned {shown(arm)}: expected {expected}")
-        return int(arm)
+            raise UserError(f"{name_of(self.factory)}: choose() returned {shown(arm)}: expected {expected}")
+        return found
+
+    def _observe(self, policy: Chooser, arm: int, feedback: float) -> None:
+        try:
+            policy.observe(arm, feedback)
+        except Exception as error:
+            raise failure(f"{name_of(self.factory)}: observe({arm}, {feedback:g})", error) from error

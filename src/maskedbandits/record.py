@@ -162,6 +162,7 @@ class Layout:
         self.stored = [key for key, what in self.given.items() if what.stored]
         numbers = [(key, self._type(key)) for key in (*self.sizes, *self.stored, *self.derived, *self.gathered)]
         contents = [(place, np.int64) for key in self.sections for place in _places(key)]
+        self.holders = {key: "floats" if self.declarations[key][0] == Floats else "ints" for key in self.sections}
         self.dtype = np.dtype([*numbers, *contents], align=True)
         self.State: Any = _state_class(self, module, code)
 
@@ -170,7 +171,7 @@ class Layout:
 
     def holder(self, key: str) -> str:
         """Return which of the arrays holds a section."""
-        return "floats" if self.declarations[key][0] == Floats else "ints"
+        return self.holders[key]
 
     def is_of_words(self, key: str) -> bool:
         """Tell whether a section holds numbers without a sign."""
@@ -182,24 +183,22 @@ class Layout:
         ends = {"ints": 0, "floats": 0}
         for key, section in self.sections.items():
             begin, end = _places(key)
-            places[begin] = ends[self.holder(key)]
-            ends[self.holder(key)] += int(section.length(own))
-            places[end] = ends[self.holder(key)]
+            holder = self.holders[key]
+            places[begin] = ends[holder]
+            ends[holder] += int(section.length(own))
+            places[end] = ends[holder]
         return places, ends
 
     def made(self, sizes: Mapping[str, int], parameters: Mapping[str, Any]) -> Any:
         """Return a state of these sizes and parameters; what is gathered is at its start."""
-        own = np.zeros(1, dtype=self.dtype).view(np.recarray)
-        for key, what in self.sizes.items():
-            own[key] = sizes.get(key, what.default)
-        for key in self.stored:
-            own[key] = parameters[key]
-        for key, changing in self.gathered.items():
-            own[key] = changing.reset
-        places, ends = self._contents(own[0])
-        for key, place in places.items():
-            own[key] = place
-        return self.State(own, np.zeros(ends["ints"], dtype=np.int64), np.zeros(ends["floats"]))
+        sizes = {key: int(sizes.get(key, what.default)) for key, what in self.sizes.items()}
+        places, ends = self._contents(SimpleNamespace(**sizes))
+        values: dict[str, Any] = {**sizes, **places}
+        values |= {key: parameters[key] for key in self.stored}
+        values |= {key: changing.reset for key, changing in self.gathered.items()}
+        own = np.zeros(1, dtype=self.dtype)
+        own[0] = tuple(values.get(key, 0) for key in self.dtype.names or ())  # at once: one by one takes a while
+        return self.State(own.view(np.recarray), np.zeros(ends["ints"], dtype=np.int64), np.zeros(ends["floats"]))
 
     def contents_told(self, own: Any) -> tuple[dict[str, int], dict[str, int]]:
         """Return where sections begin and end, and how long the arrays are, by a record that comes from elsewhere."""
@@ -236,7 +235,8 @@ def _view(layout: Layout, key: str) -> Callable[[Any], Any]:
     begin, end = _places(key)
 
     def view(state: Any) -> Any:
-        found = getattr(state, layout.holder(key))[state.own[0][begin] : state.own[0][end]]
+        own = state.own[0]
+        found = getattr(state, layout.holder(key))[own[begin] : own[end]]
         return found.view(np.uint64) if layout.is_of_words(key) else found
 
     return view

@@ -63,6 +63,14 @@ def test_version() -> None:
     assert "version" in call("--version").stdout
 
 
+@pytest.mark.parametrize("verb", [[], ["data"]])
+def test_who_names_no_verb_is_shown_them_line_by_line(verb: list[str]) -> None:
+    result = call(*verb)
+    assert result.exit_code == cli.USAGE
+    assert "\nCommands:\n" in result.stderr
+    assert "\\n" not in result.stderr
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_names_every_option(verb: str) -> None:
     result = call(verb, "--help")

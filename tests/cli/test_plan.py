@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from commands import call, gives_no_orders, refused
 from made_up_plan import USUAL
@@ -123,3 +124,70 @@ def test_an_interrupt_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(planner, "plan", interrupted)
     done = call("plan", *TOLD, "--out", tmp_path)
     assert (done.exit_code, done.stdout, done.stderr) == (cli.INTERRUPTED, "", "maskedbandits: interrupted\n")
+
+
+# Questions
+
+
+def answers(text: str, *options: object) -> Result:
+    return CliRunner().invoke(cli.main, ["plan", "--interactive", *map(str, options)], input=text)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Somebody at a terminal, and what the planner is asked in the end."""
+    told: list[dict[str, Any]] = []
+
+    def noted(**others: Any) -> planner.Plan:
+        told.append(others)
+        return USUAL
+
+    monkeypatch.setattr("maskedbandits.cli.plan.at_terminal", lambda: True)
+    monkeypatch.setattr(planner, "plan", noted)
+    monkeypatch.setattr(picture, "write", lambda *told: [])
+    return told
+
+
+def five(told: dict[str, Any]) -> list[float]:
+    return [told[name] for name in ("arms", "horizon", "changes", "gap", "base_rate")]
+
+
+def test_what_is_not_given_is_asked_for_with_a_proposal(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+    done = answers("\n" * 5, "--json", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["figures"] == []
+    assert five(asked[0]) == [5, 200_000, 4, 0.1, 0.3]
+    for question in ("choose from [5]: ", "shown something [200000]: ", "0 for never [4]: ", " 0.1 [0.1]: ", "[0.3]: "):
+        assert question in done.stderr
+    command = "maskedbandits plan --arms 5 --horizon 200000 --changes 4 --gap 0.1 --base-rate 0.3"
+    assert f"Without questions: {command}\n" in done.stderr
+    answers("7\n0.2\n", "--arms", 3, "--horizon", 900, "--changes", 0, "--out", tmp_path)
+    assert asked[1:] == []  # 7 is no gap, and nobody answered again
+    answers("0.2\n0.25\n", "--arms", 3, "--horizon", 900, "--changes", 0, "--out", tmp_path)
+    assert five(asked[1]) == [3, 900, 0, 0.2, 0.25]
+
+
+def test_an_answer_that_cannot_be_used_is_asked_for_again(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+    done = answers("many\n1\n6\n5\n9\n9\n8\n0\n2\n0.9\n0.2\n0.1\n", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert five(asked[0]) == [6, 9, 8, 0.9, 0.1]
+    assert done.stderr.count("Error: ") == 7
+
+
+def test_nothing_is_proposed_that_would_not_fit(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+    answers("300000\n\n\n0.95\n\n", "--out", tmp_path)
+    assert five(asked[0]) == [300_000, 300_000, 4, 0.95, 0.05]
+
+
+def test_who_leaves_is_let_go(asked: list[dict[str, Any]]) -> None:
+    done = answers("5\n")
+    assert done.exit_code == cli.INTERRUPTED
+    assert done.stderr.endswith("maskedbandits: interrupted\n")
+    assert asked == []
+
+
+def test_where_nobody_can_answer_one_line_says_so() -> None:
+    done = answers("5\n", "--arms", 3)
+    refused(done, "--interactive asks at a terminal, and there is none: give --horizon, --changes, --gap, --base-rate")
+    assert done.stderr.count("\n") == 1
+    refused(call("plan", "--arms", 3), "Missing option '--horizon'; --interactive asks")

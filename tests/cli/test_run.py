@@ -101,7 +101,7 @@ def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, number: int, error: B
 
 def test_interrupt_says_what_is_kept_and_how_to_go_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "KINDS", {"png": figures.KINDS["png"]})
-    calls = failing_at(monkeypatch, "play", 3, KeyboardInterrupt())
+    calls = failing_at(monkeypatch, "save_outcome", 3, KeyboardInterrupt())
     file.write_text(SMALL.replace("[1, inf]", "[1]") + MORE, encoding="utf-8")
     result = call("run", file)
     refused(result, "2 of 4 cells are kept in results/small; the same command goes on", cli.INTERRUPTED)
@@ -216,5 +216,5 @@ def test_a_full_disk_says_what_is_kept(file: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_too_little_memory_is_one_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_at(monkeypatch, "play", 1, MemoryError("Unable to allocate 7 TiB"))
+    failing_at(monkeypatch, "joined", 1, MemoryError("Unable to allocate 7 TiB"))
     refused(call("run", file), "maskedbandits: not enough memory. Unable to allocate 7 TiB\n", cli.FAILED)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import lzma
 import os
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -15,7 +18,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from maskedbandits import extras
 from maskedbandits.data import Log, Rounds, read_csv
 from maskedbandits.errors import UserError
 from naive import data as naive
@@ -110,24 +112,88 @@ def test_a_mark_of_the_encoding_is_no_part_of_a_name(tmp_path: Path) -> None:
     assert read_csv(saved(tmp_path, "\ufeffa,b\n1,0\n")).arms == ("a", "b")
 
 
+def test_blanks_around_names_and_empty_lines_are_no_part_of_a_table(tmp_path: Path) -> None:
+    table = read_csv(saved(tmp_path, "a , b\n\n1,0\n\n0, 1 \n\n"))
+    assert isinstance(table, Rounds)
+    assert (table.arms, table.outcomes.tolist()) == (("a", "b"), [[1, 0], [0, 1]])
+    log = read_csv(saved(tmp_path, "arm, reward\nx,1\n x ,0\ny,1\n"), arm="arm", reward="reward")
+    assert isinstance(log, Log)
+    assert (log.arms, log.chosen.tolist()) == (("x", "y"), [0, 0, 1])
+
+
+def test_truth_values_are_outcomes(tmp_path: Path) -> None:
+    table = read_csv(saved(tmp_path, "a,b\nTrue,FALSE\nfalse,1\n"))
+    assert isinstance(table, Rounds)
+    assert table.outcomes.tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_as_on_any_system(tmp_path: Path, end: str) -> None:
+    table = read_csv(saved(tmp_path, end.join(["a,b", "1,0", "0,1", ""])))
+    assert isinstance(table, Rounds)
+    assert table.outcomes.tolist() == [[1, 0], [0, 1]]
+
+
+def test_long_numbers_are_put_in_order_exactly(tmp_path: Path) -> None:
+    nanoseconds = 1_577_836_800_000_000_000
+    rows = [(nanoseconds + later, later % 2, 0) for later in (3, 1, 2, 0)]
+    table = read_csv(saved(tmp_path, text_of([("t", "a", "b"), *rows])), time="t")
+    assert isinstance(table, Rounds)
+    assert table.outcomes[:, 0].tolist() == [0, 1, 0, 1]
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=lambda: path.write_text("a,b\n1,0\n"))
+    writer.start()
+    assert read_csv(path).arms == ("a", "b")
+    writer.join(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (gzip.compress(b"a,b\n1,0\n"), r"it is packed \(gzip\): unpack it"),
+        (lzma.compress(b"a,b\n1,0\n"), r"it is packed \(xz\)"),
+        (b"PK\x03\x04\xff\xff", r"it is packed \(zip, or a spreadsheet\)"),
+        ("a,b\n1,0\n".encode("utf-16"), "it is not UTF-8 text: save it as CSV, in UTF-8"),
+        ("é,b\n1,0\n".encode("latin-1"), "it is not UTF-8 text"),
+        (b"a,b\n" + b"1,0\n" * 5000 + b"\xff,1\n", "it is not UTF-8 text"),
+    ],
+)
+def test_what_is_packed_or_no_text_is_told_what_to_do(tmp_path: Path, content: bytes, complaint: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=f"{path}: cannot be read as a table: {complaint}"):
+        read_csv(path)
+
+
 @pytest.mark.parametrize(
     ("text", "columns", "complaint"),
     [
-        ("", {}, "there are 0 arms"),
+        ("", {}, "there is no heading: give the names"),
+        ("\n\n", {}, "there is no heading"),
         ("a,b\n", {}, "there is not a single row"),
-        ("a\n1\n", {}, "there are 1 arms: give at least two"),
+        ("a\n1\n", {}, "1 is too few: give at least two"),
         ("a,b\n1\n", {}, "row 1 has 1 fields, the heading 2"),
-        ("a,b\n1,0\n\n", {}, "row 2 has 0 fields"),
+        ("a,b\n1,0\n\n1\n", {}, "row 3 has 1 fields"),
+        ("a;b|c\n1;0\n", {}, "seem to be separated by ';': separate them by commas"),
+        ("a\tb\n1\t0\n", {}, r"seem to be separated by '\\t'"),
+        ("a,b\n0_1,0\n", {}, "row 1: a = '0_1': give a number"),
+        ("a, a\n1,0\n", {}, "column 'a' is there twice"),
         ("a,b\n1,0\n1,x\n", {}, "row 2: b = 'x': give a number"),
         ("a,b\n1,0\n1,nan\n", {}, "row 2: b = 'nan': give a number in"),
         ("a,b\n1,0\n1.1,1\n", {}, "row 2: a = '1.1': give a number in"),
         ("a,b\n1,\n", {}, "row 1: b = '': give a number"),
         ("a,b,b\n1,0,1\n", {}, "column 'b' is there twice"),
-        ("a,b,\n1,0,1\n", {}, "arm = ''"),
+        ("a,b,\n1,0,1\n", {}, "column 3 has no name: give it one, or leave it out"),
         ("a,b\n1,0\n", {"time": "day"}, "there is no column 'day'; known are a, b"),
         ("a,b\n1,0\n", {"arm": "a"}, "name both, or neither"),
         ("a,b\n1,0\n", {"arm": "a", "reward": "a"}, "name each once"),
-        ("a,b\n1,0\n", {"arm": "a", "reward": "b"}, "there are 1 arms"),
+        ("a,b\n1,0\n", {"arm": "a", "reward": "b"}, "1 is too few"),
+        ("a,b\nx,0\n ,1\n", {"arm": "a", "reward": "b"}, "row 2: a = '': give a text"),
+        ('a,b\nx,0\n"y\nz",1\n', {"arm": "a", "reward": "b"}, "row 2: a = .*: give a text on one line"),
         ("a,b\nx,0\ny,2\n", {"arm": "a", "reward": "b"}, "row 2: b = '2': give a number in"),
         ("t,a,b\n1,1,0\nnoon,1,0\n", {"time": "t"}, "row 1: t = '1': give a time such as"),
         ("t,a,b\nnan,1,0\n", {"time": "t"}, "row 1: t = 'nan': give a time"),
@@ -144,11 +210,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, columns: d
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_bytes(b"a,b\n\xff\xfe,1\n")
-    with pytest.raises(UserError, match="cannot be read as a table"):
-        read_csv(path)
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for where, complaint in ((tmp_path, "Is a directory"), (tmp_path / "none.csv", "No such file")):
         with pytest.raises(UserError, match=f"{where}: cannot be read: {complaint}"):
             read_csv(where)
@@ -168,39 +230,3 @@ def test_progress_is_told_of_what_takes_long(tmp_path: Path, monkeypatch: pytest
     told: list[str] = []
     read_csv(saved(tmp_path, "a,b\n" + "1,0\n" * 2500), tell=told.append)
     assert told == ["1,000 rows read ...", "2,000 rows read ..."]
-
-
-# Parquet
-
-
-def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    days = [datetime(2020, 1, day) for day in (9, 1, 5)]
-    path = tmp_path / "own.parquet"
-    parquet.write_table(pyarrow.table({"day": days, "a": [1.0, 0.5, 0.0], "b": [True, False, True]}), path)
-    table = read_csv(path, time="day")
-    assert isinstance(table, Rounds)
-    assert table.arms == ("a", "b")
-    assert table.outcomes.tolist() == [[0.5, 0.0], [0.0, 1.0], [1.0, 1.0]]
-    assert table.labels == ("2020-01-01", "2020-01-05", "2020-01-09")
-    log = read_csv(path, time="day", arm="a", reward="b")
-    assert isinstance(log, Log)
-    assert (log.arms, log.rewards.tolist()) == (("0.0", "0.5", "1.0"), [0.0, 1.0, 1.0])
-    with pytest.raises(UserError, match="there is no column 'c'"):
-        read_csv(path, time="c")
-
-
-def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    with pytest.raises(UserError, match="cannot be read"):
-        read_csv(saved(tmp_path, "no parquet", "x.parquet"))
-    with pytest.raises(UserError, match="cannot be read"):
-        read_csv(tmp_path / "none.parquet")
-
-
-def test_without_pyarrow_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
-    with pytest.raises(UserError, match=r"needs pyarrow, .*: pip install 'maskedbandits\[parquet\]'"):
-        read_csv(os.fspath(tmp_path / "x.parquet"))

@@ -80,7 +80,7 @@ def test_a_process_that_dies_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_worker_of_ray_that_dies_loses_nothing(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'maskedbandits[ray]'")
-    survives(tmp_path, backends.Ray(2))
+    survives(tmp_path, backends.named("ray", workers=2))
 
 
 class Here:
@@ -102,6 +102,9 @@ class Here:
     def send(self, load: Load) -> None:
         self.sent.append(load)
         self.open.append(load)
+
+    def under_way(self) -> int:
+        return 0
 
     def back(self) -> list[Played]:
         if len(self.sent) > self.stop_after:
@@ -140,7 +143,7 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path, monkeypatch:
 def test_loads_hold_every_run_once(tmp_path_factory: pytest.TempPathFactory, runs: list[int], seconds: float) -> None:
     folder = tmp_path_factory.mktemp("cut")
     task = experiments.load(write(folder)).tasks[0]
-    cutter = Cutter([Piece(number, task, {}, 0, count) for number, count in enumerate(runs)])
+    cutter = Cutter([Piece(number, task, 0, 1, 0, count) for number, count in enumerate(runs)])
     cutter.seconds[task.policy] = seconds
     horizon = task.condition.problem.horizon
     found: list[tuple[int, int]] = []
@@ -153,12 +156,13 @@ def test_loads_hold_every_run_once(tmp_path_factory: pytest.TempPathFactory, run
 
 def test_short_cells_go_together(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path))
-    todo = [Piece(n, task, {}, 0, 4) for n, task in enumerate(experiment.tasks)]
+    todo = [Piece(n, task, 0, 1, 0, 4) for n, task in enumerate(experiment.tasks)]
     assert len(Cutter(todo).next_load()) == len(todo)
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    assert backends.named("threads") is None
+    with pytest.raises(UserError, match="expected only with --backend threads; for processes, --workers"):
+        backends.named("processes", threads=2)
     with pytest.raises(UserError, match="expected only with --backend ray"):
         backends.named("processes", address="x:1")
     with pytest.raises(UserError, match="for threads, --threads"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.experiments.config import Experiment, load
-from maskedbandits.experiments.runner import asked_of
+from maskedbandits.experiments.questions import questions_of
 from trials import examples
 
 PROBLEM = '[[problems]]\ngenerator = "random-segments"\narms = 2\nsegments = 2\n'
@@ -39,7 +39,7 @@ def test_a_grid_is_as_good_as_writing_it_out(
     written += '[[policies]]\nname = "auto"\n'
     written += "".join(f'[[policies]]\nname = "sw-klucb-cf"\nwindow = {window}\n' for window in windows)
     plain = loaded(folder, written)
-    assert [asked_of(task) for task in swept.tasks] == [asked_of(task) for task in plain.tasks]
+    assert [one.key for one in questions_of(swept)] == [one.key for one in questions_of(plain)]
     assert len({(task.label, str(task.condition)) for task in swept.tasks}) == len(swept.tasks)
 
 
@@ -73,9 +73,14 @@ def test_what_a_table_has_itself_stands(tmp_path: Path) -> None:
         ("[grid.policies]\nwindow = []", "grid.policies.window: expected a list"),
         ("[grid.policies]\nwindow = [5, 5]", "twice"),
         ("[grid.policies]\nwindow = [5, -1]", r"policies\[1\].window: expected"),
-        ("[grid.policies]\nwindows = [5]", "grid.policies.windows: none of the policies takes it"),
+        (
+            "[grid.policies]\nwindows = [5]",
+            "grid.policies.windows: none of the policies takes it; did you mean 'window'?",
+        ),
+        ("[grid.problems]\nhorizon = [5]", "grid.problems.horizon: all problems that take it have it themselves"),
         ("[grid.problems]\nseed = ['a']", r"problems\[0\].seed"),
-        ("[grid]\nproblems = 3", "grid.problems: expected a table"),
+        ("[grid]\nproblems = 3", r"grid.problems: expected a table such as \[grid.problems\], got 3"),
+        ("grid = 3", r"grid: expected a table such as \[grid\], got 3"),
         (
             f"[grid.problems]\nseed = {list(range(400))}\nsegments = {list(range(400))}\ngap = [0.1, 0.2]",
             "at most 100,000",

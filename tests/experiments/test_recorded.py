@@ -9,7 +9,7 @@ from maskedbandits import data, experiments
 from maskedbandits.data import kept
 from maskedbandits.experiments import results
 from maskedbandits.experiments.progress import Silent
-from maskedbandits.experiments.runner import asked_of
+from maskedbandits.experiments.questions import questions_of
 from maskedbandits.problems import Log, Replay
 
 ROUNDS = "day,tea,cake\n" + "".join(f"2020-01-{day:02},{day % 2},{int(day > 5)}\n" for day in range(1, 21))
@@ -33,6 +33,7 @@ name = "klucb-cf"
 def loaded(folder: Path, problem: str, policies: str = POLICIES) -> experiments.Experiment:
     (folder / "rounds.csv").write_text(ROUNDS, encoding="utf-8")
     (folder / "log.csv").write_text(LOG, encoding="utf-8")
+    (folder / "one.csv").write_text("tea,cake\n1,0\n", encoding="utf-8")
     (folder / "x.toml").write_text(
         f"runs = 3\nepsilons = [1, inf]\n[[problems]]\n{problem}\n{policies}", encoding="utf-8"
     )
@@ -52,9 +53,9 @@ def test_rounds_of_a_file_are_played(tmp_path: Path) -> None:
     again = results.load(tmp_path / "out")
     assert again.complete
     (tmp_path / "rounds.csv").write_text(ROUNDS.replace("2020-01-20,0", "2020-01-20,1"), encoding="utf-8")
-    before = [asked_of(task) for task in experiment.tasks]
-    after = [asked_of(task) for task in experiments.load(tmp_path / "x.toml").tasks]
-    assert all(one != other for one, other in zip(before, after, strict=True))
+    before = [question.key for question in questions_of(experiment)]
+    after = [question.key for question in questions_of(experiments.load(tmp_path / "x.toml"))]
+    assert not set(before) & set(after)
 
 
 def test_a_log_is_played_and_read_again(tmp_path: Path) -> None:
@@ -86,6 +87,7 @@ def test_kept_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ('data = "retail"\ncsv = "rounds.csv"', "either data or a csv"),
         ('data = "retail"\ntime = "day"', r"problems\[0\].time: is a column of a csv"),
         ('csv = "nowhere.csv"', "nowhere.csv"),
+        ('csv = "one.csv"', r"problems\[0\]: horizon 1 is shorter than the number of arms 2"),
         ('csv = "rounds.csv"\ntime = "date"', "date"),
         ('csv = "rounds.csv"\nhorizon = 7', r"problems\[0\].horizon: unknown key"),
     ],

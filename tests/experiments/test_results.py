@@ -132,6 +132,12 @@ def edited(document: Any, where: tuple[Any, ...], value: Any) -> None:
         (("labels", 0, "published"), 0),
         (("labels", 0, "published"), -12.5),
         (("labels", 0, "extra"), 1),
+        (("arms",), []),
+        (("arms",), {"swap": "two"}),
+        (("arms",), {"swap": []}),
+        (("arms",), {"swap": ["a", 3]}),
+        (("arms",), {"swap": ["a", "\x1b[2J"]}),
+        (("arms",), {"swap": ["a"]}),
     ],
     ids=str,
 )

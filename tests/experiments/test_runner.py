@@ -11,7 +11,8 @@ import pytest
 import maskedbandits
 from maskedbandits import experiments
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import pieces, results, runner
+from maskedbandits.experiments import pieces, questions, results
+from maskedbandits.experiments.canonical import canonical
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.policies import make_policy
 from maskedbandits.simulation import simulate
@@ -63,37 +64,65 @@ def test_more_runs_repeat_the_first_ones(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one.outcome.regret, other.outcome.regret[:2])
 
 
-class Interrupter(Silent):
-    """A person who presses Ctrl-C while the given cell runs."""
+class Listener(Silent):
+    """Somebody who takes note of what ends, and presses Ctrl-C when so many cells have."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int = 99) -> None:
         super().__init__()
         self.at = at
-        self.begun: list[int] = []
+        self.ended: list[int] = []
+        self.played: set[int] = set()
 
     def begin(self, number: int, label: results.Label) -> None:
-        self.begun.append(number)
-        if number == self.at:
+        self.played.add(number)
+
+    def end(self, number: int, cell: results.Cell) -> None:
+        super().end(number, cell)
+        self.ended.append(number)
+        if len(self.ended) == self.at:
             raise KeyboardInterrupt
 
 
 def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path) -> None:
     path, out = write(tmp_path), tmp_path / "out"
+    first, second = Listener(at=3), Listener()
     with pytest.raises(KeyboardInterrupt):
-        run(path, out, Interrupter(at=3))
+        run(path, out, first)
     partial = results.load(out)
     assert len(partial.cells) == 3
     assert not partial.complete
-    resumed = Interrupter(at=99)
-    made = run(path, out, resumed)
-    assert resumed.begun == [3, 4, 5]
-    assert (resumed.kept, resumed.finished) == (3, 6)
+    made = run(path, out, second)
+    assert sorted(first.ended + second.ended) == [0, 1, 2, 3, 4, 5]
+    assert (second.kept, second.finished) == (3, 6)
     whole = run(path, tmp_path / "whole")
     assert all(same_numbers(a.outcome, b.outcome) for a, b in zip(made.cells, whole.cells, strict=True))
 
 
+def test_cells_that_ask_the_same_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twice = GOOD + '\n[[policies]]\nname = "klucb-cf"\nlabel = "again"\nc = 0\n'
+    watcher = Listener()
+    monkeypatch.setattr(pieces, "LOAD", 1e-9)  # a run at a time
+    made = run(write(tmp_path, twice), tmp_path / "out", watcher)
+    assert (len(watcher.played), watcher.finished, len(made.cells)) == (6, 9, 9)
+    for one, other in zip(made.cells[1::3], made.cells[2::3], strict=True):
+        assert (one.label.policy, other.label.policy) == ("plain", "again")
+        assert one.outcome is other.outcome
+    again = Listener()
+    assert run(tmp_path / "x.toml", tmp_path / "out", again).complete
+    assert (again.kept, again.ended) == (9, [])
+
+
+def test_what_a_cell_asks_has_one_text(tmp_path: Path) -> None:
+    for question in questions.questions_of(experiments.load(write(tmp_path))):
+        assert question.text == canonical(question.facts)
+        asked = {
+            key: question.facts[key] for key in question.facts if key not in ("runs", "seed", "checkpoints", "code")
+        }
+        assert question.facts["seed"] == questions.cell_seed(5, canonical(asked))
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "begun"),
+    ("old", "new", "played"),
     [
         ('title = "Small"', 'title = "Other"', []),
         ('label = "plain"', 'label = "renamed"', []),
@@ -104,31 +133,31 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path) -> None:
         ("[1, inf]", "[1, 2]", [2, 3]),
     ],
 )
-def test_only_cells_whose_question_changed_run_again(tmp_path: Path, old: str, new: str, begun: list[int]) -> None:
+def test_only_cells_whose_question_changed_run_again(tmp_path: Path, old: str, new: str, played: list[int]) -> None:
     run(write(tmp_path), tmp_path / "out")
-    watcher = Interrupter(at=99)
+    watcher = Listener()
     run(write(tmp_path, GOOD.replace(old, new)), tmp_path / "out", watcher)
-    assert watcher.begun == begun
+    assert sorted(watcher.ended) == played
 
 
 def test_cells_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(write(tmp_path), tmp_path / "out")
-    monkeypatch.setattr(runner, "code", lambda: "another")
-    watcher = Interrupter(at=99)
+    monkeypatch.setattr(questions, "code", lambda: "another")
+    watcher = Listener()
     run(write(tmp_path), tmp_path / "out", watcher)
-    assert len(watcher.begun) == 6
+    assert len(watcher.ended) == 6
 
 
 def test_fresh_runs_everything_and_a_damaged_cell_is_replaced(tmp_path: Path) -> None:
     path, out = write(tmp_path), tmp_path / "out"
     run(path, out)
-    watcher = Interrupter(at=99)
+    watcher = Listener()
     run(path, out, watcher, fresh=True)
-    assert len(watcher.begun) == 6
+    assert len(watcher.ended) == 6
     min((out / "cells").iterdir()).write_bytes(b"rubbish")
-    watcher = Interrupter(at=99)
+    watcher = Listener()
     assert run(path, out, watcher).complete
-    assert len(watcher.begun) == 1
+    assert len(watcher.ended) == 1
     assert len(results.load(out).cells) == 6
 
 
@@ -155,9 +184,9 @@ def test_a_cell_that_answers_another_question_runs_again(tmp_path: Path) -> None
     made = run(write(tmp_path), tmp_path / "out")
     one, other = made.cells[0], made.cells[1]
     results.save_outcome(tmp_path / "out", one.label.key, other.outcome)
-    watcher = Interrupter(at=99)
+    watcher = Listener()
     again = run(write(tmp_path), tmp_path / "out", watcher)
-    assert watcher.begun == [0]
+    assert watcher.ended == [0]
     assert same_numbers(again.cells[0].outcome, one.outcome)
 
 
@@ -176,9 +205,8 @@ def test_what_the_machine_cannot_do_is_told_in_one_line(
 
     monkeypatch.setattr(pieces, "simulate", fail)
     task = experiments.load(write(tmp_path)).tasks[1]
-    question = {"runs": 1, "seed": 1, "checkpoints": 1}
     with pytest.raises(UserError, match=complaint):
-        pieces.play(pieces.Piece(0, task, question, 0, 1), None, False)
+        pieces.play(pieces.Piece(0, task, seed=1, checkpoints=1, first=0, runs=1))
 
 
 class TestCode:
@@ -190,13 +218,13 @@ class TestCode:
         return shutil.copytree(Path(maskedbandits.__file__).parent, tmp_path / "maskedbandits", ignore=ignore)
 
     def test_a_change_anywhere_changes_it_but_in_what_is_only_shown(self, package: Path) -> None:
-        before = runner.code_in(package)
-        assert before == runner.code()
+        before = questions.code_in(package)
+        assert before == questions.code()
         unseen = []
         for path in sorted(package.rglob("*.py")):
             content = path.read_bytes()
             path.write_bytes(content.replace(b"0", b"1", 1) + b"\n")
-            if runner.code_in(package) == before:
+            if questions.code_in(package) == before:
                 unseen.append(path.relative_to(package).as_posix())
             path.write_bytes(content)
         assert {name.split("/")[0].removesuffix(".py") for name in unseen} == {
@@ -212,23 +240,23 @@ class TestCode:
         ]
 
     def test_files_that_come_go_or_change_places_change_it(self, package: Path) -> None:
-        codes = [runner.code_in(package)]
+        codes = [questions.code_in(package)]
         (package / "new").mkdir()
         (package / "new" / "table.json").write_text("{}")
-        codes.append(runner.code_in(package))
+        codes.append(questions.code_in(package))
         (package / "new" / "table.json").rename(package / "new" / "other.json")
-        codes.append(runner.code_in(package))
+        codes.append(questions.code_in(package))
         (package / "corruption.py").unlink()
-        codes.append(runner.code_in(package))
+        codes.append(questions.code_in(package))
         assert len(set(codes)) == 4
 
     def test_what_the_interpreter_leaves_does_not(self, package: Path) -> None:
-        before = runner.code_in(package)
+        before = questions.code_in(package)
         (package / "problems" / "__pycache__").mkdir()
         (package / "problems" / "__pycache__" / "problem.cpython-311.pyc").write_bytes(b"rubbish")
-        assert runner.code_in(package) == before
+        assert questions.code_in(package) == before
 
     def test_a_package_may_lie_anywhere(self, package: Path) -> None:
         elsewhere = package.parent / "report" / "cli"
         elsewhere.mkdir(parents=True)
-        assert runner.code_in(shutil.copytree(package, elsewhere / "maskedbandits")) == runner.code_in(package)
+        assert questions.code_in(shutil.copytree(package, elsewhere / "maskedbandits")) == questions.code_in(package)

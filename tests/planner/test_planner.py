@@ -1,6 +1,8 @@
 """Plans as a whole: what is asked, what is played, and what is concluded."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 
 from maskedbandits import simulate
 from maskedbandits.errors import UserError
-from maskedbandits.planner import Plan, plan, playing, words
+from maskedbandits.planner import Plan, findings, plan, playing, words
+from maskedbandits.planner.playing import Outcome, Setting
 from maskedbandits.planner.question import MOST_WORLDS, Question, asked
 from naive import planner as naive
 
@@ -30,7 +33,7 @@ def question(**changes: Any) -> Question:
     ("change", "complaint"),
     [
         ({"arms": 1}, "arms = 1: give a whole number of at least 2"),
-        ({"horizon": 2}, "horizon = 2: give a whole number of at least 3"),
+        ({"horizon": 2}, "horizon 2 is shorter than the number of arms 3: not every arm could be tried"),
         ({"horizon": 10**10}, "horizon = 10000000000: give a whole number of at most 1000000000"),
         ({"changes": -1}, "changes = -1: give a whole number of at least 0"),
         ({"changes": 3000}, "changes = 3000: give a whole number of at most 2999"),
@@ -141,11 +144,59 @@ def test_a_world_without_changes_is_measured_from_its_beginning() -> None:
     assert "people after the beginning until" in " ".join(words.lines(found))
 
 
-def test_where_nothing_can_be_learnt_nothing_is_advised() -> None:
+def test_where_nothing_can_be_learnt_nothing_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maskedbandits.planner.question.FURTHER", 4_000)
     found = plan(4, 40, 3, 0.01, 0.3, epsilons=[0.5], worlds=4)
     assert found.advice.epsilon is None
     assert [level.settling.people for level in found.levels] == [None, None]
     assert [level.pays_from for level in found.levels] == [None, None]
+    assert [level.looked_to for level in found.levels] == [640, 640]
+
+
+@dataclass
+class Learning:
+    """Plays nothing: at each epsilon half of a blind choice's loss is lost at so many people, and less of more."""
+
+    halves: dict[float, int]
+    tried: list[tuple[float, int]] = field(default_factory=list)
+
+    def play(self, told: Question, settings: Sequence[Setting], threads: Any, show: Any) -> list[Outcome]:
+        self.tried += settings
+        outcomes = []
+        for epsilon, audience in settings:
+            share = min(1.0, 0.5 * (self.halves[epsilon] / audience) ** 0.5)
+            losses = np.full(told.worlds_of(audience), share * told.blind_loss * audience)
+            outcomes.append(Outcome(losses, (math.inf,)))
+        return outcomes
+
+
+def test_an_audience_that_pays_is_looked_for_above_and_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    learning = Learning({0.5: 10**9, 1.0: 50_000, 2.0: 3000, math.inf: 700})
+    monkeypatch.setattr(findings, "play", learning.play)
+    told = question(epsilons=[0.5, 1, 2], worlds=8)
+    found = findings.found(told, None, lambda share: None)
+    tried = {
+        epsilon: sorted(audience for each, audience in learning.tried if each == epsilon) for epsilon in told.epsilons
+    }
+    assert tried[math.inf] == [187, 374, 750, 3000]
+    assert tried[2.0] == [750, 1500, 3000]
+    assert tried[1.0] == [3000, 12_000, 48_000, 96_000, 192_000]
+    assert tried[0.5] == [3000, 12_000, 48_000, 192_000, 768_000]
+    by_epsilon = {level.epsilon: level for level in found.levels}
+    assert by_epsilon[0.5].pays_from is None
+    assert by_epsilon[0.5].looked_to == 768_000
+    for epsilon, half in ((1.0, 50_000), (2.0, 3000), (math.inf, 700)):
+        assert by_epsilon[epsilon].pays_from == pytest.approx(half, rel=0.05)
+        assert by_epsilon[epsilon].looked_to == max(tried[epsilon])
+
+
+def test_larger_audiences_take_no_longer_than_a_while() -> None:
+    told = question(horizon=200_000, worlds=100)
+    assert told.worlds_of(100_000) == told.worlds_of(200_000) == 100
+    assert told.worlds_of(800_000) == 4
+    assert not told.takes_too_long(800_000)
+    assert told.takes_too_long(3_200_000)
+    assert question(worlds=2).worlds_of(10**6) == 2
 
 
 def test_progress_rises_to_all() -> None:

@@ -47,17 +47,33 @@ def test_nothing_smaller_is_promised_than_was_asked_for() -> None:
     assert words.advice(made_up(level(2.0, 20.0, 10.0))).endswith("No smaller one was asked for.")
 
 
-def test_an_advised_epsilon_that_does_not_pay_is_called_so() -> None:
-    said = words.advice(made_up(level(2.0, 20.0, 10.0, pays_from=None)))
-    assert "At ε = 2 it does not surely keep 50 % of what the best choice gains over a blind one." in said
+@pytest.mark.parametrize(
+    ("pays_from", "looked_to", "said"),
+    [
+        (None, 10_000, "no more were tried."),
+        (None, 640_000, "nor would 640,000."),
+        (23_000, 40_000, "about 23,000 would do."),
+    ],
+)
+def test_an_advised_epsilon_that_does_not_pay_is_called_so(pays_from: int | None, looked_to: int, said: str) -> None:
+    plan = made_up(level(2.0, 20.0, 10.0, pays_from=pays_from, looked_to=looked_to))
+    kept = "At ε = 2 10,000 people do not surely keep 50 % of what the best choice gains over a blind one; "
+    assert kept + said in words.advice(plan)
+    assert row_of(plan, "2").split()[-1] == f"{pays_from or looked_to:,}"
+    assert ("after >, the largest that was tried" in " ".join(words.lines(plan))) == (pays_from is None)
+
+
+def test_one_that_pays_is_not_called_so() -> None:
+    assert "do not surely keep" not in words.advice(made_up(level(2.0, 20.0, 10.0, pays_from=10_000)))
 
 
 def test_learning_that_does_not_pay_even_without_privacy_is_called_so() -> None:
     poor = made_up(level(0.5, 300.0, 20.0))
-    last = dataclasses.replace(poor.levels[-1], pays_from=None)
+    last = dataclasses.replace(poor.levels[-1], pays_from=None, looked_to=40_000)
     said = words.advice(dataclasses.replace(poor, levels=(*poor.levels[:-1], last)))
     assert "At no privacy" not in said
-    assert "Without privacy it does not surely keep 50 %" in said
+    assert "Without privacy 10,000 people do not surely keep 50 %" in said
+    assert "nor would 40,000." in said
 
 
 def test_where_none_is_within_it_says_so_and_what_helps() -> None:
@@ -102,6 +118,11 @@ def test_a_narrow_terminal_gets_one_epsilon_after_the_other(width: int) -> None:
         "Take ε = 2",
     ):
         assert part in told
+
+
+@pytest.mark.parametrize("width", range(20, 60))
+def test_a_number_and_its_sign_stay_on_one_line(width: int) -> None:
+    assert not [line for line in words.lines(USUAL, width) if line.strip().startswith("%")]
 
 
 def test_a_table_stays_straight_in_ascii() -> None:

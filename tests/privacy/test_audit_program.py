@@ -16,7 +16,7 @@ import pytest
 from audits import audited_command, call, script
 
 import children
-from maskedbandits import cli
+from maskedbandits import cli, signals
 from maskedbandits.privacy.audit import doubt, ours, program
 
 # Mistakes, of the user and of the program
@@ -190,17 +190,17 @@ def test_a_signal_between_the_start_of_a_program_and_its_note_waits(monkeypatch:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(subprocess, "Popen", Interrupting)
-    before = [signal.getsignal(number) for number in program.ENDING]
+    before = [signal.getsignal(number) for number in signals.ENDING]
     result = call("--trials", 200, "--command", script("time.sleep(10_000)"))
     assert result.exit_code == cli.INTERRUPTED
     assert [process.poll() for process in seen] == [-9]
-    assert [signal.getsignal(number) for number in program.ENDING] == before
+    assert [signal.getsignal(number) for number in signals.ENDING] == before
 
 
 @pytest.mark.usefixtures("heard")
 def test_an_ignored_signal_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with program.caught_signals():
+    with signals.caught_signals():
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         with pytest.raises(SystemExit, match="143"):
             signal.raise_signal(signal.SIGTERM)

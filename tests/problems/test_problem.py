@@ -59,7 +59,7 @@ def test_its_arrays_cannot_be_changed_behind_its_back() -> None:
         ({"starts": [1, 50]}, "first 0"),
         ({"starts": [0, 0]}, "increasing"),
         ({"starts": [0, -5]}, "increasing"),
-        ({"starts": [0, 100]}, "before the horizon"),
+        ({"starts": [0, 100]}, "100 is not before the end, 100"),
         ({"starts": [0, 50.5]}, "whole"),
         ({"starts": [0, math.nan]}, "whole"),
         ({"horizon": 1}, "horizon 1"),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import Problem, RandomizedResponse, make_policy, simulate
+from maskedbandits.errors import UserError
 from naive import Twin
 from specimens import CERTAIN, RR
 from trials import examples
@@ -136,9 +137,10 @@ def test_equal_periods_are_counted() -> None:
         ([[1, float("nan")]] * 3, {}, "arm 1 has nan"),
         ([[1], [1, 0]], {}, "not a table of numbers"),
         ([[1, 0]] * 3, {"periods": 4}, "periods"),
-        ([[1, 0]] * 3, {"periods": [1, 2]}, "increasing from 0"),
-        ([[1, 0]] * 3, {"periods": [0, 3]}, "below 3"),
+        ([[1, 0]] * 3, {"periods": [1, 2]}, "increasing, the first 0"),
+        ([[1, 0]] * 3, {"periods": [0, 3]}, "3 is not before the end, 3"),
         ([[1, 0]], {}, "shorter than the number of arms"),
+        (np.ma.masked_equal([[1, 0], [0.5, 1]], 0.5), {}, "arm 0 has nan in round 1"),
     ],
 )
 def test_what_is_no_record_is_refused(outcomes: Any, more: dict[str, Any], complaint: str) -> None:
@@ -151,16 +153,19 @@ def test_what_is_no_record_is_refused(outcomes: Any, more: dict[str, Any], compl
     ("chosen", "rewards", "more", "complaint"),
     [
         ([0, 1, 2], [1, 0], {}, "two lists of one length"),
-        ([0, 1], [[1], [0]], {}, "two lists of one length"),
-        ([0, -1], [1, 0], {}, "arm -1 does not exist"),
-        ([0, 2], [1, 0], {"arms": 2}, "arm 2 does not exist"),
+        ([0, 1], [[1], [0]], {}, "give a list, one per round"),
+        ([0, -1], [1, 0], {}, "round 1 has arm -1: they are numbered from 0 to 0"),
+        ([0, 2], [1, 0], {"arms": 2}, "round 1 has arm 2: they are numbered from 0 to 1"),
         ([0, 0.5], [1, 0], {}, "whole numbers"),
         ([0, 1], [1, 1.5], {}, "1.5 in round 1"),
-        ([], [], {}, "shape|at least"),
+        ([], [], {}, r"rewards have shape \(0,\): give a list"),
+        ([3, 1], [1, float("nan")], {}, "rewards: nan in round 1"),
+        ([0, 1 << 62], [1, 0], {}, "shorter than the number of arms"),
+        ([0, 1], [1, 0], {"arms": 10**12}, "shorter than the number of arms"),
     ],
 )
 def test_what_is_no_log_is_refused(chosen: Any, rewards: Any, more: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+    with pytest.raises(UserError, match=complaint):
         Problem.replay_log(chosen, rewards, **more)
 
 

@@ -137,6 +137,25 @@ def test_one_scale_holds_the_curves_of_every_panel() -> None:
         assert high > float(cell.mean[-1] + cell.half_width[-1])
 
 
+def test_a_curve_below_nothing_is_within_its_panel() -> None:
+    won = dataclasses.replace(outcome(1.0), regret=-outcome(1.0).regret)
+    cells = [Cell(Label(policy, "one", policy, 1.0), each) for policy, each in (("a", won), ("b", outcome(1.0)))]
+    made = Results(named(["a", "b"]).plan, tuple(cells))
+    assert drawn(made)[0].axes[0].get_ylim()[0] < won.regret.mean(axis=0).min()
+
+
+def test_against_epsilon_what_lost_nothing_is_left_out() -> None:
+    nothing = dataclasses.replace(outcome(1.0), regret=0.0 * outcome(1.0).regret)
+    cells = [
+        Cell(Label(f"{policy}{e}", "one", policy, e), each)
+        for e in (1.0, 2.0)
+        for policy, each in (("a", nothing), ("b", outcome(1.0)))
+    ]
+    panel = drawn(Results(named(["a", "b"]).plan, tuple(cells)))[1].axes[0]
+    assert {str(part.get_gid()).split("-")[3] for part in panel.get_children() if part.get_gid()} == {"1"}
+    assert panel.get_ylim()[0] > 0
+
+
 # Looks
 
 

@@ -128,7 +128,8 @@ def test_page_says_that_a_drift_drifts(page_alone: Callable[[Results], str]) -> 
         "One policy on one problem (2 arms, 1,000 steps, drifts (variation 3.17)), at ε = 1, 8 runs of each." in words
     )
     assert "Below: the mean rewards of the arms" in words
-    assert "changes" not in words
+    assert "change" not in words.split("addEventListener")[0]
+    assert ">period</text>" in page_alone(recorded(results(epsilons=(1.0,))))
 
 
 def test_page_says_what_stands_for_changes(page_alone: Callable[[Results], str]) -> None:
@@ -187,8 +188,47 @@ def test_tables_sort_by_numbers(written: report.Report) -> None:
     keys = [re.findall(r'<td[^>]* data-(number|text)="(.*?)"', row) for row in rows]
     assert [kind for kind, _ in keys[0]] == ["number", "text", *["number"] * 7]
     assert [row[0][1] for row in keys] == ["0.5", "0.5", "1.0", "1.0", "Infinity", "Infinity"]
-    assert [row[2][1] for row in keys] == ["50.0", ""] * 3
-    assert [float(row[3][1]) for row in keys] == [float(cell.mean[-1]) for cell in results().cells]
+    assert [row[5][1] for row in keys] == ["50.0", ""] * 3
+    assert [float(row[2][1]) for row in keys] == [float(cell.mean[-1]) for cell in results().cells]
+
+
+def test_arms_are_called_by_their_names(page_alone: Callable[[Results], str]) -> None:
+    made = results(epsilons=(1.0,))
+    named_arms = dataclasses.replace(made.plan, arms={"one": ["tea <hot>", "cake"], "other": ["x"]})
+    words = words_of(page_alone(Results(named_arms, made.cells)))
+    assert "tea <hot>cake" in words
+    assert "arm 0" not in words
+    assert "arm 0arm 1" in words_of(page_alone(made))
+
+
+def recorded(made: Results) -> Results:
+    """The same, as if it had been recorded."""
+    cells = []
+    for cell in made.cells:
+        question = {**cell.outcome.question, "record": ["rounds", "abc"]}
+        cells.append(Cell(cell.label, dataclasses.replace(cell.outcome, question=question)))
+    return Results(made.plan, tuple(cells))
+
+
+def test_what_was_recorded_has_periods(page_alone: Callable[[Results], str]) -> None:
+    words = words_of(page_alone(recorded(results(epsilons=(1.0,)))))
+    assert "(2 arms, 1,000 steps, recorded in 2 periods)" in words
+    assert "by not knowing the best arm of every period" in words
+    assert "dashed verticals new periods" in words
+    assert "Dashed verticals are new periods" in words
+    assert "change" not in words.split("addEventListener")[0]
+    assert ">period</text>" in page_alone(recorded(results(epsilons=(1.0,))))
+    assert "recorded in one period" in words_of(page_alone(recorded(changing([[0.9, 0.1]]))))
+
+
+def test_who_lost_nothing_has_no_place_on_a_log_scale(page_alone: Callable[[Results], str]) -> None:
+    made = named(["some", "none at all"], epsilons=(1.0, 2.0))
+    cells = [
+        Cell(cell.label, dataclasses.replace(cell.outcome, regret=cell.outcome.regret * (cell.label.policy == "some")))
+        for cell in made.cells
+    ]
+    assert "Left out where it lost nothing: none at all." in words_of(page_alone(Results(made.plan, tuple(cells))))
+    assert "Left out" not in words_of(page_alone(made))
 
 
 def test_the_page_runs_its_own_script_alone(written: report.Report) -> None:

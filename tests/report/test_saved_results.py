@@ -13,7 +13,8 @@ import pytest
 
 from made_up import results
 from maskedbandits.errors import UserError
-from maskedbandits.experiments.results import Results, load, plain, save_outcome, save_plan
+from maskedbandits.experiments.canonical import plain
+from maskedbandits.experiments.results import Results, load, save_outcome, save_plan
 
 
 def saved(folder: Path) -> Results:

@@ -45,6 +45,12 @@ def test_shares_are_those_counted_by_hand(most: int) -> None:
         assert row.tolist() == pytest.approx([within.count(arm) / len(within) for arm in range(3)])
 
 
+def test_where_nothing_was_pulled_there_is_no_share() -> None:
+    cell = pulled([[0, 1, 1, 0]], [2, 4], 2)
+    late = dataclasses.replace(cell.outcome, pulls_over_time=np.array([[0, 0], [1, 1]]))
+    assert shares.over_time(Cell(cell.label, late), 2)[1].tolist() == [[0, 0], [0.5, 0.5]]
+
+
 def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
     chosen = [[arm for arm in range(12) for _ in range(1 + (arm * 5) % 12)]]
     cell = pulled(chosen, [len(chosen[0])], 12)
@@ -65,6 +71,15 @@ def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
 def test_few_arms_have_a_colour_each() -> None:
     [cell] = changing([[0.9, 0.1]]).cells
     assert shares.legend([cell]) == [("arm 0", figures.COLOURS[0]), ("arm 1", figures.COLOURS[1])]
+
+
+def test_arms_that_have_names_are_called_so() -> None:
+    made = changing([[0.9, 0.1]])
+    names = ["85123A WHITE HANGING HEART T-LIGHT HOLDER", "$x_1$"]
+    assert [name for name, _ in shares.legend(made.cells, names)] == names
+    with figures.our_style():
+        [legend] = shares.figure("problem", [made.cells], names).legends
+    assert [text.get_text() for text in legend.get_texts()] == names
 
 
 def test_the_best_arm_is_told_as_long_as_it_is_best() -> None:

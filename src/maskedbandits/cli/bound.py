@@ -134,7 +134,8 @@ def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
 
 def show_bounds(settings: list[Setting], window: int | None, json_wanted: bool) -> None:
     """Print windows and bounds of each problem."""
-    from maskedbandits.experiments.results import Label, plain
+    from maskedbandits.experiments.canonical import plain
+    from maskedbandits.experiments.results import Label
     from maskedbandits.report import bounds
 
     documents, out = [], console()

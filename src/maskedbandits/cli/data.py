@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from maskedbandits.data.tables import Table
 
 MOST_LINES = 40  # of arms, and of periods, that a person is shown; a program gets all
+UNITS = {"rounds": ("one round", "rounds"), "log": ("one row", "rows of a log"), "segments": ("one step", "steps")}
 MOST_COLUMNS = 12  # of more arms, the best one of each period is shown
 
 
@@ -92,7 +93,7 @@ def get(name: str, file: Path | None, fresh: bool, json_wanted: bool) -> None:
     ],
 )
 @click.argument("name", required=False)
-@click.option("--csv", type=click.Path(path_type=Path), help="Show a file of your own, CSV or Parquet (.parquet).")
+@click.option("--csv", type=click.Path(path_type=Path), help="Show a file of your own, CSV or Parquet.")
 @click.option("--time", help="Its column of dates, times or numbers: the order of its rows, and its periods.")
 @click.option("--arm", help="Its column of arms, if it is a log; else every column but that of the time is an arm.")
 @click.option("--reward", help="Its column of rewards, if it is a log.")
@@ -165,8 +166,10 @@ def summary(table: Table) -> str:
     """Return how much there is."""
     from maskedbandits.data.tables import kind_of
 
-    unit = {"rounds": "rounds", "log": "rows of a log", "segments": "steps"}[kind_of(table)]
-    return f"{table.horizon:,} {unit}, {len(table.arms)} arms, {len(table.starts)} periods of {table.period}"
+    one, many = UNITS[kind_of(table)]
+    periods = "one period" if len(table.starts) == 1 else f"{len(table.starts):,} periods"
+    unit = one if table.horizon == 1 else f"{table.horizon:,} {many}"
+    return f"{unit}, {len(table.arms):,} arms, {periods} of {table.period}"
 
 
 def overall(table: Table) -> list[float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,9 +15,26 @@ from maskedbandits.cli.output import WIDTH, echo, echo_json
 from maskedbandits.cli.report import drawing
 from maskedbandits.cli.run import prepared
 from maskedbandits.cli.verb import Failure, Verb, as_json
+from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
     from maskedbandits.planner import Plan
+
+
+class Asked(NamedTuple):
+    """What a person has to say: in words, and what is proposed to who does not know."""
+
+    words: str
+    proposed: float
+
+
+ASKED = {
+    "arms": Asked("How many options there are to choose from", 5),
+    "horizon": Asked("The audience: how many people will be shown something", 200_000),
+    "changes": Asked("How often another option becomes the best; 0 for never", 4),
+    "gap": Asked("By how much the best option is ahead, such as 0.1", 0.1),
+    "base_rate": Asked("How often all others succeed, such as 0.3", 0.3),
+}
 
 
 @click.command(
@@ -25,13 +42,15 @@ if TYPE_CHECKING:
     examples=[
         "maskedbandits plan --arms 5 --horizon 200000 --changes 4 --gap 0.1 --base-rate 0.3",
         "maskedbandits plan --arms 2 --horizon 50000 --changes 0 --gap 0.05 --base-rate 0.1 --epsilon 1 --epsilon 3",
+        "maskedbandits plan --interactive",
     ],
 )
-@click.option("--arms", type=int, required=True, help="How many options there are to choose from.")
-@click.option("--horizon", type=int, required=True, help="The audience: how many people will be shown something.")
-@click.option("--changes", type=int, required=True, help="How often another option becomes the best; 0 for never.")
-@click.option("--gap", type=float, required=True, help="By how much the best option is ahead, such as 0.1.")
-@click.option("--base-rate", type=float, required=True, help="How often all others succeed, such as 0.3.")
+@click.option("--arms", type=int, help=f"{ASKED['arms'].words}.")
+@click.option("--horizon", type=int, help=f"{ASKED['horizon'].words}.")
+@click.option("--changes", type=int, help=f"{ASKED['changes'].words}.")
+@click.option("--gap", type=float, help=f"{ASKED['gap'].words}.")
+@click.option("--base-rate", type=float, help=f"{ASKED['base_rate'].words}.")
+@click.option("--interactive", is_flag=True, help="Ask for what of these is not given.")
 @click.option(
     "--epsilon",
     type=float,
@@ -57,11 +76,7 @@ if TYPE_CHECKING:
 )
 @as_json
 def plan(
-    arms: int,
-    horizon: int,
-    changes: int,
-    gap: float,
-    base_rate: float,
+    interactive: bool,
     epsilon: tuple[float, ...],
     policy: str,
     tolerance: float,
@@ -69,6 +84,7 @@ def plan(
     seed: int,
     out: Path,
     json_wanted: bool,
+    **given: float | None,
 ) -> None:
     """Simulate a choice before it begins, to choose its epsilon.
 
@@ -76,6 +92,7 @@ def plan(
     change is followed; from which audience on it pays; what a report says about a person; and which epsilon to take.
     Draws a figure of it.
     """
+    known = known_of(given, interactive)
     from maskedbandits import planner
     from maskedbandits.planner.question import EPSILONS
 
@@ -85,13 +102,9 @@ def plan(
     watch = Slow()
     try:
         made = planner.plan(
-            arms,
-            horizon,
-            changes,
-            gap,
-            base_rate,
-            epsilon or EPSILONS,
-            policy,
+            **known,
+            epsilons=epsilon or EPSILONS,
+            policy=policy,
             tolerance=tolerance,
             worlds=worlds,
             seed=seed,
@@ -100,6 +113,47 @@ def plan(
     finally:
         watch.end()
     show(made, out if drawable else None, json_wanted)
+
+
+def known_of(given: dict[str, float | None], interactive: bool) -> dict[str, Any]:
+    """Return what a person has said; the rest is asked for, if that is wanted."""
+    options = {name: f"--{name.replace('_', '-')}" for name in ASKED}
+    missing = [options[name] for name in ASKED if given[name] is None]
+    if missing and not interactive:
+        raise click.UsageError(f"Missing option '{missing[0]}'; --interactive asks for what is not given.")
+    if missing and not at_terminal():
+        raise UserError(f"--interactive asks at a terminal, and there is none: give {', '.join(missing)}")
+    known: dict[str, Any] = {}
+    for name in ASKED:
+        value = given[name]
+        known[name] = answer(name, known) if value is None else value
+    if missing:
+        said = " ".join(f"{option} {known[name]}" for name, option in options.items())
+        click.echo(f"Without questions: maskedbandits plan {said}\n", err=True)
+    return known
+
+
+def at_terminal() -> bool:
+    """Tell whether somebody is there to answer."""
+    return sys.stdin.isatty()
+
+
+def answer(name: str, known: dict[str, Any]) -> Any:
+    """Ask for a number until it can be used; the question goes to standard error, where no program reads on."""
+    limits: dict[str, click.IntRange | click.FloatRange] = {
+        "arms": click.IntRange(2),
+        "horizon": click.IntRange(known.get("arms")),
+        "changes": click.IntRange(0, known.get("horizon", 1) - 1),
+        "gap": click.FloatRange(0.0001, 1.0),
+        "base_rate": click.FloatRange(0.0, round(1.0 - known.get("gap", 0.0), 10)),
+    }
+    least, most = limits[name].min, limits[name].max
+    proposed = max(ASKED[name].proposed, least or 0)
+    proposed = proposed if most is None else min(proposed, most)
+    try:
+        return click.prompt(ASKED[name].words, default=proposed, type=limits[name], err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
 
 
 def show(made: Plan, folder: Path | None, json_wanted: bool) -> None:

@@ -65,7 +65,7 @@ def default_text(value: Any) -> str:
 
 def as_document(policy: Kind) -> dict[str, Any]:
     """Return what a program needs to know of a policy."""
-    from maskedbandits.experiments.results import plain
+    from maskedbandits.experiments.canonical import plain
 
     parameters = {
         key: {

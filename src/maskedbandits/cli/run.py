@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
+import signal
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from maskedbandits import extras
 from maskedbandits.cli.report import show
-from maskedbandits.cli.verb import Failure, Interrupted, Verb, as_json, reason
+from maskedbandits.cli.verb import INTERRUPTED, Failure, Interrupted, Verb, as_json, reason
 from maskedbandits.errors import UserError
+
+if TYPE_CHECKING:
+    from maskedbandits.experiments.progress import Silent
 
 
 @click.command(
@@ -66,24 +71,35 @@ def run(
     from maskedbandits import experiments
     from maskedbandits.experiments import backends
     from maskedbandits.experiments.progress import watcher
+    from maskedbandits.signals import caught_signals
 
-    elsewhere = backends.named(backend, workers, address)
+    players = backends.named(backend, threads=threads, workers=workers, address=address)
     experiment = experiments.load(file, runs=runs, seed=seed)
     experiment = dataclasses.replace(experiment, file=as_text(file))
     folder = prepared(out or Path("results") / file.stem)
     command = command_line(file, out, runs, seed)
-    with watcher(quiet=no_progress) as watching:
+    with watcher(quiet=no_progress) as watching, caught_signals():
         try:
-            results = experiments.run(
-                experiment, folder, watching, command=command, threads=threads, fresh=fresh, backend=elsewhere
-            )
-        except KeyboardInterrupt:
-            kept = f"{watching.finished} of {watching.cells} cells are kept in {folder}"
-            raise Interrupted(f"interrupted: {kept}; the same command goes on from there") from None
+            results = experiments.run(experiment, folder, watching, command=command, fresh=fresh, backend=players)
+        except (KeyboardInterrupt, SystemExit) as end:
+            raise interrupted(end, kept(watching, folder)) from None
         except OSError as error:
-            kept = f"{watching.finished} of {watching.cells} cells are kept in {folder}"
-            raise Failure(f"{reason(error)}; {kept}, and the same command goes on from there") from error
+            raise Failure(
+                f"{reason(error)}; {kept(watching, folder)}, and the same command goes on from there"
+            ) from error
     show(results, folder, json_wanted)
+
+
+def kept(watching: Silent, folder: Path) -> str:
+    """Return what is not lost, in words."""
+    return f"{watching.finished} of {watching.cells} cells are kept in {folder}"
+
+
+def interrupted(end: KeyboardInterrupt | SystemExit, kept: str) -> Interrupted:
+    """Return what is said when a signal has ended the work: which, what is kept, and how to go on."""
+    code = end.code if isinstance(end, SystemExit) and isinstance(end.code, int) else INTERRUPTED
+    what = "interrupted" if code == INTERRUPTED else f"ended by {signal.Signals(code - 128).name}"
+    return Interrupted(f"{what}: {kept}; the same command goes on from there", code)
 
 
 def prepared(folder: Path) -> Path:

@@ -53,9 +53,11 @@ class Failure(Refusal):
 
 
 class Interrupted(Refusal):
-    """Ctrl-C: what is finished is kept."""
+    """Ctrl-C, or a signal that would end the program: what is finished is kept."""
 
-    exit_code = INTERRUPTED
+    def __init__(self, message: str, code: int = INTERRUPTED) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # one for each signal
 
 
 class Unmade(Refusal):
@@ -69,6 +71,8 @@ def plain_complaints() -> Iterator[None]:
     """Let no complaint, click's own among them, repeat what gives orders to a terminal."""
     try:
         yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # the help is several lines, and all of them are ours
     except click.ClickException as complaint:
         complaint.message = readable.printed(complaint.message, sys.stderr)  # type: ignore[misc]  # click declares it final
         raise

@@ -151,7 +151,8 @@ ENTRIES = (
         "the terms of the page that it is downloaded from",
         SAITO,
         open_bandit.items,
-        page="research.zozo.com/data.html; give random/all/all.csv, random/men/men.csv or random/women/women.csv of it",
+        page="research.zozo.com/data.html, open_bandit_dataset.zip; unpack it and give random/all/all.csv, "
+        "random/men/men.csv or random/women/women.csv of it",
     ),
     Entry(
         "upworthy",
@@ -164,7 +165,7 @@ ENTRIES = (
         "Matias, Munger, Le Quere, Ebersole: The Upworthy Research Archive, Scientific Data 8, 2021, "
         "doi 10.1038/s41597-021-00934-7",
         upworthy.headlines,
-        page="osf.io/jd64p; give the CSV file of packages, exploratory or confirmatory",
+        page="osf.io/jd64p; give upworthy-archive-exploratory-packages-*.csv of it, or the confirmatory or holdout one",
     ),
 )
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from maskedbandits.errors import LARGEST, UserError, WrongValueError, line, shown, whole
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from maskedbandits import arrays
+from maskedbandits.arrays import Floats, Ints
+from maskedbandits.errors import LARGEST, UserError, line, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +31,8 @@ class Rounds:
 
     def __post_init__(self) -> None:
         arms = _checked_arms(self.arms)
-        outcomes = _checked_shares("outcomes", self.outcomes)
-        if outcomes.ndim != 2 or outcomes.shape[1] != len(arms):
-            raise UserError(
-                f"outcomes have shape {outcomes.shape}: give a row for each round, {len(arms)} arms in each"
-            )
+        outcomes = arrays.table("outcomes", self.outcomes, "round")
+        _refuse_other_arms("outcomes", outcomes, arms)
         _set(self, arms=arms, outcomes=_small(outcomes), **_checked_periods(self, len(outcomes)))
 
     @property
@@ -69,15 +65,9 @@ class Log:
 
     def __post_init__(self) -> None:
         arms = _checked_arms(self.arms)
-        chosen, rewards = _whole_numbers("chosen", self.chosen), _checked_shares("rewards", self.rewards)
-        if chosen.ndim != 1 or chosen.shape != rewards.shape:
-            raise UserError(
-                f"chosen and rewards have shapes {chosen.shape} and {rewards.shape}: give one of each a row"
-            )
-        unknown = np.flatnonzero((chosen < 0) | (chosen >= len(arms)))
-        if unknown.size:
-            row = int(unknown[0])
-            raise UserError(f"row {row} chooses arm {chosen[row]}, which is unknown: give 0 to {len(arms) - 1}")
+        chosen = arrays.arms("chosen", self.chosen, len(arms), "row")
+        rewards = arrays.shares("rewards", self.rewards, "row")
+        arrays.refuse_other_lengths("chosen", chosen, "rewards", rewards)
         _set(self, arms=arms, chosen=chosen, rewards=rewards, **_checked_periods(self, len(chosen)))
 
     @property
@@ -115,11 +105,12 @@ class Segments:
     labels: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        arms, means = _checked_arms(self.arms), _checked_shares("means", self.means)
+        arms, means = _checked_arms(self.arms), arrays.table("means", self.means, "segment")
         horizon = whole("horizon", self.horizon, 1, LARGEST)
         periods = _checked_periods(self, horizon)
-        if means.shape != (len(periods["starts"]), len(arms)):
-            raise UserError(f"means have shape {means.shape}: give a row for each segment, {len(arms)} arms in each")
+        _refuse_other_arms("means", means, arms)
+        if len(means) != len(periods["starts"]):
+            raise UserError(f"there are {len(periods['starts'])} starts and {len(means)} rows of means: give one each")
         _set(self, arms=arms, means=means, horizon=horizon, **periods)
 
     @property
@@ -162,24 +153,16 @@ def _set(table: Table, **values: Any) -> None:
 def _checked_arms(arms: Sequence[str]) -> tuple[str, ...]:
     names = tuple(line("arm", name) for name in arms)
     if len(names) < 2:
-        raise UserError(f"there are {len(names)} arms: give at least two, else there is nothing to choose")
+        raise UserError(f"arms: {len(names)} is too few: give at least two, else there is nothing to choose")
     if len({*names}) < len(names):
         twice, _ = Counter(names).most_common(1)[0]
         raise UserError(f"arm {twice!r} is there twice: give every arm a name of its own")
     return names
 
 
-def _checked_shares(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return numbers in [0, 1], as floats."""
-    try:
-        given = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise UserError(f"{name} are not a table of numbers: give rows that are all equally long") from None
-    wrong = np.argwhere(~((given >= 0.0) & (given <= 1.0)))  # NaN is wrong, too
-    if len(wrong):
-        place = tuple(int(index) for index in wrong[0])
-        raise UserError(f"{name} of row {place[0]} hold {given[place]}: give numbers in [0, 1]")
-    return given
+def _refuse_other_arms(name: str, table: Floats, arms: Sequence[str]) -> None:
+    if table.shape[1] != len(arms):
+        raise UserError(f"{name} have {table.shape[1]} columns for {len(arms)} arms: give one for each")
 
 
 def _small(outcomes: Floats) -> NDArray[Any]:
@@ -188,23 +171,10 @@ def _small(outcomes: Floats) -> NDArray[Any]:
     return as_bytes if np.array_equal(as_bytes, outcomes) else outcomes
 
 
-def _whole_numbers(name: str, numbers: ArrayLike) -> Ints:
-    given = np.asarray(numbers)
-    if given.dtype.kind not in "iu" and given.size:
-        raise WrongValueError(name, numbers, "whole numbers")
-    return given.astype(np.int64)
-
-
 def _checked_periods(table: Table, horizon: int) -> dict[str, Any]:
     """Return what the periods of so many rounds are, if they cut them into parts that each hold something."""
-    if horizon < 1:
-        raise UserError("there is not a single row: give at least one")
-    starts = _whole_numbers("starts", table.starts)
+    starts = arrays.starts("starts", table.starts, horizon)
     labels = tuple(line("label", label) for label in table.labels)
-    if starts.ndim != 1 or not starts.size or starts[0] != 0 or np.any(np.diff(starts) <= 0):
-        raise UserError(f"starts = {shown(starts.tolist())}: give them increasing, the first 0")
-    if starts[-1] >= horizon:
-        raise UserError(f"start {starts[-1]} is not before the end, {horizon}: drop it")
     if len(labels) != len(starts):
         raise UserError(f"there are {len(starts)} starts and {len(labels)} labels: give a label for each period")
     return {"starts": starts, "labels": labels, "period": line("period", table.period)}

@@ -1,4 +1,4 @@
-"""Where cells are played beside this process: in others of this machine, or on a cluster by Ray.
+"""Where cells are played: in threads of this process, in other processes, or on a cluster (``cluster.py``).
 
 A backend takes loads (``pieces.py``) and gives them back played, in any order. A worker that dies loses nothing but its
 load, which another plays: the numbers are the same.
@@ -6,24 +6,25 @@ load, which another plays: the numbers are the same.
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
+import os
 import signal
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from typing import Any, Protocol, Self
 
-from maskedbandits import extras
 from maskedbandits.errors import UserError
-from maskedbandits.experiments.pieces import Piece, play_load
-from maskedbandits.experiments.results import Outcome
+from maskedbandits.experiments.pieces import Piece, get_ready, play, play_load
+from maskedbandits.simulation import Simulation, cores
 
 PATIENCE = 0.2  # seconds to wait for a load before looking around
 DEATHS = 5  # of workers, with nothing coming back in between, before it is given up
 
 Load = Sequence[Piece]
-Played = tuple[Load, list[Outcome]]
+Played = tuple[Load, list[Simulation]]
 
 
 class Backend(Protocol):
@@ -43,26 +44,99 @@ class Backend(Protocol):
     def back(self) -> list[Played]:
         """Return what has come back, after waiting for some of it for a moment."""
 
+    def under_way(self) -> int:
+        """Return how many steps of what has not come back are played, as far as is known."""
 
-def named(name: str, workers: int | None = None, address: str | None = None) -> Backend | None:
-    """Return the backend of a name; none is needed for this process's threads."""
+
+def named(name: str, *, threads: int | None = None, workers: int | None = None, address: str | None = None) -> Backend:
+    """Return the backend of a name."""
     if address is not None and name != "ray":
         raise UserError(f"--address {address}: expected only with --backend ray")
     if workers is not None and name == "threads":
         raise UserError(f"--workers {workers}: expected only with --backend processes or ray; for threads, --threads")
-    if name == "threads":
-        return None
-    return Processes(workers) if name == "processes" else Ray(workers, address)
+    if threads is not None and name != "threads":
+        raise UserError(f"--threads {threads}: expected only with --backend threads; for {name}, --workers")
+    if name == "ray":
+        from maskedbandits.experiments.cluster import Ray
+
+        return Ray(workers, address)
+    return Threads(threads) if name == "threads" else Processes(workers)
+
+
+def dying() -> UserError:
+    """Return what is said when nobody who plays a load survives it."""
+    return UserError("workers die again and again: is there enough memory? Ask for fewer with --workers")
+
+
+class Stopped(Exception):  # noqa: N818 -- no error
+    """Nobody waits for what is played."""
+
+
+class Threads:
+    """Threads of this process: compiled code lets others run beside it."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or cores()
+        self.open: dict[Future[list[Simulation]], Load] = {}
+        self.steps: dict[int, int] = {}  # that are played of each open load
+        self.ready: set[Any] = set()
+        self.stop = threading.Event()
+        self.alone = threading.Lock()
+
+    def __enter__(self) -> Self:
+        self.pool = ThreadPoolExecutor(self.workers)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop.set()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+    def send(self, load: Load) -> None:
+        """Give a load to whoever is free; what has to be compiled is compiled here, where Ctrl-C is heard."""
+        get_ready(load, self.ready)
+        self.open[self.pool.submit(self._play, load)] = load
+
+    def _play(self, load: Load) -> list[Simulation]:
+        """Play a load; policies from outside one at a time, as nobody knows what they share."""
+        before, played = 0, []
+
+        def tell(done: int, total: int) -> None:
+            if self.stop.is_set():
+                raise Stopped
+            self.steps[id(load)] = before + done
+
+        for piece in load:
+            with nullcontext() if piece.task.factory is None else self.alone:
+                played.append(play(piece, tell))
+            before += piece.steps
+        return played
+
+    def back(self) -> list[Played]:
+        """Return what has come back."""
+        played = []
+        for future in waited(self.open):
+            load = self.open.pop(future)
+            self.steps.pop(id(load), None)
+            played.append((load, future.result()))
+        return played
+
+    def under_way(self) -> int:
+        """Return how many steps are played."""
+        return sum(list(self.steps.values()))
+
+
+def waited(open_loads: dict[Future[list[Simulation]], Load]) -> set[Future[list[Simulation]]]:
+    """Return which loads are done, after waiting for the first of them for a moment."""
+    return wait(open_loads, timeout=PATIENCE, return_when=FIRST_COMPLETED).done
 
 
 class Processes:
     """Processes of this machine."""
 
     def __init__(self, workers: int | None = None) -> None:
-        from maskedbandits.simulation import cores
-
         self.workers = workers or cores()
-        self.open: dict[Future[list[Outcome]], Load] = {}
+        self.open: dict[Future[list[Simulation]], Load] = {}
+        self.ready: set[Any] = set()
         self.deaths = 0
 
     def __enter__(self) -> Self:
@@ -76,18 +150,21 @@ class Processes:
 
     def _pool(self) -> ProcessPoolExecutor:
         # Not forked: this process may have threads, and compiled code that runs.
-        return ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), initializer=leave_ctrl_c)
+        return ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), initializer=follow_parent)
 
     def send(self, load: Load) -> None:
-        """Give a load to whoever is free."""
-        self.open[self.pool.submit(play_load, load)] = load
+        """Give a load to whoever is free; what was never compiled is compiled here, and not by each of them."""
+        get_ready(load, self.ready, only_new=True)
+        try:
+            self.open[self.pool.submit(play_load, load)] = load
+        except BrokenProcessPool:  # somebody has died since we last looked
+            self._replace_workers([load])
 
     def back(self) -> list[Played]:
         """Return what has come back; loads of workers that died are given to new ones."""
-        done, _ = wait(self.open, timeout=PATIENCE, return_when=FIRST_COMPLETED)
         played: list[Played] = []
         lost: list[Load] = []
-        for future in done:
+        for future in waited(self.open):
             load = self.open.pop(future)
             try:
                 played.append((load, future.result()))
@@ -102,7 +179,7 @@ class Processes:
     def _replace_workers(self, lost: list[Load]) -> None:
         self.deaths += 1
         if self.deaths > DEATHS:
-            raise UserError("workers die again and again: is there enough memory? Ask for fewer with --workers")
+            raise dying()
         lost += self.open.values()  # one death breaks the pool for all
         self.open.clear()
         self.pool.shutdown(wait=False, cancel_futures=True)
@@ -110,52 +187,22 @@ class Processes:
         for load in lost:
             self.send(load)
 
+    def under_way(self) -> int:
+        """Return nothing: it is not known."""
+        return 0
 
-def leave_ctrl_c() -> None:
-    """Let the process that gave the work hear Ctrl-C, and send everybody home."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+def follow_parent() -> None:
+    """Let the process that gave the work hear what a terminal says and send everybody home; end when it has ended."""
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=end_after, args=(parent.join,), daemon=True).start()
 
 
-class Ray:
-    """A cluster, or this machine, by Ray; every node needs maskedbandits installed."""
-
-    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
-        extras.need("--backend ray", ["ray"], "ray")
-        self.wanted, self.address = workers, address
-        self.workers = 0
-        self.open: dict[Any, Load] = {}
-
-    def __enter__(self) -> Self:
-        import ray
-
-        here: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": self.wanted}
-        try:
-            ray.init(self.address, logging_level=logging.ERROR, log_to_driver=False, **({} if self.address else here))
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise UserError(f"--address {self.address}: Ray does not answer: {str(error).splitlines()[0]}") from error
-        self.workers = self.wanted or int(ray.cluster_resources().get("CPU", 1))
-        self.play = ray.remote(num_cpus=1, max_retries=-1)(play_load)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        import ray
-
-        ray.shutdown()
-
-    def send(self, load: Load) -> None:
-        """Give a load to whoever is free."""
-        self.open[self.play.remote(load)] = load
-
-    def back(self) -> list[Played]:
-        """Return what has come back; Ray plays again what a dead worker had."""
-        import ray
-
-        done, _ = ray.wait(list(self.open), num_returns=1, timeout=PATIENCE)
-        played = []
-        for handle in done:
-            try:
-                outcomes = ray.get(handle)
-            except ray.exceptions.RayTaskError as error:
-                raise error.as_instanceof_cause() from None
-            played.append((self.open.pop(handle), outcomes))
-        return played
+def end_after(wait_for_it: Callable[[], None]) -> None:
+    """End this process at once after something, whatever else it does."""
+    wait_for_it()
+    os._exit(1)

@@ -53,8 +53,16 @@ def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, .
         published = published_of(section, labels, len(corruptions))
         for number, (epsilon, matrices) in enumerate(corruptions):
             reported = {policy: regrets[number] for policy, regrets in published.items()}
-            conditions.append(Condition(name, epsilon, masked(matrices), matrices, reported))
+            conditions.append(Condition(name, epsilon, problem_behind(section, masked, matrices), matrices, reported))
     return tuple(conditions)
+
+
+def problem_behind(section: Section, masked: Masked, matrices: Matrices) -> Problem:
+    """Return a problem, now that it is known what masks the feedback."""
+    try:
+        return masked(matrices)
+    except ValueError as error:
+        raise section.refusal(error) from error
 
 
 def problem_of(section: Section) -> tuple[int, Masked]:

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from maskedbandits import extras
 from maskedbandits.errors import UserError, nearest
-from maskedbandits.experiments.results import Cell, canonical
+from maskedbandits.experiments.canonical import canonical
+from maskedbandits.experiments.results import Cell
 
 COLUMNS = ("problem", "epsilon", "policy", "label", "parameters", "run", "checkpoint", "regret")
 LIBRARIES = ("pandas", "polars")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
+from maskedbandits.errors import nearest
 from maskedbandits.experiments.section import Section, got, show
 
 KEYS = ("problems", "policies")
@@ -28,16 +29,22 @@ def spread(top: Section, key: str, takes: Callable[[Section], Iterable[str]]) ->
     axes = axes_of(top, key)
     made: list[Section] = []
     used: set[str] = set()
+    known: dict[str, None] = {}  # what any of them can take, in its order
     for section in top.sections(key):
-        taken = [name for name in takes(section) if name in axes and name not in section.values] if axes else []
+        taken = []
+        if axes:
+            known |= dict.fromkeys(takes(section))
+            taken = [name for name in takes(section) if name in axes and name not in section.values]
         used.update(taken)
         for values in product(*(axes[name] for name in taken)):
             made.append(varied(section, dict(zip(taken, values, strict=True))))
             if len(made) > MOST:
                 raise top.mistake(f"grid.{key}", f"expected at most {MOST:,} {key} in all, these are more")
     for name in axes:
+        if name not in known:
+            raise top.mistake(f"grid.{key}.{name}", f"none of the {key} takes it{nearest(name, known)}")
         if name not in used:
-            raise top.mistake(f"grid.{key}.{name}", f"none of the {key} takes it, or all have it themselves")
+            raise top.mistake(f"grid.{key}.{name}", f"all {key} that take it have it themselves: leave it out there")
     return made
 
 

@@ -2,26 +2,32 @@
 
 A run's numbers depend on the seed of its cell and on its place among the runs, and on nothing else: so cells can be cut
 anywhere, and the same numbers come back from any number of workers. A load for a worker is as many pieces as take it
-about a second: what a cell of a kind takes is learnt from the pieces that have come back.
+about a second, and less towards the end, so that all workers end together. What a step takes is learnt from the pieces
+that have come back.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from maskedbandits import simulation
+from maskedbandits.bar import Progress
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.results import Outcome
 from maskedbandits.experiments.tasks import Task
-from maskedbandits.policies import make_policy
-from maskedbandits.simulation import simulate
+from maskedbandits.policies import Policy, make_policy
+from maskedbandits.simulation import Simulation, simulate
 
 LOAD = 1.0  # seconds of work that are sent at once
-GUESS = 3e-7  # seconds of a step, of a policy that has not been played yet
+LEAST = 0.05  # and at the end, when little is left
+BESIDE = 1e-3  # seconds that a piece takes beside its steps
+# Seconds of a step, of a policy that has not been played yet: rather too many, which makes the first loads short.
+GUESS, GUESS_OUTSIDE = 3e-6, 1e-4
 
 
 @dataclass(frozen=True)
@@ -30,24 +36,49 @@ class Piece:
 
     cell: int  # its place in the plan
     task: Task
-    question: dict[str, Any]
+    seed: int
+    checkpoints: int | list[int]
     first: int
     runs: int
 
+    @property
+    def horizon(self) -> int:
+        """How many steps one run has."""
+        return self.task.condition.problem.horizon
 
-def play(piece: Piece, threads: int | None, progress: Callable[[int, int], None] | bool) -> Outcome:
-    """Play the runs of a piece."""
-    task, problem = piece.task, piece.task.condition.problem
+    @property
+    def steps(self) -> int:
+        """How many steps all of them have."""
+        return self.runs * self.horizon
+
+
+def policy_of(task: Task) -> Policy:
+    """Return the policy of a task that is one of ours."""
+    problem = task.condition.problem
+    return make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters)
+
+
+def get_ready(load: Sequence[Piece], known: set[Any], *, only_new: bool = False) -> None:
+    """Compile what plays a load, or load it, unless it is known to be: see ``simulation.get_ready``."""
+    for task in (piece.task for piece in load):
+        kind = (task.policy, type(task.condition.problem))
+        if task.factory is None and kind not in known:
+            known.add(kind)
+            simulation.get_ready(task.condition.problem, policy_of(task), only_new=only_new)
+
+
+def play(piece: Piece, progress: Progress | bool = False) -> Simulation:
+    """Play the runs of a piece, in this thread."""
+    task = piece.task
     try:
-        result = simulate(
-            problem,
-            task.factory
-            or make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters),
+        return simulate(
+            task.condition.problem,
+            task.factory or policy_of(task),
             runs=piece.runs,
-            seed=piece.question["seed"],
-            checkpoints=piece.question["checkpoints"],
+            seed=piece.seed,
+            checkpoints=piece.checkpoints,
             first_run=piece.first,
-            threads=threads,
+            threads=1,
             progress=progress,
         )
     except MemoryError as error:
@@ -55,61 +86,69 @@ def play(piece: Piece, threads: int | None, progress: Callable[[int, int], None]
         raise UserError(f"{task.label} on {task.condition}: there is not enough memory; {remedy}") from error
     except ValueError as error:
         raise UserError(f"{task.label} on {task.condition}: {error}") from error
+
+
+def play_load(load: Sequence[Piece]) -> list[Simulation]:
+    """Play all pieces of a load: what a worker does."""
+    return [play(piece) for piece in load]
+
+
+def joined(question: dict[str, Any], parts: Sequence[Simulation]) -> Outcome:
+    """Return the outcome of a cell from its pieces, in their order."""
     return Outcome(
-        piece.question,
-        result.times,
-        result.regret,
-        result.pulls,
-        result.suboptimal_pulls,
-        result.seconds,
-        result.pulls_over_time,
-    )
-
-
-def play_load(load: Sequence[Piece]) -> list[Outcome]:
-    """Play all pieces of a load in one thread: what a worker does."""
-    return [play(piece, 1, False) for piece in load]
-
-
-def joined(parts: Sequence[Outcome]) -> Outcome:
-    """Return the outcome of a cell from those of its pieces, in their order."""
-    over_time = [part.pulls_over_time for part in parts if part.pulls_over_time is not None]
-    return Outcome(
-        parts[0].question,
+        question,
         parts[0].times,
         regret=np.concatenate([part.regret for part in parts]),
         pulls=np.concatenate([part.pulls for part in parts]),
         suboptimal_pulls=np.concatenate([part.suboptimal_pulls for part in parts]),
         seconds=sum(part.seconds for part in parts),
-        pulls_over_time=np.sum(over_time, axis=0),
+        pulls_over_time=np.sum([part.pulls_over_time for part in parts], axis=0),
+        kernel_seconds=sum(part.kernel_seconds for part in parts),
     )
 
 
 class Cutter:
     """Cuts cells into loads, one after the other."""
 
-    def __init__(self, cells: Iterable[Piece]) -> None:
+    def __init__(self, cells: Iterable[Piece], workers: int = 1) -> None:
         self.rest = deque(cells)
+        self.workers = workers
         self.seconds: dict[str, float] = {}  # of a step, by policy
+        self.steps: Counter[tuple[str, bool]] = Counter()  # that are left, likewise, and whether it is from outside
+        for cell in self.rest:
+            self.steps[_kind(cell)] += cell.steps
 
     def next_load(self) -> list[Piece]:
         """Return the next load; an empty one when all are cut."""
         load: list[Piece] = []
-        room = LOAD
+        room = self._room()
         while self.rest and room > 0.0:
             cell = self.rest.popleft()
-            each = self.seconds.get(cell.task.policy, GUESS) * cell.task.condition.problem.horizon
+            each = self._seconds(*_kind(cell)) * cell.horizon
             runs = min(cell.runs, max(1, int(room / each)))
-            load.append(Piece(cell.cell, cell.task, cell.question, cell.first, runs))
-            room -= runs * each
+            load.append(replace(cell, runs=runs))
+            self.steps[_kind(cell)] -= load[-1].steps
+            room -= runs * each + BESIDE
             if runs < cell.runs:
-                rest = Piece(cell.cell, cell.task, cell.question, cell.first + runs, cell.runs - runs)
-                self.rest.appendleft(rest)
+                self.rest.appendleft(replace(cell, first=cell.first + runs, runs=cell.runs - runs))
         return load
 
-    def learn(self, load: Sequence[Piece], parts: Sequence[Outcome]) -> None:
+    def _seconds(self, policy: str, outside: bool) -> float:
+        return self.seconds.get(policy, GUESS_OUTSIDE if outside else GUESS)
+
+    def _room(self) -> float:
+        """Return how many seconds the next load may take."""
+        left = sum(steps * self._seconds(*kind) for kind, steps in self.steps.items())
+        left += BESIDE * len(self.rest)
+        return min(LOAD, max(LEAST, left / (2 * self.workers)))
+
+    def learn(self, load: Sequence[Piece], parts: Sequence[Simulation]) -> None:
         """Learn from a load that has come back how long a step takes."""
         for piece, part in zip(load, parts, strict=True):
-            found = part.seconds / (piece.runs * piece.task.condition.problem.horizon)
+            found = part.seconds / piece.steps
             before = self.seconds.get(piece.task.policy, found)
             self.seconds[piece.task.policy] = max(0.5 * (before + found), 1e-9)
+
+
+def _kind(piece: Piece) -> tuple[str, bool]:
+    return piece.task.policy, piece.task.factory is not None

@@ -116,7 +116,6 @@ class Bar(Silent):
             expand=True,
         )
         self.task = self.progress.add_task("starting", total=None, speed="")
-        self.cell_started = self.started
 
     def __enter__(self) -> Self:
         self.progress.start()
@@ -127,30 +126,18 @@ class Bar(Silent):
     ) -> None:
         self.progress.stop()
 
-    def start(self, cells: int, kept: int) -> None:
-        """Set the bar's length: one unit for each cell that is still to be run."""
-        super().start(cells, kept)
-        self.progress.update(self.task, total=cells - kept)
-
     def say(self, line: str) -> None:
         """Write a line above the bar."""
         self.progress.console.print(line, markup=False, highlight=False)
 
     def begin(self, number: int, label: Label) -> None:
         """Name the cell beside the bar."""
-        self.cell_started = time.monotonic()
-        self.progress.update(self.task, description=f"{number + 1}/{self.cells} {name(label)}", speed="")
+        self.progress.update(self.task, description=f"{number + 1}/{self.cells} {name(label)}")
 
     def steps(self, done: int, total: int) -> None:
-        """Move the bar within the cell."""
-        rate = done / max(time.monotonic() - self.cell_started, 1e-9) / 1e6
-        completed = self.finished - self.kept + done / total
-        self.progress.update(self.task, completed=completed, speed=f"{rate:.1f} M steps/s")
-
-    def end(self, number: int, cell: Cell) -> None:
-        """Move the bar to the cell's end."""
-        super().end(number, cell)
-        self.progress.update(self.task, completed=self.finished - self.kept)
+        """Move the bar."""
+        rate = done / max(time.monotonic() - self.started, 1e-9) / 1e6
+        self.progress.update(self.task, completed=done, total=total, speed=f"{rate:.1f} M steps/s")
 
 
 def name(label: Label) -> str:

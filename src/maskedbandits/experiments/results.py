@@ -12,7 +12,7 @@ Every file appears whole or not at all, and none needs pickle.
 
 from __future__ import annotations
 
-import hashlib
+import io
 import json
 import math
 import os
@@ -25,31 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from maskedbandits.errors import DAMAGED, UserError, shown
+from maskedbandits.errors import DAMAGED, UserError, number, shown
 from maskedbandits.experiments import soundness
+from maskedbandits.experiments.canonical import canonical, plain
 from maskedbandits.files import HEADERS, MOST, refuse_more, unpacked_sizes
 from maskedbandits.files import write_whole as write_whole
 from maskedbandits.problems.problem import means_drift, variation_of
 
 FORMAT = 1
 INDEX = "results.json"
+LONG = 1 << 14  # letters of a question that are worth packing
 ARRAYS, LATER = soundness.ARRAYS, soundness.LATER
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: JSON has no infinity, so that one is the word "inf"."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
 
 
 def half_width(samples: Floats | Ints) -> Floats:
@@ -59,16 +48,6 @@ def half_width(samples: Floats | Ints) -> Floats:
         return np.full(samples.shape[1:], math.nan)
     spread = samples.std(axis=0, ddof=1) / math.sqrt(count)
     return np.asarray(stdtrit(count - 1, 0.975) * spread, dtype=np.float64)
-
-
-def canonical(value: Any) -> str:
-    """Return the one JSON text of a value, whatever the order of its keys."""
-    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def digest(value: Any) -> str:
-    """Return a stable name for a value: the same on every machine and in every process."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)
@@ -101,6 +80,7 @@ class Outcome:
     suboptimal_pulls: Ints
     seconds: float
     pulls_over_time: Ints | None = None  # (C, K), of all runs together; None in folders of earlier versions
+    kernel_seconds: float | None = None  # of CPU that the steps themselves took; likewise
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +158,7 @@ class Plan:
     source: str
     labels: tuple[Label, ...]
     provenance: dict[str, str] = field(default_factory=dict)  # versions, machine, commit; none in older folders
+    arms: dict[str, list[str]] = field(default_factory=dict)  # their names, by problem, where they have any
 
 
 @dataclass(frozen=True)
@@ -210,14 +191,20 @@ def save_plan(folder: Path, plan: Plan) -> None:
     write_whole(folder / INDEX, lambda stream: stream.write(text.encode()))
 
 
-def save_outcome(folder: Path, key: str, outcome: Outcome) -> None:
-    """Write a finished cell."""
-    facts = canonical({"format": FORMAT, "question": outcome.question, "seconds": outcome.seconds})
+def save_outcome(folder: Path, key: str, outcome: Outcome, question: str | None = None) -> None:
+    """Write a finished cell; whoever has its question as a text gives it, too.
+
+    It may be lost in a power cut: then the cell is damaged, and is played again. To wait for the disk takes longer than
+    to play a short cell; so does to pack regrets, which hardly get smaller. Means that drift do.
+    """
+    question = canonical(outcome.question) if question is None else question
+    times = canonical({"seconds": outcome.seconds, "kernel_seconds": outcome.kernel_seconds})
+    facts = f'{{"format":{FORMAT},"question":{question},{times[1:]}'
     arrays = {name: getattr(outcome, name) for name in (*ARRAYS, *LATER) if getattr(outcome, name) is not None}
-    write_whole(
-        folder / "cells" / f"{key}.npz",
-        lambda stream: np.savez_compressed(stream, facts=np.array(facts), **arrays),
-    )
+    packed = io.BytesIO()
+    (np.savez_compressed if len(facts) > LONG else np.savez)(packed, facts=np.array(facts), **arrays)
+    path = folder / "cells" / f"{key}.npz"
+    write_whole(path, lambda stream: stream.write(packed.getbuffer()), lasting=False)
 
 
 def load_outcome(folder: Path, key: str) -> Outcome | None:
@@ -244,8 +231,10 @@ def _read_outcome(path: Path, stream: IO[bytes]) -> Outcome:
             wanted = [*ARRAYS, *(name for name in LATER if name in sizes)]
             refuse_more(sizes, wanted, soundness.bytes_of(facts["question"]) + HEADERS)
             arrays = {name: stored[name] for name in wanted}
-        soundness.check_outcome(facts["question"], facts["seconds"], arrays)
-        return Outcome(facts["question"], seconds=float(facts["seconds"]), **arrays)
+        seconds, spent = facts["seconds"], facts.get("kernel_seconds")
+        soundness.check_outcome(facts["question"], seconds, arrays)
+        spent = None if spent is None else number("kernel_seconds", spent, 0.0)
+        return Outcome(facts["question"], seconds=float(seconds), kernel_seconds=spent, **arrays)
     except OtherFormatError:
         raise
     except DAMAGED as error:
@@ -299,4 +288,12 @@ def load(folder: str | os.PathLike[str]) -> Results:
         outcome = load_outcome(folder, label.key)
         if outcome is not None:
             cells.append(Cell(label, outcome))
+            _refuse_other_names(folder / INDEX, plan, cells[-1])
     return Results(plan, tuple(cells))
+
+
+def _refuse_other_names(path: Path, plan: Plan, cell: Cell) -> None:
+    """Refuse names that are not those of the arms of a cell."""
+    names, arms = plan.arms.get(cell.label.problem), cell.means.shape[1]
+    if names is not None and len(names) != arms:
+        raise UserError(f"{path}: damaged results file: {len(names)} names for {arms} arms; run the experiment again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -16,7 +17,9 @@ class Section:
     def __init__(self, file: str, place: str, values: object) -> None:
         self.file, self.place = file, place
         if not isinstance(values, dict):
-            raise UserError(f"{file}: {place}: expected a table such as [[{place.split('[')[0]}]], got {show(values)}")
+            key = re.sub(r"\[\d+\]", "", place)
+            table = f"[[{key}]]" if place.endswith("]") else f"[{key}]"
+            raise UserError(f"{file}: {place}: expected a table such as {table}, got {show(values)}")
         self.values: dict[str, Any] = values
 
     def mistake(self, key: str, message: str) -> UserError:

@@ -26,18 +26,28 @@ def reason(error: BaseException) -> str:
 
 def check_plan(facts: dict[str, Any]) -> None:
     """Refuse a plan that is not one: texts, a list of labels, and where it comes from."""
-    odd = sorted({*TEXTS, "labels"} ^ (set(facts) - {"provenance"}))
+    odd = sorted({*TEXTS, "labels"} ^ (set(facts) - {"provenance", "arms"}))
     if odd:
         raise UserError(f"{shown(odd)} missing or not known")
     told = facts.get("provenance", {})
     if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
         raise WrongValueError("provenance", told, "a table of texts")
+    _check_arms(facts.get("arms", {}))
     for name in TEXTS:
         if not isinstance(facts[name], str):
             raise WrongValueError(name, facts[name], "a text")
     line("title", facts["title"])
     for entry in _rows("labels", facts["labels"]):
         _check_label(entry)
+
+
+def _check_arms(named: Any) -> None:
+    """Refuse names of arms that are no lists of texts, by problem."""
+    if not isinstance(named, dict):
+        raise WrongValueError("arms", named, "a table of lists of names")
+    for problem, arms in named.items():
+        for arm in _rows(f"arms of {shown(problem)}", arms):
+            line("arm", arm)
 
 
 def _check_label(entry: Any) -> None:

@@ -145,7 +145,7 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     name, problem = section.values["name"], condition.problem
     given = {key: value for key, value in section.values.items() if key not in ("name", "label")}
     if ":" in name:
-        return Task(condition, name, label, given, None, Named(name, folder_of(section), given))
+        return Task(condition, name, label, given, None, checked_factory(section, given, problem))
     rule = given.get("window")
     if isinstance(rule, str) and rule not in WINDOW_RULES:
         raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
@@ -159,6 +159,16 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     except (ValueError, TypeError, OverflowError) as error:
         raise section.refusal(error, f" (on {condition})") from error
     return Task(condition, name, label, parameters, rule if isinstance(rule, str) else None)
+
+
+def checked_factory(section: Section, given: dict[str, Any], problem: Problem) -> Named:
+    """Return what makes a policy from outside, if it can be called with what it is given."""
+    factory = Named(section.values["name"], folder_of(section), given)
+    try:
+        outside.check(factory, problem)
+    except ValueError as error:
+        raise section.mistake("name", str(error)) from error
+    return factory
 
 
 def window_by(rule: str, name: str, parameters: Mapping[str, Any], problem: Problem) -> int:

@@ -15,7 +15,7 @@ from maskedbandits.planner.playing import Outcome, Setting, play
 from maskedbandits.planner.question import EPSILONS, Question, asked
 from maskedbandits.privacy import Randomizer
 
-FEWER = 4  # times fewer people in the next smaller audience that is tried
+APART = 4  # times as many people as in the next smaller audience that is tried
 
 Progress = Callable[[float], None]  # is told the share of the work that is done
 
@@ -39,7 +39,8 @@ class Level:
     extra: Estimate  # of these, how many more than without privacy
     cost: Estimate | None  # the same, as a share of what learning gains without privacy; None if it may gain nothing
     settling: Settling
-    pays_from: int | None  # people; None if it does not pay at the audience that was asked for
+    pays_from: int | None  # people; None if it does not pay at any audience that was tried
+    looked_to: int  # the largest of these
     exposure: Exposure
 
     @property
@@ -98,15 +99,22 @@ def plan(
 
 
 def found(question: Question, threads: int | None, progress: Progress) -> Plan:
-    """Play all worlds, for the audience asked for and for smaller ones, and return what was found."""
+    """Play all worlds, for the audience asked for, for smaller ones where it pays and larger ones where it does not."""
     search = _Search(question, threads, progress)
-    audience, paying = question.horizon, list(question.epsilons)
-    while paying:
+    search.play([(epsilon, question.horizon) for epsilon in question.epsilons])
+    paying = search.paying(question.epsilons, question.horizon)
+    wanting = [epsilon for epsilon in question.epsilons if epsilon not in paying]
+    audience = question.horizon // APART
+    while paying and audience >= question.smallest_audience:
         search.play([(epsilon, audience) for epsilon in paying])
-        paying = [epsilon for epsilon in paying if measures.pays(search.shares(epsilon)[audience])]
-        audience //= FEWER
-        if audience < question.smallest_audience:
-            break
+        paying = search.paying(paying, audience)
+        audience //= APART
+    audience = APART * question.horizon
+    while wanting and not question.takes_too_long(audience):
+        search.play([(epsilon, audience) for epsilon in wanting])
+        found_now = search.paying(wanting, audience)
+        wanting = [epsilon for epsilon in wanting if epsilon not in found_now]
+        audience *= APART
     search.play(
         [(epsilon, math.isqrt(math.prod(ends))) for epsilon in question.epsilons if (ends := search.bracket(epsilon))]
     )
@@ -120,16 +128,28 @@ class _Search:
     def __init__(self, question: Question, threads: int | None, progress: Progress) -> None:
         self.question, self.threads, self.progress = question, threads, progress
         self.outcomes: dict[float, dict[int, Outcome]] = {epsilon: {} for epsilon in question.epsilons}
-        self.steps = 0
+        self.steps, self.told = 0, 0.0
+        # the smaller audiences are half as much
+        self.expected = 1.5 * len(question.epsilons) * question.worlds * question.horizon
 
     def play(self, settings: Sequence[Setting]) -> None:
         """Play at each of these epsilons and audiences."""
         asked = self.question
-        expected = 1.5 * len(asked.epsilons) * asked.worlds * asked.horizon  # the smaller audiences are half as much
-        played = play(asked, settings, self.threads, lambda done: self.progress((self.steps + done) / expected))
+        to_do = sum(asked.worlds_of(audience) * audience for _, audience in settings)
+        expected = max(self.expected, self.steps + to_do)
+        played = play(asked, settings, self.threads, lambda done: self._tell((self.steps + done) / expected))
         for (epsilon, audience), outcome in zip(settings, played, strict=True):
             self.outcomes[epsilon][audience] = outcome
-            self.steps += asked.worlds * audience
+        self.steps += to_do
+
+    def _tell(self, share: float) -> None:
+        """Tell how far it is; nobody knows how far it is to go, so it may stand still for a while."""
+        self.told = max(self.told, min(share, 0.99))
+        self.progress(self.told)
+
+    def paying(self, epsilons: Sequence[float], audience: int) -> list[float]:
+        """Return the epsilons at which an audience pays."""
+        return [epsilon for epsilon in epsilons if measures.pays(self.shares(epsilon)[audience])]
 
     def shares(self, epsilon: float) -> dict[int, float]:
         """Return what is surely the most that is lost at an epsilon, as a share of a blind choice's loss."""
@@ -158,6 +178,7 @@ def _concluded(question: Question, search: _Search) -> Plan:
             cost=measures.ratio(outcome.losses - plain, gains),
             settling=measures.settling(outcome.settled, stretch),
             pays_from=measures.pays_from(search.shares(epsilon)),
+            looked_to=max(search.outcomes[epsilon]),
             exposure=exposure(epsilon),
         )
         for epsilon, outcome in played.items()

@@ -36,7 +36,8 @@ class _Stopped(Exception):  # noqa: N818 -- not an error: somebody has pressed C
 def play(question: Question, settings: Sequence[Setting], threads: int | None, show: Steps) -> list[Outcome]:
     """Play every world once at each setting; the numbers do not depend on the threads."""
     stop = threading.Event()
-    done = np.zeros((len(settings), question.worlds), dtype=np.int64)
+    worlds = [question.worlds_of(audience) for _, audience in settings]
+    done = np.zeros((len(settings), max(worlds, default=0)), dtype=np.int64)
     policies = [question.made_policy(*setting) for setting in settings]
 
     def play_one(place: int, world: int) -> tuple[float, list[float]]:
@@ -50,7 +51,7 @@ def play(question: Question, settings: Sequence[Setting], threads: int | None, s
         return _played(question, policies[place], settings[place], world, note)
 
     with ThreadPoolExecutor(threads or cores()) as pool:
-        rows = [[pool.submit(play_one, place, world) for world in range(question.worlds)] for place in range(len(done))]
+        rows = [[pool.submit(play_one, place, world) for world in range(many)] for place, many in enumerate(worlds)]
         try:
             _await([future for row in rows for future in row], lambda: show(int(done.sum())))
         finally:

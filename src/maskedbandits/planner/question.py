@@ -20,6 +20,7 @@ from maskedbandits.experiments.tasks import told, window_by
 from maskedbandits.policies import Policy, check_policy, kind_of, make_policy
 from maskedbandits.privacy import Randomizer
 from maskedbandits.problems import Problem, one_ahead
+from maskedbandits.problems.problem import refuse_more_arms
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)  # of which one is chosen where nobody says otherwise; no privacy is always added
 LEAST, MOST = 0.01, 16.0  # epsilon: below, reports are noise at any audience; above, they hide nothing
@@ -27,6 +28,7 @@ LONGEST = 10**9  # people
 MOST_CHANGES = 10_000
 SMALLEST_GAP = 1e-4
 STEPS = 2_000_000  # of one epsilon at the full audience, with five arms: a second of one core
+FURTHER = 2 * STEPS  # the same, of an audience larger than the one asked for
 FEWEST_WORLDS, MOST_WORLDS = 4, 100  # where their number is not given
 GIVEN = ("horizon", "variation", "window", "epsilon")  # what policies must be told and the person has said
 
@@ -55,6 +57,14 @@ class Question:
     def smallest_audience(self) -> int:
         """The smallest audience with as many arms and changes that there can be."""
         return max(self.arms, self.changes + 1)
+
+    def worlds_of(self, audience: int) -> int:
+        """Return how many worlds are played for an audience; of one larger than asked for, fewer."""
+        return self.worlds if audience <= self.horizon else min(self.worlds, _usual_worlds(self.arms, audience))
+
+    def takes_too_long(self, audience: int) -> bool:
+        """Tell whether an audience larger than asked for would take more than a while."""
+        return self.worlds_of(audience) * audience > _steps(FURTHER, self.arms) or audience > LONGEST
 
     def seeds(self, world: int) -> tuple[int, int]:
         """Return the seed of a world, and that of what happens in it: the same at every epsilon and audience."""
@@ -114,8 +124,8 @@ def asked(
     seed: int,
 ) -> Question:
     """Return the question, or refuse it in one line."""
-    arms = whole("arms", arms, 2, LARGEST)
-    horizon = whole("horizon", horizon, arms, LONGEST)
+    arms, horizon = whole("arms", arms, 2, LARGEST), whole("horizon", horizon, 1, LONGEST)
+    refuse_more_arms(arms, horizon)
     question = Question(
         arms=arms,
         horizon=horizon,
@@ -138,11 +148,16 @@ def asked(
 
 
 def _usual_worlds(arms: int, horizon: int) -> int:
-    """Return how many worlds take some seconds; a step takes longer the more arms there are.
+    """Return how many worlds take some seconds.
 
     Other epsilons do not decide: the numbers of one are the same whichever are asked for beside it.
     """
-    return min(max(15 * STEPS // ((10 + arms) * horizon), FEWEST_WORLDS), MOST_WORLDS)
+    return min(max(_steps(STEPS, arms) // horizon, FEWEST_WORLDS), MOST_WORLDS)
+
+
+def _steps(steps: int, arms: int) -> int:
+    """Return how many steps take as long as so many with five arms."""
+    return 15 * steps // (10 + arms)
 
 
 def _checked_epsilon(epsilon: float) -> float:

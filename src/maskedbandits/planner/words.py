@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from maskedbandits import readable
-from maskedbandits.experiments.results import plain
+from maskedbandits.experiments.canonical import plain
 from maskedbandits.planner.findings import Level, Plan
 from maskedbandits.planner.measures import TRAFFIC, WON, Estimate
 from maskedbandits.privacy.audit.words import aligned
@@ -25,7 +26,7 @@ def lines(plan: Plan, width: int = WIDEST, encoding: str = "utf-8") -> list[str]
 
     def wrapped(text: str, hanging: int = 0) -> list[str]:
         told = readable.spelled(text, encoding)  # before, for it may become longer
-        return textwrap.wrap(told, max(narrow, 10), subsequent_indent=" " * hanging, break_on_hyphens=False)
+        return folded(told, narrow, later=" " * hanging)
 
     return [
         *wrapped(title(plan)),
@@ -68,13 +69,15 @@ def table(plan: Plan, width: int, encoding: str) -> list[str]:
     for level, cells in zip(plan.levels, spelled[1:], strict=True):
         told.append(readable.spelled(setting(level), encoding))
         for name, cell in zip(spelled[0][1:], cells[1:], strict=True):
-            told += folded(name, cell, width)
+            told += folded(f"{name}: {cell}", width, "  ", "    ")
     return told
 
 
-def folded(name: str, cell: str, width: int) -> list[str]:
-    """Return one number with its name, in as many lines as it takes."""
-    return textwrap.wrap(f"{name}: {cell}", max(width, 10), initial_indent="  ", subsequent_indent="    ")
+def folded(text: str, width: int, first: str = "", later: str = "") -> list[str]:
+    """Return a text in as many lines as it takes; a number and what it counts in stay together."""
+    whole = re.sub(r"(\d) %", "\\1\0%", text)
+    lines = textwrap.wrap(whole, max(width, 10), initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
 
 
 def row(plan: Plan, level: Level) -> tuple[str, ...]:
@@ -86,7 +89,7 @@ def row(plan: Plan, level: Level) -> tuple[str, ...]:
         with_half(level.extra) if level.private else "–",
         share_text(level.cost) if level.private else "–",
         "not reached" if level.settling.people is None else f"{level.settling.people:,}",
-        f"> {plan.question.horizon:,}" if level.pays_from is None else f"{level.pays_from:,}",
+        f"> {level.looked_to:,}" if level.pays_from is None else f"{level.pays_from:,}",
     )
 
 
@@ -136,8 +139,13 @@ def meanings(plan: Plan) -> Iterable[tuple[str, str]]:
     yield (
         "pays from",
         f"about the smallest audience, with as many changes in it, that surely keeps {100 * WON:g} % of what the best "
-        "choice gains over a blind one",
+        f"choice gains over a blind one{unpaid(plan)}",
     )
+
+
+def unpaid(plan: Plan) -> str:
+    """Say what > means, where it stands."""
+    return "; after >, the largest that was tried" if any(level.pays_from is None for level in plan.levels) else ""
 
 
 def unreached(plan: Plan) -> str:
@@ -176,22 +184,28 @@ def advice(plan: Plan) -> str:
         )
     if found.epsilon is None:
         none = f"None of these epsilons surely costs at most {allowed} of the gain. {next_one(plan)}"
-        return " ".join([none, *doubts(plan.levels[-1]), HELP])
+        return " ".join([none, *doubts(plan, plan.levels[-1]), HELP])
     taken = plan.level(found.epsilon)
     costs = (
         f"Take {setting(taken)}: against no privacy it costs {successes(taken.extra.mean)} successes "
         f"({interval(taken.extra)}) among {plan.question.horizon:,} people, {share_text(taken.cost)} of the gain; "
         f"you allow {allowed}."
     )
-    return " ".join([costs, *doubts(taken), next_one(plan)])
+    return " ".join([costs, *doubts(plan, taken), next_one(plan)])
 
 
-def doubts(level: Level) -> list[str]:
-    """Say that it does not pay, if so."""
-    if level.pays_from is not None:
+def doubts(plan: Plan, level: Level) -> list[str]:
+    """Say that it does not pay, if so, and for how many people it would."""
+    asked = plan.question.horizon
+    if level.pays_from is not None and level.pays_from <= asked:
         return []
     where = f"At {setting(level)}" if level.private else "Without privacy"
-    return [f"{where} it does not surely keep {100 * WON:g} % of what the best choice gains over a blind one."]
+    enough = f"about {level.pays_from:,} would do" if level.pays_from else f"nor would {level.looked_to:,}"
+    tried = "no more were tried" if level.looked_to == asked else enough
+    return [
+        f"{where} {asked:,} people do not surely keep {100 * WON:g} % of what the best choice gains over a blind one; "
+        f"{tried}."
+    ]
 
 
 HELP = "A larger audience helps, a larger gap, fewer arms, fewer changes, or a larger ε."

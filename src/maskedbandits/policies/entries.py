@@ -156,15 +156,22 @@ class Entries:
         """Return what starts a run and what plays it on (such as ``play.advance``, of such arguments), compiled."""
         if INTERPRETED:
             return play.start_live, advance
-        mark = f"{self.layout.name}.{advance.__name__}"
-        if not cache.is_marked(mark):
+        if not self.simulates(advance):
             cache.say(f"compiling {self.title} for simulations, once; this takes about {SECONDS} s of CPU ...")
         types = [numba.typeof(each) for each in arguments]
         with self._lock:
             start = cache.entry_point(play.start_live, (self._type,))
             made = cache.entry_point(advance, (self._type, *types))
-        cache.mark(mark)
+        cache.mark(self._mark(advance))
+        self.start = start  # also for policies that are made from now on
         return start, made
+
+    def simulates(self, advance: Any) -> bool:
+        """Tell whether what plays a run on is compiled, and kept."""
+        return INTERPRETED or cache.is_marked(self._mark(advance))
+
+    def _mark(self, advance: Any) -> str:
+        return f"{self.layout.name}.{advance.__name__}"
 
 
 _all: dict[str, Entries] = {}

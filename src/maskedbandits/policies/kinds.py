@@ -149,6 +149,9 @@ def on_axes(
 def alone(name: str, module: ModuleType) -> Kind:
     """Return a kind that stands alone, all of it in one module."""
     told: Any = module
+    for names in (("SUMMARY",), ("LEARNS_FROM",), ("Policy",), ("choose", "score")):
+        if not any(hasattr(module, each) for each in names):  # what has neither would pull the first arm for ever
+            raise UserError(f"{module.__name__} has no {' and no '.join(names)}: docs/extending.md shows one")
     return Kind(
         name=name,
         summary=told.SUMMARY,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maskedbandits import arrays
 from maskedbandits.corruption import IDENTITY, Corruption, Noise, RandomizedResponse, Spread, per_arm, spread
-from maskedbandits.errors import LARGEST, UserError, number, shown, whole
+from maskedbandits.errors import LARGEST, UserError, number, whole
 from maskedbandits.problems.rewards import Gaussian, Rewards, checked
 
 if TYPE_CHECKING:
@@ -58,12 +59,9 @@ class Problem:
         liars: float = 0.0,
         rewards: Rewards | str = "bernoulli",
     ) -> None:
-        table = checked_table("means", means, "segment", one_row=True)
+        table = arrays.table("means", means, "segment", one_row=True)
         steps = whole("horizon", horizon, 1, LARGEST)
-        if steps < table.shape[1]:
-            raise UserError(
-                f"horizon {steps} is shorter than the number of arms {table.shape[1]}: not every arm could be tried"
-            )
+        refuse_more_arms(table.shape[1], steps)
         begins = _checked_starts(starts, table.shape[0], steps)
         each = per_arm(corruption, table.shape[1])
         share = number("liars", liars, 0.0, 1.0)
@@ -191,47 +189,16 @@ def variation_of(means: Floats) -> float:
     return float(np.abs(np.diff(means, axis=0)).max(axis=1).sum())
 
 
-def checked_table(name: str, numbers: ArrayLike, row: str, *, one_row: bool = False) -> Floats:
-    """Return a table of numbers in [0, 1], a row for each segment or round and a column for each arm.
-
-    With ``one_row`` a plain list is a table of one row.
-    """
-    try:
-        table = np.array(numbers, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise UserError(f"{name} are not a table of numbers: give one row per {row}, all equally long") from None
-    if table.ndim == 1 and one_row:
-        table = table[None, :]
-    if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 1:
-        raise UserError(f"{name} have shape {table.shape}: give ({row}s, arms), at least one of each")
-    if not np.all((table >= 0.0) & (table <= 1.0)):
-        place, arm = np.argwhere(~((table >= 0.0) & (table <= 1.0)))[0]
-        raise UserError(f"{name}: arm {arm} has {table[place, arm]} in {row} {place}: give numbers in [0, 1]")
-    return table
+def refuse_more_arms(arms: int, horizon: int) -> None:
+    """Refuse more arms than there are steps."""
+    if horizon < arms:
+        raise UserError(f"horizon {horizon} is shorter than the number of arms {arms}: not every arm could be tried")
 
 
-def whole_numbers(name: str, numbers: ArrayLike) -> Ints:
-    """Return a list of whole numbers."""
-    given = np.asarray(numbers)
-    try:
-        with np.errstate(invalid="ignore"):  # NaN becomes some number, and then is not the same
-            found = given.astype(np.int64)
-        same = bool(np.all(found == given))
-    except (TypeError, ValueError, OverflowError):
-        same = False
-    if not same or given.dtype == np.bool_:
-        raise UserError(f"{name} = {shown(numbers)}: give whole numbers below 2^63")
-    return found
-
-
-def _checked_starts(starts: ArrayLike, segments: int, horizon: int) -> Ints:
-    begins = whole_numbers("starts", starts)
-    if begins.shape != (segments,):
-        raise UserError(f"starts have shape {begins.shape} but means have {segments} rows: give one start per segment")
-    if begins[0] != 0 or np.any(np.diff(begins) <= 0):
-        raise UserError(f"starts = {shown(begins.tolist())}: give them increasing, the first 0")
-    if begins[-1] >= horizon:
-        raise UserError(f"start {begins[-1]} is not before the horizon {horizon}: drop it or play longer")
+def _checked_starts(given: ArrayLike, segments: int, horizon: int) -> Ints:
+    begins = arrays.starts("starts", given, horizon)
+    if begins.size != segments:
+        raise UserError(f"{begins.size} starts, but means have {segments} rows: give one start per segment")
     return begins
 
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maskedbandits import arrays
 from maskedbandits.corruption import IDENTITY, Corruption
 from maskedbandits.errors import UserError, whole
-from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, checked_table, seen_through, whole_numbers
+from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, refuse_more_arms, seen_through
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class Replay(Problem):
         *,
         periods: int | ArrayLike = 1,
     ) -> None:
-        table = checked_table("outcomes", outcomes, "round")
+        table = arrays.table("outcomes", outcomes, "round")
         table.flags.writeable = False
         starts = _checked_periods(periods, len(table))
         counts = np.diff(np.append(starts, len(table)))
@@ -82,15 +83,11 @@ class Log(Problem):
         arms: int | None = None,
         periods: int | ArrayLike = 1,
     ) -> None:
-        picked = whole_numbers("chosen", chosen)
-        column = np.asarray(rewards)
-        brought = checked_table("rewards", column[:, None] if column.ndim == 1 else column, "round")[:, 0].copy()
-        if picked.shape != brought.shape or column.ndim != 1:
-            raise UserError(f"chosen has shape {picked.shape}, rewards {column.shape}: give two lists of one length")
+        picked, brought = arrays.whole_numbers("chosen", chosen), arrays.shares("rewards", rewards, "round")
+        arrays.refuse_other_lengths("chosen", picked, "rewards", brought)
         count = int(picked.max()) + 1 if arms is None else whole("arms", arms)
-        if picked.min() < 0 or picked.max() >= count:
-            wrong = picked[(picked < 0) | (picked >= count)][0]
-            raise UserError(f"chosen: arm {wrong} does not exist: they are numbered from 0 to {count - 1}")
+        refuse_more_arms(count, picked.size)
+        arrays.arms("chosen", picked, count, "round")
         starts = _checked_periods(periods, picked.size)
         super().__init__(_means_of(picked, brought, starts, count), starts, picked.size, corruption)
         _refuse_noise(self)
@@ -120,10 +117,7 @@ def _checked_periods(periods: int | ArrayLike, rounds: int) -> Ints:
     if np.ndim(periods) == 0:
         count = whole("periods", periods, 1, rounds)
         return np.arange(count) * rounds // count
-    starts = whole_numbers("periods", periods)
-    if starts.ndim != 1 or not starts.size or starts[0] != 0 or np.any(np.diff(starts) <= 0) or starts[-1] >= rounds:
-        raise UserError(f"periods: give their first rounds, increasing from 0, below {rounds}, or how many they are")
-    return starts
+    return arrays.starts("periods", periods, rounds)
 
 
 def _means_of(chosen: Ints, rewards: Floats, starts: Ints, arms: int) -> Floats:
@@ -137,4 +131,4 @@ def _means_of(chosen: Ints, rewards: Floats, starts: Ints, arms: int) -> Floats:
 
 
 def _until(lost: Floats, times: ArrayLike) -> Floats:
-    return np.asarray(np.concatenate([[0.0], np.cumsum(lost)])[whole_numbers("times", times)])
+    return np.asarray(np.concatenate([[0.0], np.cumsum(lost)])[arrays.whole_numbers("times", times)])

@@ -17,6 +17,11 @@ POINTS = 1500  # of a curve of means: more than a panel has pixels
 Floats = NDArray[np.float64]
 
 
+def marks_in_words(cell: Cell) -> str:
+    """Return what dashed verticals mark."""
+    return "new periods" if "record" in cell.outcome.question else "the changes"
+
+
 def are_many(cell: Cell) -> bool:
     """Tell whether there are too many change points to list: then the means themselves are drawn."""
     return len(cell.changes) > FEW
@@ -24,6 +29,8 @@ def are_many(cell: Cell) -> bool:
 
 def in_words(cell: Cell) -> str:
     """Return how the problem changes, as a heading says it."""
+    if "record" in cell.outcome.question:
+        return "recorded in one period" if not cell.changes else f"recorded in {len(cell.changes) + 1:,} periods"
     if not cell.changes:
         return "no change"
     if cell.drifts:

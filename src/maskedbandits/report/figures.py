@@ -107,8 +107,8 @@ def regret_over_time(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[s
         below = with_means or place + count < len(groups)  # else its own axis shows, also above a gap in the last row
         panel.tick_params(labelbottom=not below)
         panel.set_xlabel("" if below else "step")
-    for panel in curves[: len(groups)]:
-        panel.set_ylim(bottom=0)  # once all are drawn: it also ends the search for a scale that holds all curves
+    for panel in curves[: len(groups)]:  # once all are drawn: it also ends the search for a scale that holds all curves
+        panel.set_ylim(bottom=lowest(groups))
     if with_means:
         share_scale(list(panels[-1]), count, same=True)
         for panel in panels[-1]:
@@ -124,6 +124,11 @@ def one_scale(groups: Sequence[Sequence[Cell]]) -> bool:
     """Tell whether the panels can share a scale: not where the curves of one would lie flat."""
     tops = [max(float(cell.mean[-1]) for cell in group) for group in groups]
     return max(tops) <= 3 * min(tops)
+
+
+def lowest(groups: Sequence[Sequence[Cell]]) -> float:
+    """Return where a scale of regret begins: at 0, or below if what was recorded let a policy win."""
+    return 1.05 * min(0.0, *(float(cell.mean.min()) for group in groups for cell in group))
 
 
 def share_scale(panels: Sequence[Axes], count: int, same: bool) -> None:
@@ -148,7 +153,8 @@ def draw_panel(panel: Axes, group: Sequence[Cell], drawn: dict[str, Look], label
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_formatter(EngFormatter(sep=""))
     if not changes.are_many(group[0]):
-        mark_changes(panel, group[0].changes, label_changes)
+        word = "period" if "record" in group[0].outcome.question else "change"
+        mark_changes(panel, group[0].changes, word if label_changes else "")
 
 
 def identify(panel: Axes, policy: str, drawn: dict[str, Look], **parts: Artist) -> None:
@@ -165,13 +171,13 @@ def setting_of(group: Sequence[Cell]) -> str:
     return label.setting + (", no privacy" if label.epsilon == math.inf else "")
 
 
-def mark_changes(panel: Axes, times: Sequence[int], with_label: bool) -> None:
-    """Draw a dashed vertical at each change."""
+def mark_changes(panel: Axes, times: Sequence[int], word: str) -> None:
+    """Draw a dashed vertical at each change, and beside the first say what it is."""
     for time in times:
         panel.axvline(time, color=PALE, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0.5)
-    if with_label and times:
+    if word and times:
         panel.annotate(
-            "change",
+            word,
             (times[0], 1),
             xycoords=panel.get_xaxis_transform(),
             xytext=(3, -3),
@@ -208,7 +214,8 @@ def regret_by_epsilon(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[
 def draw_by_epsilon(panel: Axes, groups: Sequence[Sequence[Cell]], drawn: dict[str, Look]) -> None:
     """Draw every policy's regret at the horizon against epsilon."""
     places = epsilon_places([epsilon_of(group[0]) for group in groups])
-    floor = min(float(cell.mean[-1]) for group in groups for cell in group) / 2  # what lies below ends there
+    above = [float(cell.mean[-1]) for group in groups for cell in group if cell.mean[-1] > 0.0]
+    floor = min(above, default=1.0) / 2  # what lies below ends there
     for policy in drawn:
         cells = [cell for group in groups for cell in group if cell.label.policy == policy]
         draw_against_epsilon(panel, cells, places, floor, drawn)
@@ -233,6 +240,7 @@ def draw_against_epsilon(
     """
     finite = [cell for cell in cells if math.isfinite(epsilon_of(cell))]
     for kind, part in (("finite", finite), ("infinite", [cell for cell in cells if cell not in finite])):
+        part = [cell for cell in part if cell.mean[-1] > 0.0]
         if not part:
             continue
         policy, look = part[0].label.policy, drawn[part[0].label.policy]

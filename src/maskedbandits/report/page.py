@@ -41,7 +41,8 @@ def write(results: Results, folder: Path) -> Report:
         problems = tables.problems(results.cells)
         for prefix, (problem, groups) in zip(prefixes([name for name, _ in problems]), problems, strict=True):
             shown = []
-            for picture in pictures.of_problem(prefix, problem, groups, drawn):
+            names = results.plan.arms.get(problem, ())
+            for picture in pictures.of_problem(prefix, problem, groups, drawn, names):
                 paths += save_figure(picture, target)
                 shown.append(figure_html(picture, drawn))
                 panels += picture.panels

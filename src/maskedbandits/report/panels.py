@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from maskedbandits.experiments.results import Cell, plain
+from maskedbandits.experiments.canonical import plain
+from maskedbandits.experiments.results import Cell
 from maskedbandits.report import changes, figures, pulls, shares, svg
 
 Groups = Sequence[Sequence[Cell]]
@@ -78,7 +79,7 @@ def regret_over_time(name: str, groups: Groups, drawn: Looks) -> list[Panel]:
     for place, group in enumerate(groups):
         figure, panel = canvas()
         figures.draw_panel(panel, group, drawn, label_changes=True)
-        panel.set_ylim(0, 1.05 * (max(tops) if shared else tops[place]) or 1.0)
+        panel.set_ylim(figures.lowest([group]), 1.05 * (max(tops) if shared else tops[place]) or 1.0)
         panel.set(xlabel="step", ylabel="regret so far")
         numbers = over_time_numbers(panel, group, drawn)
         made.append(finished(figure, f"{name}-{place}", figures.setting_of(group), numbers))
@@ -88,7 +89,7 @@ def regret_over_time(name: str, groups: Groups, drawn: Looks) -> list[Panel]:
         panel.set_xlim(0, groups[0][0].horizon)
         panel.xaxis.set_major_locator(MaxNLocator(4))
         panel.set_ylabel("means")
-        made.append(finished(figure, f"{name}-means", "Means of the arms, the best one dark"))
+        made.append(finished(figure, f"{name}-means", "Means of the arms, the best one bold"))
     return made
 
 

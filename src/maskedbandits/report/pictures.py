@@ -34,14 +34,14 @@ class Picture:
         return [panel for _, row in self.rows for panel in row]
 
 
-def of_problem(prefix: str, problem: str, groups: Groups, drawn: Looks) -> Iterator[Picture]:
-    """Yield a problem's pictures: those for which there is something to show."""
+def of_problem(prefix: str, problem: str, groups: Groups, drawn: Looks, names: Sequence[str] = ()) -> Iterator[Picture]:
+    """Yield a problem's pictures: those for which there is something to show; arms that have names are called so."""
     cells = [cell for group in groups for cell in group]
     yield over_time(f"{prefix}regret", problem, groups, drawn)
     if len(groups) > 1:
         yield by_epsilon(f"{prefix}epsilon", problem, groups, drawn)
     if shares.known(cells):
-        yield arm_shares(f"{prefix}shares", problem, groups)
+        yield arm_shares(f"{prefix}shares", problem, groups, names)
     if any(map(pulls.bounded, cells)):
         yield against_bounds(f"{prefix}pulls", problem, groups, drawn)
 
@@ -68,25 +68,33 @@ def by_epsilon(name: str, problem: str, groups: Groups, drawn: Looks) -> Picture
     return Picture(
         name,
         "Regret against ε",
-        "What privacy costs: regret at the end against ε, both on log scales, with 95 % intervals.",
+        "What privacy costs: regret at the end against ε, both on log scales, with 95 % intervals."
+        + without_place(groups),
         lambda: figures.regret_by_epsilon(problem, groups, drawn),
         [("", panels.by_epsilon(name, groups, drawn))],
         policies_of(groups),
     )
 
 
-def arm_shares(name: str, problem: str, groups: Groups) -> Picture:
+def without_place(groups: Groups) -> str:
+    """Say which policies a log scale cannot show."""
+    lost = [cell.label.policy for group in groups for cell in group if cell.mean[-1] <= 0.0]
+    return f" Left out where it lost nothing: {', '.join(dict.fromkeys(lost))}." if lost else ""
+
+
+def arm_shares(name: str, problem: str, groups: Groups, names: Sequence[str]) -> Picture:
     """Return the shares of the arms over time."""
     cells = [cell for group in groups for cell in group]
-    verticals = " Dashed verticals are the changes." if 0 < len(cells[0].changes) <= changes.FEW else ""
+    marked = 0 < len(cells[0].changes) <= changes.FEW
+    verticals = f" Dashed verticals are {changes.marks_in_words(cells[0])}." if marked else ""
     return Picture(
         name,
         "Which arms were pulled",
         "The share of each arm in the pulls between checkpoints, over all runs. The strip above has the colour of the "
         f"arm that was best.{verticals}",
-        lambda: shares.figure(problem, groups),
+        lambda: shares.figure(problem, groups, names),
         panels.arm_shares(name, groups),
-        colours=shares.legend(cells),
+        colours=shares.legend(cells, names),
         small=True,
     )
 
@@ -110,13 +118,14 @@ def against_bounds(name: str, problem: str, groups: Groups, drawn: Looks) -> Pic
 
 def caption(groups: Groups) -> str:
     """Return what regret against time shows, in words."""
-    parts = ["Regret against time: what was lost so far by not knowing the best arm."]
     first = groups[0][0]
+    best = "the best arm of every period" if "record" in first.outcome.question else "the best arm"
+    parts = [f"Regret against time: what was lost so far by not knowing {best}."]
     if changes.are_many(first):
         parts += ["Lines are means over runs, bands their 95 % intervals."]
-        parts += ["Below: the mean rewards of the arms, and dark the best of them."]
+        parts += ["Below: the mean rewards of the arms, and bold the best of them."]
     else:
-        verticals = ", dashed verticals the changes" if first.changes else ""
+        verticals = f", dashed verticals {changes.marks_in_words(first)}" if first.changes else ""
         parts += [f"Lines are means, bands their 95 % intervals{verticals}."]
     if len(groups) > 1:
         shared = figures.one_scale(groups)

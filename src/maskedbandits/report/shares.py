@@ -39,7 +39,7 @@ def over_time(cell: Cell, most: int) -> tuple[Ints, Floats]:
     last = np.arange(1, count + 1) * pulls.shape[0] // count - 1
     ends = np.append(0, cell.outcome.times[last])
     pulled = np.diff(pulls[last], axis=0, prepend=0)
-    return ends, pulled / pulled.sum(axis=1, keepdims=True)
+    return ends, pulled / np.maximum(pulled.sum(axis=1, keepdims=True), 1)  # of a log perhaps nothing was played
 
 
 def coloured(cells: Sequence[Cell]) -> list[int]:
@@ -49,10 +49,10 @@ def coloured(cells: Sequence[Cell]) -> list[int]:
     return sorted(int(arm) for arm in (arms if arms.size <= most else arms[: most - 1]))
 
 
-def legend(cells: Sequence[Cell]) -> list[tuple[str, str]]:
-    """Return what each colour stands for."""
+def legend(cells: Sequence[Cell], names: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return what each colour stands for: the names of the arms, or their numbers where they have none."""
     arms = coloured(cells)
-    said = [(f"arm {arm}", figures.COLOURS[place]) for place, arm in enumerate(arms)]
+    said = [(names[arm] if names else f"arm {arm}", figures.COLOURS[place]) for place, arm in enumerate(arms)]
     return said + [("other arms", OTHERS)] * (len(arms) < cells[0].means.shape[1])
 
 
@@ -89,7 +89,7 @@ def best_arms(cell: Cell) -> list[tuple[int, int, int]]:
     return [(int(a), int(b), int(arm)) for a, b, arm in zip(starts[kept], ends, best[kept], strict=True)]
 
 
-def figure(title: str, groups: Sequence[Sequence[Cell]]) -> Figure:
+def figure(title: str, groups: Sequence[Sequence[Cell]], names: Sequence[str] = ()) -> Figure:
     """Return the shares of all policies: a row of panels for each, one for each corruption."""
     cells = [cell for group in groups for cell in group]
     policies = list(dict.fromkeys(cell.label.policy for cell in cells))
@@ -108,6 +108,6 @@ def figure(title: str, groups: Sequence[Sequence[Cell]]) -> Figure:
         heading = part.suptitle("policy", x=0.01, ha="left", fontsize=10.5, fontweight="bold")
         room = made.get_figwidth() - figures.MARGIN
         lettering.literal(heading, lettering.fitted(policy, room, heading.get_fontproperties()))
-    handles = [Patch(facecolor=colour) for _, colour in legend(cells)]
-    figures.finish(made, title, handles, [name for name, _ in legend(cells)])
+    said = legend(cells, names)
+    figures.finish(made, title, [Patch(facecolor=colour) for _, colour in said], [name for name, _ in said])
     return made

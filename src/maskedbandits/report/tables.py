@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from maskedbandits import readable
-from maskedbandits.experiments.results import Cell, Results, plain
+from maskedbandits.experiments.canonical import plain
+from maskedbandits.experiments.results import Cell, Results
 from maskedbandits.report import changes
 
 WIDE = 90  # columns of a terminal that holds the whole table
@@ -76,12 +77,12 @@ def against_published(cell: Cell) -> str:
 def columns(cells: Sequence[Cell]) -> list[Column]:
     """Return the columns that say something about these cells."""
     parts = {
-        "window": Column("window", lambda cell, _: window(cell), lambda cell, _: window_size(cell), whole=False),
         "regret": Column("regret, 95 %", lambda cell, _: regret(cell), lambda cell, _: float(cell.mean[-1])),
         "best": Column("of best", against_best, times_best),
         "published": Column(
             "published (ours)", lambda cell, _: against_published(cell), lambda cell, _: cell.label.published
         ),
+        "window": Column("window", lambda cell, _: window(cell), lambda cell, _: window_size(cell), whole=False),
         "pulls": Column(
             "suboptimal pulls", lambda cell, _: f"{cell.suboptimal_share:.1%}", lambda cell, _: cell.suboptimal_share
         ),
@@ -175,6 +176,7 @@ def as_json(results: Results) -> dict[str, Any]:
         "version": plan.version,
         "command": plan.command,
         "complete": results.complete,
+        "arms": plan.arms,
         "cells": [cell_as_json(cell) for cell in results.cells],
     }
     return {key: plain(value) for key, value in document.items()}

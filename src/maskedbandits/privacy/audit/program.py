@@ -16,73 +16,27 @@ import shlex
 import signal
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from typing import IO, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError
+from maskedbandits.signals import Signals, caught_signals
 
 MOST_LINES = 10**7  # for each input
 LONGEST = 256  # characters of a report
 NAME_BYTES = 8  # of a decision
 MOST_ERRORS = 1 << 20  # bytes
 PAUSE = 0.01  # seconds between two looks
-ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SHORTAGE = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # of the machine's, no mistake of the user's
 
 
 class ProgramError(UserError):
     """The program was started, and its reports cannot be judged."""
-
-
-class Signals:
-    """Raises on a signal that would end this process; while held it only takes note, so that no run is lost."""
-
-    def __init__(self) -> None:
-        self.held = False
-        self.noted: int | None = None
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal."""
-        self.noted = number
-        if not self.held:
-            self.raise_noted()
-
-    def raise_noted(self) -> None:
-        """Raise what a signal has asked for, once: a second one must not interrupt the cleaning up."""
-        if self.noted is not None:
-            self.held = True
-            raise KeyboardInterrupt if self.noted == signal.SIGINT else SystemExit(128 + self.noted)
-
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Let no signal in between."""
-        self.held = True
-        yield
-        self.held = False
-        self.raise_noted()
-
-
-@contextmanager
-def caught_signals() -> Iterator[Signals]:
-    """Catch signals for a while; one that is ignored, as nohup does, stays so, and only a main thread gets any."""
-    signals = Signals()
-    main = threading.current_thread() is threading.main_thread()
-    before = {one: signal.getsignal(one) for one in ENDING if main}
-    caught = {one: handler for one, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    try:
-        for one in caught:
-            signal.signal(one, signals)
-        yield signals
-    finally:
-        for one, handler in caught.items():
-            signal.signal(one, handler)
 
 
 class Run(NamedTuple):

@@ -1,0 +1,98 @@
+"""The only checkers of arrays: shares in [0, 1], whole numbers, and where the parts of a sequence start.
+
+Plain values are checked by ``errors.py``, which needs no numpy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maskedbandits.errors import UserError, shown
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def table(name: str, numbers: ArrayLike, row: str, *, one_row: bool = False) -> Floats:
+    """Return a table of numbers in [0, 1], a row for each segment or round and a column for each arm.
+
+    With ``one_row`` a plain list is a table of one row.
+    """
+    found = _floats(name, numbers, f"not a table of numbers: give one row per {row}, all equally long")
+    if found.ndim == 1 and one_row:
+        found = found[None, :]
+    if found.ndim != 2 or found.shape[0] < 1 or found.shape[1] < 1:
+        raise UserError(f"{name} have shape {found.shape}: give ({row}s, arms), at least one of each")
+    if (wrong := _outside(found)) is not None:
+        place, arm = wrong
+        raise UserError(f"{name}: arm {arm} has {found[place, arm]} in {row} {place}: give numbers in [0, 1]")
+    return found
+
+
+def shares(name: str, numbers: ArrayLike, row: str) -> Floats:
+    """Return a list of numbers in [0, 1], one for each round."""
+    found = _floats(name, numbers, f"not a list of numbers: give one per {row}")
+    if found.ndim != 1 or found.size < 1:
+        raise UserError(f"{name} have shape {found.shape}: give a list, one per {row}")
+    if (wrong := _outside(found)) is not None:
+        raise UserError(f"{name}: {found[wrong]} in {row} {wrong[0]}: give numbers in [0, 1]")
+    return found
+
+
+def whole_numbers(name: str, numbers: ArrayLike) -> Ints:
+    """Return an array of whole numbers; 1.0 is one, True is none."""
+    try:
+        given = np.asarray(numbers)
+        with np.errstate(invalid="ignore"):  # NaN becomes some number, and then is not the same
+            found = given.astype(np.int64)
+        same = bool(np.all(found == given)) and given.dtype != np.bool_
+    except (TypeError, ValueError, OverflowError):
+        same = False
+    if not same:
+        raise UserError(f"{name} = {shown(numbers)}: give whole numbers below 2^63")
+    return found
+
+
+def arms(name: str, numbers: ArrayLike, count: int, row: str) -> Ints:
+    """Return a list of arms, of which there are so many."""
+    found = whole_numbers(name, numbers)
+    unknown = np.argwhere((found < 0) | (found >= count))
+    if len(unknown):
+        place = tuple(int(index) for index in unknown[0])
+        raise UserError(f"{name}: {row} {place[0]} has arm {found[place]}: they are numbered from 0 to {count - 1}")
+    return found
+
+
+def starts(name: str, numbers: ArrayLike, end: int) -> Ints:
+    """Return where the parts of a sequence of this length start, if each of them holds something."""
+    found = whole_numbers(name, numbers)
+    if found.ndim != 1 or not found.size or found[0] != 0 or np.any(np.diff(found) <= 0):
+        raise UserError(f"{name} = {shown(numbers)}: give them increasing, the first 0")
+    if found[-1] >= end:
+        raise UserError(f"{name}: {found[-1]} is not before the end, {end}: drop it")
+    return found
+
+
+def refuse_other_lengths(name: str, one: NDArray[Any], other_name: str, other: NDArray[Any]) -> None:
+    """Refuse two lists of which one is longer."""
+    if one.shape != other.shape:
+        raise UserError(f"{name} have shape {one.shape}, {other_name} {other.shape}: give two lists of one length")
+
+
+def _floats(name: str, numbers: ArrayLike, complaint: str) -> Floats:
+    """Return numbers; what a masked array hides is none."""
+    try:
+        if isinstance(numbers, np.ma.MaskedArray):
+            return np.array(np.ma.filled(np.ma.asarray(numbers, dtype=np.float64), np.nan))
+        return np.array(numbers, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(f"{name} are {complaint}") from None
+
+
+def _outside(found: Floats) -> tuple[int, ...] | None:
+    """Return where the first number is that is not in [0, 1]; NaN is not."""
+    inside = (found >= 0.0) & (found <= 1.0)
+    return None if inside.all() else tuple(int(place) for place in np.argwhere(~inside)[0])

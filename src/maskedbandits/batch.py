@@ -1,0 +1,203 @@
+"""The runs of a compiled policy: their world, what is counted of them, and how far they are.
+
+Runs are independent and the compiled loop holds no lock, so threads play them side by side; where one thread is asked
+for it is the one that asks.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.bar import Progress
+from maskedbandits.delays import Delay
+from maskedbandits.errors import UserError
+from maskedbandits.maths import lots
+from maskedbandits.policies import Policy
+from maskedbandits.policies.late import advance_late
+from maskedbandits.policies.logs import advance_log
+from maskedbandits.policies.noisy import advance_noisy, feedback
+from maskedbandits.policies.play import Tally, World, advance
+from maskedbandits.problems import Log, Problem
+
+PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
+# Bounds remembered by a long run: they fit the processor's cache, and nearly all that are asked for are there.
+MEMO = 1 << 16
+OFTEN = 0.1  # seconds between two words about how far it is
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What came out, run by run."""
+
+    times: NDArray[np.int64]  # (C,) steps played at each checkpoint
+    regret: NDArray[np.float64]  # (runs, C) cumulative pseudo-regret
+    pulls: NDArray[np.int64]  # (runs, K)
+    suboptimal_pulls: NDArray[np.int64]  # (runs, K) pulls of an arm while another was better
+    pulls_over_time: NDArray[np.int64]  # (C, K) pulls up to each checkpoint, of all runs together
+    seconds: float
+    kernel_seconds: float = 0.0  # of CPU that the steps themselves took, of all threads together
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What is to be played, checked."""
+
+    problem: Problem
+    runs: int
+    seed: int
+    times: NDArray[np.int64]
+    delay: Delay | None = None
+    first_run: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Steps in all."""
+        return self.runs * self.problem.horizon
+
+    def lot(self, run: int) -> np.random.SeedSequence:
+        """Return the seed of a run."""
+        return np.random.SeedSequence(self.seed, spawn_key=(self.first_run + run,))
+
+
+def refuse_too_much(numbers: int) -> None:
+    """Refuse results that no machine could hold, rather than let the machine choke on them."""
+    if numbers > 1 << 33:
+        raise UserError(f"the results would take {numbers >> 27} GiB: ask for fewer runs or checkpoints")
+
+
+class Batch:
+    """The runs of one simulation: their world, their results, and how far they are."""
+
+    def __init__(self, order: Order, policy: Policy, workers: int) -> None:
+        problem, runs, arms, checkpoints = order.problem, order.runs, order.problem.arms, order.times.size
+        self.order, self.policy, self.workers = order, policy, workers
+        self.times, self.horizon = order.times, problem.horizon
+        self.world = World(*problem.rows(masked=not policy.kind.sees_rewards))
+        self.chosen = problem.chosen.copy() if isinstance(problem, Log) else None
+        # what learns from nothing, or from rewards, sees no noise
+        noisy = problem.is_noisy and policy.sigma is not None
+        self.feedback = feedback(problem.law, problem.corruption) if noisy else None
+        refuse_too_much(runs * (checkpoints + 2 * arms + 1) + workers * checkpoints * arms)
+        self.regret = np.zeros((runs, checkpoints))
+        self.pulls = np.zeros((runs, arms), dtype=np.int64)
+        self.suboptimal_pulls = np.zeros((runs, arms), dtype=np.int64)
+        self.pulls_over_time = np.zeros((workers, checkpoints, arms), dtype=np.int64)  # threads do not meet
+        self.done = np.zeros(runs, dtype=np.int64)
+        self.kernel_seconds = [0.0] * workers
+        self.stop = threading.Event()
+
+    def played(self, show: Progress) -> Simulation:
+        """Play all runs and return what came out."""
+        started = time.perf_counter()
+        if self.workers == 1:
+            self._play_here(show)
+        else:
+            self._play_in_threads(show)
+        seconds = time.perf_counter() - started
+        over_time = self.pulls_over_time.sum(axis=0)
+        spent = sum(self.kernel_seconds)
+        return Simulation(self.times, self.regret, self.pulls, self.suboptimal_pulls, over_time, seconds, spent)
+
+    def _play_here(self, show: Progress) -> None:
+        """Play all runs in this thread: another takes as long to start as a short run."""
+        told = time.perf_counter()
+
+        def look() -> None:
+            nonlocal told
+            if time.perf_counter() - told > OFTEN:
+                show(int(self.done.sum()), self.order.steps)
+                told = time.perf_counter()
+
+        self._play_every(0, look)
+        show(self.order.steps, self.order.steps)
+
+    def _play_in_threads(self, show: Progress) -> None:
+        """Play all runs in threads; an interrupt stops them within some hundredths of a second."""
+        with ThreadPoolExecutor(self.workers) as pool:
+            pending: set[Future[None]] = {
+                pool.submit(self._play_every, worker, lambda: None) for worker in range(self.workers)
+            }
+            try:
+                while pending:
+                    finished, pending = wait(pending, timeout=OFTEN, return_when=FIRST_EXCEPTION)
+                    for future in finished:
+                        future.result()
+                    show(int(self.done.sum()), self.order.steps)
+            finally:
+                self.stop.set()
+
+    def _play_every(self, worker: int, look: Callable[[], None]) -> None:
+        # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
+        memo = 1 << int(min(max(self.horizon // 8, 1 << 6), MEMO)).bit_length() - 1
+        state = self.policy.for_simulation(self.horizon, memo)
+        for run in range(worker, self.order.runs, self.workers):
+            self._play_one(run, worker, state, look)
+
+    @property
+    def kernel(self) -> Any:
+        """The loop that plays such a world."""
+        if self.chosen is not None:
+            return advance_log
+        if self.feedback is not None:
+            return advance_noisy
+        return advance if self.order.delay is None else advance_late
+
+    def get_ready(self) -> None:
+        """Compile, or load what is compiled."""
+        arguments = (self.world, self.times, self.tally(0, 0), 0, *self.more())
+        key = (self.policy.entries, self.kernel, _form(arguments))
+        if key not in _READY:
+            _READY[key] = self.policy.entries.simulator(self.kernel, *arguments)
+        self.start, self.advance = _READY[key]
+
+    def more(self) -> tuple[Any, ...]:
+        """Return what a run is played with beside its world."""
+        if self.chosen is not None:
+            return (self.chosen,)
+        if self.feedback is not None:
+            return (self.feedback,)
+        return () if self.order.delay is None else (self.order.delay.mail(self.horizon),)
+
+    def tally(self, run: int, worker: int) -> Tally:
+        """Return what is counted of a run that this worker plays."""
+        arms = self.pulls.shape[1]
+        return Tally(
+            position=np.zeros(3, dtype=np.int64),
+            regret=self.regret[run],
+            total=np.zeros(1),
+            pulls=self.pulls[run],
+            suboptimal_pulls=self.suboptimal_pulls[run],
+            recent=np.zeros(arms, dtype=np.int64),
+            pulls_over_time=self.pulls_over_time[worker],
+        )
+
+    def _play_one(self, run: int, worker: int, state: Any, look: Callable[[], None]) -> None:
+        """Play one run."""
+        tally, more = self.tally(run, worker), self.more()
+        state.lots[:] = lots.seeded(self.order.lot(run))
+        self.start(state)
+        for pause in range(0, self.horizon + 1, PAUSE):
+            if self.stop.is_set():
+                return
+            until = min(pause + PAUSE, self.horizon)
+            before = time.thread_time()
+            self.advance(state, self.world, self.times, tally, until, *more)
+            self.kernel_seconds[worker] += time.thread_time() - before
+            self.done[run] = until
+            look()
+
+
+_READY: dict[Any, tuple[Callable[[Any], None], Callable[..., None]]] = {}  # by policy, loop and what it is given
+
+
+def _form(value: Any) -> Any:
+    """Return what machine code depends on: kinds of arrays, not their contents; the compiler takes longer to tell."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.char, value.ndim, value.flags.num
+    return (type(value), *map(_form, value)) if isinstance(value, tuple) else type(value)

@@ -1,0 +1,111 @@
+"""Cells played on a cluster, or on this machine, by Ray."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+from maskedbandits import extras
+from maskedbandits.errors import UserError
+from maskedbandits.experiments.backends import DEATHS, PATIENCE, Load, Played, dying
+from maskedbandits.experiments.pieces import play_load
+
+ANSWER = 5.0  # seconds in which somebody who is there answers
+# How a conversation begins in the protocol that Ray speaks (HTTP/2, RFC 9113, section 3.4): this, and no settings.
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+SETTINGS = 4  # the kind of frame that answers it
+ELSEWHERE = "start one there with `ray start --head`, or leave out --address to play on this machine"
+
+
+class Ray:
+    """Workers of a cluster, every node of which needs maskedbandits, or of this machine."""
+
+    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
+        extras.need("--backend ray", ["ray"], "ray")
+        self.wanted, self.address = workers, address
+        self.workers = 0
+        self.open: dict[Any, Load] = {}
+
+    def __enter__(self) -> Self:
+        import ray
+
+        options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        if self.address is None:  # Ray would tell other machines of this one's address
+            options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": self.wanted}
+        else:
+            refuse_silence(self.address)
+        try:
+            with our_signals():
+                ray.init(self.address or "local", **options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            where = f"--address {self.address}" if self.address else "--backend ray"
+            raise UserError(f"{where}: Ray cannot be used: {str(error).splitlines()[0]}") from error
+        self.workers = self.wanted or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.play = ray.remote(num_cpus=1, max_retries=DEATHS)(play_load)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        import ray
+
+        ray.shutdown()
+
+    def send(self, load: Load) -> None:
+        """Give a load to whoever is free."""
+        self.open[self.play.remote(load)] = load
+
+    def back(self) -> list[Played]:
+        """Return what has come back; Ray plays again what a dead worker had."""
+        import ray
+
+        done, _ = ray.wait(list(self.open), num_returns=len(self.open), timeout=0)
+        if not done:
+            done, _ = ray.wait(list(self.open), num_returns=1, timeout=PATIENCE)
+        played = []
+        for handle in done:
+            try:
+                outcomes = ray.get(handle)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except ray.exceptions.RayError as error:
+                raise dying() from error
+            played.append((self.open.pop(handle), outcomes))
+        return played
+
+    def under_way(self) -> int:
+        """Return nothing: it is not known."""
+        return 0
+
+
+@contextmanager
+def our_signals() -> Iterator[None]:
+    """Keep what is done on SIGTERM: Ray would put something of its own in its place."""
+    here = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if here:
+            signal.signal(signal.SIGTERM, before)
+
+
+def refuse_silence(address: str) -> None:
+    """Refuse an address at which no Ray answers: Ray itself would ask for minutes, and say so."""
+    host, separator, port = address.rpartition(":")
+    if not separator or "/" in address:  # auto, local, ray://...
+        return
+    if not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise UserError(f"--address {address}: expected HOST:PORT")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER) as line:
+            line.sendall(HELLO)
+            answer = line.recv(9)
+    except OSError as error:
+        why = error.strerror or str(error) or type(error).__name__
+        raise UserError(f"--address {address}: no Ray answers ({why.lower()}); {ELSEWHERE}") from error
+    if len(answer) < 4 or answer[3] != SETTINGS:
+        raise UserError(f"--address {address}: what answers is no Ray; {ELSEWHERE}")

@@ -1,0 +1,161 @@
+"""What cells ask: everything that determines their numbers, and nothing else.
+
+Every cell has a seed of its own, derived from the experiment's seed and from what the cell asks (problem,
+corruption, policy), never from its place in the file. So a cell's numbers stay the same when others are
+added, removed or reordered, and more runs repeat the first ones and go on. The seeds differ between cells on
+purpose: the errors of two intervals are then independent, and one unlucky draw cannot bend a whole figure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maskedbandits import outside
+from maskedbandits.experiments.canonical import canonical, digest, plain
+from maskedbandits.experiments.conditions import Condition
+from maskedbandits.experiments.config import Experiment
+from maskedbandits.experiments.tasks import Task
+from maskedbandits.problems import Log, Replay
+
+# What cannot change a cell's numbers, because it only shows them. Whatever is not named here counts: a file that is
+# forgotten costs a run too many, and never a number that is out of date.
+PRESENTATION = (
+    "__main__.py",
+    "cli",
+    "cli.py",
+    "device",
+    "experiments/frame.py",
+    "experiments/progress.py",
+    "experiments/provenance.py",
+    "report",
+    "service",
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a cell asks, in plain values, and each of them as JSON; cells of one condition share what is long."""
+
+    facts: dict[str, Any]
+    texts: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        """The one JSON text of the question: what ``canonical`` makes of its facts."""
+        return assembled(self.texts)
+
+    @property
+    def key(self) -> str:
+        """The name of the cell."""
+        return digest(self.text)
+
+
+def assembled(texts: Mapping[str, str]) -> str:
+    """Return the one JSON text of a table from those of its values."""
+    return "{" + ",".join(f"{json.dumps(key)}:{texts[key]}" for key in sorted(texts)) + "}"
+
+
+def questions_of(experiment: Experiment) -> list[Question]:
+    """Return what each of the tasks asks; what is the same in all of a condition is reckoned once."""
+    found: list[Question] = []
+    for _, tasks in groupby(experiment.tasks, key=lambda task: id(task.condition)):
+        alike = list(tasks)
+        shared = stated(world_of(alike[0].condition))
+        found += [question_of(experiment, task, shared) for task in alike]
+    return found
+
+
+def stated(values: Mapping[str, Any]) -> Question:
+    """Return values as a part of a question."""
+    facts = {key: plain(value) for key, value in values.items()}
+    return Question(facts, {key: canonical(value) for key, value in facts.items()})
+
+
+def question_of(experiment: Experiment, task: Task, shared: Question) -> Question:
+    """Return everything that determines a cell's numbers."""
+    own = stated(policy_of(task))
+    texts = shared.texts | own.texts
+    rest = stated(
+        {
+            "runs": experiment.runs,
+            "seed": cell_seed(experiment.seed, assembled(texts)),
+            "checkpoints": up_to_the_end(experiment.checkpoints, task.condition.problem.horizon),
+            "code": code(),
+        }
+    )
+    return Question({**shared.facts, **own.facts, **rest.facts}, texts | rest.texts)
+
+
+def world_of(condition: Condition) -> dict[str, Any]:
+    """Return what all cells of a condition ask."""
+    problem, matrices = condition.problem, condition.matrices
+    asked: dict[str, Any] = {
+        "means": problem.means,
+        "starts": problem.starts,
+        "horizon": problem.horizon,
+        "p00": [matrix.p00 for matrix in matrices],
+        "p11": [matrix.p11 for matrix in matrices],
+    }
+    return asked | {"record": record_of(problem)} if isinstance(problem, Replay | Log) else asked
+
+
+def policy_of(task: Task) -> dict[str, Any]:
+    """Return what a cell asks of a policy."""
+    asked: dict[str, Any] = {"policy": task.policy, "parameters": task.parameters}
+    return asked if task.factory is None else asked | {"source": outside.source_of(task.factory.found())}
+
+
+def record_of(problem: Replay | Log) -> list[str]:
+    """Return whether rounds or a log are played, and a digest of what was recorded."""
+    arrays = [problem.outcomes] if isinstance(problem, Replay) else [problem.chosen, problem.rewards]
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.shape} {array.dtype.str} ".encode() + np.ascontiguousarray(array).tobytes())
+    return ["rounds" if isinstance(problem, Replay) else "log", found.hexdigest()[:24]]
+
+
+def cell_seed(seed: int, asked: str) -> int:
+    """Return a cell's own seed from the experiment's and from the text of what the cell asks."""
+    words = np.frombuffer(hashlib.sha256(asked.encode()).digest(), dtype="<u4")
+    state = np.random.SeedSequence([seed, *map(int, words)]).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))  # 63 bits: a signed integer anywhere
+
+
+def up_to_the_end(checkpoints: int | list[int], horizon: int) -> int | list[int]:
+    """Return the checkpoints, the horizon among them: tables tell the regret of the whole play."""
+    if isinstance(checkpoints, int) or checkpoints[-1] == horizon:
+        return checkpoints
+    return [*checkpoints, horizon]
+
+
+@cache
+def code() -> str:
+    """Return a digest of the code that makes the numbers: another code's cells are not taken for ours."""
+    return code_in(Path(__file__).parents[1])
+
+
+def code_in(package: Path) -> str:
+    """Return a digest of everything in a package but its presentation."""
+    found = hashlib.sha256()
+    for path in sorted(files_that_matter(package)):
+        name, content = path.relative_to(package).as_posix().encode(), path.read_bytes()
+        found.update(b"%d %d " % (len(name), len(content)) + name + content)
+    return found.hexdigest()[:24]
+
+
+def files_that_matter(package: Path) -> Iterator[Path]:
+    """Yield all files of a package but those that show things, and what the interpreter leaves there."""
+    shown = [package / name for name in PRESENTATION]
+    for path in package.rglob("*"):
+        within = {path, *path.parents}
+        if path.is_file() and "__pycache__" not in path.parts and within.isdisjoint(shown):
+            yield path
