@@ -43,8 +43,9 @@ class Running:
         except OSError:
             return 0, None
 
-    def wait_until_ready(self) -> None:
-        wait_until(lambda: self.ask("GET", "/readyz")[0] == 200, self.process)
+    def wait_until_ready(self, times: int = 1) -> None:
+        """Wait until so many answers in a row say that it is ready: each may be another worker's."""
+        wait_until(lambda: all(self.ask("GET", "/readyz")[0] == 200 for _ in range(times)), self.process)
 
     def stop(self, number: int) -> tuple[int, list[dict[str, Any]]]:
         """Send a signal, and return the exit code and what was logged."""

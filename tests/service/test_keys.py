@@ -15,7 +15,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service import keys
 from maskedbandits.service.keys import Keys, create_key, digest_of, is_own_name, revoke_key, rotate, secrets_of
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import Store
+from maskedbandits.service.stores import Store, open_store
 from maskedbandits.service.tokens import ForgedToken, Token
 
 EVERYTHING = {
@@ -151,6 +151,25 @@ def test_secrets_are_made_once(store: Store) -> None:
     token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
     assert second.ring.read(first.ring.sign(token)) == token
     assert len(store.signing_keys()) == 1
+
+
+def test_processes_that_need_secrets_at_the_same_moment_have_the_same(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each finds that there are none; else two workers would not know each other's visitors."""
+    with open_store(f"sqlite:///{tmp_path}/bandits.db?durable=no") as other:
+        before = store.signing_keys(), store.meta("visitor_secret")
+        assert before == ([], None)
+        first = secrets_of(other)
+        with monkeypatch.context() as patch:
+            stale: Iterator[list[tuple[int, bytes]]] = iter([[]])
+            real_keys, real_meta = store.signing_keys, store.meta
+            patch.setattr(store, "signing_keys", lambda: next(stale, None) or real_keys())
+            patch.setattr(store, "meta", lambda key: None)
+            second = secrets_of(store)
+        assert first.visitor == second.visitor == secrets_of(other).visitor
+        assert real_meta("visitor_secret") == first.visitor.hex()
+        assert len(store.signing_keys()) == 1
 
 
 def test_rotation_believes_old_keys_until_they_are_dropped(store: Store) -> None:

@@ -8,6 +8,7 @@ everything; but no page of a browser, whose name for this machine could be anybo
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,15 +92,17 @@ class Secrets:
 def secrets_of(store: Store) -> Secrets:
     """Return the secrets of a store; they are made when they are first needed.
 
-    Another process may make some at the same moment: all signing keys are believed, and whoever reads again a little
-    later has the same visitors' secret as all others.
+    Processes may need them first at the same moment. Only one of them makes the first signing key, and the visitors'
+    secret is derived from that one, so that all write down the same.
     """
     if not store.signing_keys():
-        store.add_signing_key(secrets.token_bytes(SECRET))
-    if store.meta(VISITOR_SECRET) is None:
-        store.set_meta(VISITOR_SECRET, secrets.token_hex(SECRET))
+        store.add_signing_key(secrets.token_bytes(SECRET), first=True)
     signing = store.signing_keys()
-    return Secrets(Keyring(dict(signing), signing[0][0]), bytes.fromhex(str(store.meta(VISITOR_SECRET))))
+    kept = store.meta(VISITOR_SECRET)
+    if kept is None:
+        kept = hmac.digest(signing[-1][1], VISITOR_SECRET.encode(), "sha256").hex()
+        store.set_meta(VISITOR_SECRET, kept)
+    return Secrets(Keyring(dict(signing), signing[0][0]), bytes.fromhex(kept))
 
 
 class Keys:

@@ -39,15 +39,18 @@ class Buckets:
         if missing > 1e-9:
             self._full_at[key] = full_at
             return missing
-        self._full_at[key] = full_at + cost / self.rate
-        if len(self._full_at) > self.most:
-            del self._full_at[next(iter(self._full_at))]
+        self._put(key, full_at + cost / self.rate)
         return 0.0
 
     def charge(self, key: Hashable, now: float, cost: int) -> None:
         """Take what has been used already, whether there is enough or not: it has to be made up for."""
         if self.rate and cost > 0:
-            self._full_at[key] = max(self._full_at.pop(key, 0.0), now) + cost / self.rate
+            self._put(key, max(self._full_at.pop(key, 0.0), now) + cost / self.rate)
+
+    def _put(self, key: Hashable, full_at: float) -> None:
+        self._full_at[key] = full_at
+        while len(self._full_at) > self.most:
+            del self._full_at[next(iter(self._full_at))]
 
 
 class Addresses:

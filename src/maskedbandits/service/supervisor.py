@@ -1,7 +1,8 @@
 """Several workers on one socket: each is a process of its own, and one that dies is started again.
 
 The socket is bound once, here, and inherited: connections wait in it while a worker starts. This process stays small:
-it imports nothing that computes.
+it imports nothing that computes. The first worker answers at once, that it is starting; all others, and whoever takes
+the place of one that has died, answer when they are ready.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 from maskedbandits.service import logs
 from maskedbandits.service.metrics import BYTES
@@ -35,6 +37,7 @@ class Post:
         self.since = 0.0
         self.pause = 0.0
         self.due = 0.0  # when the next one is to be started
+        self.had_one = False
 
 
 class Supervisor:
@@ -84,9 +87,10 @@ class Supervisor:
         command = [sys.executable, "-m", "maskedbandits.service.worker"]
         post.process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=handles)  # noqa: S603 -- this program
         post.since = time.monotonic()
+        had_one, post.had_one = post.had_one, True
         if post.process.stdin is not None:  # it stays open: a worker ends when it is closed
             with contextlib.suppress(BrokenPipeError):  # it has died at once, which is seen soon
-                post.process.stdin.write(order(self.settings, *handles, place))
+                post.process.stdin.write(order(self.settings, *handles, place, is_patient=place > 0 or had_one))
                 post.process.stdin.flush()
 
     def _stop_all(self) -> None:
@@ -104,7 +108,7 @@ class Supervisor:
                 logs.event("worker did not end and was killed")
 
 
-def order(settings: Settings, listener: int, memory: int, worker: int) -> bytes:
+def order(settings: Settings, listener: int, memory: int, worker: int, *, is_patient: bool) -> bytes:
     """Return what a worker is told on its standard input: nobody else sees a password that is in the settings."""
-    told = {"settings": dataclasses.asdict(settings), "listener": listener, "memory": memory, "worker": worker}
-    return json.dumps(told).encode() + b"\n"
+    told: dict[str, Any] = {"settings": dataclasses.asdict(settings), "worker": worker, "is_patient": is_patient}
+    return json.dumps({**told, "listener": listener, "memory": memory}).encode() + b"\n"

@@ -1,7 +1,7 @@
 """One process that answers: it listens at once, gets ready meanwhile, and loses nothing when it is asked to end.
 
 It is the whole service, or one of several workers on one socket. A worker reads from its standard input what to do, and
-ends when that is closed: then whoever started it has died.
+ends when that is closed: then whoever started it has died. While others answer, a worker lets them until it is ready.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from maskedbandits.service.stores import StoreGone
 from maskedbandits.service.supervisor import MISTAKE
 
 KEEP_ALIVE = 75  # seconds for which a connection may idle: longer than proxies in front keep theirs
+LOOK = 0.1  # seconds between two looks at whether it is to end
 PAUSE = 1.0  # seconds between two tries to reach the store at the start
 
 
@@ -46,8 +47,15 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def run(settings: Settings, listener: socket.socket, metrics: Metrics | None = None, *, is_child: bool = False) -> None:
-    """Answer until told to end; a user's mistake that shows at the start is raised."""
+def run(
+    settings: Settings,
+    listener: socket.socket,
+    metrics: Metrics | None = None,
+    *,
+    is_child: bool = False,
+    is_patient: bool = False,
+) -> None:
+    """Answer until told to end, a patient one when all is ready; a user's mistake that shows at the start is raised."""
     logs.take_over()
     app = App(settings, metrics)
     config = uvicorn.Config(
@@ -69,13 +77,16 @@ def run(settings: Settings, listener: socket.socket, metrics: Metrics | None = N
     if is_child:
         threading.Thread(target=_end_with_parent, args=(server,), name="maskedbandits-parent", daemon=True).start()
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_serve(server, app, settings, listener))
+        runner.run(_serve(server, app, settings, listener, is_patient))
 
 
-async def _serve(server: Server, app: App, settings: Settings, listener: socket.socket) -> None:
+async def _serve(server: Server, app: App, settings: Settings, listener: socket.socket, is_patient: bool) -> None:
     """Answer from now on, let people in when all is ready, and write everything down at the end."""
     starting = asyncio.create_task(_start(server, app, settings))
-    await server.serve(sockets=[listener])
+    while is_patient and not starting.done() and not server.should_exit:
+        await asyncio.wait([starting], timeout=LOOK)
+    if not server.should_exit:
+        await server.serve(sockets=[listener])
     if not starting.done():
         starting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -153,7 +164,8 @@ def main() -> None:
         told = _ordered()
         settings = Settings(**told["settings"])
         metrics = Metrics(shared_memory(told["memory"], settings.workers), told["worker"], settings.workers)
-        run(settings, socket.socket(fileno=told["listener"]), metrics, is_child=True)
+        listener = socket.socket(fileno=told["listener"])
+        run(settings, listener, metrics, is_child=True, is_patient=told["is_patient"])
     except UserError as mistake:
         logs.event("cannot start", reason=str(mistake))
         sys.exit(MISTAKE)
