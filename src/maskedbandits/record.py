@@ -97,6 +97,7 @@ class Section:
     most: Bound
     fixed: bool
     scratch: bool = False
+    added: Bound = 0.0  # what an arm that is added later begins with
 
 
 def given(default: Any, check: Check, hint: str, *, stored: bool = True) -> Any:
@@ -119,9 +120,11 @@ def derived() -> Any:
     return Derived()
 
 
-def section(length: Length, least: float = -np.inf, most: Bound = np.inf, *, scratch: bool = False) -> Any:
-    """Declare an array whose numbers change."""
-    return Section(length, least, most, fixed=False, scratch=scratch)
+def section(
+    length: Length, least: float = -np.inf, most: Bound = np.inf, *, scratch: bool = False, added: Bound = 0.0
+) -> Any:
+    """Declare an array whose numbers change; those of an arm stand together, and begin as said if it is added later."""
+    return Section(length, least, most, fixed=False, scratch=scratch, added=added)
 
 
 def fixed(length: Length) -> Any:
@@ -252,6 +255,16 @@ def relaid(state: Any, sizes: Mapping[str, int], sections: Sequence[str]) -> Any
         new.own[key] = old[key]
     for key in sections:
         getattr(new, key)[:] = getattr(state, key)
+    return new
+
+
+def widened(state: Any, sizes: Mapping[str, int]) -> Any:
+    """Return a copy in which some sizes are larger: sections go on with what an arm that is added begins with."""
+    new = relaid(state, sizes, ())
+    for key, what in type(state).layout.sections.items():
+        old, wide = getattr(state, key), getattr(new, key)
+        wide[: old.size] = old
+        wide[old.size :] = what.added(new.own[0]) if callable(what.added) else what.added
     return new
 
 

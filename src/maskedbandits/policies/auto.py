@@ -42,6 +42,7 @@ SUMMARY = "Thompson sampling that learns how often, and how, the world changes: 
 REFERENCE = "Mellor & Shapiro 2013; Wilson et al. 2010"
 DRAWS_FROM = "posterior"
 LEARNS_FROM = "masked feedback"
+ARMS_COME_AND_GO = True
 
 WIDE, NARROW = 0.8, 0.4
 SCANT = 3.0  # unmasked observations of an arm that are too few to draw its mean less wide than it is
@@ -91,10 +92,12 @@ def choose(state: Policy) -> int:
     slot = _drawn(state)
     curious = slot == own.heaviest or slot // EACH == ONE
     since_counts, since_sums, all_moved = state.since_counts, state.since_sums, state.moved
-    lows, rates, straight = state.lows, state.rates, not own.curved
+    lows, rates, straight, closed = state.lows, state.rates, not own.curved, state.closed
     best = -np.inf
     chosen = 0
     for arm in range(own.arms):
+        if closed[arm]:
+            continue
         at = arm * ROOM + slot
         count = since_counts[at]
         total = since_sums[at]

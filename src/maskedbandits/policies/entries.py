@@ -44,9 +44,10 @@ _MANY: Kernels = {
     "choose_many": (play.choose_many_live, (numba.int64[::1],)),
     "observe_many": (play.observe_many_live, _LOG),
 }
+_AMONG: Kernels = {"choose_open": (play.choose_open_live, (numba.int64[::1], numba.int64))}
 _SAMPLE: Kernels = {"sample": (play.sample_live, (numba.int64[::1],))}
 # What is compiled together: few need more than the first.
-_PARTS = {"": _LIVE, ".masked": _MASKED, ".scores": _SCORES, ".many": _MANY, ".sample": _SAMPLE}
+_PARTS = {"": _LIVE, ".masked": _MASKED, ".scores": _SCORES, ".many": _MANY, ".sample": _SAMPLE, ".among": _AMONG}
 
 
 def _mode() -> str:
@@ -94,6 +95,7 @@ class Entries:
     choose_many: Callable[[Any, Any], None]
     observe_many: Callable[[Any, Any, Any], None]
     sample: Callable[[Any, Any], None]
+    choose_open: Callable[[Any, Any, int], None]
 
     @cached_property
     def _type(self) -> Any:

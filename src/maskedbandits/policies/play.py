@@ -68,6 +68,12 @@ def choose_ahead(state: Arms) -> int:
 
 
 @picked("code")
+def choose_open(state: Arms) -> int:
+    """Return the arm to pull next among those that are open at this moment, which may change from call to call."""
+    return choose(state)
+
+
+@picked("code")
 def observe(state: Arms, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
     counted(state, arm, feedback)
@@ -152,6 +158,15 @@ def sample_live(state: Any, out: Ints) -> None:
     """Write down the arms that would be chosen next, if it were asked so many times; none of them is a decision."""
     for place in range(out.size):
         out[place] = next_arm(state)
+
+
+@entry
+def choose_open_live(state: Any, out: Ints, decides: int) -> None:
+    """Write down arms that are open at this moment: of many decisions, or that would be chosen."""
+    for place in range(out.size):
+        out[place] = choose_open(state)
+        if decides:
+            await_report(state, out[place])
 
 
 @entry

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from maskedbandits.corruption import Corruption, Polyline
 from maskedbandits.errors import UserError, whole
 from maskedbandits.policies import arguments
+from maskedbandits.policies import arms as changes
 from maskedbandits.policies.axes import reports
 from maskedbandits.policies.entries import entries
 from maskedbandits.policies.forks import look_after
@@ -67,18 +68,21 @@ class Policy(View):
         look_after(self)
 
     @overload
-    def choose(self) -> int: ...
+    def choose(self, n: None = None, *, among: ArrayLike | None = None) -> int: ...
 
     @overload
-    def choose(self, n: int) -> Ints: ...
+    def choose(self, n: int, *, among: ArrayLike | None = None) -> Ints: ...
 
-    def choose(self, n: int | None = None) -> int | Ints:
-        """Decide: return the arm to pull next, or the arms of the next n decisions.
+    def choose(self, n: int | None = None, *, among: ArrayLike | None = None) -> int | Ints:
+        """Decide: return the arm to pull next, or the arms of the next n decisions; one of some arms, if asked so.
 
         Each is a decision, whose report is awaited until ``observe`` takes it in, or ``expire`` gives it up. While
         reports are awaited, arms count as pulled as often as that: a burst of decisions explores as one by one would.
-        ``indices`` and ``probabilities`` look without deciding.
+        ``indices``, ``probabilities`` and ``sample`` look without deciding.
         """
+        if among is not None:
+            chosen = self._choose_among(among, whole("n", 1 if n is None else n, 0, MOST), decides=True)
+            return int(chosen[0]) if n is None else chosen
         if n is None:
             with self._lock:
                 return self._entries.choose(self._state)
@@ -87,16 +91,59 @@ class Policy(View):
             self._part(".many").choose_many(self._state, out)
         return out
 
-    def sample(self, n: int) -> Ints:
+    def sample(self, n: int, *, among: ArrayLike | None = None) -> Ints:
         """Return n arms, each drawn as ``choose`` would choose right now, and none of them a decision.
 
         What draws no lots would choose the same arm each time.
         """
         n = whole("n", n, 0, MOST)
-        out = np.zeros(n if self._kind.draws_from else min(n, 1), dtype=np.int64)
+        once = n if self._kind.draws_from else min(n, 1)
+        if among is not None:
+            out = self._choose_among(among, once, decides=False)
+        else:
+            out = np.zeros(once, dtype=np.int64)
+            with self._lock:
+                self._part(".sample").sample(self._state, out)
+        return out if once == n else np.repeat(out, n)
+
+    def _choose_among(self, among: ArrayLike, n: int, *, decides: bool) -> Ints:
+        """Choose with all other arms closed for the moment."""
+        changes.check(self._kind)
+        places = arguments.some("among", among, self._arms)
+        out = np.zeros(n, dtype=np.int64)
         with self._lock:
-            self._part(".sample").sample(self._state, out)
-        return out if out.size == n else np.repeat(out, n)
+            closed = self._state.closed
+            before = closed.copy()
+            if before[places].any():
+                raise UserError(f"among: arm {places[before[places] > 0][0]} is retired: leave it out")
+            try:
+                closed[:] = 1
+                closed[places] = 0
+                self._part(".among").choose_open(self._state, out, int(decides))
+            finally:
+                closed[:] = before
+        return out
+
+    def add_arm(self, corruption: Corruption | None = None) -> int:
+        """Add an arm, and return its number; what was learnt of the others stays.
+
+        It is masked as all others are, or as is said. It is explored as every arm is at the beginning.
+        """
+        changes.check(self._kind)
+        line = changes.line_of(self._kind, corruption, self._arms, self.sigma is not None)
+        with self._lock:
+            parameters = self._kind.complete(self._given, self._arms + 1)
+            self._state = changes.added(self._kind, parameters, self._state, line)
+            self._parameters = parameters
+            self._arms += 1
+            return self._arms - 1
+
+    def retire(self, arm: int) -> None:
+        """Never choose an arm again; what was seen of it stays, and reports of it that come late are taken in."""
+        changes.check(self._kind)
+        arm = arguments.one_of(arm, self._arms)
+        with self._lock:
+            changes.retire(self._kind, self._state, arm)
 
     def note(self, arm: int, n: int = 1) -> None:
         """Await n more reports of an arm: of decisions that were made elsewhere, or from a ``sample``."""
@@ -215,6 +262,7 @@ class Policy(View):
             sizes["ring"] = 0
         fixed = [key for key, section in layout.sections.items() if section.fixed]
         state = relaid(self._state, sizes, fixed)
+        state.own[0].retired = 0
         if endless:
             state.own[0].span = FOREVER
         return state

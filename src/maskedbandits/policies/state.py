@@ -18,7 +18,9 @@ class Arms(Record):
     time: int = gathered(0, most=FOREVER)  # observations taken in
     alarms: int = gathered(0, most=FOREVER)  # changes seen
     awaited: int = gathered(0, most=FOREVER, scratch=True)  # decisions whose reports have not come yet
+    retired: int = gathered(0, most=lambda own: own.arms - 1)  # arms that are
     lots: Words = section(lambda own: 4, scratch=True)
+    closed: Ints = section(lambda own: own.arms, least=0, most=1)  # 1 if the arm is retired: it is never chosen again
     counts: Floats = section(lambda own: own.arms, least=0.0, most=1e200)  # observations that count, or their weights
     sums: Floats = section(lambda own: own.arms, least=-1e200, most=1e200)  # their feedbacks, flipped where g decreases
     pending: Ints = section(

@@ -51,6 +51,12 @@ class View:
         return self._arms
 
     @property
+    def retired(self) -> NDArray[np.bool_]:
+        """Tell which arms are never chosen again."""
+        with self._lock:
+            return np.asarray(self._state.closed > 0)
+
+    @property
     def parameters(self) -> Mapping[str, Any]:
         """Its parameters, those with defaults too."""
         return MappingProxyType({key: self._parameters[key] for key in self._kind.parameters})
@@ -95,10 +101,14 @@ class View:
             return np.array(self._state.pending)
 
     def indices(self) -> Floats:
-        """Return what is compared to choose, one number per arm: not clipped, infinite for an arm not remembered."""
-        out = np.empty(self.arms)
+        """Return what is compared to choose, one number per arm: not clipped.
+
+        It is infinite for an arm not remembered, and minus infinity for one that is retired.
+        """
         with self._lock:
+            out = np.empty(self._arms)
             self._part(".scores").scores(self._state, out)
+            out[self._state.closed > 0] = -np.inf
         return out
 
     def probabilities(self, draws: int = 10_000) -> Floats:
@@ -114,7 +124,7 @@ class View:
         snapshot = self._snapshot()
         snapshot.lots[:] = lots.seeded()
         self._part(".sample").sample(snapshot, drawn)
-        return np.bincount(drawn, minlength=self._arms) / drawn.size
+        return np.bincount(drawn, minlength=snapshot.counts.size) / drawn.size
 
     def estimates(self) -> Floats:
         """Return the estimated mean reward of every arm, clipped to [0, 1]; NaN for an arm not remembered.

@@ -43,6 +43,15 @@ def choose_ahead(state: Axes) -> int:
     return arm & NOT_NEGATIVE
 
 
+@inner
+def choose_open(state: Axes) -> int:
+    """Return the arm to pull next among those that are open at this moment."""
+    arm = watch.due_look(state)
+    if arm == watch.NOT_NOW or state.closed[arm] or state.pending[arm] > 0:
+        arm = indices.highest_open(state)
+    return arm
+
+
 @inlined
 def observe(state: Axes, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""

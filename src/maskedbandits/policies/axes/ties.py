@@ -12,6 +12,8 @@ followers are joined in pairs until one leads all others, in amortised logarithm
 
 from typing import Any
 
+import numpy as np
+
 from maskedbandits.compiled import inlined, inner, interpreted
 from maskedbandits.policies import indices
 from maskedbandits.policies.axes import watch
@@ -24,7 +26,7 @@ NONE = -1
 
 def _others() -> Any:
     """Declare for every arm another one, or NONE."""
-    return section(lambda own: own.arms, least=NONE, most=lambda own: own.arms - 1, scratch=True)
+    return section(lambda own: own.arms, least=NONE, most=lambda own: own.arms - 1, scratch=True, added=NONE)
 
 
 @record
@@ -161,6 +163,8 @@ def contradiction(state: Ties) -> str:
                 return "its ties are not in order"
             before, arm = arm, state.nexts[arm]
     free = state.leaders == NONE
+    if np.any(state.closed[~free]) or np.any(state.closed[state.followers != NONE]):
+        return "an arm that is retired has ties"
     linked = (state.nexts[free] != NONE).any() or (state.befores[free] != NONE).any()
     if linked or seen != state.own[0].waiting or free.size - free.sum() != seen:
         return "its ties are not in order"
