@@ -69,7 +69,7 @@ class Chooser:
         self.is_stale = True
 
     def decide(self, among: Sequence[int] | None = None) -> Decision:
-        """Decide; the policy awaits a report of whatever arm it is."""
+        """Decide; a policy that follows an index awaits a report of whatever arm it is."""
         if among is None:
             return self._decided(self.beside, None, 0)
         return self._decided(self._shares(among), among, FLAG_SUBSET)
@@ -85,7 +85,8 @@ class Chooser:
             arm, drawn_by = _drawn(beside, lot)
             flags |= drawn_by
         own = sum(share for place, share, _ in beside if place == arm)
-        self.policy.note(arm)
+        if not self.draws_lots:  # whoever draws spreads a burst anyway, and takes no notice
+            self.policy.note(arm)
         return Decision(arm, DRAWS * own + (PARTS - taken) * counts.get(arm, 0), flags)
 
     def _of_policy(self, among: Sequence[int] | None) -> tuple[dict[int, int], int]:
