@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import schemathesis
 from fake_hall import FakeHall
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from running import running
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -81,25 +84,48 @@ def test_every_reference_leads_somewhere() -> None:
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_whatever_is_asked_the_answer_is_described(service: Served, method: str, path: str) -> None:
-    ask_everything(service, method, path, GenerationMode.POSITIVE)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", service.app)
+    ask_everything(schema[path][method], GenerationMode.POSITIVE, service.client.key)
+    assert service.get("/readyz").status == 200
 
 
 @pytest.mark.parametrize(("method", "path"), CAN_BE_WRONG)
 def test_whatever_is_asked_wrongly_the_answer_is_described(service: Served, method: str, path: str) -> None:
-    ask_everything(service, method, path, GenerationMode.NEGATIVE)
-
-
-def ask_everything(service: Served, method: str, path: str, mode: GenerationMode) -> None:
     schema = schemathesis.openapi.from_asgi("/openapi.json", service.app)
-    operation = schema[path][method]
+    ask_everything(schema[path][method], GenerationMode.NEGATIVE, service.client.key)
+    assert service.get("/readyz").status == 200
+
+
+@pytest.mark.long
+def test_whatever_a_real_service_is_asked(tmp_path: Path) -> None:
+    """With policies, a log and threads behind it."""
+    storage = f"sqlite:///{tmp_path}/bandits.db"
+    with open_store(storage, create=True) as store:
+        key = create_key(store, "admin", "admin", 0)[1]
+    with running(storage) as real:
+        real.wait_until_ready()
+        real.key = key
+        assert real.ask("POST", "/v1/experiments", SMALL)[0] == 201
+        schema = schemathesis.openapi.from_url(f"{real.address}/openapi.json")
+        for method, path in OPERATIONS:
+            ask_everything(schema[path][method], GenerationMode.POSITIVE, key)
+        for method, path in CAN_BE_WRONG:
+            ask_everything(schema[path][method], GenerationMode.NEGATIVE, key)
+        assert real.ask("GET", "/readyz") == (200, {"status": "ready"})
+        code, logged = real.stop(signal.SIGTERM)
+    assert code == 0
+    assert {line["event"] for line in logged} <= {"experiment is live", "ready", "stopped"}
+
+
+def ask_everything(operation: Any, mode: GenerationMode, key: str | None) -> None:
+    """Ask all that one operation allows, or what it does not, of an experiment that is here and of others."""
     here = {"name": "headline", "arm": "long"}
 
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(case=operation.as_strategy(generation_mode=mode), is_here=st.booleans())
     def ask(case: Any, is_here: bool) -> None:
         if is_here and case.path_parameters:
-            case.path_parameters = {key: here[key] for key in case.path_parameters}
-        case.call_and_validate(checks=CHECKS, headers={"authorization": f"Bearer {service.client.key}"})
+            case.path_parameters = {name: here[name] for name in case.path_parameters}
+        case.call_and_validate(checks=CHECKS, headers={"authorization": f"Bearer {key}"})
 
     ask()
-    assert service.get("/readyz").status == 200
