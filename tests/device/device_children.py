@@ -14,6 +14,7 @@ import pytest
 from device_fakes import Clock, opened
 
 from maskedbandits.device import Device, device, promises
+from maskedbandits.privacy import LedgerError
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["device_fakes"])  # so that not every child waits for it
@@ -140,6 +141,9 @@ def use_after_fork(send: Connection, url: str, path: str | None) -> None:
         child = os.fork()
         if child == 0:
             decision = own.decide()
+            with contextlib.suppress(LedgerError):
+                assert own._outbox is not None
+                send.send(own._outbox.soonest(own._wire.url))  # the file is its parent's
             send.send((decision.arm, decision.participate, decision.why, before.report(1), own.send_due()))
             own.close()
             os._exit(0)

@@ -40,7 +40,9 @@ def test_a_report_leaves_at_its_time_whatever_happened(
 
 
 @pytest.mark.usefixtures("certain")
-def test_the_first_reward_counts_and_none_that_is_late(url: str, service: Service, clock: Clock) -> None:
+def test_the_first_reward_counts_and_none_that_is_late(
+    url: str, service: Service, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     with opened(url) as device:
         twice, late = device.decide(), device.decide()
         assert twice.report(1)
@@ -50,6 +52,7 @@ def test_the_first_reward_counts_and_none_that_is_late(url: str, service: Servic
         pass_time(device, clock, 60)
         assert not late.report(1)
     assert [service.taken[token] for token in service.issued] == [1, 0]
+    assert not caplog.records  # which is no trouble
 
 
 def test_every_report_leaves_alone_and_at_a_time_of_its_own(url: str, service: Service, clock: Clock) -> None:
@@ -80,7 +83,8 @@ def test_tries_become_rare_and_end_when_a_report_is_of_no_use(url: str, service:
     service.fails = lambda count: "before"
     with opened(url) as device:
         device.decide().report(1)
-        pass_time(device, clock, 90_000)
+        pass_time(device, clock, 86_400)
+        assert settled(device)
         times = [arrival.at - START for arrival in service.arrivals]
         pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
         assert 15 <= pauses[0] <= 35
@@ -272,6 +276,26 @@ def test_a_device_that_is_closed_takes_no_part(url: str, service: Service, clock
     assert device.send_due() == 0
     again = device.decide()
     assert (again.arm, again.participate) == ("plain", False)
+
+
+def test_who_is_being_closed_begins_nothing_more(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
+    with opened(url, path=tmp_path / "ledger", jitter=0) as device:
+        for _ in range(5):
+            device.decide()
+        clock.at += 60
+        device.send_due()
+
+        def closing(count: int) -> str:
+            device._stop.set()
+            return ""
+
+        service.fails = closing
+        device.send_due()
+        assert len(service.arrivals) == 1
+    service.fails = lambda count: ""
+    with opened(url, path=tmp_path / "ledger") as device:
+        pass_time(device, clock, 100)
+    assert len(service.taken) == len(service.arrivals) == 5
 
 
 def test_a_server_that_never_answers_keeps_nobody_from_closing() -> None:
