@@ -11,7 +11,23 @@ from typing import Any
 import click
 
 from maskedbandits import readable
-from maskedbandits.cli import audit, bound, compile, data, key, plan, policies, replay, report, run, serve  # noqa: A004 -- files are named as verbs
+from maskedbandits.cli import (  # files are named as verbs
+    audit,
+    backup,
+    bound,
+    compile,  # noqa: A004
+    data,
+    evaluate,
+    export,
+    key,
+    plan,
+    policies,
+    replay,
+    report,
+    run,
+    serve,
+    upgrade,
+)
 from maskedbandits.cli.audit import Slow
 from maskedbandits.cli.output import drop_output
 from maskedbandits.cli.verb import (
@@ -83,5 +99,10 @@ for verb in (
     serve.serve,
     key.key,
     replay.replay,
+    evaluate.evaluate,
+    export.export,
+    backup.backup,
+    backup.restore,
+    upgrade.upgrade,
 ):
     main.add_command(verb)
