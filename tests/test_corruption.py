@@ -113,15 +113,18 @@ def test_what_is_not_a_corruption_is_refused(function: Callable[[float], float],
         (0.9, 1.1),
         (math.nan, 0.9),
         (0.9, math.inf),
+        ("x", 0.9),
+        (0.9, None),
+        ([0.9], 0.9),
     ],
 )
-def test_what_is_not_a_matrix_is_refused(p00: float, p11: float) -> None:
+def test_what_is_not_a_matrix_is_refused(p00: Any, p11: Any) -> None:
     with pytest.raises(ValueError, match=r"give|move"):
         RandomizedResponse(p00, p11)
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, 1e-20])
-def test_what_is_not_an_epsilon_is_refused(epsilon: float) -> None:
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, 1e-20, "x", None, [1]])
+def test_what_is_not_an_epsilon_is_refused(epsilon: Any) -> None:
     with pytest.raises(ValueError, match="epsilon"):
         RandomizedResponse.from_epsilon(epsilon)
 

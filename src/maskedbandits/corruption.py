@@ -89,10 +89,7 @@ class RandomizedResponse:
 
     def __post_init__(self) -> None:
         for name in ("p00", "p11"):
-            value = float(getattr(self, name))
-            if not 0.0 <= value <= 1.0:
-                raise ValueError(f"{name} = {value} is not a probability: give a number in [0, 1]")
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, number(name, getattr(self, name), 0.0, 1.0))
         if abs(self.slope) < 1e-12:  # 0 but for rounding
             raise ValueError(
                 f"p00 + p11 = 1 (p00 = {self.p00}, p11 = {self.p11}) makes the feedback independent of the reward, "
@@ -105,9 +102,7 @@ class RandomizedResponse:
 
         This is Eq. (DPmatrix) of the paper; an infinite epsilon leaves the reward as it is.
         """
-        epsilon = float(epsilon)
-        if not epsilon > 0.0:  # also refuses NaN
-            raise ValueError(f"epsilon = {epsilon} leaves nothing to learn from: give a number above 0")
+        epsilon = number("epsilon", epsilon, 0.0, above=True, infinite=True)
         truth = 1.0 / (1.0 + math.exp(-epsilon))
         if truth == 0.5:
             raise ValueError(f"epsilon = {epsilon} is too small: the feedback would be pure noise")

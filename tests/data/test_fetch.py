@@ -88,6 +88,23 @@ def test_no_network_is_one_line(folder: Path, wheel: Path) -> None:
     assert held(folder) == []
 
 
+@pytest.mark.parametrize(
+    ("complaints", "why"),
+    [
+        ("", ": check the network"),
+        ("WARNING: Retrying\nERROR: one\nERROR: No matching distribution\n", r" \(No matching distribution\): check"),
+        ("ERROR: Exception:\nTraceback:\n  File x\nOSError: too large\n\n", r" \(OSError: too large\): check"),
+    ],
+)
+def test_what_pip_complains_of_is_told(
+    folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch, complaints: str, why: str
+) -> None:
+    monkeypatch.setattr(fetch, "_run", lambda *told: complaints)
+    with pytest.raises(fetch.FetchError, match=f"pip cannot download madeup==1.0{why}"):
+        data.get("made-up")
+    assert held(folder) == []
+
+
 def test_another_wheel_of_the_same_name_is_refused(folder: Path, wheel: Path) -> None:
     wheel_in(wheel.parent, b"something else")
     refused(call("data", "get", "made-up", "--file", wheel), "wrong checksum", cli.FAILED)
@@ -191,11 +208,6 @@ def test_a_program_that_takes_long_is_told_of(monkeypatch: pytest.MonkeyPatch) -
 
 
 # Files that a user has downloaded
-
-
-def test_without_its_file_a_data_set_says_from_where() -> None:
-    refused(call("data", "get", "upworthy"), "upworthy is for you to download, from osf.io/jd64p; give the CSV file")
-    refused(call("data", "get", "open-bandit"), "maskedbandits data get open-bandit --file FILE")
 
 
 def test_a_file_is_read_and_its_sha256_noted(folder: Path, tmp_path: Path) -> None:

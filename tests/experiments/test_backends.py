@@ -1,5 +1,6 @@
 """Cells are played elsewhere as here: the same numbers, nothing lost when a worker dies, nothing computed twice."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ class Deadly:
     def __init__(self, generator):
         self.lot = generator.random()
         try:
-            (FOLDER / "died").touch(exist_ok=False)
+            with (FOLDER / "died").open("x") as note:
+                note.write(str(os.getpid()))
         except FileExistsError:
             (FOLDER / f"run-{self.lot}-{os.getpid()}-{id(self)}").touch()
         else:
@@ -61,9 +63,10 @@ def survives(folder: Path, backend: backends.Backend) -> None:
     write(folder, EXPERIMENT)
     (folder / "deadly.py").write_text(DEADLY, encoding="utf-8")
     elsewhere = play(folder, "there", backend)
-    assert (folder / "died").exists()
-    noted = {path.name.split("-")[1] for path in folder.glob("run-*")}
-    assert len(noted) == 12
+    noted = [path.name.split("-") for path in folder.glob("run-*")]
+    assert len({lot for _, lot, *_ in noted}) == 12
+    dead = (folder / "died").read_text(encoding="utf-8")
+    assert dead not in {process for _, _, process, _ in noted}  # others have played what it had
     here = play(folder, "here", None)
     assert elsewhere.complete
     for one, other in zip(elsewhere.cells, here.cells, strict=True):
@@ -169,9 +172,26 @@ def test_what_does_not_fit_is_refused() -> None:
         backends.named("threads", workers=2)
 
 
+def test_a_process_that_dies_before_a_load_is_sent_loses_nothing(tmp_path: Path) -> None:
+    experiment = experiments.load(write(tmp_path))
+    load = [Piece(n, task, 0, 1, 0, 4) for n, task in enumerate(experiment.tasks)]
+    with Processes(1) as players:
+        players.send(load)
+        while not players.back():
+            pass
+        (worker,) = players.pool._processes.values()
+        worker.kill()
+        while not players.pool._broken:  # which it finds out for itself, somewhat later
+            time.sleep(0.01)
+        players.send(load)
+        while not (played := players.back()):
+            pass
+    assert [part.regret.shape for part in played[0][1]] == [(4, 1)] * len(load)
+
+
 def test_workers_that_all_die_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "DEATHS", 1)
     write(tmp_path, EXPERIMENT.replace("runs = 6", "runs = 1").replace('[[policies]]\nname = "klucb-cf"\n', ""))
-    (tmp_path / "deadly.py").write_text(DEADLY.replace('(FOLDER / "died").touch(exist_ok=False)', "pass"))
+    (tmp_path / "deadly.py").write_text(DEADLY.replace('open("x")', 'open("w")'))
     with pytest.raises(UserError, match="again and again"):
         play(tmp_path, "out", Processes(1))

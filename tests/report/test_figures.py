@@ -17,7 +17,7 @@ from children import finished
 from made_up import HORIZON, changing, named, outcome, results, sinusoid
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Label, Results
-from maskedbandits.report import figures, lettering, shares, tables
+from maskedbandits.report import by_epsilon, figures, lettering, shares, tables
 
 # What people call their policies.
 FORMULAS = ["costs $5", "$x_$ and $y$", "$\\frac{", "_hidden", "a^b_c^", "\\alpha \\"]
@@ -31,7 +31,7 @@ def drawn(made: Results) -> list[Figure]:
     look = figures.looks([label.policy for label in made.plan.labels])
     with figures.our_style():
         over_time = figures.regret_over_time(problem, groups, look)
-        return [over_time, *([figures.regret_by_epsilon(problem, groups, look)] if len(groups) > 1 else [])]
+        return [over_time, *([by_epsilon.figure(problem, groups, look)] if len(groups) > 1 else [])]
 
 
 def legend(figure: Figure) -> list[str]:
@@ -174,7 +174,7 @@ def test_many_policies_look_different() -> None:
     ],
 )
 def test_infinity_stands_one_step_beyond_the_last_epsilon(epsilons: list[float], places: list[float]) -> None:
-    assert list(figures.epsilon_places(epsilons).values()) == pytest.approx(places)
+    assert list(by_epsilon.places_of(epsilons).values()) == pytest.approx(places)
 
 
 def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import click
 
 from maskedbandits import extras
 from maskedbandits.cli.report import show
-from maskedbandits.cli.verb import INTERRUPTED, Failure, Interrupted, Verb, as_json, reason
+from maskedbandits.cli.verb import Failure, Interrupted, Verb, as_json, reason
 from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
@@ -78,11 +78,13 @@ def run(
     experiment = dataclasses.replace(experiment, file=as_text(file))
     folder = prepared(out or Path("results") / file.stem)
     command = command_line(file, out, runs, seed)
-    with watcher(quiet=no_progress) as watching, caught_signals():
+    with watcher(quiet=no_progress) as watching, caught_signals() as signals:
         try:
             results = experiments.run(experiment, folder, watching, command=command, fresh=fresh, backend=players)
-        except (KeyboardInterrupt, SystemExit) as end:
-            raise interrupted(end, kept(watching, folder)) from None
+        except (KeyboardInterrupt, SystemExit):
+            if signals.noted is None:
+                raise
+            raise interrupted(signals.noted, kept(watching, folder)) from None
         except OSError as error:
             raise Failure(
                 f"{reason(error)}; {kept(watching, folder)}, and the same command goes on from there"
@@ -95,11 +97,10 @@ def kept(watching: Silent, folder: Path) -> str:
     return f"{watching.finished} of {watching.cells} cells are kept in {folder}"
 
 
-def interrupted(end: KeyboardInterrupt | SystemExit, kept: str) -> Interrupted:
+def interrupted(number: int, kept: str) -> Interrupted:
     """Return what is said when a signal has ended the work: which, what is kept, and how to go on."""
-    code = end.code if isinstance(end, SystemExit) and isinstance(end.code, int) else INTERRUPTED
-    what = "interrupted" if code == INTERRUPTED else f"ended by {signal.Signals(code - 128).name}"
-    return Interrupted(f"{what}: {kept}; the same command goes on from there", code)
+    what = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    return Interrupted(f"{what}: {kept}; the same command goes on from there", 128 + number)
 
 
 def prepared(folder: Path) -> Path:

@@ -118,9 +118,15 @@ def _downloaded(package: Package, folder: Path, tell: Tell) -> Path:
         return wheels[0]
     if os.strerror(errno.ENOSPC) in complaints:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    said = [line.removeprefix("ERROR:").strip() for line in complaints.splitlines() if line.startswith("ERROR:")]
-    why = f" ({said[-1]})" if said else ""
+    why = f" ({found})" if (found := _reason(complaints)) else ""
     raise FetchError(f"pip cannot download {wanted}{why}: check the network and pip's settings, or give --file WHEEL")
+
+
+def _reason(complaints: str) -> str:
+    """Return why pip has failed: its last complaint, or, if that is a traceback, the end of it."""
+    lines = [line.strip() for line in complaints.splitlines() if line.strip()]
+    said = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
+    return lines[-1] if said and said[-1] == "Exception:" else said[-1] if said else ""
 
 
 def _run(command: Sequence[str], tell: Tell) -> str:

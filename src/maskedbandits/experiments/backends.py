@@ -10,10 +10,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from multiprocessing import resource_tracker
 from typing import Any, Protocol, Self
 
 from maskedbandits.errors import UserError
@@ -140,6 +141,8 @@ class Processes:
         self.deaths = 0
 
     def __enter__(self) -> Self:
+        with unheard():  # Python has a process that looks after what others share
+            resource_tracker.ensure_running()
         self.pool = self._pool()
         return self
 
@@ -156,7 +159,8 @@ class Processes:
         """Give a load to whoever is free; what was never compiled is compiled here, and not by each of them."""
         get_ready(load, self.ready, only_new=True)
         try:
-            self.open[self.pool.submit(play_load, load)] = load
+            with unheard():
+                self.open[self.pool.submit(play_load, load)] = load
         except BrokenProcessPool:  # somebody has died since we last looked
             self._replace_workers([load])
 
@@ -192,11 +196,22 @@ class Processes:
         return 0
 
 
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Let no process that is started meanwhile hear what a terminal says: who starts it does, and sends it home."""
+    said = {getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)}
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, said)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def follow_parent() -> None:
-    """Let the process that gave the work hear what a terminal says and send everybody home; end when it has ended."""
-    for name in ("SIGINT", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    """See to it that this process ends when the one that gave it work has ended, however that was."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=end_after, args=(parent.join,), daemon=True).start()

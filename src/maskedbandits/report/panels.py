@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from maskedbandits.experiments.canonical import plain
 from maskedbandits.experiments.results import Cell
+from maskedbandits.report import by_epsilon as regret_by_epsilon
 from maskedbandits.report import changes, figures, pulls, shares, svg
 
 Groups = Sequence[Sequence[Cell]]
@@ -103,8 +104,8 @@ def over_time_numbers(panel: Axes, group: Sequence[Cell], drawn: Looks) -> dict[
 def by_epsilon(name: str, groups: Groups, drawn: Looks) -> list[Panel]:
     """Return regret against epsilon."""
     figure, panel = canvas(6.0, 3.8, Margins(bottom=0.72))
-    figures.draw_by_epsilon(panel, groups, drawn)
-    where = figures.epsilon_places([figures.epsilon_of(group[0]) for group in groups])
+    regret_by_epsilon.draw(panel, groups, drawn)
+    where = regret_by_epsilon.places_of([regret_by_epsilon.epsilon_of(group[0]) for group in groups])
     series = []
     for policy in drawn:
         cells = [next((cell for cell in group if cell.label.policy == policy), None) for group in groups]
@@ -113,7 +114,7 @@ def by_epsilon(name: str, groups: Groups, drawn: Looks) -> list[Panel]:
             halves = [math.nan if cell is None else float(cell.half_width[-1]) for cell in cells]
             series.append(line(drawn, policy, means, halves))
     heads = [figures.setting_of(group) for group in groups]
-    at = places(panel, [where[figures.epsilon_of(group[0])] for group in groups])
+    at = places(panel, [where[regret_by_epsilon.epsilon_of(group[0])] for group in groups])
     numbers = {"places": at, "heads": heads, "series": series}
     return [finished(figure, name, "", numbers, "Regret against epsilon")]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from maskedbandits.experiments.results import Cell
+from maskedbandits.report import by_epsilon as regret_by_epsilon
 from maskedbandits.report import changes, figures, panels, pulls, shares
 from maskedbandits.report.panels import Panel
 
@@ -70,7 +71,7 @@ def by_epsilon(name: str, problem: str, groups: Groups, drawn: Looks) -> Picture
         "Regret against ε",
         "What privacy costs: regret at the end against ε, both on log scales, with 95 % intervals."
         + without_place(groups),
-        lambda: figures.regret_by_epsilon(problem, groups, drawn),
+        lambda: regret_by_epsilon.figure(problem, groups, drawn),
         [("", panels.by_epsilon(name, groups, drawn))],
         policies_of(groups),
     )

@@ -1,0 +1,143 @@
+"""Ray: an address at which nobody answers, and a cluster that loses a node."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from children import LONGEST, PROGRAM, child, wait_until
+from commands import call, refused, small_file
+from maskedbandits import experiments
+from maskedbandits.errors import UserError
+from maskedbandits.experiments import cluster, results
+from maskedbandits.experiments.progress import Silent
+from small_experiment import same_numbers, write
+
+# A policy that notes which node plays it: workers are children of their raylet.
+NOTED = """
+import os, pathlib, time
+FOLDER = pathlib.Path(__file__).parent
+
+class Noted:
+    def __init__(self, generator):
+        self.lot = generator.random()
+        (FOLDER / f"run-{os.getppid()}-{self.lot}").touch()
+        time.sleep(0.05)
+
+    def choose(self):
+        return int(self.lot < 0.5)
+
+    def observe(self, arm, feedback):
+        pass
+"""
+SWEEP = """
+runs = 40
+epsilons = [0.5, 1, 2, 4, 8, inf]
+[[problems]]
+horizon = 50
+means = [0.2, 0.8]
+[[policies]]
+name = "noted:Noted"
+"""
+
+
+@contextmanager
+def answering(words: bytes) -> Iterator[int]:
+    """Somebody at a port who gives one answer, whatever is said."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(1 << 10)
+                line.sendall(words)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join(LONGEST)
+
+
+def unused() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_an_address_at_which_nobody_answers_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'maskedbandits[ray]'")
+    address = unused()
+    result = call("run", small_file(tmp_path), "--out", tmp_path / "out", "--backend", "ray", "--address", address)
+    refused(result, f"maskedbandits: --address {address}: no Ray answers (connection refused); start one there with")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"???"])
+def test_somebody_else_who_answers_is_no_ray(words: bytes) -> None:
+    with answering(words) as port:
+        assert cluster.silence("127.0.0.1", port) == "what answers is no Ray"
+
+
+def test_whoever_speaks_rays_language_may_be_one() -> None:
+    with answering(b"\0\0\0\4\0\0\0\0\0") as port:
+        assert cluster.reached(f"127.0.0.1:{port}") == f"LOCALHOST:{port}"
+
+
+def test_whoever_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "ANSWER", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert cluster.silence(*server.getsockname()) == "no Ray answers (timed out)"
+
+
+@pytest.mark.parametrize("address", ["here:", "here:there", "here:0", "here:65536", ":"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UserError, match=f"--address {address}: expected HOST:PORT"):
+        cluster.reached(address)
+
+
+def test_what_ray_knows_by_name_is_left_to_it() -> None:
+    for address in ("auto", "ray://somewhere:1"):
+        assert cluster.reached(address) == address
+
+
+def nodes_of_ray() -> Any:
+    """Two nodes of one core each, on the loopback address."""
+    utils = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed: pip install 'maskedbandits[ray]'")
+    each = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False}
+    nodes = utils.Cluster(initialize_head=True, head_node_args=each)
+    nodes.add_node(**each)
+    return nodes
+
+
+def runs_of(folder: Path, raylet: int) -> set[str]:
+    """Return the lots of the runs that a node has played."""
+    return {path.name for path in folder.glob(f"run-{raylet}-*")}
+
+
+@pytest.mark.slow
+def test_a_node_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    write(tmp_path, SWEEP)
+    (tmp_path / "noted.py").write_text(NOTED, encoding="utf-8")
+    nodes = nodes_of_ray()
+    try:
+        (second,) = nodes.worker_nodes
+        raylet = second.all_processes["raylet"][0].process.pid
+        command = [*PROGRAM, "run", tmp_path / "x.toml", "--out", tmp_path / "out", "--no-progress", "--json"]
+        with child([*command, "--backend", "ray", "--address", nodes.address]) as process:
+            wait_until(lambda: len(runs_of(tmp_path, raylet)) > 10, process)
+            os.kill(raylet, signal.SIGKILL)
+            _, said = process.communicate(timeout=LONGEST)
+    finally:
+        nodes.shutdown()
+    assert (process.returncode, said) == (0, "")
+    elsewhere = results.load(tmp_path / "out")
+    assert elsewhere.complete
+    here = experiments.run(experiments.load(tmp_path / "x.toml"), tmp_path / "here", Silent(), command="")
+    assert all(same_numbers(a.outcome, b.outcome) for a, b in zip(elsewhere.cells, here.cells, strict=True))
