@@ -10,6 +10,8 @@ from web import SMALL, Served
 
 from maskedbandits.service.messages import ExperimentAnswer, ExperimentsAnswer, StateAnswer
 
+pytest_plugins = ["service_fixtures"]
+
 ONE = "/v1/experiments/headline"
 
 

@@ -17,6 +17,8 @@ from maskedbandits.service.app import App
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store, open_store
 
+pytest_plugins = ["service_fixtures"]
+
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
 
 

@@ -15,6 +15,8 @@ from maskedbandits.service.messages import DecisionAnswer
 from maskedbandits.service.stores import Store
 from maskedbandits.service.tokens import FLAG_SUBSET
 
+pytest_plugins = ["service_fixtures"]
+
 DECISIONS = "/v1/experiments/headline/decisions"
 
 

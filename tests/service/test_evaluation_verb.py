@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from made_up_logs import change, created, made_up, report, settings, with_probabilities
 
-from commands import gives_no_orders, refused
-from maskedbandits.cli import Verbs
-from maskedbandits.cli.evaluate import evaluate
-from maskedbandits.cli.export import export
+from commands import call, gives_no_orders, refused
 from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.evaluation import exported
 from maskedbandits.service.messages import MILLION
@@ -22,11 +18,6 @@ from maskedbandits.service.stores import open_store
 from maskedbandits.service.stores.rows import Change, EventRow, NewArm, NewReport
 
 FORMATS = ("csv", "jsonl", "parquet")
-
-
-def call(*arguments: object, encoding: str = "utf-8") -> Result:
-    verbs = Verbs(name="maskedbandits", commands={"evaluate": evaluate, "export": export})
-    return CliRunner(charset=encoding).invoke(verbs, [str(argument) for argument in arguments])
 
 
 def saved(events: Sequence[EventRow], file: Path) -> Path:
@@ -287,7 +278,7 @@ def test_files_that_are_none_are_refused_in_one_line(lines: list[str], complaint
     [
         (".csv", b"seq,hour\n1,2\n", "there is no column 'kind'"),
         (".csv", b"\xff\xfe\x00", "cannot be read as a table"),
-        (".csv", b"", "there is no column 'seq'"),
+        (".csv", b"", "there is no heading"),
         (".parquet", b"PAR1 and no more", "cannot be read"),
     ],
 )

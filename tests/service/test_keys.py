@@ -18,6 +18,8 @@ from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store, open_store
 from maskedbandits.service.tokens import ForgedToken, Token
 
+pytest_plugins = ["service_fixtures"]
+
 EVERYTHING = {
     "device": [("POST", "/v1/experiments/headline/decisions"), ("POST", "/v1/reports")],
     "read": [("GET", "/v1/experiments"), ("GET", "/v1/experiments/headline/state"), ("GET", "/metrics")],

@@ -10,6 +10,8 @@ from web import Served
 
 from maskedbandits.service.metrics import BYTES, ROUTES, SECONDS, STATUSES, Metrics, shared_memory
 
+pytest_plugins = ["service_fixtures"]
+
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
 # The text format, as Prometheus documents it: a comment, or a name, labels in quotes, and a number.
 LINE = re.compile(r'# TYPE [a-z_]+ (counter|gauge|histogram)|[a-z_]+(\{([a-z]+="[^"\\\n]*",?)*\})? [0-9.e+-]+')

@@ -13,6 +13,8 @@ from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store
 from maskedbandits.service.tokens import Keyring
 
+pytest_plugins = ["service_fixtures"]
+
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
 
 

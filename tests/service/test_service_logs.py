@@ -15,6 +15,8 @@ from maskedbandits.service.keys import create_key
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store
 
+pytest_plugins = ["service_fixtures"]
+
 
 @pytest.fixture
 def chatty(hall: FakeHall, store: Store) -> Iterator[tuple[Served, str]]:

@@ -46,7 +46,15 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     finally:
         service.kill()
     assert done.returncode == 0, done.stdout + done.stderr
-    for expected in ('"status":"accepted"', '"status":"duplicate"', '"digest"', "mb_", "revoked", "Restored", "1 reports, state"):
+    for expected in (
+        '"status":"accepted"',
+        '"status":"duplicate"',
+        '"digest"',
+        "mb_",
+        "revoked",
+        "Restored",
+        "1 reports, state",
+    ):
         assert expected in done.stdout, done.stdout
 
 

@@ -1,4 +1,4 @@
-"""`maskedbandits replay`: fold the log of a service again, and compare it with its snapshots and with a live service."""
+"""`maskedbandits replay`: fold the log of a service again, and compare it with snapshots and with a live service."""
 
 from __future__ import annotations
 

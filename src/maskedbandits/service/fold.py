@@ -123,7 +123,7 @@ class Fold:
 
     def _take_change(self, event: EventRow) -> None:
         self._check(event, 0)
-        told = json.loads(event.detail)
+        told = json.loads(event.detail or "{}")
         if event.kind == "create":
             config = told["config"]
             self.epsilon = millionths("epsilon", config["epsilon"])
@@ -132,7 +132,7 @@ class Fold:
         elif event.kind == "arm":
             self.policy.add_arm()
         elif event.kind == "retire":
-            self.policy.retire(event.arm)
+            self.policy.retire(-1 if event.arm is None else event.arm)  # of no arm it is refused
 
     def state(self) -> tuple[int, str]:
         """Return the number of the last event, and a digest of all that the log up to there determines."""

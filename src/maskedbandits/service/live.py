@@ -113,7 +113,7 @@ class Live:
         self.fold.take(events)
         for event in events:
             self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
-            if event.kind == "report" and event.expires is not None:
+            if event.arm is not None and event.expires is not None:  # a report whose token can still be open
                 self.pending.report(event.arm, event.expires)
         self.chooser.news()
 

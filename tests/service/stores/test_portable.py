@@ -102,11 +102,13 @@ def test_a_backup_is_of_one_moment_while_others_write(
 
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
-        for turn in range(5):
-            while any_store.heads()[1] < 20 * turn and not writing.done():
-                pass
-            backup(any_store, tmp_path / "backup")  # the earlier one is replaced
-        stop.set()
+        try:
+            for turn in range(5):
+                while any_store.heads()[1] < 20 * turn and not writing.done():
+                    pass
+                backup(any_store, tmp_path / "backup")  # the earlier one is replaced
+        finally:
+            stop.set()
         writing.result()
     restore(tmp_path / "backup", target)
     with open_store(target) as restored:

@@ -109,10 +109,12 @@ def test_changes_and_forgetting_go_on_beside_reports(any_url: str, any_store: St
     with ThreadPoolExecutor(1) as pool:
         forgetting = pool.submit(forget)
         answers = []
-        for minute in range(60):
-            answers += any_store.append([report(expires=minute * 5 + each) for each in range(10)])
-            any_store.change(1, Change("arm", 1, name=f"arm {minute}"))
-        stop.set()
+        try:
+            for minute in range(60):
+                answers += any_store.append([report(expires=minute * 5 + each) for each in range(10)])
+                any_store.change(1, Change("arm", 1, name=f"arm {minute}"))
+        finally:
+            stop.set()
         minutes = forgetting.result(children.LONGEST)
     taken = [answer for answer in answers if answer > 0]
     assert set(answers) - set(taken) <= {-1}

@@ -1,3 +1,5 @@
+"""The application over a real store and a hall that is not; a test module asks for it with ``pytest_plugins``."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
