@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint bench bench-delays bench-liars bench-regret docs site release-check clean
+.PHONY: help run test test-slow lint crash bench bench-delays bench-liars bench-regret bench-service docs site release-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,12 @@ bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a
 
 bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, both horizons, a quarter of an hour
 	@$(BIN)/python -m bench.regret --long
+
+bench-service: $(VENV)/.test ## the service, as ratios to a trivial endpoint, some minutes; h2load for latencies
+	@$(BIN)/python -m bench.service
+
+crash: $(VENV)/.test ## services and their database are killed under load, and everything counted; half an hour
+	@$(BIN)/python tests/crash/crash.py
 
 docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy

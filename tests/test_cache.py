@@ -139,6 +139,6 @@ def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.M
     source = tmp_path / "policies" / "axes" / "scores.py"
     source.write_text("one = 1\n")
     monkeypatch.setattr(cache, "HERE", tmp_path)
-    before = cache._digest()
+    before = cache.digest.__wrapped__()
     source.write_text("one = 2\n")
-    assert cache._digest() != before
+    assert cache.digest.__wrapped__() != before

@@ -57,7 +57,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_command_is_documented() -> None:
     from maskedbandits.cli import main
 
-    text = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    pages = ("experiments", "service", "evaluate")
+    text = "".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in pages)
     for name, command in main.commands.items():
         assert f"maskedbandits {name}" in text
         for parameter in command.params:

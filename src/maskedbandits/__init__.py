@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "Device",
     "GaussianNoise",
     "LaplaceNoise",
     "Monotone",
@@ -25,6 +26,7 @@ __all__ = [
 
 # Names are imported when they are first used: the command line answers --help without loading the compiler.
 _HOMES = {
+    "Device": "device",
     "GaussianNoise": "corruption",
     "LaplaceNoise": "corruption",
     "Monotone": "corruption",
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from maskedbandits.corruption import LaplaceNoise as LaplaceNoise
     from maskedbandits.corruption import Monotone as Monotone
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
+    from maskedbandits.device import Device as Device
     from maskedbandits.policies import Policy as Policy
     from maskedbandits.policies import make_policy as make_policy
     from maskedbandits.policies.saved import load_policy as load_policy

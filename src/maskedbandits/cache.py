@@ -36,7 +36,9 @@ VARIABLE = "MASKEDBANDITS_CACHE"
 KEPT_FOR = 30 * 86_400.0  # seconds after which the code of another version is removed from a shared place
 
 
-def _digest() -> str:
+@cache
+def digest() -> str:
+    """Return what all machine code depends on: the kernels' files, the compiler and the processor."""
     from llvmlite import binding
 
     about = [sys.version, numba.__version__, binding.get_host_cpu_name(), str(dict(binding.get_host_cpu_features()))]
@@ -76,7 +78,7 @@ def _remove_stale(folder: Path) -> None:
 @cache
 def folder() -> Path | None:
     """Return the folder of this version's machine code, or None if nothing can be written anywhere."""
-    name = f"compiled-{_digest()}"
+    name = f"compiled-{digest()}"
     for place in _places():
         if _is_writable(place / name):
             _remove_stale(place / name)

@@ -7,6 +7,8 @@ from maskedbandits.errors import UserError
 
 EXPERIMENTS = ("matplotlib", "rich")  # the extra of that name in pyproject.toml
 PARQUET = ("pyarrow",)  # likewise
+SERVICE = ("httptools", "msgspec", "starlette", "uvicorn")  # likewise
+POSTGRES = ("psycopg",)  # likewise
 
 
 def missing(modules: Sequence[str] = EXPERIMENTS) -> list[str]:

@@ -10,7 +10,8 @@ them; a kind of state is a ``Layout`` of several such classes.
         faded: Floats = section(lambda own: own.arms)
 
 *Given* numbers are a user's parameters, *derived* ones are made of them. *Gathered* ones start as they say, and change.
-A *size* is fixed when a state is made, and decides the lengths of sections.
+A *size* is fixed when a state is made, and decides the lengths of sections. *Scratch* is what observations alone do not
+decide: lots, what is awaited, and what was found on the way to a choice, and could be found again.
 
 The record is an array of one element, as compiled code can pass that on and change it in place. All sections of whole
 numbers lie one after the other in one array, and all others in a second, because handing over many arrays takes longer
@@ -19,6 +20,7 @@ stands in the record, too, and ``state.counts`` is the section of that name, in 
 of it. Sections are found when they are asked for: tuples of thirty arrays took most of the time to compile.
 """
 
+import hashlib
 import inspect
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +73,7 @@ class Gathered:
     reset: float
     least: float
     most: Bound
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ class Section:
     least: float
     most: Bound
     fixed: bool
+    scratch: bool = False
+    added: Bound = 0.0  # what an arm that is added later begins with
 
 
 def given(default: Any, check: Check, hint: str, *, stored: bool = True) -> Any:
@@ -100,9 +105,9 @@ def given(default: Any, check: Check, hint: str, *, stored: bool = True) -> Any:
     return Given(default, check, hint, stored)
 
 
-def gathered(reset: float, least: float = 0.0, most: Bound = np.inf) -> Any:
+def gathered(reset: float, least: float = 0.0, most: Bound = np.inf, *, scratch: bool = False) -> Any:
     """Declare a number that changes."""
-    return Gathered(reset, least, most)
+    return Gathered(reset, least, most, scratch)
 
 
 def size(default: int = 0) -> Any:
@@ -115,9 +120,11 @@ def derived() -> Any:
     return Derived()
 
 
-def section(length: Length, least: float = -np.inf, most: Bound = np.inf) -> Any:
-    """Declare an array whose numbers change."""
-    return Section(length, least, most, fixed=False)
+def section(
+    length: Length, least: float = -np.inf, most: Bound = np.inf, *, scratch: bool = False, added: Bound = 0.0
+) -> Any:
+    """Declare an array whose numbers change; those of an arm stand together, and begin as said if it is added later."""
+    return Section(length, least, most, fixed=False, scratch=scratch, added=added)
 
 
 def fixed(length: Length) -> Any:
@@ -251,6 +258,28 @@ def relaid(state: Any, sizes: Mapping[str, int], sections: Sequence[str]) -> Any
     return new
 
 
+def widened(state: Any, sizes: Mapping[str, int]) -> Any:
+    """Return a copy in which some sizes are larger: sections go on with what an arm that is added begins with."""
+    new = relaid(state, sizes, ())
+    for key, what in type(state).layout.sections.items():
+        old, wide = getattr(state, key), getattr(new, key)
+        wide[: old.size] = old
+        wide[old.size :] = what.added(new.own[0]) if callable(what.added) else what.added
+    return new
+
+
 def copied(state: Any) -> Any:
     """Return a copy that shares nothing."""
     return type(state)(*(array.copy() for array in state))
+
+
+def digest(state: Any) -> str:
+    """Return the SHA-256 of a state, but for scratch: two that observed the same have the same."""
+    layout = type(state).layout
+    told = hashlib.sha256(layout.name.encode())
+    for key, (_, what) in layout.declarations.items():
+        if getattr(what, "scratch", False) or (isinstance(what, Given) and not what.stored):
+            continue
+        numbers = getattr(state, key) if isinstance(what, Section) else state.own[key]
+        told.update(f" {key} {numbers.size} ".encode() + numbers.tobytes())
+    return told.hexdigest()

@@ -75,15 +75,6 @@ class TestDecisions:
         many.observe_many(arms, bits)
         assert all(np.array_equal(*arrays) for arrays in zip(one._state, many._state, strict=True))
 
-    def test_a_log_goes_to_one_that_has_seen_masks_of_their_own(self) -> None:
-        one, many = (make_policy("klucb-cf", arms=2, corruption=RR) for _ in range(2))
-        for policy in (one, many):
-            policy.observe(0, 1, corruption=RandomizedResponse(0.9, 0.9))
-        for arm, bit in ((0, 1), (1, 0)):
-            one.observe(arm, bit)
-        many.observe_many([0, 1], [1, 0])
-        assert np.array_equal(one.indices(), many.indices())
-
     @pytest.mark.parametrize(
         ("arms", "reports", "complaint"),
         [
@@ -131,6 +122,60 @@ class TestDecisions:
         policy.save(tmp_path / "policy")
         with pytest.raises(ValueError, match="awaited"):
             load_policy(tmp_path / "policy")
+
+
+class TestDecisionsMadeElsewhere:
+    @pytest.mark.parametrize("name", SOME)
+    def test_a_sample_is_no_decision(self, name: str) -> None:
+        policy = played(name)
+        learnt, chosen = policy.fold_digest(), copy.copy(policy)
+        drawn = policy.sample(50)
+        assert (policy.pending.sum(), policy.fold_digest(), policy.sample(0).size) == (0, learnt, 0)
+        if KINDS[name].draws_from:
+            assert drawn.tolist() == chosen.choose(50).tolist()
+            assert policy.sample(50).tolist() != drawn.tolist()
+        else:
+            assert drawn.tolist() == [chosen.choose()] * 50
+
+    def test_a_sample_is_drawn_as_things_stand(self) -> None:
+        policy = played("klucb-cf")
+        policy.choose(30)
+        assert policy.sample(3).tolist() == [policy.choose()] * 3
+
+    @pytest.mark.parametrize("name", SOME)
+    def test_one_that_is_noted_is_as_one_that_was_made_here(self, name: str) -> None:
+        here, elsewhere = played(name), played(name)
+        for _ in range(30):
+            [arm] = elsewhere.sample(1).tolist()
+            elsewhere.note(arm)
+            assert here.choose() == arm
+        assert here.pending.tolist() == elsewhere.pending.tolist()
+        third = played(name)
+        third.note(1, n=7)
+        third.await_exactly(here.pending)
+        third._state.lots[:] = here._state.lots
+        assert third.choose(9).tolist() == here.choose(9).tolist()
+        third.await_exactly([0, 0, 0])
+        assert third.pending.sum() == third._state.own[0].awaited == 0
+
+    @pytest.mark.parametrize(
+        "pending", [[1, 1], [1, 1, -1], [1, 1, 1.5], "abc", [[1, 1, 1]], [1, [1], 1], 3, [2**62] * 3]
+    )
+    def test_what_cannot_be_awaited_is_refused(self, pending: Any) -> None:
+        policy = played("klucb-cf")
+        with pytest.raises(ValueError, match="pending: give 3 whole numbers"):
+            policy.await_exactly(pending)
+        with pytest.raises(ValueError, match=r"arm|n ="):
+            policy.note(pending)
+        assert policy.pending.sum() == 0
+
+    @pytest.mark.parametrize("n", [-1, 1.5, "a", True, 10**18])
+    def test_numbers_that_are_none_are_refused(self, n: Any) -> None:
+        policy = played("klucb-cf")
+        for call in (policy.sample, lambda n: policy.note(0, n)):
+            with pytest.raises(ValueError, match="n = "):
+                call(n)
+        assert policy.pending.sum() == 0
 
 
 class TestChoosingAhead:

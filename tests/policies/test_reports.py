@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits import Monotone, RandomizedResponse, load_policy, make_policy
+from maskedbandits import GaussianNoise, Monotone, RandomizedResponse, load_policy, make_policy
 from maskedbandits.compiled import INTERPRETED
 from maskedbandits.corruption import Corruption
 from naive import Twin
@@ -183,3 +183,58 @@ class TestCorruptionOfAReport:
         assert "\n" not in str(caught.value)
         assert all(np.array_equal(*arrays) for arrays in zip(policy._state, before, strict=True))
         policy.observe(1, 1)
+
+    def test_one_with_the_ends_of_a_curve_is_not_the_curve(self) -> None:
+        """It was taken for the arm's own."""
+        policy = make_policy("klucb-cf", arms=1, corruption=CURVE)
+        with pytest.raises(ValueError, match="need arms with a RandomizedResponse"):
+            policy.observe(0, 1, corruption=RandomizedResponse(0.9, 0.9))
+
+
+class TestLogs:
+    """Many reports at once, each perhaps with a corruption of its own; what they add up to is in test_fold.py."""
+
+    @pytest.mark.parametrize("name", ["klucb-cf", "auto"])
+    def test_those_that_come_are_no_longer_awaited(self, name: str) -> None:
+        policy = make_policy(name, arms=2, corruption=RR)
+        policy.await_exactly([3, 5])
+        policy.observe_many([0, 0, 1, 0, 0], [1, 0, 1, 1, 1], [None, RandomizedResponse(0.9, 0.9), RR, None, None])
+        assert policy.pending.tolist() == [0, 4]
+        assert policy.observations == 5
+
+    @pytest.mark.parametrize(
+        ("name", "arm", "corruptions", "complaint"),
+        [
+            ("klucb-cf", RR, [RR], "give a list of 2"),
+            ("klucb-cf", RR, RR, "give a list of 2"),
+            ("klucb-cf", RR, "ab", "not affine"),
+            ("klucb-cf", RR, [None, CURVE], "not affine"),
+            ("auto", RR, [None, GaussianNoise(1.0)], "adds noise"),
+            ("klucb-cf", CURVE, [None, RR], "need arms with a RandomizedResponse"),
+            ("auto", CURVE, [None, RR], "need arms with a RandomizedResponse"),
+            ("uniform", RR, [None, RR], "takes no corruption of a report's own"),
+            ("ucb-cf", GaussianNoise(1.0), [None, RR], "takes no corruption of a report's own"),
+        ],
+    )
+    def test_what_cannot_be_told_is_refused_and_changes_nothing(
+        self, name: str, arm: Any, corruptions: Any, complaint: str
+    ) -> None:
+        policy = make_policy(name, arms=1, corruption=arm)
+        policy.observe(0, 1)
+        before = policy._snapshot()
+        with pytest.raises(ValueError, match=complaint) as caught:
+            policy.observe_many([0, 0], [1, 0], corruptions)
+        assert "\n" not in str(caught.value)
+        assert all(np.array_equal(*arrays) for arrays in zip(policy._state, before, strict=True))
+        policy.observe_many([0, 0], [1, 0], [None, None])
+        assert policy.observations == 3
+
+    def test_any_affine_corruption_will_do(self) -> None:
+        class Affine:
+            polyline = RandomizedResponse(0.9, 0.8).polyline
+
+        affine: Any = Affine()
+        one, other = (make_policy("klucb-cf", arms=1, corruption=RR) for _ in range(2))
+        one.observe_many([0, 0], [1, 0], [affine, None])
+        other.observe_many([0, 0], [1, 0], [RandomizedResponse(0.9, 0.8), None])
+        assert one.fold_digest() == other.fold_digest()

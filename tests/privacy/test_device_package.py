@@ -58,12 +58,12 @@ def test_what_a_release_tries_works_alone(installed: Path) -> None:
 
 
 def test_every_module_can_be_imported_and_has_the_names_of_the_library(installed: Path) -> None:
-    from maskedbandits import privacy
+    from maskedbandits import device, privacy
 
     modules = [place.removesuffix(".py").replace("/", ".") for place in shipped() if place.endswith(".py")]
     program = "import maskedbandits_device\n" + "".join(f"import {module}\n" for module in modules)
     assert run(program + "print(*sorted(maskedbandits_device.__all__))", installed) == [
-        " ".join(sorted([*privacy.__all__, "UserError"]))
+        " ".join(sorted([*privacy.__all__, *device.__all__, "UserError"]))
     ]
 
 

@@ -11,7 +11,23 @@ from typing import Any
 import click
 
 from maskedbandits import readable
-from maskedbandits.cli import audit, bound, compile, data, plan, policies, report, run  # noqa: A004 -- files are named as verbs
+from maskedbandits.cli import (  # files are named as verbs
+    audit,
+    backup,
+    bound,
+    compile,  # noqa: A004
+    data,
+    evaluate,
+    export,
+    key,
+    plan,
+    policies,
+    replay,
+    report,
+    run,
+    serve,
+    upgrade,
+)
 from maskedbandits.cli.audit import Slow
 from maskedbandits.cli.output import drop_output
 from maskedbandits.cli.verb import (
@@ -80,5 +96,13 @@ for verb in (
     data.data,
     compile.compile_policies,
     audit.audit,
+    serve.serve,
+    key.key,
+    replay.replay,
+    evaluate.evaluate,
+    export.export,
+    backup.backup,
+    backup.restore,
+    upgrade.upgrade,
 ):
     main.add_command(verb)

@@ -32,10 +32,12 @@ PRESENTATION = (
     "__main__.py",
     "cli",
     "cli.py",
+    "device",
     "experiments/frame.py",
     "experiments/progress.py",
     "experiments/provenance.py",
     "report",
+    "service",
 )
 
 

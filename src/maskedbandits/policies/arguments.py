@@ -60,3 +60,29 @@ def many(arms: Any, feedbacks: Any, known: int, most: float) -> tuple[Ints, Floa
     if wrong.any():
         raise no_feedback(float(seen[wrong][0]), most)
     return np.ascontiguousarray(pulled, dtype=np.int64), np.ascontiguousarray(seen, dtype=np.float64)
+
+
+def some(name: str, given: Any, known: int) -> Ints:
+    """Return some of the arms, of which so many are known: one at least."""
+    try:
+        places = np.asarray(given)
+    except ValueError:
+        places = np.zeros(0)
+    if places.ndim != 1 or not places.size or places.dtype.kind not in "iu":
+        raise UserError(f"{name}: give a list of arms, at least one; they are numbered 0 to {known - 1}")
+    absent = (places < 0) | (places >= known)
+    if absent.any():
+        raise no_such_arm(int(places[absent][0]), known)
+    return places.astype(np.int64)
+
+
+def counts(name: str, given: Any, known: int, most: int) -> Ints:
+    """Return how many there are of each arm, at most so many."""
+    try:
+        told = np.asarray(given)
+    except ValueError:
+        told = np.zeros(0)
+    fits = told.shape == (known,) and told.dtype.kind in "iu"
+    if not fits or np.any(told < 0) or np.any(told > most):
+        raise UserError(f"{name}: give {known} whole numbers from 0 to {most}, one for each arm")
+    return told.astype(np.int64)

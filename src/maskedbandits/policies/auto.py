@@ -42,6 +42,7 @@ SUMMARY = "Thompson sampling that learns how often, and how, the world changes: 
 REFERENCE = "Mellor & Shapiro 2013; Wilson et al. 2010"
 DRAWS_FROM = "posterior"
 LEARNS_FROM = "masked feedback"
+ARMS_COME_AND_GO = True
 
 WIDE, NARROW = 0.8, 0.4
 SCANT = 3.0  # unmasked observations of an arm that are too few to draw its mean less wide than it is
@@ -91,10 +92,12 @@ def choose(state: Policy) -> int:
     slot = _drawn(state)
     curious = slot == own.heaviest or slot // EACH == ONE
     since_counts, since_sums, all_moved = state.since_counts, state.since_sums, state.moved
-    lows, rates, straight = state.lows, state.rates, not own.curved
+    lows, rates, straight, closed = state.lows, state.rates, not own.curved, state.closed
     best = -np.inf
     chosen = 0
     for arm in range(own.arms):
+        if closed[arm]:
+            continue
         at = arm * ROOM + slot
         count = since_counts[at]
         total = since_sums[at]
@@ -151,17 +154,26 @@ def score(state: Policy, arm: int) -> float:
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Weigh the hypotheses anew."""
-    feedback = flipped(state, arm, feedback)
+    _take_in_usual(state, arm, flipped(state, arm, feedback))
+
+
+@inlined
+def _take_in_usual(state: Policy, arm: int, feedback: float) -> None:
     take_in(state, arm, 1.0 - feedback, 2.0 * feedback - 1.0, 1.0, feedback)
 
 
 @inner
-def observe_masked(state: Policy, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+def observe_masked(
+    state: Policy, arm: int, feedback: float, low: float, span: float, shown: float, usual: bool
+) -> None:
     """Take in a feedback with a mask of its own: flipped, if need be, so that it increases from low by span.
 
     As a report under the arm's mask it would be (feedback - low) / share above the arm's low end, and it is worth share
     squared of one, share the ratio of the spans.
     """
+    if usual:
+        _take_in_usual(state, arm, feedback)
+        return
     state.own[0].mixed = 1
     share = span * state.rates[arm]
     lowest = low - share * state.lows[arm]

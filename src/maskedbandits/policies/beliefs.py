@@ -57,7 +57,7 @@ class Beliefs(Arms):
     since_sums: Floats = section(lambda own: own.arms * ROOM, least=-VAST, most=VAST)
     old_counts: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=VAST)  # and before it
     old_sums: Floats = section(lambda own: own.arms * ROOM, least=-VAST, most=VAST)
-    moved: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=1.0)  # how likely the arm moved at the change
+    moved: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=1.0, added=1.0)  # how likely it moved then
 
 
 @inner
@@ -245,7 +245,7 @@ def _inherit(state: Beliefs, slot: int, kind: int) -> None:
     own = state.own[0]
     since_counts, since_sums = state.since_counts, state.since_sums
     old_counts, old_sums = state.old_counts, state.old_sums
-    moves = 1.0 - STAYS if kind == ALL else (1.0 / own.arms if kind == ONE else 0.0)
+    moves = 1.0 - STAYS if kind == ALL else (1.0 / (own.arms - own.retired) if kind == ONE else 0.0)
     step = FINE if kind == FINE_STEP else COARSE
     for arm in range(own.arms):
         at = arm * ROOM + slot

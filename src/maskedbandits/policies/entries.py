@@ -28,20 +28,26 @@ PATIENCE = 600.0  # seconds that the child may take
 
 Kernels = dict[str, tuple[Any, tuple[Any, ...]]]  # by name, each with the types of what it takes beside the state
 
+_LOG = (numba.int64[::1], numba.float64[::1])  # arms and feedbacks
 _LIVE: Kernels = {
     "start": (play.start_live, ()),
     "choose": (play.choose_live, ()),
     "observe": (play.observe_live, (numba.int64, numba.float64)),
 }
-_MASKED: Kernels = {"observe_masked": (play.observe_masked_live, (numba.int64, *(numba.float64,) * 4))}
+_MASKS = (numba.int64[::1], numba.float64[:, ::1], numba.float64)  # those of reports, the lines, how many are honest
+_MASKED: Kernels = {
+    "tell_apart": (play.tell_apart_live, (numba.int64[::1], *_MASKS)),
+    "observe_masked": (play.observe_masked_live, (*_LOG, *_MASKS)),
+}
 _SCORES: Kernels = {"scores": (play.scores_live, (numba.float64[::1],))}
 _MANY: Kernels = {
     "choose_many": (play.choose_many_live, (numba.int64[::1],)),
-    "observe_many": (play.observe_many_live, (numba.int64[::1], numba.float64[::1])),
+    "observe_many": (play.observe_many_live, _LOG),
 }
-_LOOK: Kernels = {"look": (play.look_live, (numba.int64, numba.int64[::1]))}
+_AMONG: Kernels = {"choose_open": (play.choose_open_live, (numba.int64[::1], numba.int64))}
+_SAMPLE: Kernels = {"sample": (play.sample_live, (numba.int64[::1],))}
 # What is compiled together: few need more than the first.
-_PARTS = {"": _LIVE, ".masked": _MASKED, ".scores": _SCORES, ".many": _MANY, ".look": _LOOK}
+_PARTS = {"": _LIVE, ".masked": _MASKED, ".scores": _SCORES, ".many": _MANY, ".sample": _SAMPLE, ".among": _AMONG}
 
 
 def _mode() -> str:
@@ -83,11 +89,13 @@ class Entries:
     start: Callable[[Any], None]
     choose: Callable[[Any], int]
     observe: Callable[[Any, int, float], None]
-    observe_masked: Callable[[Any, int, float, float, float, float], None]
+    tell_apart: Callable[[Any, Any, Any, Any, float], int]
+    observe_masked: Callable[[Any, Any, Any, Any, Any, float], None]
     scores: Callable[[Any, Any], None]
     choose_many: Callable[[Any, Any], None]
     observe_many: Callable[[Any, Any, Any], None]
-    look: Callable[[Any, int, Any], None]
+    sample: Callable[[Any, Any], None]
+    choose_open: Callable[[Any, Any, int], None]
 
     @cached_property
     def _type(self) -> Any:

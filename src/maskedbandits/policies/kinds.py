@@ -64,6 +64,11 @@ class Kind:
         return hasattr(self.code["code"], "observe_masked")
 
     @property
+    def takes_arms(self) -> bool:
+        """Tell whether arms may come and go, and some of them be chosen among."""
+        return bool(getattr(self.code.get("index", self.code["code"]), "ARMS_COME_AND_GO", False))
+
+    @property
     def sees_rewards(self) -> bool:
         """Tell whether it is shown rewards as they are."""
         return self.learns_from == "rewards"

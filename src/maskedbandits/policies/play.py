@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from maskedbandits.compiled import compiled, entry, inlined, picked
 from maskedbandits.maths import lots
+from maskedbandits.policies.axes.reports import ARMS_OWN, as_seen, is_the_arms
 from maskedbandits.policies.state import Arms, await_report, counted, forget, stop_awaiting
 from maskedbandits.record import Floats, Ints
 
@@ -67,6 +68,12 @@ def choose_ahead(state: Arms) -> int:
 
 
 @picked("code")
+def choose_open(state: Arms) -> int:
+    """Return the arm to pull next among those that are open at this moment, which may change from call to call."""
+    return choose(state)
+
+
+@picked("code")
 def observe(state: Arms, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
     counted(state, arm, feedback)
@@ -85,17 +92,24 @@ def score_ahead(state: Arms, arm: int) -> float:
 
 
 @picked("code")
-def observe_masked(state: Arms, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+def observe_masked(state: Arms, arm: int, feedback: float, low: float, span: float, shown: float, usual: bool) -> None:
     """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span.
 
-    A detector is shown another number instead, or nothing if that is NaN. Most that stand alone take none.
+    A detector is shown another number instead, or nothing if that is NaN. Usual is what has the arm's corruption, among
+    others that have not. Most that stand alone take none.
     """
+
+
+@inlined
+def next_arm(state: Arms) -> int:
+    """Choose an arm."""
+    return choose(state) if state.own[0].awaited == 0 else choose_ahead(state)
 
 
 @inlined
 def decide(state: Arms) -> int:
     """Choose an arm, whose report is awaited from now on."""
-    arm = choose(state) if state.own[0].awaited == 0 else choose_ahead(state)
+    arm = next_arm(state)
     await_report(state, arm)
     return arm
 
@@ -140,18 +154,43 @@ def observe_many_live(state: Any, arms: Ints, feedbacks: Floats) -> None:
 
 
 @entry
-def look_live(state: Any, tries: int, out: Ints) -> None:
-    """Count which arms would be chosen next, if it were asked so many times."""
-    for _ in range(tries):
-        arm = choose(state) if state.own[0].awaited == 0 else choose_ahead(state)
-        out[arm] += 1
+def sample_live(state: Any, out: Ints) -> None:
+    """Write down the arms that would be chosen next, if it were asked so many times; none of them is a decision."""
+    for place in range(out.size):
+        out[place] = next_arm(state)
 
 
 @entry
-def observe_masked_live(state: Any, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
-    """Take in a feedback with a corruption of its own."""
-    stop_awaiting(state, arm)
-    observe_masked(state, arm, feedback, low, span, shown)
+def choose_open_live(state: Any, out: Ints, decides: int) -> None:
+    """Write down arms that are open at this moment: of many decisions, or that would be chosen."""
+    for place in range(out.size):
+        out[place] = choose_open(state)
+        if decides:
+            await_report(state, out[place])
+
+
+@entry
+def tell_apart_live(state: Any, arms: Ints, masks: Ints, lines: NDArray[np.float64], honest: float) -> int:
+    """Let corruptions be those of arms that have them anyway; return the place of the first that is another's."""
+    first = arms.size
+    for place in range(arms.size - 1, -1, -1):
+        if masks[place] != ARMS_OWN and is_the_arms(state, arms[place], masks[place], lines, honest):
+            masks[place] = ARMS_OWN
+        if masks[place] != ARMS_OWN:
+            first = place
+    return first
+
+
+@entry
+def observe_masked_live(
+    state: Any, arms: Ints, feedbacks: Floats, masks: Ints, lines: NDArray[np.float64], honest: float
+) -> None:
+    """Take in reports, each with one of several corruptions, or that of its arm (``reports.py``)."""
+    for place in range(arms.size):
+        arm, mask = arms[place], masks[place]
+        stop_awaiting(state, arm)
+        value, low, span, shown = as_seen(state, arm, feedbacks[place], mask, lines, honest)
+        observe_masked(state, arm, value, low, span, shown, mask == ARMS_OWN)
 
 
 @entry

@@ -4,24 +4,22 @@ import copy
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import Corruption, Polyline
 from maskedbandits.errors import UserError, whole
-from maskedbandits.maths import lots
-from maskedbandits.policies import arguments, estimates
+from maskedbandits.policies import arguments
+from maskedbandits.policies import arms as changes
 from maskedbandits.policies.axes import reports
-from maskedbandits.policies.entries import Entries, entries
+from maskedbandits.policies.entries import entries
 from maskedbandits.policies.forks import look_after
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.state import FOREVER
-from maskedbandits.record import Floats, Ints, Words, copied, relaid
-
-MOST = 1 << 27  # decisions or draws at once: what answers them takes up a GiB
+from maskedbandits.policies.views import MOST, View
+from maskedbandits.record import Floats, Ints, Words, relaid
 
 
 def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -> Any:
@@ -45,16 +43,14 @@ def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -
     return state
 
 
-class Policy:
+class Policy(View):
     """A policy at work: choose an arm, observe what came back, again and again.
 
     Made by ``make_policy``. Nothing but masked feedback ever enters it, but for two that are there for comparison: see
     ``observe``. Threads may share one. After a fork, parent and child draw different lots.
     """
 
-    __slots__ = (
-        *("__weakref__", "_arms", "_entries", "_given", "_kind", "_lock", "_mixed", "_most", "_parameters", "_state"),
-    )
+    __slots__ = ("__weakref__", "_given", "_mixed", "_most")
 
     def __init__(self, kind: Kind, given: Mapping[str, Any], state: Any, words: Words, *, fresh: bool = True) -> None:
         self._kind = kind
@@ -71,83 +67,22 @@ class Policy:
             self._entries.start(state)
         look_after(self)
 
-    @property
-    def name(self) -> str:
-        """What kind of policy it is."""
-        return self._kind.name
-
-    @property
-    def kind(self) -> Kind:
-        """What its name stands for."""
-        return self._kind
-
-    @property
-    def entries(self) -> Entries:
-        """Its compiled code, which all policies of its kind share."""
-        return self._entries
-
-    @property
-    def arms(self) -> int:
-        """Number of arms."""
-        return self._arms
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Its parameters, those with defaults too."""
-        return MappingProxyType({key: self._parameters[key] for key in self._kind.parameters})
-
-    @property
-    def contamination(self) -> float:
-        """The share of reports that may be lies.
-
-        Lies are zeros at the worst, so a feedback mean is at least (1 - share) g(mean): with this line in place of g an
-        upper confidence bound stays one, whatever the liars say. Flipped feedback has flipped lies, so the same holds.
-        """
-        return float(self._parameters.get("contamination", 0.0))
-
-    @property
-    def sigma(self) -> float | None:
-        """How far feedback strays that is no bits, and may be any number; None if it is in [0, 1]."""
-        sigma: float | None = self._parameters.get("sigma")
-        return sigma
-
-    @property
-    def observations(self) -> int:
-        """How many observations it has taken in."""
-        return int(self._state.own[0].time)
-
-    @property
-    def alarms(self) -> int:
-        """How many changes it has seen."""
-        return int(self._state.own[0].alarms)
-
-    def __repr__(self) -> str:
-        settings = "".join(f", {key}={value!r}" for key, value in self.parameters.items())
-        return f"<{self.name}, arms={self.arms}{settings}, {self.observations} observations>"
-
-    def _part(self, name: str) -> Entries:
-        """Return the entry points that few need, compiled on their own."""
-        return entries(self._kind.layout, self.name, name)
-
-    @property
-    def pending(self) -> Ints:
-        """How many decisions for each arm await their report."""
-        with self._lock:
-            return np.array(self._state.pending)
+    @overload
+    def choose(self, n: None = None, *, among: ArrayLike | None = None) -> int: ...
 
     @overload
-    def choose(self) -> int: ...
+    def choose(self, n: int, *, among: ArrayLike | None = None) -> Ints: ...
 
-    @overload
-    def choose(self, n: int) -> Ints: ...
-
-    def choose(self, n: int | None = None) -> int | Ints:
-        """Decide: return the arm to pull next, or the arms of the next n decisions.
+    def choose(self, n: int | None = None, *, among: ArrayLike | None = None) -> int | Ints:
+        """Decide: return the arm to pull next, or the arms of the next n decisions; one of some arms, if asked so.
 
         Each is a decision, whose report is awaited until ``observe`` takes it in, or ``expire`` gives it up. While
         reports are awaited, arms count as pulled as often as that: a burst of decisions explores as one by one would.
-        ``indices`` and ``probabilities`` look without deciding.
+        ``indices``, ``probabilities`` and ``sample`` look without deciding.
         """
+        if among is not None:
+            chosen = self._choose_among(among, whole("n", 1 if n is None else n, 0, MOST), decides=True)
+            return int(chosen[0]) if n is None else chosen
         if n is None:
             with self._lock:
                 return self._entries.choose(self._state)
@@ -155,6 +90,67 @@ class Policy:
         with self._lock:
             self._part(".many").choose_many(self._state, out)
         return out
+
+    def sample(self, n: int, *, among: ArrayLike | None = None) -> Ints:
+        """Return n arms, each drawn as ``choose`` would choose right now, and none of them a decision.
+
+        What draws no lots would choose the same arm each time.
+        """
+        n = whole("n", n, 0, MOST)
+        once = n if self._kind.draws_from else min(n, 1)
+        if among is not None:
+            out = self._choose_among(among, once, decides=False)
+        else:
+            out = np.zeros(once, dtype=np.int64)
+            with self._lock:
+                self._part(".sample").sample(self._state, out)
+        return out if once == n else np.repeat(out, n)
+
+    def _choose_among(self, among: ArrayLike, n: int, *, decides: bool) -> Ints:
+        """Choose with all other arms closed for the moment."""
+        changes.check(self._kind)
+        places = arguments.some("among", among, self._arms)
+        out = np.zeros(n, dtype=np.int64)
+        with self._lock:
+            closed = self._state.closed
+            before = closed.copy()
+            if before[places].any():
+                raise UserError(f"among: arm {places[before[places] > 0][0]} is retired: leave it out")
+            try:
+                closed[:] = 1
+                closed[places] = 0
+                self._part(".among").choose_open(self._state, out, int(decides))
+            finally:
+                closed[:] = before
+        return out
+
+    def add_arm(self, corruption: Corruption | None = None) -> int:
+        """Add an arm, and return its number; what was learnt of the others stays.
+
+        It is masked as all others are, or as is said. It is explored as every arm is at the beginning.
+        """
+        changes.check(self._kind)
+        line = changes.line_of(self._kind, corruption, self._arms, self.sigma is not None)
+        with self._lock:
+            parameters = self._kind.complete(self._given, self._arms + 1)
+            self._state = changes.added(self._kind, parameters, self._state, line)
+            self._parameters = parameters
+            self._arms += 1
+            return self._arms - 1
+
+    def retire(self, arm: int) -> None:
+        """Never choose an arm again; what was seen of it stays, and reports of it that come late are taken in."""
+        changes.check(self._kind)
+        arm = arguments.one_of(arm, self._arms)
+        with self._lock:
+            changes.retire(self._kind, self._state, arm)
+
+    def note(self, arm: int, n: int = 1) -> None:
+        """Await n more reports of an arm: of decisions that were made elsewhere, or from a ``sample``."""
+        arm, n = arguments.one_of(arm, self._arms), whole("n", n, 0, MOST)
+        with self._lock:
+            self._state.pending[arm] += n
+            self._state.own[0].awaited += n
 
     def expire(self, arm: int, n: int = 1) -> int:
         """Give up awaiting reports of an arm that will never come; return how many were awaited of those n."""
@@ -165,15 +161,24 @@ class Policy:
             self._state.own[0].awaited -= given_up
         return given_up
 
-    def observe_many(self, arms: ArrayLike, feedbacks: ArrayLike) -> None:
-        """Take in many reports, such as a log, in their order: as ``observe`` does, and much faster."""
-        pulled, seen = arguments.many(arms, feedbacks, self._arms, self._most)
+    def await_exactly(self, pending: ArrayLike) -> None:
+        """Await so many reports of each arm, whatever was awaited before."""
+        counts = arguments.counts("pending", pending, self._arms, MOST)
         with self._lock:
-            if not self._mixed or not self._kind.sees_corruption:
-                self._part(".many").observe_many(self._state, pulled, seen)
-                return
-        for arm, feedback in zip(pulled.tolist(), seen.tolist(), strict=True):
-            self.observe(arm, feedback)
+            self._state.pending[:] = counts
+            self._state.own[0].awaited = counts.sum()
+
+    def observe_many(
+        self, arms: ArrayLike, feedbacks: ArrayLike, corruptions: Sequence[Corruption | None] | None = None
+    ) -> None:
+        """Take in many reports, such as a log, in their order: as ``observe`` does, and much faster.
+
+        Corruptions, if there are any, are one for each report; None is that of its arm.
+        """
+        pulled, seen = arguments.many(arms, feedbacks, self._arms, self._most)
+        masks = None if corruptions is None else reports.read(corruptions, pulled.size)
+        with self._lock:
+            self._take_in(pulled, seen, masks)
 
     def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
         """Take in the masked feedback, a number in [0, 1], or any number under noise, that came back for an arm.
@@ -193,89 +198,41 @@ class Policy:
                 if not self._mixed:  # which another thread may just have changed
                     self._entries.observe(self._state, arm, value)
                     return
-        self._observe_masked(arm, value, corruption)
+        masks = reports.read([corruption], 1)
+        with self._lock:
+            self._take_in(np.array([arm]), np.array([value]), masks)
 
-    def _observe_masked(self, arm: int, feedback: float, corruption: Corruption | None) -> None:
-        """Take in a feedback that has a corruption of its own."""
+    def _take_in(self, arms: Ints, feedbacks: Floats, masks: reports.Masks | None) -> None:
+        """Take in reports, with the lock held; what is refused changes nothing."""
+        first = self._first_masked(arms, masks)
+        self._take_in_plain(arms[:first], feedbacks[:first])
+        if first == arms.size:
+            return
+        if self._kind.on_axes and not self._mixed:
+            self._state = reports.mixed(self._state)
+            self._mixed = True
+        places, lines = masks or reports.Masks(np.full(arms.size, reports.ARMS_OWN), reports.NO_LINES)
+        observe = self._part(".masked").observe_masked
+        observe(self._state, arms[first:], feedbacks[first:], places[first:], lines, 1.0 - self.contamination)
+
+    def _take_in_plain(self, arms: Ints, feedbacks: Floats) -> None:
+        if arms.size == 1:  # the code for one is there anyway
+            self._entries.observe(self._state, int(arms[0]), float(feedbacks[0]))
+        elif arms.size:
+            self._part(".many").observe_many(self._state, arms, feedbacks)
+
+    def _first_masked(self, arms: Ints, masks: reports.Masks | None) -> int:
+        """Return the place of the first report that has another corruption than its arm, or comes after such."""
+        if masks is None:
+            return 0 if self._mixed else arms.size
         if not self._kind.takes_masks or self.sigma is not None:
             raise UserError(f"{self.name} takes no corruption of a report's own: give the feedback alone")
-        if corruption is not None:
-            reports.check(corruption)
-        with self._lock:
-            if not self._kind.sees_corruption or (not self._mixed and self._is_arms_own(arm, corruption)):
-                self._entries.observe(self._state, arm, feedback)
-                return
+        if not self._kind.sees_corruption:
+            return arms.size
+        first = self._part(".masked").tell_apart(self._state, arms, *masks, 1.0 - self.contamination)
+        if first < arms.size:
             reports.refuse_curves(self._state)
-            if self._kind.on_axes and not self._mixed:
-                self._state = reports.mixed(self._state)
-                self._mixed = True
-            seen = reports.as_seen(self._state, arm, feedback, corruption, self.contamination)
-            self._part(".masked").observe_masked(self._state, arm, *seen)
-
-    def _is_arms_own(self, arm: int, corruption: Corruption | None) -> bool:
-        return corruption is None or reports.is_the_arms(self._state, arm, corruption, self.contamination)
-
-    def indices(self) -> Floats:
-        """Return what is compared to choose, one number per arm: not clipped, infinite for an arm not remembered."""
-        out = np.empty(self.arms)
-        with self._lock:
-            self._part(".scores").scores(self._state, out)
-        return out
-
-    def probabilities(self, draws: int = 10_000) -> Floats:
-        """Return the chance of each arm to be chosen next, without choosing.
-
-        Exact, but for those that draw from a posterior: of these it is the share of so many draws, none of which
-        changes what the policy itself will draw. The standard error is at most 0.5 / sqrt(draws).
-        """
-        tries = whole("draws", draws, 1, MOST)
-        if self._kind.draws_from == "scores":
-            return self.indices()
-        if self._kind.draws_from != "posterior":
-            tries = 1
-        counts = np.zeros(self._arms, dtype=np.int64)
-        snapshot = self._snapshot()
-        snapshot.lots[:] = lots.seeded()
-        self._part(".look").look(snapshot, tries, counts)
-        return np.asarray(counts / tries, dtype=np.float64)
-
-    def estimates(self) -> Floats:
-        """Return the estimated mean reward of every arm, clipped to [0, 1]; NaN for an arm not remembered.
-
-        Where reports may be lies, the middle of what the mean may be.
-        """
-        return estimates.estimates(self._snapshot(), self.contamination)
-
-    def intervals(self, delta: float = 0.05) -> Floats:
-        """Return for every arm a lower and an upper confidence bound of its mean reward, (K, 2), clipped to [0, 1].
-
-        The bounds of an arm hold at all times together but for a probability of delta, if the arm's mean stays and
-        everything is remembered; with a window, a discount or restarts, at every single time. They hold whatever the
-        share of ``contamination`` says.
-        """
-        return estimates.intervals(self._masked_only(), self.contamination, delta, self.sigma)
-
-    def suspects(self, delta: float = 0.001) -> NDArray[np.bool_]:
-        """Tell of which arms the feedback lies outside what honest reports can give, such as [1-p, p].
-
-        Without liars, none is told of with a probability of at least 1 - delta: at all times together if everything
-        is remembered, at every single time with a window, a discount or restarts. With ``contamination``, what so many
-        liars can do makes no arm suspect.
-        """
-        return estimates.suspects(self._masked_only(), self.contamination, delta, self.sigma)
-
-    def _masked_only(self) -> Any:
-        """Return the state, if what is remembered is masked feedback."""
-        if self._kind.sees_rewards:
-            raise UserError(f"{self.name} keeps noisy rewards, no masked feedback: ask a policy that is shown reports")
-        if self._parameters.get("tail") is not None:
-            raise UserError("with a heavy tail no bounds are known that hold at all times: ask for estimates")
-        return self._snapshot()
-
-    def _snapshot(self) -> Any:
-        """Return a copy of the state that nobody changes."""
-        with self._lock:
-            return copied(self._state)
+        return 0 if self._mixed else first
 
     def __copy__(self) -> "Policy":
         state = self._snapshot()
@@ -305,6 +262,7 @@ class Policy:
             sizes["ring"] = 0
         fixed = [key for key, section in layout.sections.items() if section.fixed]
         state = relaid(self._state, sizes, fixed)
+        state.own[0].retired = 0
         if endless:
             state.own[0].span = FOREVER
         return state

@@ -17,7 +17,7 @@ from maskedbandits.policies import KINDS
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.policy import Policy, made
 
-FORMAT = 5
+FORMAT = 6
 ARRAYS = ("own", "ints", "floats")
 
 # numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once
@@ -171,6 +171,8 @@ def _contradiction(kind: Kind, parameters: dict[str, Any], state: Any) -> str:
             return "a number is out of range"
     if state.pending.sum() != own.awaited:
         return "not as many reports are awaited as decisions pending"
+    if state.closed.sum() != own.retired or (own.retired and not kind.takes_arms):
+        return "not as many arms are closed as are retired"
     for module in kind.modules:
         told = module.contradiction(state, parameters) if hasattr(module, "contradiction") else ""
         if told:

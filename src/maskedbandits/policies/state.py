@@ -17,11 +17,15 @@ class Arms(Record):
     curved: int = derived()  # 1 if the polyline of some arm is no straight line, as that of randomised response is
     time: int = gathered(0, most=FOREVER)  # observations taken in
     alarms: int = gathered(0, most=FOREVER)  # changes seen
-    awaited: int = gathered(0, most=FOREVER)  # decisions whose reports have not come yet
-    lots: Words = section(lambda own: 4)
+    awaited: int = gathered(0, most=FOREVER, scratch=True)  # decisions whose reports have not come yet
+    retired: int = gathered(0, most=lambda own: own.arms - 1)  # arms that are
+    lots: Words = section(lambda own: 4, scratch=True)
+    closed: Ints = section(lambda own: own.arms, least=0, most=1)  # 1 if the arm is retired: it is never chosen again
     counts: Floats = section(lambda own: own.arms, least=0.0, most=1e200)  # observations that count, or their weights
     sums: Floats = section(lambda own: own.arms, least=-1e200, most=1e200)  # their feedbacks, flipped where g decreases
-    pending: Ints = section(lambda own: own.arms, least=0, most=FOREVER)  # how many of them are for the arm
+    pending: Ints = section(
+        lambda own: own.arms, least=0, most=FOREVER, scratch=True
+    )  # how many of them are for the arm
     flips: Ints = fixed(lambda own: own.arms)  # 1 where g decreases
     first_node: Ints = fixed(lambda own: own.arms)  # the arm's polyline among the nodes
     last_node: Ints = fixed(lambda own: own.arms)

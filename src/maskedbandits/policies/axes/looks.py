@@ -8,13 +8,18 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits.compiled import inlined, inner, interpreted
 from maskedbandits.policies import checks, detectors
 from maskedbandits.policies.axes.restarts import Phases, forget_everything
 from maskedbandits.policies.axes.state import forget_reports
 from maskedbandits.policies.axes.watch import NOT_NOW
 from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
 from maskedbandits.record import Ints, gathered, given, record, section
+
+
+def _times() -> Any:
+    """Declare a time for every arm: of one that is added later, the present."""
+    return section(lambda own: own.arms, least=0, most=lambda own: own.time, added=lambda own: own.time)
 
 
 @record
@@ -33,8 +38,8 @@ class Watch(Phases):
     explore_arm: int = gathered(0, most=lambda own: own.arms - 1)  # and at which arm
     planned_at: int = gathered(0, most=FOREVER)
     evidence: float = gathered(0.0, least=-math.inf)  # of a change, by the last look
-    begun: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.time)  # when the arm was last forgotten
-    last: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.time)  # when it was last pulled
+    begun: Ints = _times()  # when the arm was last forgotten
+    last: Ints = _times()  # when it was last pulled
 
 
 def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
@@ -49,21 +54,33 @@ def configure(state: Watch, parameters: Mapping[str, Any]) -> None:
 
 def contradiction(state: Watch, parameters: Mapping[str, Any]) -> str:
     """Return where a saved state contradicts its parameters."""
-    return "" if state.own[0].phase == (parameters["horizon"] or 0.0) else "its horizon is not the one it tells"
+    own = state.own[0]
+    if state.closed[own.explore_arm]:
+        return "it is to look at an arm that is retired"
+    return "" if own.phase == (parameters["horizon"] or 0.0) else "its horizon is not the one it tells"
+
+
+def retire(state: Watch, arm: int) -> None:
+    """Look at another arm, if it was to be this one."""
+    own = state.own[0]
+    if own.explore_arm == arm:
+        own.explore_arm = interpreted(_stalest)(state)
+        own.planned_at = own.time
+        own.evidence = 0.0
 
 
 @inlined
 def forget_all(state: Watch) -> None:
     """Forget what was seen of changes."""
     own = state.own[0]
-    own.explore_at = own.time + 2 * own.arms
-    own.explore_arm = 0
+    own.explore_at = own.time + 2 * (own.arms - own.retired)
     own.planned_at = own.time
     own.evidence = 0.0
     for arm in range(own.arms):
         state.begun[arm] = own.time
         state.last[arm] = own.time
         detectors.restart(state, arm)
+    own.explore_arm = _stalest(state)
 
 
 @inner
@@ -137,6 +154,18 @@ def _detect(state: Watch, arm: int, shown: float) -> bool:
 
 
 @inner
+def _stalest(state: Watch) -> int:
+    """Return the arm that was not pulled for longest, the lowest such arm, of those that are not retired."""
+    stalest = 0
+    since = FOREVER
+    for arm in range(state.own[0].arms):
+        if state.last[arm] < since and not state.closed[arm]:
+            stalest = arm
+            since = state.last[arm]
+    return stalest
+
+
+@inner
 def _plan_look(state: Watch) -> None:
     """Fix when to look at the arm that was not pulled for longest.
 
@@ -144,14 +173,12 @@ def _plan_look(state: Watch) -> None:
     r is what the alarms so far make of it. An arm that is pulled often enough anyway is due later.
     """
     own = state.own[0]
-    stalest = 0
-    for arm in range(1, own.arms):
-        if state.last[arm] < state.last[stalest]:
-            stalest = arm
+    arms = own.arms - own.retired
+    stalest = _stalest(state)
     changes = (own.alarms + own.prior_changes) / own.time
-    rate = min(0.5, own.exploration * math.sqrt(own.arms * changes))
+    rate = min(0.5, own.exploration * math.sqrt(arms * changes))
     pause = int(min(1.0 / rate, 1e15)) if rate > 0.0 else 1 << 50
     own.explore_arm = stalest
-    own.explore_at = max(own.time + pause, state.last[stalest] + own.arms * pause)
+    own.explore_at = max(own.time + pause, state.last[stalest] + arms * pause)
     own.planned_at = own.time
     own.evidence = 0.0

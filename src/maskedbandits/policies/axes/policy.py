@@ -43,6 +43,15 @@ def choose_ahead(state: Axes) -> int:
     return arm & NOT_NEGATIVE
 
 
+@inner
+def choose_open(state: Axes) -> int:
+    """Return the arm to pull next among those that are open at this moment."""
+    arm = watch.due_look(state)
+    if arm == watch.NOT_NOW or state.closed[arm] or state.pending[arm] > 0:
+        arm = indices.highest_open(state)
+    return arm
+
+
 @inlined
 def observe(state: Axes, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
@@ -53,10 +62,10 @@ def observe(state: Axes, arm: int, feedback: float) -> None:
 
 
 @inner
-def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: float, shown: float) -> None:
+def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: float, shown: float, usual: bool) -> None:
     """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span.
 
-    A detector is shown another number instead, or nothing if that is NaN.
+    A detector is shown another number instead, or nothing if that is NaN. Once they are mixed all are weighed alike.
     """
     memories.age(state)
     evicted = memories.push_masked(state, arm, feedback, low, span)

@@ -14,14 +14,13 @@ a tangent, which costs no logarithm and is as good as exact for a while. The tou
 at the end of the present epoch, which no score passes before. Choosing searches it for the highest score of this
 moment, looks only below nodes whose ceiling is above the best found, and there only at arms whose tangent of this
 moment is. Of arms that are alike it looks at one (``ties.py``).
-
-While reports are awaited every arm is scored as if those of its own had come and left its mean as it is: the more are
-awaited the lower is the score, so a burst of decisions goes to several arms as one after the other would.
 """
 
 import math
 
-from maskedbandits.compiled import inlined, inner
+import numpy as np
+
+from maskedbandits.compiled import inlined, inner, interpreted
 from maskedbandits.maths import tournament
 from maskedbandits.policies import indices, memories
 from maskedbandits.policies.axes import ties, watch
@@ -32,7 +31,6 @@ from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
 from maskedbandits.record import Floats, Ints, gathered, record, section, size
 
 SLACK = 1e-11  # hides the rounding of bounds: a tangent must not sink below what it bounds
-LEAP = 16.0  # reports to be awaited of an arm for each that has come, at most
 MANY = 16  # arms that a search looks at before it lets others wait, and lowers ceilings,
 STALE = 1.01  # which pays where the spread has grown since the tangent was laid
 STACK = 128  # twice the depth of any tree
@@ -47,12 +45,12 @@ class Scores(Ties):
     epoch: int = gathered(0, most=FOREVER)  # when the ceilings must be raised again
     level: float = gathered(0.0)  # f of what all arms have together
     level_ahead: float = gathered(0.0)  # at the end of the epoch
-    winners: Ints = section(lambda own: 2 * own.leaves, least=0, most=lambda own: own.leaves - 1)
-    values: Floats = section(lambda own: 2 * own.leaves)
-    stack: Ints = section(lambda own: STACK)  # scratch of the search
-    anchors: Floats = section(lambda own: own.arms)  # where the arms' tangents were laid,
-    bounds: Floats = section(lambda own: own.arms)  # what was bounded there,
-    slopes: Floats = section(lambda own: own.arms)  # and how steeply it rose
+    winners: Ints = section(lambda own: 2 * own.leaves, least=0, most=lambda own: own.leaves - 1, scratch=True)
+    values: Floats = section(lambda own: 2 * own.leaves, scratch=True)
+    stack: Ints = section(lambda own: STACK, scratch=True)  # of the search
+    anchors: Floats = section(lambda own: own.arms, scratch=True)  # where the arms' tangents were laid,
+    bounds: Floats = section(lambda own: own.arms, scratch=True)  # what was bounded there,
+    slopes: Floats = section(lambda own: own.arms, scratch=True)  # and how steeply it rose
 
 
 @inner
@@ -65,6 +63,10 @@ def forget_all(state: Scores) -> None:
     own.level_ahead = 0.0
     tournament.fill(state.values, state.winners, own.arms, math.inf)
     ties.forget_all(state)
+    if own.retired > 0:
+        for arm in range(own.arms):
+            if state.closed[arm]:
+                _take_out(state, arm)
 
 
 @inlined
@@ -103,7 +105,7 @@ def _let_time_pass(state: Scores) -> None:
 
 
 @inlined
-def _spread(state: Scores, arm: int, count: float, level: float, time: int) -> float:
+def spread_of(state: Scores, arm: int, count: float, level: float, time: int) -> float:
     """Return x = level / N."""
     return indices.level(state, arm, count, level, time) / count
 
@@ -111,7 +113,7 @@ def _spread(state: Scores, arm: int, count: float, level: float, time: int) -> f
 @inlined
 def _spread_now(state: Scores, arm: int, fading: float) -> float:
     own = state.own[0]
-    return _spread(state, arm, state.counts[arm] * fading, own.level, own.time)
+    return spread_of(state, arm, state.counts[arm] * fading, own.level, own.time)
 
 
 @inner
@@ -148,14 +150,16 @@ def _tangent(state: Scores, arm: int, spread: float) -> float:
 def _ceiling(state: Scores, arm: int, fading: float) -> float:
     """Return what the arm's score does not pass in this epoch, if it is not pulled."""
     own = state.own[0]
-    spread = _spread(state, arm, state.counts[arm] * fading, own.level_ahead, own.epoch)
+    spread = spread_of(state, arm, state.counts[arm] * fading, own.level_ahead, own.epoch)
     return mean_of(state, arm, _tangent(state, arm, spread))
 
 
 @inlined
 def _place(state: Scores, arm: int) -> None:
     """Bring the arm's place in the tournament up to date."""
-    if state.counts[arm] <= 0.0:
+    if state.closed[arm]:
+        value = -math.inf
+    elif state.counts[arm] <= 0.0:
         value = math.inf
     elif state.own[0].growing:
         fading = 1.0 / memories.weight(state)
@@ -208,7 +212,7 @@ def _begin_epoch(state: Scores) -> None:
     own.level_ahead = indices.level_of(state, memories.seen_after(state, steps))
     fading = memories.fade(state) / memories.weight(state)
     for arm in range(own.arms):
-        if state.counts[arm] > 0.0 and state.leaders[arm] == ties.NONE:
+        if state.counts[arm] > 0.0 and state.leaders[arm] == ties.NONE and not state.closed[arm]:
             tournament.place(state.values, state.winners, arm, _ceiling(state, arm, fading))
 
 
@@ -230,7 +234,7 @@ def search(state: Scores) -> int:
     leaves = own.leaves
     fading = 1.0 / memories.weight(state)
     chosen = own.pulled
-    best = mean_of(state, chosen, state.bounds[chosen])  # just computed
+    best = mean_of(state, chosen, state.bounds[chosen]) if not state.closed[chosen] else -math.inf  # just computed
     if _beats_ceilings(state, chosen, best):
         return chosen
     state.stack[0] = 1
@@ -267,35 +271,21 @@ def search(state: Scores) -> int:
     return chosen
 
 
-@inlined
-def _score_ahead(state: Scores, arm: int, heavy: float, level: float, time: int) -> float:
-    """Return what the score would be with the reports that are awaited; infinite if there is not even one of them.
-
-    One lucky report must not have an arm pulled until the next one comes. So what comes is expected at the mean of what
-    has come and of one report of a zero; and where more than LEAP are awaited for each that has come, they are awaited,
-    unless that holds for all.
-    """
-    known, pending = state.counts[arm] / heavy, float(state.pending[arm])
-    if known <= 0.0 and pending == 0.0:
-        return math.inf
-    if pending > LEAP * known:
-        return -STEEP * (pending / (known + 1.0))
-    count = known + pending
-    mean = (state.sums[arm] / heavy + state.lows[arm]) / (known + 1.0)
-    return mean_of(state, arm, indices.bound(state, mean, _spread(state, arm, count, level, time)))
+def retire(state: Scores, arm: int) -> None:
+    """Take a retired arm out of the tournament, and let nobody wait for it."""
+    if state.own[0].waiting > 0:
+        interpreted(_part)(state, arm)
+    interpreted(_take_out)(state, arm)
 
 
-@inner
-def highest_ahead(state: Scores) -> int:
-    """Return the arm of the highest score with the reports that are awaited, the lowest such arm."""
-    own = state.own[0]
-    heavy = memories.weight(state)
-    level = indices.level_of(state, memories.seen_with(state, own.awaited))
-    best = -math.inf
-    chosen = 0
-    for arm in range(own.arms):
-        value = _score_ahead(state, arm, heavy, level, own.time + own.awaited)
-        if value > best:
-            best = value
-            chosen = arm
-    return chosen
+def widen(state: Scores, new: Scores) -> None:
+    """Let an arm that is added take part in the tournament; if there is no place, the old one is the left half."""
+    leaves, arm = int(state.own[0].leaves), int(state.own[0].arms)
+    if new.own[0].leaves > leaves:
+        new.values[:] = -math.inf
+        new.winners[:] = 0
+        new.winners[2 * leaves :] = np.arange(2 * leaves)
+        for level in (1 << depth for depth in range(leaves.bit_length())):
+            new.values[2 * level : 3 * level] = state.values[level : 2 * level]
+            new.winners[2 * level : 3 * level] = state.winners[level : 2 * level]
+    interpreted(tournament.place)(new.values, new.winners, arm, math.inf)

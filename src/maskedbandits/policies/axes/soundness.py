@@ -53,8 +53,9 @@ def _tournament_holds(state: Any) -> bool:
     leaves, first_absent = int(own.leaves), int(own.leaves + own.arms)
     if np.any(state.winners[leaves:] != np.arange(leaves)) or np.any(state.values[first_absent:] != -math.inf):
         return False
-    if np.any((state.values[leaves:first_absent] > -math.inf) == (state.leaders != ties.NONE)):
-        return False  # those that wait in another's shadow have no place, and only those
+    away = (state.leaders != ties.NONE) | (state.closed != 0)
+    if np.any((state.values[leaves:first_absent] > -math.inf) == away):
+        return False  # those that wait in another's shadow, and those that are retired, have no place, and only those
     values, winners = state.values[2:].reshape(-1, 2), state.winners[2:].reshape(-1, 2)
     right = values[:, 1] > values[:, 0]
     played = values.max(axis=1, initial=-math.inf) > -math.inf

@@ -10,6 +10,10 @@ self-adjusting heap, Algorithmica 1): an arm has followers, each of which may ha
 followers are joined in pairs until one leads all others, in amortised logarithmic time.
 """
 
+from typing import Any
+
+import numpy as np
+
 from maskedbandits.compiled import inlined, inner, interpreted
 from maskedbandits.policies import indices
 from maskedbandits.policies.axes import watch
@@ -20,15 +24,20 @@ from maskedbandits.record import Ints, gathered, record, section
 NONE = -1
 
 
+def _others() -> Any:
+    """Declare for every arm another one, or NONE."""
+    return section(lambda own: own.arms, least=NONE, most=lambda own: own.arms - 1, scratch=True, added=NONE)
+
+
 @record
 class Ties(Axes):
     """Who waits in whose shadow."""
 
-    waiting: int = gathered(0, most=lambda own: own.arms - 1)  # how many do
-    leaders: Ints = section(lambda own: own.arms, least=NONE, most=lambda own: own.arms - 1)  # whom an arm waits for
-    followers: Ints = section(lambda own: own.arms, least=NONE, most=lambda own: own.arms - 1)  # the first of its own
-    nexts: Ints = section(lambda own: own.arms, least=NONE, most=lambda own: own.arms - 1)  # among those of its leader
-    befores: Ints = section(lambda own: own.arms, least=NONE, most=lambda own: own.arms - 1)
+    waiting: int = gathered(0, most=lambda own: own.arms - 1, scratch=True)  # how many do
+    leaders: Ints = _others()  # whom an arm waits for
+    followers: Ints = _others()  # the first of its own
+    nexts: Ints = _others()  # among those of its leader
+    befores: Ints = _others()
 
 
 @inner
@@ -154,6 +163,8 @@ def contradiction(state: Ties) -> str:
                 return "its ties are not in order"
             before, arm = arm, state.nexts[arm]
     free = state.leaders == NONE
+    if np.any(state.closed[~free]) or np.any(state.closed[state.followers != NONE]):
+        return "an arm that is retired has ties"
     linked = (state.nexts[free] != NONE).any() or (state.befores[free] != NONE).any()
     if linked or seen != state.own[0].waiting or free.size - free.sum() != seen:
         return "its ties are not in order"

@@ -65,8 +65,8 @@ class Detector(Watch):
     )
     lengths: Floats = section(lambda own: own.arms, least=0.0, most=MOST)  # n, observations since the restart
     totals: Floats = section(lambda own: own.arms, least=0.0, most=MOST)  # S_n
-    lower_sizes: Ints = section(lambda own: own.arms, least=1, most=HULL)
-    upper_sizes: Ints = section(lambda own: own.arms, least=1, most=HULL)
+    lower_sizes: Ints = section(lambda own: own.arms, least=1, most=HULL, added=1)
+    upper_sizes: Ints = section(lambda own: own.arms, least=1, most=HULL, added=1)
     budgets: Floats = section(lambda own: own.arms)  # what may be used up before the next look,
     costs_of_one: Floats = section(lambda own: own.arms)  # by a feedback of 1,
     costs_of_zero: Floats = section(lambda own: own.arms)  # or of 0,

@@ -6,9 +6,9 @@ the feedback of such an arm (``maths/polyline.py``) turns that into the first ca
 clipped, all arms would tie at 1 where privacy is strong, and play would be uniform. Other optimistic indices differ in
 u alone, a function of p and of the *spread* x = level / N that increases and is concave in x.
 
-An index is a module with a record and functions of the names below. Optimistic ones have the first six from
-``axes/scores.py``, and say only what the others are; what is no optimistic one (``thompson.py``) has some of the first
-six.
+An index is a module with a record and functions of the names below. Optimistic ones have the first seven from
+``axes/scores.py`` and ``axes/scans.py``, and say only what the others are; what is no optimistic one (``thompson.py``)
+has some of the first seven. One whose scores do not depend on the number of arms says that ARMS_COME_AND_GO.
 """
 
 from maskedbandits.compiled import picked
@@ -37,6 +37,12 @@ def highest_arm(state: Axes) -> int:
 @picked("index", inline=False)
 def highest_ahead(state: Axes) -> int:
     """Return the arm of the highest score while reports are awaited; who draws lots draws as ever."""
+    return highest_arm(state)
+
+
+@picked("index", inline=False)
+def highest_open(state: Axes) -> int:
+    """Return the arm of the highest score among those that are open at this moment; who draws lots looks anyway."""
     return highest_arm(state)
 
 

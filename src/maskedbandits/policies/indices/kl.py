@@ -6,19 +6,25 @@ from maskedbandits.compiled import compiled, inlined
 from maskedbandits.maths import kl, tournament
 from maskedbandits.maths.level import exploration
 from maskedbandits.policies import checks
-from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
+from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
+    highest_ahead,
+    highest_open,
+)
+from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
     Scores,
     bring_up_to_date,
     forget_all,
-    highest_ahead,
     highest_arm,
+    retire,
     score,
+    widen,
 )
 from maskedbandits.policies.axes.state import mean_of
 from maskedbandits.record import Floats, Ints, given, record, section, size
 
 WORDS = "KL index"
 REFERENCE = "Gajane 2023; Cappé et al. 2013"
+ARMS_COME_AND_GO = True
 
 
 @record
@@ -31,8 +37,8 @@ class Index(Scores):
         checks.between(0, math.inf),
         "how much exploration log log t adds to log t: 3 in the proofs, 0 in published experiments",
     )
-    memo_keys: Ints = section(lambda own: own.memo)
-    memo_bounds: Floats = section(lambda own: own.memo)
+    memo_keys: Ints = section(lambda own: own.memo, scratch=True)
+    memo_bounds: Floats = section(lambda own: own.memo, scratch=True)
 
 
 @inlined

@@ -4,11 +4,13 @@ from maskedbandits.compiled import inlined
 from maskedbandits.maths.level import plus_level
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.restarts import Phases
-from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
+from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
+    highest_ahead,
+)
+from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
     Scores,
     bring_up_to_date,
     forget_all,
-    highest_ahead,
     highest_arm,
     score,
 )

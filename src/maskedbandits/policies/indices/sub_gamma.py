@@ -11,12 +11,17 @@ import math
 
 from maskedbandits.compiled import inlined
 from maskedbandits.policies import checks
-from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
+from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
+    highest_ahead,
+    highest_open,
+)
+from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
     bring_up_to_date,
     forget_all,
-    highest_ahead,
     highest_arm,
+    retire,
     score,
+    widen,
 )
 from maskedbandits.policies.indices import ucb
 from maskedbandits.policies.indices.ucb import check as check
@@ -27,6 +32,7 @@ from maskedbandits.record import REQUIRED, given, record
 
 WORDS = "sub-gamma index"
 REFERENCE = "Boucheron et al. 2013"
+ARMS_COME_AND_GO = True
 
 
 @record

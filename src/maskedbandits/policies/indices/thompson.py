@@ -8,6 +8,7 @@ from maskedbandits.policies import memories
 from maskedbandits.policies.axes.state import Axes, mean_of
 
 DRAWS_FROM = "posterior"
+ARMS_COME_AND_GO = True
 WORDS = "Thompson sampling"
 REFERENCE = "Gajane et al. 2018; Kaufmann et al. 2012"
 
@@ -19,11 +20,13 @@ def highest_arm(state: Axes) -> int:
     """Return the arm with the highest draw from the posterior of its mean."""
     own = state.own[0]
     counts, sums, words = state.counts, state.sums, state.lots  # found once, not at every turn
-    lows, rates, straight = state.lows, state.rates, not (own.mixed or own.curved)
+    lows, rates, straight, closed = state.lows, state.rates, not (own.mixed or own.curved), state.closed
     best = -math.inf
     chosen = 0
     fading = 1.0 / memories.weight(state)
     for arm in range(own.arms):
+        if closed[arm]:
+            continue
         count = counts[arm] * fading
         total = min(max(sums[arm] * fading, 0.0), count)
         if own.mixed and count <= 0.0:

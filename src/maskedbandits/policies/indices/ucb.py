@@ -8,19 +8,25 @@ from maskedbandits.compiled import inlined
 from maskedbandits.errors import UserError
 from maskedbandits.maths.level import exploration
 from maskedbandits.policies import checks
-from maskedbandits.policies.axes.scores import (  # noqa: F401 -- what every optimistic index has
+from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
+    highest_ahead,
+    highest_open,
+)
+from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
     Scores,
     bring_up_to_date,
     forget_all,
-    highest_ahead,
     highest_arm,
+    retire,
     score,
+    widen,
 )
 from maskedbandits.policies.indices import STEEP
 from maskedbandits.record import given, record
 
 WORDS = "UCB index"
 REFERENCE = "Gajane et al. 2018; Garivier & Moulines 2011"
+ARMS_COME_AND_GO = True
 
 
 @record

@@ -31,7 +31,7 @@ class Memory(Axes):
     span: int = derived()  # the window, or FOREVER
     slot: int = gathered(0, most=lambda own: max(own.ring - 1, 0))  # of the oldest in the ring
     settled: int = gathered(
-        0, most=lambda own: int(own.ring > 0 and own.time - own.since >= own.ring and not own.mixed)
+        0, most=lambda own: int(own.ring > 0 and own.time - own.since >= own.ring and not (own.mixed or own.retired))
     )
     ring_arms: Ints = section(lambda own: own.ring, least=0, most=lambda own: own.arms - 1)
     ring_feedbacks: Floats = section(lambda own: own.ring, least=-LARGEST, most=LARGEST)  # most are in [0, 1]
@@ -189,7 +189,12 @@ def seen_with(state: Memory, more: int) -> float:
 def settle(state: Memory, plain: bool) -> None:
     """Take the short way from now on, if a step has nothing to do but to remember bits and to score."""
     own = state.own[0]
-    own.settled = plain and own.ring > 0 and not own.fractional and not own.mixed
+    own.settled = plain and own.ring > 0 and not own.fractional and not own.mixed and not own.retired
+
+
+def retire(state: Memory, arm: int) -> None:
+    """Take the long way from now on: the short one does not ask whether an arm is retired."""
+    state.own[0].settled = 0
 
 
 @inlined

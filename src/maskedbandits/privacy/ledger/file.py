@@ -27,7 +27,7 @@ APPLICATION, VERSION = 0x4D424C44, 2  # "MBLD"
 
 def in_memory(terms: Terms) -> sqlite3.Connection:
     """Open a ledger that is forgotten with its process."""
-    connection = _connected(":memory:")
+    connection = connected(":memory:")
     _begin(connection, terms)
     return connection
 
@@ -36,7 +36,7 @@ def in_file(path: Path, terms: Terms, change: bool) -> sqlite3.Connection:
     """Open a ledger's file, created if there is none, check every entry, and change its terms if that is asked for."""
     if not path.exists():
         _create(path, terms)
-    connection = _connected(f"{path.as_uri()}?mode=rw")
+    connection = connected(f"{path.as_uri()}?mode=rw")
     try:
         _check(connection, path)
         if change:
@@ -47,7 +47,7 @@ def in_file(path: Path, terms: Terms, change: bool) -> sqlite3.Connection:
     return connection
 
 
-def _connected(uri: str) -> sqlite3.Connection:
+def connected(uri: str) -> sqlite3.Connection:
     """Open a database; threads may share it if they take turns."""
     connection = sqlite3.connect(uri, uri=True, timeout=trouble.WAIT, isolation_level=None, check_same_thread=False)
     try:
@@ -94,7 +94,7 @@ def _create(path: Path, terms: Terms) -> None:
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # nobody else's business
-        with contextlib.closing(_connected(f"{draft.as_uri()}?mode=rw")) as connection:
+        with contextlib.closing(connected(f"{draft.as_uri()}?mode=rw")) as connection:
             _begin(connection, terms)
         with contextlib.suppress(FileExistsError):  # another process was first: its ledger is used
             os.link(draft, path)

@@ -13,9 +13,8 @@ REASONS = {
     sqlite3.SQLITE_BUSY: f"another process has been writing for {WAIT:g} s, so no report is made: try again",
     sqlite3.SQLITE_READONLY: "read-only, so no report is made: make the file and its folder writable",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened, so no report is made: check the path and its permissions",
-    sqlite3.SQLITE_NOTADB: DAMAGED,
-    sqlite3.SQLITE_CORRUPT: DAMAGED,
 }
+NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 class LedgerError(UserError):
@@ -31,16 +30,16 @@ class Damage(Exception):  # noqa: N818 - as above
 
 
 @contextlib.contextmanager
-def told(name: str) -> Iterator[None]:
+def told(name: str, damaged: str = DAMAGED) -> Iterator[None]:
     """Tell in one line what the disk or the database did not do."""
     try:
         yield
     except (Damage, UnicodeDecodeError) as error:  # SQLite's message may quote what is damaged
-        raise LedgerError(f"{name}: {DAMAGED}") from error
+        raise LedgerError(f"{name}: {damaged}") from error
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # none if a text cannot be decoded
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # none if a text cannot be decoded
         otherwise = f"{error}, so no report is made: check the file and its disk"
-        reason = REASONS.get(code & 0xFF, otherwise)  # & 0xFF: the main code
+        reason = damaged if code in NO_DATABASE else REASONS.get(code, otherwise)  # & 0xFF: the main code
         raise LedgerError(f"{name}: {reason}") from error
     except OSError as error:
         raise LedgerError(f"{name}: {error.strerror}, so no report is made: check the path") from error

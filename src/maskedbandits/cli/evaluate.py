@@ -1,0 +1,91 @@
+"""`maskedbandits evaluate`: judge other choices off-line, by the log of a service or by a file of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from maskedbandits.cli.audit import Slow
+from maskedbandits.cli.output import echo, echo_json
+from maskedbandits.cli.replay import chosen
+from maskedbandits.cli.verb import Failure, Verb, as_json
+
+if TYPE_CHECKING:
+    from maskedbandits.service.evaluation import Log
+
+
+@click.command(
+    cls=Verb,
+    examples=[
+        "maskedbandits evaluate headlines --storage sqlite:///bandits.db --policy klucb-cf --policy auto",
+        "maskedbandits evaluate headlines.parquet --policy sw-klucb-cf:window=5000 --periods 4",
+    ],
+)
+@click.argument("log", metavar="LOG")
+@click.option("--storage", help="Where the log is, as for serve; LOG is the name of an experiment then.")
+@click.option(
+    "--policy", "policies", multiple=True, help="A policy that learns, as NAME or NAME:key=value,...; may be repeated."
+)
+@click.option("--periods", type=int, default=1, show_default=True, help="Judge so many stretches of the log, too.")
+@click.option("--repeats", type=int, default=10, show_default=True, help="Runs of each policy that learns.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed of these runs.")
+@click.option("--approximate", is_flag=True, help="Print narrower intervals, which need many reports to hold.")
+@as_json
+def evaluate(
+    log: str,
+    storage: str | None,
+    policies: tuple[str, ...],
+    periods: int,
+    repeats: int,
+    seed: int,
+    approximate: bool,
+    json_wanted: bool,
+) -> None:
+    """Judge other choices by what is in a LOG: a file that export has made, or an experiment in --storage.
+
+    Prints what each arm would have earned if everybody had seen it, what arms at random would have, and what policies
+    that learn would have, from masked reports and the probabilities of what was shown; with 95 % intervals.
+    """
+    from maskedbandits import extras
+
+    extras.need("evaluate", extras.SERVICE, "service")
+    from maskedbandits.service import evaluation
+    from maskedbandits.service.evaluation import words
+
+    watch = Slow()
+    try:
+        held = of_store(storage, log, watch) if storage else of_file(Path(log))
+        found = evaluation.evaluate(held, policies, periods=periods, repeats=repeats, seed=seed, progress=watch)
+    finally:
+        watch.end()
+    if json_wanted:
+        echo_json(words.as_json(found))
+    else:
+        for line in words.Words(found, approximate, getattr(sys.stdout, "encoding", None) or "utf-8").lines():
+            echo(line)
+
+
+def of_store(storage: str, name: str, watch: Slow) -> Log:
+    """Return the log of an experiment in a store."""
+    from maskedbandits.service.evaluation.reading import events_of, log_of
+    from maskedbandits.service.stores import StoreGone, open_store
+
+    store = open_store(storage)
+    try:
+        (row,) = chosen(store, name)
+        return log_of(name, events_of(store, row, watch))
+    except StoreGone as error:
+        raise Failure(f"{error.reason}: try again") from error
+    finally:
+        store.close()
+
+
+def of_file(file: Path) -> Log:
+    """Return the log that a file holds."""
+    from maskedbandits.service.evaluation.exported import exported
+    from maskedbandits.service.evaluation.reading import log_of
+
+    return log_of(str(file), exported(file))

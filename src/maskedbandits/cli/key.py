@@ -1,0 +1,150 @@
+"""`maskedbandits key`: who may ask the service what, and what its tokens are signed with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from maskedbandits.cli.output import echo, echo_json
+from maskedbandits.cli.verb import VerbGroup, as_json
+
+if TYPE_CHECKING:
+    from maskedbandits.service.stores import Store
+
+HOUR = 3600
+ROLES = ("device", "read", "admin")
+
+storage = click.option(
+    "--storage", metavar="URL", help="The service's; MASKEDBANDITS_STORAGE or sqlite:///bandits.db unless given."
+)
+
+
+@click.group(
+    cls=VerbGroup,
+    examples=["maskedbandits key create --role admin", "maskedbandits key list", "maskedbandits key revoke shop-web"],
+)
+def key() -> None:
+    """Make, list and revoke keys of the service, and sign tokens with a new one.
+
+    A service that is running hears of it within seconds.
+    """
+
+
+@contextmanager
+def opened(url: str | None, *, create: bool = False) -> Iterator[Store]:
+    """Open the store that a service with the same flag would."""
+    from maskedbandits import extras
+    from maskedbandits.service.settings import gathered
+
+    extras.need("key", extras.SERVICE, "service")
+    from maskedbandits.service.stores import open_store
+
+    with open_store(gathered({"storage": url}).storage, create=create) as store:
+        yield store
+
+
+@key.command(
+    examples=[
+        "maskedbandits key create --role admin",
+        "maskedbandits key create --role device --name shop-web --storage postgresql://bandits@db/bandits",
+    ],
+)
+@click.option(
+    "--role",
+    required=True,
+    type=click.Choice(ROLES),
+    help="device: decide and report; read: look at everything; admin: all of that, and change it.",
+)
+@click.option("--name", help="What to call it; letters by lot unless given.")
+@storage
+@as_json
+def create(role: str, name: str | None, storage: str | None, json_wanted: bool) -> None:
+    """Make a key, and print it this once: the store has only a digest of it."""
+    from maskedbandits.service.keys import create_key
+
+    with opened(storage, create=True) as store:
+        name, made = create_key(store, role, name, this_hour())
+    if json_wanted:
+        echo_json({"name": name, "role": role, "key": made})
+        return
+    echo(made)
+    echo(f"This is the key {name}, role {role}. It is not shown again: keep it where secrets are kept.")
+    echo("Send it along as: Authorization: Bearer KEY")
+
+
+@key.command("list", examples=["maskedbandits key list", "maskedbandits key list --json"])
+@storage
+@as_json
+def list_keys(storage: str | None, json_wanted: bool) -> None:
+    """List the keys: what they are called and what they may do, not what they are."""
+    with opened(storage) as store:
+        rows = store.keys()
+    if json_wanted:
+        echo_json([as_document(row) for row in rows])
+        return
+    width = max([len(row.id) for row in rows], default=0)
+    for row in rows:
+        revoked = "" if row.revoked is None else f"  revoked {day(row.revoked)}"
+        echo(f"{row.id:{width}}  {row.role:6}  made {day(row.created)}{revoked}")
+    if not rows:
+        echo("There is no key: the service answers this machine alone.")
+
+
+@key.command(examples=["maskedbandits key revoke shop-web"])
+@click.argument("name")
+@storage
+@as_json
+def revoke(name: str, storage: str | None, json_wanted: bool) -> None:
+    """Revoke the key called NAME: a service that is running refuses it within seconds."""
+    from maskedbandits.service.keys import revoke_key
+
+    with opened(storage) as store:
+        revoke_key(store, name, this_hour())
+    if json_wanted:
+        echo_json({"name": name, "revoked": True})
+        return
+    echo(f"The key {name} is revoked.")
+
+
+@key.command(examples=["maskedbandits key rotate", "maskedbandits key rotate --keep 1"])
+@click.option(
+    "--keep",
+    type=click.IntRange(0),
+    help="How many signing keys before it are believed; all unless given. Tokens of others are forged from now on.",
+)
+@storage
+@as_json
+def rotate(keep: int | None, storage: str | None, json_wanted: bool) -> None:
+    """Sign tokens with a new key from now on.
+
+    Tokens that an older one has signed stay good until they expire, unless --keep drops it.
+    """
+    from maskedbandits.service import keys
+
+    with opened(storage) as store:
+        made, dropped = keys.rotate(store, keep)
+    if json_wanted:
+        echo_json({"signing_key": made, "dropped": dropped})
+        return
+    echo(f"Tokens are signed with key number {made} from now on.")
+    if dropped:
+        echo(f"Tokens signed with {', '.join(map(str, dropped))} are forged from now on.")
+
+
+def this_hour() -> int:
+    """Return the time as the store keeps it: whole hours."""
+    return int(time.time() // HOUR)
+
+
+def day(hour: int) -> str:
+    """Return an hour as a date."""
+    return time.strftime("%Y-%m-%d", time.gmtime(hour * HOUR))
+
+
+def as_document(row: Any) -> dict[str, Any]:
+    """Return what a program may know of a key."""
+    return {"name": row.id, "role": row.role, "created_hour": row.created, "revoked_hour": row.revoked}

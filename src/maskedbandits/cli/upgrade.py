@@ -1,0 +1,36 @@
+"""`maskedbandits upgrade`: the tables of an older version become those of this one."""
+
+from __future__ import annotations
+
+import click
+
+from maskedbandits.cli.backup import storage_of
+from maskedbandits.cli.key import storage
+from maskedbandits.cli.output import echo, echo_json
+from maskedbandits.cli.verb import Verb, as_json
+
+
+@click.command(
+    cls=Verb,
+    examples=[
+        "maskedbandits upgrade",
+        "maskedbandits upgrade --storage postgresql://bandits@db/bandits",
+    ],
+)
+@storage
+@as_json
+def upgrade(storage: str | None, json_wanted: bool) -> None:
+    """Upgrade what an older version of the service has stored, whole or not at all.
+
+    Stop the service and make a backup first. Versions are of the tables: most releases leave them as they are.
+    """
+    from maskedbandits.service.stores import open_store
+
+    with storage_of(storage) as url, open_store(url, any_version=True) as store:
+        before, now = store.upgrade()
+    if json_wanted:
+        echo_json({"from": before, "to": now})
+    elif before == now:
+        echo(f"The tables have version {now} already: nothing to do.")
+    else:
+        echo(f"The tables had version {before}, now {now}.")

@@ -1,0 +1,9 @@
+"""On the person's side: decide, randomise, remember, report at a time that tells nothing.
+
+It needs the standard library alone and names its neighbours by dots: the same files are also in the package
+``maskedbandits_device``.
+"""
+
+from .device import Decision, Device
+
+__all__ = ["Decision", "Device"]

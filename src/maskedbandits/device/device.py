@@ -1,0 +1,233 @@
+"""A person's device: asks which arm to show, masks what came of it, and reports that at a time that tells nothing.
+
+Whether it takes part is settled before the reward can be known: with the server's offer, with the cap, and with a file
+that can be written. From then on a report leaves at its time, whatever happens: of a 0 if no reward came.
+"""
+
+import hashlib
+import hmac
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from ..errors import WrongValueError, line, number
+from ..privacy import Ledger, LedgerError, round_value
+from ..privacy.exact import Number
+from ..privacy.ledger.period import EARLIEST, Length
+from .offer import Offer, largest, read_offer
+from .outbox import Outbox
+from .promises import Promises
+from .wire import Away, Wire
+
+LOG = logging.getLogger(__package__)
+ANSWERS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")  # after which nothing is tried again
+LOOK = 60.0  # seconds after which the clock and the file are looked at in any case
+
+
+class Decision:
+    """An arm to show; ``report`` what came of it, whether the device takes part or not."""
+
+    def __init__(self, device: "Device", offer: Offer) -> None:
+        self.arm: str | None = offer.arm or None
+        self.payload: Any = offer.payload
+        self.participate = not offer.why
+        self.why = offer.why
+        """Why the device takes no part; nothing if it does."""
+        self.epsilon = offer.epsilon if self.participate else Fraction(0)
+        """What the report costs, and is masked with."""
+        self._device, self._token = device, offer.token
+
+    def report(self, reward: float) -> bool:
+        """Mask a reward in [0, 1], to leave later; tell whether it counts: the first does, until ``report_at``."""
+        round_value(reward)  # refused alike, whether it takes part or not
+        return self.participate and self._device._rewarded(self._token, reward)
+
+    def __repr__(self) -> str:
+        return f"<Decision, arm={self.arm!r}, participate={self.participate}>"
+
+
+class Device:
+    """What runs beside an application on a person's own device, for one experiment of one server."""
+
+    def __init__(
+        self,
+        url: str,
+        experiment: str,
+        *,
+        cap: Number,
+        max_epsilon: Number,
+        path: str | os.PathLike[str] | None = None,
+        per: Length = None,
+        key: str | None = None,
+        jitter: float = 30.0,
+        timeout: float = 10.0,
+        background: bool = True,
+    ) -> None:
+        """Open a device; its ledger is the file at ``path``, with an outbox beside it.
+
+        All reports together may cost the ``cap`` (``per`` a time), and one of them ``max_epsilon``, whatever the server
+        says. Reports leave up to ``jitter`` seconds after the server's time for them. With ``background`` a thread
+        sends them; without, call ``send_due`` now and then. Without a path all is forgotten with the process.
+        """
+        self._wire = Wire(url, key, number("timeout", timeout, 0, above=True, most=3600))
+        self._experiment = line("experiment", experiment)
+        self._jitter = number("jitter", jitter, 0, most=86_400)
+        self._most = largest(max_epsilon)
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self._trouble = ""
+        self.ledger: Ledger | None = None
+        self._outbox: Outbox | None = None
+        self._promises = self._opened(cap, per, path)
+        self._secret = os.urandom(32) if self._outbox is None else self._outbox.secret
+        self._thread: threading.Thread | None = None
+        if background and self._promises is not None:
+            self._thread = threading.Thread(target=self.run, name="maskedbandits device", daemon=True)
+            self._thread.start()
+
+    def decide(
+        self, visitor: str | None = None, eligible_arms: Sequence[str] | None = None, fallback: str | None = None
+    ) -> Decision:
+        """Ask which arm to show; the fallback, if the server is away.
+
+        The same visitor gets the same arm on a reload, and pays once.
+        """
+        question: dict[str, Any] = {}
+        if visitor is not None:
+            question["visitor"] = self._pseudonym(visitor)
+        if eligible_arms is not None:
+            question["eligible_arms"] = _names(eligible_arms)
+        try:
+            offer = self._offered(question)
+        except Away as error:
+            return Decision(self, Offer(fallback or "", None, why=str(error)))
+        why = offer.why or self._promised(offer)
+        return Decision(self, offer._replace(why=why))
+
+    def send_due(self, now: float | None = None) -> int:
+        """Send the reports whose time has come; return how many were answered for good.
+
+        ``now`` is a time in seconds since 1970: the clock's, if it is left out.
+        """
+        at = time.time() if now is None else now
+        if self._promises is None or at < EARLIEST:  # a clock that says less was never set
+            return 0
+        try:
+            return self._promises.keep(self._wire.url, self._sent, at)
+        except LedgerError as error:
+            self._say(error)
+            return 0
+
+    def run(self) -> None:
+        """Send reports when their time comes, until the device is closed."""
+        while not self._stop.is_set():
+            self._wake.clear()
+            self.send_due()
+            self._wake.wait(self._pause())
+
+    def close(self) -> None:
+        """Stop sending; what has not left yet leaves when the file is opened again."""
+        self._stop.set()
+        self._wake.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        for part in (self.ledger, self._outbox):
+            if part is not None:
+                part.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Device, {self._experiment!r} at {self._wire.url}, {self.ledger or 'takes no part'}>"
+
+    def _opened(self, cap: Number, per: Length, path: str | os.PathLike[str] | None) -> Promises | None:
+        """Open the files; without them the device shows arms and takes no part."""
+        try:
+            self.ledger = Ledger(cap, path, per=per)
+            place = self.ledger.path
+            self._outbox = Outbox(None if place is None else Path(f"{place}.outbox"))
+        except LedgerError as error:
+            if self.ledger is not None:
+                self.ledger.close()
+                self.ledger = None
+            self._say(error)
+            return None
+        return Promises(self.ledger, self._outbox, self._say)
+
+    def _pause(self) -> float:
+        """Return for how many seconds there is nothing to do."""
+        try:
+            soonest = None if self._promises is None else self._promises.soonest(self._wire.url)
+        except LedgerError as error:
+            self._say(error)
+            return LOOK
+        return LOOK if soonest is None else min(max(soonest - time.time(), 0.0), LOOK)
+
+    def _offered(self, question: dict[str, Any]) -> Offer:
+        path = f"/v1/experiments/{quote(self._experiment, safe='')}/decisions"
+        return read_offer(self._wire.post(path, question), question.get("eligible_arms"), self._most, time.time())
+
+    def _promised(self, offer: Offer) -> str:
+        """Promise a report; return why not, if so."""
+        at = time.time()
+        if self._promises is None:
+            return self._trouble
+        if at < EARLIEST:
+            return "the clock was never set"
+        try:
+            why = self._promises.make(offer, self._wire.url, self._jitter, at)
+        except LedgerError as error:
+            self._say(error)
+            return str(error)
+        self._trouble = ""
+        self._wake.set()
+        return why
+
+    def _rewarded(self, token: str, reward: float) -> bool:
+        try:
+            return self._promises is not None and self._promises.reward(token, reward)
+        except LedgerError as error:
+            self._say(error)
+            return False
+
+    def _sent(self, token: str, bit: int, epsilon: Fraction) -> bool:
+        """Send a report; tell whether it was answered for good. All reports of a token have the same length."""
+        if self._stop.is_set():
+            return False
+        try:
+            answer = self._wire.post("/v1/reports", {"token": token, "bit": bit, "epsilon": float(epsilon)})
+        except Away:
+            return False  # it is sent again later
+        return isinstance(answer.content, dict) and answer.content.get("status") in ANSWERS
+
+    def _pseudonym(self, visitor: str) -> str:
+        """Return a name that is the same for a visitor of this device, and means nothing elsewhere."""
+        if not isinstance(visitor, str) or not visitor:
+            raise WrongValueError("visitor", visitor, "a text")
+        text = f"{self._experiment}\n{visitor}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._secret, text, hashlib.sha256).hexdigest()[:32]
+
+    def _say(self, error: LedgerError) -> None:
+        """Say what is wrong with the files, once until they work again."""
+        if not self._trouble:
+            LOG.warning("this device takes no part: %s", error)
+        self._trouble = str(error)
+
+
+def _names(arms: Sequence[str]) -> list[str]:
+    """Return names of arms as a list."""
+    names = [] if isinstance(arms, str) else list(arms)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise WrongValueError("eligible_arms", arms, "a list of names of arms")
+    return names

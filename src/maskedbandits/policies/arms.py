@@ -1,0 +1,108 @@
+"""Arms that come and go while a policy is at work: what was learnt of the others stays, to the last bit.
+
+An arm that is added has been seen by nobody, and is explored as every arm is at the beginning. One that is retired is
+never chosen again; its place is never used again, and reports of it that come late are taken in as ever.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from maskedbandits.corruption import IDENTITY, Corruption, Noise, Polyline, per_arm
+from maskedbandits.errors import UserError
+from maskedbandits.policies.kinds import Kind
+from maskedbandits.record import Ints, widened
+
+
+def check(kind: Kind) -> None:
+    """Refuse a kind of policy whose arms can neither come nor go."""
+    if not kind.takes_arms:
+        raise UserError(
+            f"{kind.name} is made for a number of arms that stays: take auto, or klucb-cf, ucb-cf or ts-cf, also as "
+            "sw-, d-, glr-, cusum-, ph- or m-"
+        )
+
+
+def line_of(kind: Kind, corruption: Corruption | None, arms: int, noisy: bool) -> Polyline | None:
+    """Return how an arm is masked that comes after so many; None if as the others are."""
+    if corruption is None or not kind.sees_corruption:
+        return None
+    one = per_arm((*(IDENTITY,) * arms, corruption), arms + 1)[-1]
+    if noisy or isinstance(one, Noise):
+        raise UserError(f"a {kind.name} with noise has the same on all arms, and one without has none: leave it out")
+    return one.polyline
+
+
+def added(kind: Kind, parameters: Mapping[str, Any], state: Any, line: Polyline | None) -> Any:
+    """Return the state with one arm more."""
+    arm, honest = int(state.own[0].arms), 1.0 - parameters.get("contamination", 0.0)
+    like = _shared(state) if line is None else _one_like(state, line, honest)
+    more = 0 if like is not None or line is None else line.means.size
+    if line is not None and line.means.size != 2 and "mixed" in state.own.dtype.names and state.own[0].mixed:
+        raise UserError(
+            "reports had corruptions of their own, which a Monotone does not go with: give a RandomizedResponse"
+        )
+    nodes = int(state.own[0].nodes)
+    new = widened(state, {"arms": arm + 1, "nodes": nodes + more, "leaves": 1 << arm.bit_length()})
+    own = new.own[0]
+    if like is not None:
+        for key in ("flips", "first_node", "last_node", "lows", "rates"):
+            getattr(new, key)[arm] = getattr(state, key)[like]
+    elif line is not None:
+        low, high = honest * line.feedbacks[0], honest * line.feedbacks[-1]
+        new.flips[arm], new.lows[arm], new.rates[arm] = line.flipped, low, 1.0 / (high - low)
+        new.first_node[arm], new.last_node[arm] = nodes, nodes + more - 1
+        new.node_means[nodes:] = line.means
+        new.node_feedbacks[nodes:] = honest * line.feedbacks
+        own.curved = own.curved or more != 2
+    gathered = {key: own[key] for key in kind.layout.gathered}
+    kind.configure(new, parameters)
+    for key, value in gathered.items():
+        own[key] = value
+    for module in kind.modules:
+        if hasattr(module, "widen"):
+            module.widen(state, new)
+    return new
+
+
+def _one_of_each(state: Any) -> Ints:
+    """Return an arm of each corruption: those with one have its nodes in common."""
+    return np.unique(state.first_node, return_index=True)[1]
+
+
+def _shared(state: Any) -> int:
+    """Return an arm, if all have the same corruption."""
+    lines = {(state.flips[arm], *(part.tobytes() for part in _nodes(state, arm))) for arm in _one_of_each(state)}
+    if len(lines) > 1:
+        raise UserError("the arms have several corruptions: say which one the new arm has")
+    return 0
+
+
+def _one_like(state: Any, line: Polyline, honest: float) -> int | None:
+    """Return an arm that has a corruption already, if there is one."""
+    for arm in _one_of_each(state):
+        means, feedbacks = _nodes(state, arm)
+        same = np.array_equal(means, line.means) and np.array_equal(feedbacks, honest * line.feedbacks)
+        if same and bool(state.flips[arm]) == line.flipped:
+            return int(arm)
+    return None
+
+
+def _nodes(state: Any, arm: int) -> tuple[Any, Any]:
+    nodes = slice(state.first_node[arm], state.last_node[arm] + 1)
+    return state.node_means[nodes], state.node_feedbacks[nodes]
+
+
+def retire(kind: Kind, state: Any, arm: int) -> None:
+    """Let an arm never be chosen again."""
+    own = state.own[0]
+    if state.closed[arm]:
+        raise UserError(f"arm {arm} is retired already: its place is not used again")
+    if own.retired + 1 == own.arms:
+        raise UserError(f"arm {arm} is the last that is left: add another one first")
+    state.closed[arm] = 1
+    own.retired += 1
+    for module in kind.modules:
+        if hasattr(module, "retire"):
+            module.retire(state, arm)

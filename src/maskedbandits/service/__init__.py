@@ -1,0 +1,1 @@
+"""The live service: devices randomise, the service decides, and nothing acknowledged is ever lost."""

@@ -1,0 +1,221 @@
+"""The service as an ASGI application: every request comes in, and every answer goes out, here.
+
+Deciding and reporting are found by their paths at once, before Starlette's routes are tried one by one. Each answer is
+counted, and each error is one line of JSON; nothing that anybody sends can make it a 500.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, cast
+
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from maskedbandits.errors import UserError
+from maskedbandits.service import logs
+from maskedbandits.service.access import Access, Caller
+from maskedbandits.service.admin import Ask, Endpoint, Office
+from maskedbandits.service.asgi import Answer, ClientGone, Refused, later, respond
+from maskedbandits.service.deciding import Decisions
+from maskedbandits.service.keys import Secrets, secrets_of
+from maskedbandits.service.limits import Buckets
+from maskedbandits.service.metrics import Metrics
+from maskedbandits.service.openapi import description
+from maskedbandits.service.reporting import Reports
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.stores import StoreGone
+
+if TYPE_CHECKING:
+    from maskedbandits.service.hall import Hall
+    from maskedbandits.service.stores import Store
+    from maskedbandits.service.stores.rows import KeyRow
+
+ALL = "/v1/experiments"
+ONE = f"{ALL}/{{name}}"
+STARTING = "the service is starting: ask again in a moment"
+GONE = "the store cannot be reached, or too much waits to be written: send it again in a moment"
+KEYS_EVERY = 3.0  # seconds after which a revoked key is of no more use, at the latest
+KEYS_SOONEST = 1.0  # seconds after which they are read again for a token with a key that nobody knows
+UNKNOWN = Caller()
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
+
+class App:
+    """Answers requests; until a hall of experiments is opened, that it is starting."""
+
+    def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
+        self.settings = settings
+        self.metrics = metrics or Metrics()
+        self.access = Access(settings)
+        self.hall: Hall | None = None
+        self._office = Office(lambda: self.hall, self.metrics)
+        reports = Endpoint("reports", "device", self._report)
+        self._of_devices = {"decisions": Endpoint("decisions", "device", self._decide), "reports": reports}
+        self._routes = self._all_routes()
+
+    # From beginning to end
+
+    async def open(self, hall: Hall) -> None:
+        """Let people in: the hall has started."""
+        self._secrets = await self._read_keys(hall)
+        self._decisions = Decisions(hall, self._secrets, self.metrics)
+        by_token = Buckets(self.settings.token_rate, self.settings.burst)
+        self._reports = Reports(hall, self._secrets, self.metrics, by_token, self._renew)
+        self.hall = hall
+        self._renewing = asyncio.create_task(self._renew_often())
+
+    async def close(self) -> None:
+        """Let nobody in any more, and have the hall write down what it knows."""
+        hall, self.hall = self.hall, None
+        if hall is not None:
+            self._renewing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._renewing
+            await hall.stop()
+
+    async def _read_keys(self, hall: Hall) -> Secrets:
+        def read(store: Store) -> tuple[list[KeyRow], Secrets]:
+            return store.keys(), secrets_of(store)
+
+        self._read_at = time.monotonic()
+        rows, secrets = cast("tuple[list[KeyRow], Secrets]", await hall.ask(read))
+        self.access.keys.refresh(rows)
+        return secrets
+
+    async def _renew(self) -> None:
+        """Read the keys again, unless that was done a moment ago."""
+        if self.hall is not None and time.monotonic() - self._read_at > KEYS_SOONEST:
+            read = await self._read_keys(self.hall)
+            self._secrets.ring, self._secrets.visitor = read.ring, read.visitor
+
+    async def _renew_often(self) -> None:
+        while True:
+            await asyncio.sleep(KEYS_EVERY)
+            try:
+                await self._renew()
+            except StoreGone:
+                continue  # those who ask hear of it; the keys known so far stay
+            except Exception as error:  # whatever it is, they have to be read again the next time
+                logs.fault("keys could not be read", error)
+
+    # Requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await _refuse_socket(scope, send)
+            return
+        began = time.perf_counter()
+        headers = dict(scope["headers"])
+        origin = headers.get(b"origin")
+        extra = self.access.cors(origin) if origin is not None else ()
+        route, caller = "other", UNKNOWN
+        try:
+            if origin is not None and scope["method"] == "OPTIONS":
+                answer = self.access.preflight(origin)
+            else:
+                endpoint, ask = self._found(scope, receive)
+                route = endpoint.route
+                if endpoint.role:
+                    caller = self._admitted(scope, headers, endpoint.role)
+                answer = await endpoint.run(ask)
+                self.access.charge(caller, ask.cost)
+        except ClientGone:
+            self._count(scope, route, 499, began, caller)
+            return
+        except Exception as error:
+            answer = _refusal(error)
+        await respond(send, answer, extra, is_bare=scope["method"] == "HEAD")
+        self._count(scope, route, answer.status, began, caller)
+
+    def _count(self, scope: Scope, route: str, status: int, began: float, caller: Caller) -> None:
+        seconds = time.perf_counter() - began
+        self.metrics.request(route, status, seconds)
+        if self.settings.access_log:
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            facts = {"method": method, "route": route, "status": status, "ms": round(1e3 * seconds, 2)}
+            logs.event("request", **facts, key=caller.holder.name)
+
+    def _admitted(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
+        if self.hall is None:  # nor are the keys known
+            raise later(503, STARTING)
+        return self.access.admit(scope, headers, role)
+
+    def _found(self, scope: Scope, receive: Receive) -> tuple[Endpoint, Ask]:
+        """Return what answers a request."""
+        path, method, limit = scope["path"], scope["method"], self.settings.body_limit
+        if method == "POST":
+            if path == "/v1/reports":
+                return self._of_devices["reports"], Ask(scope, receive, limit, {})
+            name, _, what = path[len(ALL) + 1 :].partition("/")
+            if what in self._of_devices and path.startswith(f"{ALL}/"):
+                return self._of_devices[what], Ask(scope, receive, limit, {"name": name})
+        allowed: set[str] = set()
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                return found["endpoint"], Ask(scope, receive, limit, found["path_params"])
+            if match is Match.PARTIAL:
+                allowed |= route.methods or set()
+        if allowed:
+            listed = ", ".join(sorted(allowed))
+            raise Refused(405, f"this path does not take this method: use {listed}", [(b"allow", listed.encode())])
+        raise Refused(404, "there is nothing at this path: GET /openapi.json describes all of them")
+
+    async def _decide(self, ask: Ask) -> Answer:
+        body = await ask.body()
+        answer, ask.cost = await self._decisions.answer(ask.params["name"], body)
+        return answer
+
+    async def _report(self, ask: Ask) -> Answer:
+        body = await ask.body()
+        answer, ask.cost = await self._reports.answer(ask.params.get("name"), body)
+        return answer
+
+    async def _describe(self, ask: Ask) -> Answer:
+        return description()
+
+    def _all_routes(self) -> list[Route]:
+        """Return all paths, those of devices among them: a wrong method there is told as such."""
+        office = self._office
+
+        def route(method: str, path: str, endpoint: Endpoint) -> Route:
+            return Route(path, endpoint, methods=[method])  # type: ignore[arg-type]  # it is only found by it
+
+        return [
+            route("GET", "/healthz", Endpoint("health", "", office.health)),
+            route("GET", "/readyz", Endpoint("health", "", office.ready)),
+            route("GET", "/metrics", Endpoint("metrics", "read", office.counts)),
+            route("GET", "/openapi.json", Endpoint("openapi", "", self._describe)),
+            route("POST", "/v1/reports", self._of_devices["reports"]),
+            route("GET", ALL, Endpoint("experiments", "read", office.list_all)),
+            route("POST", ALL, Endpoint("experiments", "admin", office.create)),
+            route("GET", ONE, Endpoint("experiments", "read", office.show)),
+            route("PATCH", ONE, Endpoint("experiments", "admin", office.change)),
+            route("GET", f"{ONE}/state", Endpoint("state", "read", office.state)),
+            route("POST", f"{ONE}/arms", Endpoint("experiments", "admin", office.add_arm)),
+            route("POST", f"{ONE}/arms/{{arm:path}}/retire", Endpoint("experiments", "admin", office.retire)),
+            route("POST", f"{ONE}/decisions", self._of_devices["decisions"]),
+            route("POST", f"{ONE}/reports", self._of_devices["reports"]),
+        ]
+
+
+def _refusal(error: Exception) -> Answer:
+    """Return what is answered to a request that could not be done."""
+    if isinstance(error, Refused):
+        return error.answer()
+    if isinstance(error, StoreGone):  # first: a store that cannot be opened is a user's error as well
+        return later(503, GONE).answer()
+    if isinstance(error, UserError):
+        return Refused(400, str(error)).answer()
+    logs.fault("request failed", error)
+    return Refused(500, "the service failed, which it never should: its log says where").answer()
+
+
+async def _refuse_socket(scope: Scope, send: Send) -> None:
+    """Close what is no request."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1000})

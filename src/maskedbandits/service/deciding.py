@@ -1,0 +1,154 @@
+"""Answers to devices that ask what to show: a token, and text that was put together once for every arm.
+
+What a device calls its visitor is hashed under a secret of the store before anything else sees it, together with the
+experiment, the arms in question, and how many were retired: so visitors of two experiments cannot be told to be the
+same, and after a retirement each is decided for anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from maskedbandits.errors import UserError
+from maskedbandits.service.asgi import Answer, Refused
+from maskedbandits.service.keys import Secrets
+from maskedbandits.service.messages import MILLION, DecisionRequest, Reader
+from maskedbandits.service.metrics import Metrics
+from maskedbandits.service.pending import expiry_minute
+from maskedbandits.service.tokens import ForgedToken, Token, new_id
+
+if TYPE_CHECKING:
+    from maskedbandits.service.hall import Hall
+    from maskedbandits.service.live import Arms, Issued, Live
+
+AT_ONCE = 64  # decisions after which others get their turn
+WHOLE = 65_536  # of which probabilities are parts
+VISITOR = 16  # bytes of a visitor's hash
+ONE = DecisionRequest()
+
+
+async def found(hall: Hall, name: str) -> Live:
+    """Return an experiment by its name; one that is not known may just have been made in another process."""
+    live = hall.experiment(name)
+    if live is None:
+        await hall.catch_up()
+        live = hall.experiment(name)
+    if live is None:
+        raise Refused(404, "no experiment has this name: GET /v1/experiments lists them all")
+    return live
+
+
+class Words:
+    """What answers say of each arm of an experiment, put together when it is first needed."""
+
+    def __init__(self, arms: Arms) -> None:
+        self.arms = arms
+        self._texts: dict[int, str] = {}
+
+    def of(self, arm: int) -> str:
+        """Return the name and the payload of an arm, as an answer has them."""
+        text = self._texts.get(arm)
+        if text is None:
+            name = msgspec.json.encode(self.arms.names[arm]).decode()
+            payload = bytes(self.arms.payloads[arm]).decode()
+            text = self._texts[arm] = f'"arm":{name},"payload":{payload}'
+        return text
+
+
+class Decisions:
+    """Answers requests for decisions."""
+
+    def __init__(self, hall: Hall, secrets: Secrets, metrics: Metrics) -> None:
+        self.hall, self.secrets, self.metrics = hall, secrets, metrics
+        self._read = Reader(DecisionRequest)
+        self._words: dict[int, Words] = {}
+
+    async def answer(self, name: str, body: bytes) -> tuple[Answer, int]:
+        """Return what to show, and how many decisions that were."""
+        request = self._read(body) if body else ONE
+        live, n = await found(self.hall, name), request.n
+        among = None if request.eligible_arms is None else live.arms.eligible(request.eligible_arms)
+        if live.status != "running":
+            texts = [self._without_token(live, among)] * (n or 1)
+        elif request.visitor is not None:
+            if n is not None and n > 1:
+                raise UserError("a visitor is shown one arm: leave out n, or visitor")
+            texts = [await self._for_visitor(live, request.visitor, among)]
+        elif n is None:
+            texts = [self._text(live, live.decide(1, among)[0])[1]]
+        else:
+            texts = await self._many(live, n, among)
+        self.metrics.count("decisions", len(texts))
+        text = texts[0] if n is None else f'{{"decisions":[{",".join(texts)}]}}'
+        return Answer(200, text.encode()), len(texts)
+
+    async def _many(self, live: Live, n: int, among: tuple[int, ...] | None) -> list[str]:
+        texts: list[str] = []
+        while len(texts) < n:
+            texts += [self._text(live, each)[1] for each in live.decide(min(AT_ONCE, n - len(texts)), among)]
+            await asyncio.sleep(0)
+        return texts
+
+    def _text(self, live: Live, issued: Issued) -> tuple[str, str]:
+        """Return the token of a decision, and the answer."""
+        arm, probability, flags, now, expires, seq = issued
+        decided = Token(live.id, live.row.config_version, arm, flags, live.epsilon, probability, expires, new_id(now))
+        token = self.secrets.ring.sign(decided)
+        return token, self._with_token(live, token, decided, now, seq)
+
+    def _with_token(self, live: Live, token: str, decided: Token, now: int, seq: int) -> str:
+        return (
+            f'{{"token":"{token}",{self._of(live, decided.arm)},"epsilon":{decided.epsilon / MILLION!r},'
+            f'"report_at":{now + live.terms.report_after},"expires":{decided.expires},"state_seq":{seq},'
+            f'"probability":{decided.probability / WHOLE!r},"participate":true}}'
+        )
+
+    def _of(self, live: Live, arm: int) -> str:
+        words = self._words.get(live.id)
+        if words is None or words.arms is not live.arms:
+            words = self._words[live.id] = Words(live.arms)
+        return words.of(arm)
+
+    def _without_token(self, live: Live, among: Sequence[int] | None) -> str:
+        """Return the default arm, or the first that is eligible; no report of it may come."""
+        if live.status == "archived":
+            raise Refused(410, "the experiment is archived: nothing is decided here any more")
+        arm = live.row.default_arm
+        if among is not None and arm not in among:
+            arm = among[0]
+        now = int(live.clock.now())
+        return (
+            f'{{"token":null,{self._of(live, arm)},"epsilon":{live.epsilon / MILLION!r},"report_at":{now},'
+            f'"expires":{now},"state_seq":{live.fold.seq},"probability":1.0,"participate":false}}'
+        )
+
+    async def _for_visitor(self, live: Live, visitor: str, among: tuple[int, ...] | None) -> str:
+        """Return what a visitor is shown: by an earlier decision, if its token has not expired, else by this one."""
+        issued = live.decide(1, among)[0]
+        token, text = self._text(live, issued)
+        who, minute = self._hashed(live, visitor, among), expiry_minute(issued.issued // 60, issued.expires)
+        try:
+            kept = (await self.hall.visit(live, who, token.encode(), minute)).decode()
+            earlier = self.secrets.ring.read(kept)
+        except ForgedToken:  # its key was dropped since: nobody would believe a report of it
+            return text
+        except BaseException:
+            live.take_back(issued)
+            raise
+        if kept == token:
+            return text
+        live.take_back(issued)
+        then = min(
+            issued.issued, earlier.expires - live.terms.expires_after
+        )  # when it was made, as far as one can tell
+        return self._with_token(live, kept, earlier, then, issued.seq)
+
+    def _hashed(self, live: Live, visitor: str, among: tuple[int, ...] | None) -> bytes:
+        retired = len(live.arms.rows) - len(live.arms.open)
+        what = msgspec.json.encode([live.id, retired, among, visitor])
+        return hmac.digest(self.secrets.visitor, what, "sha256")[:VISITOR]

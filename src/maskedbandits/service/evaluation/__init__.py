@@ -1,0 +1,98 @@
+"""Judging other choices off-line, by the log of a service: arms, arms at random, and policies that learn.
+
+What is estimated is said in `fixed.py`, for policies that learn in `trial.py`; what intervals rest on, in
+`intervals.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import NamedTuple
+
+import numpy as np
+
+from maskedbandits.errors import whole
+from maskedbandits.service.evaluation import trial
+from maskedbandits.service.evaluation.fixed import UNIFORM, Estimate, Judged, judge_arms, mean_of
+from maskedbandits.service.evaluation.log import Ints, Log
+from maskedbandits.service.evaluation.reading import log_of
+from maskedbandits.service.evaluation.trial import Steps, Trial
+from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT
+
+__all__ = ["Baseline", "Estimate", "Evaluation", "Judged", "Log", "Part", "Trial", "evaluate", "log_of"]
+
+MOST_PERIODS = 1000
+MOST_REPEATS = 10_000
+
+
+class Baseline(NamedTuple):
+    """How it went: the mean of some of the reports."""
+
+    name: str
+    reports: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a stretch of the log says."""
+
+    log: Log
+    baselines: tuple[Baseline, ...]
+    arms: tuple[Judged, ...]
+    uniform: Judged
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a log says: all of it, and one stretch after the other."""
+
+    whole: Part
+    periods: tuple[Part, ...]
+    repeats: int
+    seed: int
+
+
+def evaluate(
+    log: Log,
+    policies: Sequence[str] = (),
+    *,
+    periods: int = 1,
+    repeats: int = trial.REPEATS,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Evaluation:
+    """Judge all arms and some policies by a log, and by each of so many stretches of it."""
+    parts, runs = whole("periods", periods, 1, min(MOST_PERIODS, log.size)), whole("repeats", repeats, 1, MOST_REPEATS)
+    candidates = [trial.candidate(text) for text in dict.fromkeys(policies) if text != UNIFORM]
+    for found in candidates:
+        trial.check(log, found)
+    steps: dict[str, list[Steps]] = {found.label: [] for found in candidates}
+    if trial.can_be_tried(log):
+        for run, found in product(range(runs), candidates):
+            steps[found.label].append(trial.one_run(log, found, whole("seed", seed, 0), run))
+            progress((run + 1) / (runs + 1))
+    ends = [log.size * part // parts for part in range(parts + 1)]
+    stretches = [_part(log, steps, *ends) for ends in pairwise(ends)] if parts > 1 else []
+    return Evaluation(_part(log, steps, 0, log.size), tuple(stretches), runs, seed)
+
+
+def _part(log: Log, steps: Mapping[str, Sequence[Steps]], start: int, end: int) -> Part:
+    """Return what the reports from start up to end say."""
+    part = log.part(start, end)
+    *arms, uniform = judge_arms(part)
+    tried = [trial.judge(log, name, runs, start, end) for name, runs in steps.items()]
+    return Part(part, tuple(_baselines(part)), tuple(arms), uniform, tuple(tried))
+
+
+def _baselines(log: Log) -> list[Baseline]:
+    """Return how it went: with all decisions, with the policy's own, and with the default arm for those held out."""
+    beside = log.flags & (FLAG_FLOOR | FLAG_HOLDOUT)
+    chosen: dict[str, Ints] = {"as it was": np.arange(log.size)}
+    if beside.any():
+        chosen["the policy's own choices"] = np.flatnonzero(beside == 0)
+        chosen["holdout, the default arm"] = np.flatnonzero(log.flags & FLAG_HOLDOUT)
+    return [Baseline(name, at.size, mean_of(log, at)) for name, at in chosen.items() if at.size]

@@ -1,0 +1,175 @@
+"""A log as a file, for other tools and for `evaluate`: a row for each event, and nothing that names a decision.
+
+seq          number of the event in its experiment, from 1 on
+hour         when it was written down, in whole hours since 1970 (UTC)
+kind         report, create, arm, retire, config or status
+arm          place of the arm
+name         name of the arm
+bit          the report, masked
+epsilon      with which it was masked
+probability  of the arm, when it was chosen; a whole number of 65,536ths, so nothing is rounded
+flags        the sum of 1 (shown for the arm's floor), 2 (held out), 4 (eligible arms were given)
+detail       of what is no report: what was changed, as JSON, without payloads
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from maskedbandits import extras
+from maskedbandits.data.delimited import opened
+from maskedbandits.data.delimited import rows as delimited
+from maskedbandits.errors import UserError
+from maskedbandits.files import write_whole
+from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.messages import MILLION
+from maskedbandits.service.stores.rows import EventRow
+
+COLUMNS = ("seq", "hour", "kind", "arm", "name", "bit", "epsilon", "probability", "flags", "detail")
+TEXTS = ("kind", "name", "detail")
+SHARES = ("epsilon", "probability")
+FORMATS = (".csv", ".jsonl", ".parquet")
+AT_ONCE = 10_000  # rows of a group in a Parquet file
+EXPECTED = "give a file that maskedbandits export has made"
+LONGEST = 1 << 27  # letters of a detail: it names all arms
+
+Row = dict[str, Any]
+
+
+def format_of(file: Path) -> str:
+    """Return in which format a file is, by its name."""
+    if file.suffix not in FORMATS:
+        raise UserError(f"{file}: its name must say the format: end it in .csv, .jsonl or .parquet")
+    if file.suffix == ".parquet":
+        extras.need("a Parquet file", extras.PARQUET, "parquet")
+    return file.suffix
+
+
+def export(events: Iterable[EventRow], file: Path) -> None:
+    """Write events to a file, whole or not at all."""
+    write = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}[format_of(file)]
+    write_whole(file, lambda stream: write(as_rows(events), stream))
+
+
+def as_rows(events: Iterable[EventRow]) -> Iterator[Row]:
+    """Yield events as rows, arms by their names."""
+    names: list[str] = []
+    for event in events:
+        told = json.loads(event.detail) if event.detail else {}
+        if event.kind == "create":
+            names = [arm["name"] for arm in told["arms"]]
+            told["arms"] = [{"name": name} for name in names]
+        elif event.kind == "arm":
+            names.append(told["name"])
+        told.pop("payload", None)
+        yield {
+            "seq": event.seq,
+            "hour": event.hour,
+            "kind": event.kind,
+            "arm": event.arm,
+            "name": None if event.arm is None else names[event.arm],
+            "bit": event.bit,
+            "epsilon": None if event.epsilon is None else event.epsilon / MILLION,
+            "probability": None if event.probability is None else event.probability / WHOLE,
+            "flags": event.flags,
+            "detail": json.dumps(told, ensure_ascii=False) if told else None,
+        }
+
+
+def _write_csv(rows: Iterator[Row], stream: IO[bytes]) -> None:
+    text = io.TextIOWrapper(stream, "utf-8", newline="")
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    text.detach()
+
+
+def _write_jsonl(rows: Iterator[Row], stream: IO[bytes]) -> None:
+    for row in rows:
+        told = {name: value for name, value in row.items() if value is not None}
+        stream.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
+
+
+def _write_parquet(rows: Iterator[Row], stream: IO[bytes]) -> None:
+    arrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
+    kinds = {name: arrow.string() for name in TEXTS} | {name: arrow.float64() for name in SHARES}
+    schema = arrow.schema([(name, kinds.get(name, arrow.int64())) for name in COLUMNS])
+    with parquet.ParquetWriter(stream, schema) as writer:
+        while group := list(islice(rows, AT_ONCE)):
+            writer.write_table(arrow.Table.from_pylist(group, schema))
+
+
+def exported(file: Path) -> Iterator[EventRow]:
+    """Yield the events of a file."""
+    read: Callable[[Path], Iterator[Mapping[str, Any]]]
+    read = {".csv": _read_csv, ".jsonl": _read_jsonl, ".parquet": _read_parquet}[format_of(file)]
+    for number, row in enumerate(read(file), 1):
+        try:
+            yield _event(row)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise UserError(f"{file}: row {number} is no event: {EXPECTED}") from None
+
+
+def _event(row: Mapping[str, Any]) -> EventRow:
+    """Return the event of a row."""
+    arm, bit, flags = (_whole(row.get(name)) for name in ("arm", "bit", "flags"))
+    epsilon, probability = _parts(row.get("epsilon"), MILLION), _parts(row.get("probability"), WHOLE)
+    seq, hour = int(row["seq"]), int(row["hour"])
+    return EventRow(seq, str(row["kind"]), arm, bit, epsilon, probability, flags, None, hour, row.get("detail") or None)
+
+
+def _is_blank(value: Any) -> bool:
+    return value in (None, "") or value != value  # a frame's NaN, where a row has nothing
+
+
+def _whole(value: Any) -> int | None:
+    return None if _is_blank(value) else int(value)
+
+
+def _parts(value: Any, whole: int) -> int | None:
+    """Return a number as a whole number of parts; refuse one that is none."""
+    if _is_blank(value):
+        return None
+    parts = round(float(value) * whole)
+    if parts / whole != float(value):
+        raise ValueError("not a whole number of parts")
+    return parts
+
+
+def _read_csv(file: Path) -> Iterator[Mapping[str, Any]]:
+    usual = csv.field_size_limit(LONGEST)
+    try:
+        with opened(file) as stream:
+            for _, fields in delimited(stream, COLUMNS, str(file)):
+                yield dict(zip(COLUMNS, fields, strict=True))
+    finally:
+        csv.field_size_limit(usual)
+
+
+def _read_jsonl(file: Path) -> Iterator[Mapping[str, Any]]:
+    with opened(file) as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                row = json.loads(line)
+            except ValueError:  # not UTF-8, or not JSON
+                row = None
+            if not isinstance(row, dict):
+                raise UserError(f"{file}: line {number} is no JSON object: {EXPECTED}")
+            yield row
+
+
+def _read_parquet(file: Path) -> Iterator[Mapping[str, Any]]:
+    arrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
+    try:
+        with parquet.ParquetFile(file) as table:
+            for group in table.iter_batches(AT_ONCE):
+                yield from group.to_pylist()
+    except (OSError, arrow.ArrowException) as error:
+        raise UserError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from error

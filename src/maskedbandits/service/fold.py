@@ -1,0 +1,159 @@
+"""The state of an experiment: a fold over its log, from the first event on or from a snapshot.
+
+Whoever takes the same events in the same order has the same state, to the last bit: nothing else goes into it, neither
+the time nor which decisions are open. The first event says how the experiment was created; reports are taken in by
+compiled code, as many at once as stand between two changes of arms.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maskedbandits import cache
+from maskedbandits.errors import UserError
+from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, saved
+from maskedbandits.privacy import Randomizer
+from maskedbandits.service.messages import MILLION, millionths
+
+if TYPE_CHECKING:
+    from maskedbandits.corruption import RandomizedResponse
+    from maskedbandits.service.stores.rows import EventRow
+
+# Why a policy is not offered: the first reason that holds.
+DRAWS_LOTS = "it draws lots when it observes, so that no log could repeat it"
+REFUSED = {
+    "exp3s": "it weighs reports by their probability when they arrive, which is another when they are late",
+    "rexp3": "it weighs reports by their probability when they arrive, which is another when they are late",
+    "adswitch": DRAWS_LOTS,
+    "ldp-ucb-l": "it is shown rewards as they are",
+    "dp-ucb": "it is shown rewards as they are",
+    "oracle": "it must be told what nobody knows",
+    "ldp-ucb-b": "it is ucb-cf under an old name: give that",
+    "uniform": "it learns nothing: give the arms a floor of 1/K under another policy",
+}
+
+
+@lru_cache(maxsize=1024)
+def mask_of(epsilon: int) -> RandomizedResponse:
+    """Return how a report is masked, by its epsilon in millionths: by the words that a device's threshold leaves."""
+    return Randomizer(Fraction(epsilon, MILLION)).corruption
+
+
+def offered() -> list[str]:
+    """Return the policies that a service can run."""
+    return [name for name in sorted(KINDS) if not why_refused(name)]
+
+
+def why_refused(name: str) -> str:
+    """Return why a policy is not offered; nothing if it is."""
+    kind = kind_of(name)
+    if name in REFUSED:
+        return REFUSED[name]
+    if "horizon" in kind.parameters and kind.parameters["horizon"].required:
+        return "it needs a horizon, and a service has none"
+    if kind.required or name.startswith("oracle-"):
+        return REFUSED["oracle"]
+    return "" if kind.takes_masks and kind.sees_corruption else "it takes no reports with an epsilon of their own"
+
+
+def refuse_unless_offered(name: str) -> None:
+    """Say in one line why a policy is not offered, if it is not."""
+    if reason := why_refused(name):
+        raise UserError(f"policy = {name!r} is not offered here: {reason}; take one of {', '.join(offered())}")
+
+
+def kernel() -> str:
+    """Return what reckons: states of another code or machine may differ in the last bit."""
+    return cache.digest()
+
+
+class Fold:
+    """A policy, and up to where it has taken in the log; one thread folds, others look."""
+
+    def __init__(self, policy: Policy | None = None, seq: int = 0, epsilon: int = 0) -> None:
+        self._policy, self.seq, self.epsilon = policy, seq, epsilon
+        self._folding = threading.Lock()  # who looks at both sees policy and number of one moment
+
+    @property
+    def policy(self) -> Policy:
+        """The policy; there is one from the first event on."""
+        if self._policy is None:
+            raise UserError("the log is empty: an experiment's first event says how it was created")
+        return self._policy
+
+    def take(self, events: Sequence[EventRow]) -> None:
+        """Take in the next events of the log, in their order."""
+        with self._folding:
+            self._take(events)
+
+    def _take(self, events: Sequence[EventRow]) -> None:
+        place = 0
+        while place < len(events):
+            end = place
+            while end < len(events) and events[end].kind == "report":
+                end += 1
+            if end > place:
+                self._take_reports(events[place:end])
+            else:
+                self._take_change(events[end])
+                end += 1
+            self.seq = events[end - 1].seq
+            place = end
+
+    def _check(self, event: EventRow, place: int) -> None:
+        if event.seq != self.seq + place + 1:
+            raise UserError(f"the log has a gap: after event {self.seq + place} comes {event.seq}; restore a backup")
+
+    def _take_reports(self, events: Sequence[EventRow]) -> None:
+        for place, event in enumerate(events):
+            self._check(event, place)
+        arms = np.array([event.arm for event in events], dtype=np.int64)
+        bits = np.array([event.bit for event in events], dtype=np.float64)
+        others = any(event.epsilon != self.epsilon for event in events)
+        masks = [None if event.epsilon == self.epsilon else mask_of(event.epsilon) for event in events]
+        self.policy.observe_many(arms, bits, masks if others else None)
+
+    def _take_change(self, event: EventRow) -> None:
+        self._check(event, 0)
+        told = json.loads(event.detail or "{}")
+        if event.kind == "create":
+            config = told["config"]
+            self.epsilon = millionths("epsilon", config["epsilon"])
+            corruption, arms = mask_of(self.epsilon), len(told["arms"])
+            self._policy = make_policy(config["policy"], arms=arms, corruption=corruption, **config["parameters"])
+        elif event.kind == "arm":
+            self.policy.add_arm()
+        elif event.kind == "retire":
+            self.policy.retire(-1 if event.arm is None else event.arm)  # of no arm it is refused
+
+    def state(self) -> tuple[int, str]:
+        """Return the number of the last event, and a digest of all that the log up to there determines."""
+        with self._folding:
+            return self.seq, self.policy.fold_digest()
+
+    def snapshot(self) -> tuple[int, bytes, str]:
+        """Return the number of the last event, all of the state as bytes, and its digest.
+
+        Decisions that are open, and lots, are each process's own.
+        """
+        with self._folding:
+            policy = copy.copy(self.policy)
+            seq, head = self.seq, self.epsilon.to_bytes(8, "big")
+        return seq, head + saved.dumps(policy), policy.fold_digest()
+
+    @classmethod
+    def from_snapshot(cls, body: bytes, seq: int, digest: str) -> Fold:
+        """Return what was written down, or refuse it if it is not what it says."""
+        fold = cls(saved.loads(body[8:]), seq, int.from_bytes(body[:8], "big"))
+        fold.policy.await_exactly([0] * fold.policy.arms)
+        if fold.state() != (seq, digest):
+            raise UserError("a snapshot is damaged: its digest differs")
+        return fold

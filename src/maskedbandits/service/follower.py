@@ -1,0 +1,210 @@
+"""The one thread of a process that reads: it follows the log of every experiment and folds what is new.
+
+There is no leader. Any process appends to the log, and each folds it, in order, into states of its own; one that comes
+later starts from a snapshot, and one that dies leaves nothing behind but what it had not acknowledged. The store is
+asked some times a second how far the logs have come: notices that databases send get lost behind poolers, and take
+locks. What can wait is done every second (how many decisions were issued, how many reports refused) and every minute
+(snapshots; ids that have expired are forgotten).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from maskedbandits.errors import UserError
+from maskedbandits.service import logs
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.fold import Fold, kernel
+from maskedbandits.service.live import Live
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.stores import Store, StoreGone
+from maskedbandits.service.stores.rows import ExperimentRow
+
+LEAST = 0.02  # seconds between two looks at the log when this process has just written
+SECOND, MINUTE = 1.0, 60.0
+AT_ONCE = 5_000  # events
+
+
+class Follower:
+    """Follows the logs; ``lives`` are the experiments, by their names."""
+
+    def __init__(self, open_store: Callable[[], Store], process: str, clock: Clock, settings: Settings) -> None:
+        self.process, self.clock, self.settings = process, clock, settings
+        self.lives: dict[str, Live] = {}
+        self.trouble: Exception | None = None  # why it does not follow now
+        self.looks = 0  # at the logs, from beginning to end
+        self._by_id: dict[int, Live] = {}
+        self._refused: dict[tuple[int, str, int], int] = {}
+        self._refusing = threading.Lock()
+        self._open_store = open_store
+        self._store: Store | None = None
+        self._news, self._stopping = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="maskedbandits-follower", daemon=True)
+        self._next_second = self._next_minute = 0.0
+
+    def start(self) -> None:
+        """Read everything that there is, then go on following."""
+        forgotten = max((row.forgotten for row in self.store.experiments()), default=0)
+        self.clock.not_before(60.0 * forgotten)  # tokens of an earlier time would be late at once
+        self._follow()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write down what others and the next start should know, and end."""
+        self._stopping.set()
+        self._news.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look(self) -> None:
+        """Look at the log soon: something was written."""
+        self._news.set()
+
+    def refuse(self, experiment: int, reason: str) -> None:
+        """Count a report that was refused; nothing else is kept of it."""
+        key = experiment, reason, self.clock.minute()
+        with self._refusing:
+            self._refused[key] = self._refused.get(key, 0) + 1
+
+    @property
+    def store(self) -> Store:
+        """The connection of this thread."""
+        if self._store is None:
+            self._store = self._open_store()
+        return self._store
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._news.wait(self.settings.poll)
+            time.sleep(LEAST)
+            self._news.clear()
+            self._try(self._follow)
+            self.looks += 1
+        self._try(self._at_the_end)
+        if self._store is not None:
+            self._store.close()
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Do something with the store; trouble is said once, and passes by itself."""
+        try:
+            work()
+        except StoreGone as gone:
+            self._say(gone, "store is gone")
+        except Exception as error:  # whatever it is, the others who decide must not stop
+            self._say(error, "following the log failed")
+        else:
+            self.trouble = None
+
+    def _say(self, error: Exception, what: str) -> None:
+        if self.trouble is None:
+            logs.event(what, reason=str(error), kind=type(error).__name__)
+        self.trouble = error
+        self._stopping.wait(SECOND)
+
+    def _follow(self) -> None:
+        """Fold what is new, and do what is due."""
+        for experiment, seq in self.store.heads().items():
+            live = self._by_id.get(experiment)
+            if live is None:
+                self._enter(experiment)
+            elif seq > live.fold.seq:
+                self._catch_up(live)
+        now = time.monotonic()
+        if now >= self._next_second:
+            self._next_second = now + SECOND
+            self._each_second()
+        if now >= self._next_minute:
+            self._next_minute = now + MINUTE
+            self._each_minute()
+
+    def _row(self, experiment: int) -> ExperimentRow:
+        return next(row for row in self.store.experiments() if row.id == experiment)
+
+    def _enter(self, experiment: int) -> None:
+        """Bring an experiment to life: from a snapshot, if there is a sound one, and what came after it."""
+        row, arms = self._row(experiment), self.store.arms(experiment)
+        fold = self._from_snapshot(experiment)
+        while events := self.store.events(experiment, fold.seq, AT_ONCE):
+            fold.take(events)
+        live = Live(row, arms, fold, self.clock)
+        for arm, minute, count in self.store.reported(experiment, self.clock.minute(), fold.seq):
+            live.pending.report(arm, minute, count)
+        self._hear(live)
+        self._by_id[experiment] = self.lives[live.name] = live
+        logs.event("experiment is live", experiment=live.name, seq=fold.seq)
+
+    def _from_snapshot(self, experiment: int) -> Fold:
+        kept = self.store.snapshot(experiment, kernel())
+        if kept is None:
+            return Fold()
+        try:
+            return Fold.from_snapshot(kept.body, kept.seq, kept.sha256)
+        except UserError as fault:  # the log is the truth: a damaged snapshot costs time and nothing else
+            logs.event("snapshot is not used", experiment=experiment, seq=kept.seq, reason=str(fault))
+            return Fold()
+
+    def _catch_up(self, live: Live) -> None:
+        while events := self.store.events(live.id, live.fold.seq, AT_ONCE):
+            changed = any(event.kind != "report" for event in events)
+            if changed:  # names of new arms are known before they can be chosen
+                live.stand(self._row(live.id), self.store.arms(live.id))
+            live.take(events)
+            if changed:
+                live.stand(self._row(live.id), self.store.arms(live.id))
+
+    def _each_second(self) -> None:
+        self._tell_issued()
+        self._tell_refused()
+        for live in self._by_id.values():
+            self._hear(live)
+
+    def _hear(self, live: Live) -> None:
+        """Hear what other processes have issued; the policy awaits what is open of all."""
+        live.pending.hear(self.store.issued(live.id, self.clock.minute()), self.process)
+        live.await_exactly()
+
+    def _tell_issued(self) -> None:
+        told = {live.id: live.pending.to_tell() for live in self._by_id.values()}
+        rows = [(experiment, *row) for experiment, each in told.items() for row in each]
+        try:
+            if rows:
+                self.store.set_issued(self.process, rows)
+        except BaseException:
+            for live in self._by_id.values():
+                live.pending.not_told(told[live.id])
+            raise
+
+    def _tell_refused(self) -> None:
+        with self._refusing:
+            rows, self._refused = self._refused, {}
+        try:
+            if rows:
+                self.store.count_refused([(*key, count) for key, count in rows.items()])
+        except BaseException:
+            with self._refusing:
+                for key, count in rows.items():
+                    self._refused[key] = self._refused.get(key, 0) + count
+            raise
+
+    def _each_minute(self) -> None:
+        minute = self.clock.minute()
+        self.store.forget(minute)
+        for live in self._by_id.values():
+            live.pending.forget(minute)
+            self._write_snapshot(live, self.settings.snapshot_every)
+
+    def _write_snapshot(self, live: Live, every: int) -> None:
+        """Write a snapshot, unless some process has written one not many events ago."""
+        kept = self.store.snapshots(live.id, kernel())
+        if live.fold.seq - max((seq for seq, _ in kept), default=0) >= every:
+            seq, body, digest = live.fold.snapshot()
+            self.store.save_snapshot(live.id, seq, kernel(), body, digest)
+
+    def _at_the_end(self) -> None:
+        self._follow()
+        self._tell_issued()
+        self._tell_refused()
+        for live in self._by_id.values():
+            self._write_snapshot(live, 1)

@@ -1,0 +1,177 @@
+"""All experiments in one process: what the handlers of requests talk to.
+
+Decisions are made at once, from the state that this process has. All else goes to one of two threads: one writes
+(``writer.py``), one reads (``follower.py``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from maskedbandits.errors import UserError
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.follower import Follower
+from maskedbandits.service.live import Live
+from maskedbandits.service.messages import ExperimentConfig, NewArm, check_experiment
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.stores import Store, StoreGone, open_store
+from maskedbandits.service.stores.rows import Change, ExperimentRow, Visit
+from maskedbandits.service.stores.rows import NewArm as ArmToStore
+from maskedbandits.service.terms import Terms
+from maskedbandits.service.writer import Writer
+
+PATIENCE = 10.0  # seconds until a change that is durable must have been folded
+CAUGHT_UP = 1.0  # seconds until whoever asks is answered by what is known
+PAUSE = 0.005
+
+
+class Hall:
+    """The experiments of a store, live in this process."""
+
+    def __init__(self, settings: Settings, process: str = "", clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.process = process or secrets.token_hex(8)
+        self.clock = clock or Clock()
+        self.follower = Follower(self._open, self.process, self.clock, settings)
+        self.writer: Writer | None = None
+        self.started = False
+
+    def _open(self) -> Store:
+        return open_store(self.settings.storage)
+
+    async def start(self) -> None:
+        """Read the logs, and begin to follow and to write."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.follower.start)
+        self.writer = Writer(self._open, loop, self.follower.look, self.settings.queue)
+        self.writer.start()
+        self.started = True
+
+    async def stop(self) -> None:
+        """Write what is left, and end."""
+        loop = asyncio.get_running_loop()
+        self.started = False
+        if self.writer is not None:
+            await loop.run_in_executor(None, self.writer.stop)
+        await loop.run_in_executor(None, self.follower.stop)
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether decisions and reports can be taken now."""
+        return self.started and self.trouble is None
+
+    @property
+    def trouble(self) -> Exception | None:
+        """What keeps it from working now, if anything."""
+        writing = self.writer.trouble if self.writer is not None else None
+        return writing or self.follower.trouble
+
+    @property
+    def write(self) -> Writer:
+        """The writer, once there is one."""
+        if self.writer is None:
+            raise StoreGone("the service has not started yet")
+        return self.writer
+
+    def experiment(self, name: str) -> Live | None:
+        """Return an experiment by its name."""
+        return self.follower.lives.get(name)
+
+    async def catch_up(self) -> None:
+        """Look at the logs once from beginning to end: another process may have written something a moment ago."""
+        wanted = self.follower.looks + 2  # one may be under way
+        for _ in range(int(CAUGHT_UP / PAUSE)):
+            self.follower.look()
+            await asyncio.sleep(PAUSE)
+            if self.follower.looks >= wanted:
+                return
+
+    def experiments(self) -> list[Live]:
+        """Return all of them, the oldest first."""
+        return sorted(self.follower.lives.values(), key=lambda live: live.id)
+
+    def refuse(self, experiment: int, reason: str) -> None:
+        """Count a report that was refused; 0 is no experiment."""
+        self.follower.refuse(experiment, reason)
+
+    async def create(self, config: ExperimentConfig) -> Live:
+        """Create an experiment, and return it live."""
+        check_experiment(config)
+        terms = Terms.of(config)
+        names = [arm.name for arm in config.arms]
+        default = 0 if config.default_arm is None else names.index(config.default_arm)
+        arms, hour = [_to_store(arm) for arm in config.arms], self.clock.hour()
+        row = await self.write.call(
+            lambda store: store.create_experiment(config.name, terms.written(), arms, default, hour)
+        )
+        return await self._folded(row)
+
+    async def change(self, live: Live, changes: dict[str, Any]) -> Live:
+        """Change the status of an experiment, or its terms."""
+        hour, told = self.clock.hour(), dict(changes)
+        status = told.pop("status", None)
+        default = live.arms.place_of(told.pop("default_arm")) if "default_arm" in told else live.row.default_arm
+        steps: list[Change] = []
+        if told or default != live.row.default_arm:
+            terms = live.terms.changed(told, len(live.arms.open))
+            steps.append(Change("config", hour, config=terms.written(), default_arm=default))
+        if status is not None and status != live.status:
+            steps.append(Change("status", hour, status=status))
+        for step in steps:
+            live = await self._changed(live, step)
+        return live
+
+    async def add_arm(self, live: Live, arm: NewArm) -> Live:
+        """Add an arm, which is explored from now on."""
+        if arm.name in live.arms.places:
+            raise UserError(f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
+        live.terms.check_shares(len(live.arms.open) + 1)
+        stored = _to_store(arm)
+        return await self._changed(live, Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload))
+
+    async def retire(self, live: Live, name: str) -> Live:
+        """Retire an arm; it is never shown again."""
+        place = live.arms.place_of(name)
+        if len(live.arms.open) == 1:
+            raise UserError(f"{name!r} is the last open arm: add another first, or archive the experiment")
+        if place == live.row.default_arm:
+            others = [live.arms.names[each] for each in live.arms.open if each != place]
+            raise UserError(f"{name!r} is the default arm: make another the default first, such as {others[0]!r}")
+        return await self._changed(live, Change("retire", self.clock.hour(), place=place))
+
+    async def visit(self, live: Live, visitor: bytes, token: bytes, minute: int) -> bytes:
+        """Return the token that a visitor keeps: this one, or an earlier one that has not expired."""
+        return await self.write.visit(Visit(live.id, visitor, token, minute, self.clock.minute()))
+
+    async def view(self, live: Live) -> dict[str, Any]:
+        """Return what an experiment has learnt, and what became of its decisions; reckoned beside those who decide."""
+        learnt = await asyncio.get_running_loop().run_in_executor(None, live.view)
+        issued, refused = await self.ask(lambda store: (store.issued_total(live.id), store.refused(live.id)))
+        places = range(len(learnt["arms"]))
+        return {**learnt, "issued": [issued.get(place, 0) for place in places], "refused": refused}
+
+    async def ask(self, question: Callable[[Store], Any]) -> Any:
+        """Ask the store something."""
+        return await self.write.call(question)
+
+    async def _changed(self, live: Live, change: Change) -> Live:
+        return await self._folded(await self.write.call(lambda store: store.change(live.id, change)))
+
+    async def _folded(self, row: ExperimentRow) -> Live:
+        """Wait until this process has folded what was just written."""
+        self.follower.look()
+        for _ in range(int(PATIENCE / PAUSE)):
+            live = self.experiment(row.name)
+            if live is not None and live.fold.seq >= row.seq and live.row.config_version >= row.config_version:
+                return live
+            await asyncio.sleep(PAUSE)
+        raise StoreGone("it is written, but has not been read back yet: look again in a moment")
+
+
+def _to_store(arm: NewArm) -> ArmToStore:
+    return ArmToStore(arm.name, msgspec.json.encode(arm.payload).decode())

@@ -1,0 +1,151 @@
+"""Keys of those who ask: 256 random bits each, of which the store holds a digest alone; and who may do what.
+
+A device's key decides and reports. One to read sees experiments, their state and the metrics. An administrator's does
+all of that, and changes experiments. Where there is no key at all and only this machine can ask, everybody may do
+everything; but no page of a browser, whose name for this machine could be anybody's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from maskedbandits.errors import UserError, WrongValueError, line, nearest
+from maskedbandits.service.settings import is_loopback
+from maskedbandits.service.tokens import SECRET, Keyring
+
+if TYPE_CHECKING:
+    from maskedbandits.service.stores.store import KeyRow, Store
+
+PREFIX = "mb_"  # by which those who look for leaked keys can know one
+LONGEST_NAME = 64
+VISITOR_SECRET = "visitor_secret"  # noqa: S105 -- what the store calls it
+MAY = {"device": frozenset({"device"}), "read": frozenset({"read"}), "admin": frozenset({"device", "read", "admin"})}
+ROLES = tuple(MAY)
+
+
+class Holder(NamedTuple):
+    """Who asks, and what they may do."""
+
+    name: str
+    roles: frozenset[str]
+
+
+NOBODY = Holder("", frozenset())
+ANYBODY = Holder("", MAY["admin"])
+
+
+def digest_of(key: str) -> bytes:
+    """Return what the store holds of a key; of 256 random bits a plain digest gives nothing away."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+def create_key(store: Store, role: str, name: str | None, hour: int) -> tuple[str, str]:
+    """Make a key, and return its name and the key itself, which is told this once."""
+    if role not in MAY:
+        raise UserError(f"no role is called {role!r}{nearest(role, ROLES)}")
+    name = secrets.token_hex(4) if name is None else _checked_name(name)
+    key = PREFIX + secrets.token_urlsafe(SECRET)
+    store.add_key(name, role, digest_of(key), hour)
+    return name, key
+
+
+def _checked_name(name: str) -> str:
+    if len(line("name", name)) > LONGEST_NAME or not name.isascii() or " " in name:
+        raise WrongValueError("name", name, f"at most {LONGEST_NAME} letters without blanks, such as shop-web")
+    return name
+
+
+def revoke_key(store: Store, name: str, hour: int) -> None:
+    """Let a key be of no more use."""
+    rows = store.keys()
+    if any(row.id == name and row.revoked is not None for row in rows):
+        raise UserError(f"the key {name!r} is revoked already: nothing is to be done")
+    store.revoke_key(name, hour)
+
+
+def rotate(store: Store, keep: int | None = None) -> tuple[int, list[int]]:
+    """Sign with a new key from now on, and believe only so many of those before it, all unless told otherwise.
+
+    Return the number of the new one and of those dropped. Tokens that a dropped one has signed are forged from then on.
+    """
+    made = store.add_signing_key(secrets.token_bytes(SECRET))
+    dropped = [] if keep is None else [number for number, _ in store.signing_keys()[keep + 1 :]]
+    for number in dropped:
+        store.drop_signing_key(number)
+    return made, dropped
+
+
+@dataclass
+class Secrets:
+    """What signs tokens, and what visitors are hashed under."""
+
+    ring: Keyring
+    visitor: bytes
+
+
+def secrets_of(store: Store) -> Secrets:
+    """Return the secrets of a store; they are made when they are first needed.
+
+    Processes may need them first at the same moment. Only one of them makes the first signing key, and the visitors'
+    secret is derived from that one, so that all write down the same.
+    """
+    if not store.signing_keys():
+        store.add_signing_key(secrets.token_bytes(SECRET), first=True)
+    signing = store.signing_keys()
+    kept = store.meta(VISITOR_SECRET)
+    if kept is None:
+        kept = hmac.digest(signing[-1][1], VISITOR_SECRET.encode(), "sha256").hex()
+        store.set_meta(VISITOR_SECRET, kept)
+    return Secrets(Keyring(dict(signing), signing[0][0]), bytes.fromhex(kept))
+
+
+class Keys:
+    """The keys of a store as they were when it was last looked at, and what a request may do."""
+
+    def __init__(self, host: str, origins: Sequence[str] = ()) -> None:
+        self._is_loopback = is_loopback(host)
+        self._origins = {origin.encode() for origin in origins}
+        self._holders: dict[bytes, Holder] = {}
+        self._seen: dict[bytes, Holder] = {}  # by the whole header: as many as there are keys in use
+        self.is_open = False
+
+    def refresh(self, rows: Sequence[KeyRow]) -> None:
+        """Go by these keys; a revoked one is of no use from now on, and a store that ever had one is not open."""
+        self._holders = {row.digest: Holder(row.id, MAY[row.role]) for row in rows if row.revoked is None}
+        self._seen = {}
+        self.is_open = self._is_loopback and not rows
+
+    def holder(self, authorization: bytes) -> Holder:
+        """Return who sends this header."""
+        known = self._seen.get(authorization)
+        if known is not None:
+            return known
+        scheme, _, key = authorization.partition(b" ")
+        found = self._holders.get(hashlib.sha256(key.strip()).digest()) if scheme.lower() == b"bearer" else None
+        if found is None:
+            return NOBODY
+        self._seen[authorization] = found
+        return found
+
+    def anybody(self, host: bytes, origin: bytes) -> Holder:
+        """Return what may be done without a key: everything where there are none, by whoever is on this machine.
+
+        A page of another site could make a browser ask, or have its own name stand for this machine.
+        """
+        if self.is_open and is_own_name(host) and (not origin or origin in self._origins):
+            return ANYBODY
+        return NOBODY
+
+
+@lru_cache(maxsize=1024)
+def is_own_name(host: bytes) -> bool:
+    """Tell whether a Host header names this machine, so that nobody else's name was looked up."""
+    name = host.decode("latin-1")
+    bare = name[1 : name.index("]")] if name.startswith("[") and "]" in name else name.partition(":")[0]
+    return is_loopback(bare)

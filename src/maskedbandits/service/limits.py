@@ -1,0 +1,101 @@
+"""How often somebody may ask: a token bucket for every address and every key, in bounded memory.
+
+A bucket that fills at ``rate`` and holds ``rate * burst`` is known by one number: when it would be full again if nobody
+asked (the "theoretical arrival time" of the generic cell rate algorithm, ITU-T I.371). A request of cost c moves it by
+c / rate; it is refused if that lies more than ``burst`` seconds ahead. A full bucket is one that is not there: so
+forgetting the one that was used longest ago, when there are too many, is mostly forgetting nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+
+MOST = 50_000  # buckets that are remembered
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Buckets:
+    """Buckets by whatever they are for; a rate of 0 is no limit."""
+
+    def __init__(self, rate: float, burst: float, most: int = MOST) -> None:
+        self.rate, self.burst, self.most = rate, burst, most
+        self._full_at: dict[Hashable, float] = {}  # the one used longest ago comes first
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def wait(self, key: Hashable, now: float, cost: int = 1) -> float:
+        """Take from a bucket, or return how many seconds later there will be enough in it; 0: it was enough.
+
+        What costs more than a bucket ever holds is let through when it is full, and has to be made up for afterwards.
+        """
+        if not self.rate:
+            return 0.0
+        full_at = max(self._full_at.pop(key, 0.0), now)
+        missing = full_at - now + min(cost / self.rate, self.burst) - self.burst
+        if missing > 1e-9:
+            self._full_at[key] = full_at
+            return missing
+        self._put(key, full_at + cost / self.rate)
+        return 0.0
+
+    def charge(self, key: Hashable, now: float, cost: int) -> None:
+        """Take what has been used already, whether there is enough or not: it has to be made up for."""
+        if self.rate and cost > 0:
+            self._put(key, max(self._full_at.pop(key, 0.0), now) + cost / self.rate)
+
+    def _put(self, key: Hashable, full_at: float) -> None:
+        self._full_at[key] = full_at
+        while len(self._full_at) > self.most:
+            del self._full_at[next(iter(self._full_at))]
+
+
+class Addresses:
+    """Tells who asks: whoever is connected, or who a trusted proxy says it asks for."""
+
+    def __init__(self, trusted: Sequence[str]) -> None:
+        self._trusted: list[Network] = [ipaddress.ip_network(each, strict=False) for each in trusted]
+        self._is_trusted = lru_cache(maxsize=4096)(self._look)
+
+    def _look(self, address: str) -> bool:
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(found in network for network in self._trusted if network.version == found.version)
+
+    def of(self, peer: str, forwarded: str) -> str:
+        """Return the address that counts; each proxy appends whom it heard from, so the last ones are to be trusted."""
+        if not self._trusted or not forwarded or not self._is_trusted(peer):
+            return peer
+        found = peer
+        for text in reversed(forwarded.split(",")):
+            address = text.strip()
+            if _grouped(address) is None:
+                break  # something else than an address: nothing before it means anything
+            found = address
+            if not self._is_trusted(address):
+                break
+        return found
+
+
+@lru_cache(maxsize=4096)
+def _grouped(address: str) -> str | None:
+    """Return what shares a bucket: an address, or of IPv6 the network of 64 bits that one household has."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((int(found) >> 64 << 64, 64)))
+
+
+def bucket_of(address: str) -> str:
+    """Return the name of the bucket of an address; whatever is none has one bucket together."""
+    return _grouped(address) or ""

@@ -1,0 +1,140 @@
+"""One experiment, live in one process: what the log says of it, and decisions from that."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from maskedbandits.errors import UserError, nearest
+from maskedbandits.policies import Policy
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.decisions import Chooser
+from maskedbandits.service.fold import Fold, kernel
+from maskedbandits.service.pending import Pending, expiry_minute
+from maskedbandits.service.stores.rows import ArmRow, EventRow, ExperimentRow
+from maskedbandits.service.terms import Terms
+
+CHANGES = ("create", "arm", "retire", "config", "status")  # kinds of events that are no reports
+
+
+class Issued(NamedTuple):
+    """A decision: the arm, its probability in 65,536ths, and all else that a token says."""
+
+    arm: int
+    probability: int
+    flags: int
+    issued: int  # the unix second
+    expires: int  # likewise
+    seq: int  # of the last event that it rests on
+
+
+class Arms:
+    """The arms of an experiment as they stand: names, and payloads as JSON, by place."""
+
+    def __init__(self, rows: Sequence[ArmRow]) -> None:
+        self.rows = sorted(rows, key=lambda row: row.place)
+        self.names = [row.name for row in self.rows]
+        self.payloads = [msgspec.Raw(row.payload.encode()) for row in self.rows]
+        self.open = [row.place for row in self.rows if row.status == "open"]
+        self.places = {row.name: row.place for row in self.rows}
+
+    def eligible(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Return the places of some arms, in order; retired ones are passed over."""
+        unknown = next((name for name in names if name not in self.places), None)
+        if unknown is not None:
+            known = [self.names[place] for place in self.open]
+            raise UserError(f"eligible_arms: no arm is called {unknown!r}{nearest(unknown, known[:20])}")
+        found = {self.places[name] for name in names} & set(self.open)
+        if not found:
+            raise UserError("eligible_arms: all of them are retired; name one that is open")
+        return tuple(sorted(found))
+
+    def place_of(self, name: str) -> int:
+        """Return the place of an open arm."""
+        if self.places.get(name) not in self.open:
+            known = [self.names[place] for place in self.open]
+            raise UserError(f"no open arm is called {name!r}{nearest(name, known[:20])}")
+        return self.places[name]
+
+
+class Live:
+    """An experiment; decisions are asked for from the event loop, the log is folded in by another thread."""
+
+    def __init__(self, row: ExperimentRow, arms: Sequence[ArmRow], fold: Fold, clock: Clock) -> None:
+        self.id, self.name = row.id, row.name
+        self.fold, self.clock = fold, clock
+        self.pending = Pending()
+        self.counts: dict[str, int] = {"report": 0}  # events folded since this process began, by kind
+        self._lock = threading.Lock()  # a decision sees arms and policy of one moment
+        self.stand(row, arms)
+
+    def stand(self, row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
+        """Go by the experiment as it stands in the store."""
+        terms, standing = Terms.read(row.config), Arms(arms)
+        known = [place for place in standing.open if place < self.policy.arms]
+        chooser = Chooser(self.policy, known, terms.floor, terms.holdout, row.default_arm)
+        with self._lock:
+            self.row, self.terms, self.arms, self.chooser = row, terms, standing, chooser
+            self.epsilon = terms.millionths
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that learns."""
+        return self.fold.policy
+
+    @property
+    def status(self) -> str:
+        """Whether it is running, paused or archived."""
+        return self.row.status
+
+    def decide(self, n: int = 1, among: tuple[int, ...] | None = None) -> list[Issued]:
+        """Decide n times; each decision awaits one report."""
+        now = int(self.clock.now())
+        expires = now + self.terms.expires_after
+        minute = expiry_minute(now // 60, expires)
+        issued = []
+        with self._lock:
+            for _ in range(n):
+                arm, probability, flags = self.chooser.decide(among)
+                self.pending.issue(arm, minute)
+                issued.append(Issued(arm, probability, flags, now, expires, self.fold.seq))
+        return issued
+
+    def take_back(self, decision: Issued) -> None:
+        """Undo a decision that nobody is told of."""
+        self.pending.issue(decision.arm, expiry_minute(decision.issued // 60, decision.expires), -1)
+        self.policy.expire(decision.arm)
+
+    def take(self, events: Sequence[EventRow]) -> None:
+        """Take in the next events of the log."""
+        self.fold.take(events)
+        for event in events:
+            self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
+            if event.arm is not None and event.expires is not None:  # a report whose token can still be open
+                self.pending.report(event.arm, event.expires)
+        self.chooser.news()
+
+    def await_exactly(self) -> None:
+        """Let the policy await just those reports that can still come."""
+        self.policy.await_exactly(self.pending.open(self.policy.arms, self.clock.minute()))
+
+    def view(self) -> dict[str, Any]:
+        """Return what the log says: estimates with intervals, shares of traffic, alarms; by arm, in their places."""
+        policy = self.policy
+        seq, digest = self.fold.state()
+        return {
+            "seq": seq,
+            "digest": digest,
+            "kernel": kernel(),
+            "arms": self.arms.names[: policy.arms],
+            "observations": policy.observations,
+            "alarms": policy.alarms,
+            "estimates": [None if value != value else value for value in policy.estimates().tolist()],
+            "intervals": policy.intervals().tolist(),
+            "suspects": policy.suspects().tolist(),
+            "probabilities": policy.probabilities(draws=1000).tolist(),
+            "pending": self.pending.open(policy.arms, self.clock.minute()),
+        }

@@ -1,0 +1,272 @@
+"""What is said over HTTP: every request and answer as a type, and what an experiment may look like.
+
+msgspec reads and writes them, and their JSON schemas are what `/openapi.json` shows. What is wrong with a request is
+said in one line, and never repeats more of it than the name of a field.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from maskedbandits.errors import UserError, WrongValueError, line, nearest, number
+from maskedbandits.privacy.exact import MOST as MOST_EPSILON
+
+MILLION = 1_000_000
+MOST_ARMS = 1 << 16  # a token has two bytes for an arm
+MOST_DECISIONS = 1000  # in one request
+MOST_REPORTS = 1000  # likewise
+LONGEST_NAME = 200  # letters of an arm's name
+LONGEST_VISITOR = 500
+DAY = 86_400
+SLUG = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
+
+Slug = Annotated[str, Meta(pattern=SLUG, description="Letters a to z, digits and hyphens, at most 64.")]
+ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Epsilon = Annotated[
+    float, Meta(gt=0, le=MOST_EPSILON, description="Of one report; a multiple of a millionth.", examples=[1.0])
+]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[int, Meta(ge=0, le=30 * DAY)]
+Lifetime = Annotated[int, Meta(ge=1, le=366 * DAY)]
+Status = Literal["running", "paused", "archived"]
+ReportStatus = Literal["accepted", "duplicate", "late", "forged", "foreign", "invalid"]
+
+
+class NewArm(Struct, forbid_unknown_fields=True, frozen=True):
+    """An option: its name is never used again in its experiment; the payload is handed to whoever shall see it."""
+
+    name: ArmName
+    payload: Any = None
+
+
+class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
+    """An experiment, as it is asked for."""
+
+    name: Slug
+    arms: Annotated[list[NewArm], Meta(min_length=1, max_length=MOST_ARMS)]
+    epsilon: Epsilon
+    policy: str = "auto"
+    parameters: dict[str, Any] = {}
+    report_after: Annotated[Seconds, Meta(description="Seconds from a decision until its report.")] = 60
+    expires_after: Annotated[Lifetime, Meta(description="Seconds from a decision until a report is late.")] = DAY
+    floor: Annotated[Share, Meta(description="Least share of every arm, rounded up to 1024ths.")] = 0.0
+    holdout: Annotated[Share, Meta(description="Share that gets the default arm, rounded up to 1024ths.")] = 0.0
+    default_arm: Annotated[ArmName | None, Meta(description="The first, unless given.")] = None
+
+
+class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
+    """What may change in an experiment; what is left out stays."""
+
+    status: Status | UnsetType = UNSET
+    epsilon: Epsilon | UnsetType = UNSET
+    report_after: Seconds | UnsetType = UNSET
+    expires_after: Lifetime | UnsetType = UNSET
+    floor: Share | UnsetType = UNSET
+    holdout: Share | UnsetType = UNSET
+    default_arm: ArmName | UnsetType = UNSET
+
+    def given(self) -> dict[str, Any]:
+        """Return what is to change."""
+        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
+
+
+class DecisionRequest(Struct, forbid_unknown_fields=True):
+    """Ask for one decision, or for n; a visitor who asks again is shown the same arm, under the same token."""
+
+    n: Annotated[int, Meta(ge=1, le=MOST_DECISIONS)] | None = None
+    eligible_arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MOST_ARMS)] | None = None
+    visitor: Annotated[str, Meta(min_length=1, max_length=LONGEST_VISITOR)] | None = None
+
+
+class ReportRequest(Struct, forbid_unknown_fields=True):
+    """A masked bit; epsilon only if it was masked with a smaller one than the decision's."""
+
+    token: str
+    bit: int
+    epsilon: float | None = None
+
+
+class ReportBody(Struct, forbid_unknown_fields=True):
+    """What is read in one go: a report, or several."""
+
+    token: str | None = None
+    bit: int | None = None
+    epsilon: float | None = None
+    reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)] | None = None
+
+
+class ReportsRequest(Struct, forbid_unknown_fields=True):
+    """Several reports at once; each has a status of its own."""
+
+    reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)]
+
+
+class DecisionAnswer(Struct):
+    """What to show; `token` is for the one report that may follow. Without one (`participate` false), none may."""
+
+    token: str | None
+    arm: str
+    payload: Any
+    epsilon: float
+    report_at: Annotated[int, Meta(description="Unix seconds; the device adds a delay of its own.")]
+    expires: Annotated[int, Meta(description="Unix seconds, after which a report is late.")]
+    state_seq: Annotated[int, Meta(description="Number of the last event of the log that the decision rests on.")]
+    probability: Annotated[float, Meta(gt=0, le=1)]
+    participate: bool
+
+
+class DecisionsAnswer(Struct):
+    """As many decisions as were asked for."""
+
+    decisions: list[DecisionAnswer]
+
+
+class ReportAnswer(Struct, omit_defaults=True):
+    """What became of a report; `error` says why it was refused."""
+
+    status: ReportStatus
+    error: str | UnsetType = UNSET
+
+
+class ReportsAnswer(Struct):
+    """What became of each report, in the order in which they came."""
+
+    results: list[ReportAnswer]
+
+
+class ArmAnswer(Struct):
+    """An arm of an experiment."""
+
+    place: int
+    name: str
+    payload: Any
+    status: Literal["open", "retired"]
+
+
+class ExperimentAnswer(Struct):
+    """An experiment."""
+
+    name: str
+    status: Status
+    epsilon: float
+    policy: str
+    parameters: dict[str, Any]
+    report_after: int
+    expires_after: int
+    floor: float
+    holdout: float
+    default_arm: str
+    config_version: int
+    seq: int
+    created_hour: int
+    arms: list[ArmAnswer]
+
+
+class Summary(Struct):
+    """An experiment in a list."""
+
+    name: str
+    status: Status
+    policy: str
+    epsilon: float
+    arms: Annotated[int, Meta(description="How many are open.")]
+    seq: int
+    config_version: int
+    created_hour: int
+
+
+class ExperimentsAnswer(Struct):
+    """All experiments, archived ones among them."""
+
+    experiments: list[Summary]
+
+
+class StateAnswer(Struct):
+    """What an experiment has learnt from its log up to event `seq`; lists are by arm, in their places."""
+
+    seq: int
+    digest: Annotated[str, Meta(description="Of all that the log determines: maskedbandits replay can prove it.")]
+    kernel: Annotated[str, Meta(description="What reckons: another may differ in the last bit.")]
+    arms: list[str]
+    observations: int
+    alarms: Annotated[int, Meta(description="How many changes it has seen.")]
+    estimates: list[float | None]
+    intervals: list[list[float | None]]
+    suspects: Annotated[list[bool], Meta(description="Arms whose reports no honest crowd gives.")]
+    probabilities: list[float]
+    pending: Annotated[list[int], Meta(description="Decisions that still await their report.")]
+    issued: Annotated[list[int], Meta(description="Decisions ever made.")]
+    refused: Annotated[dict[str, int], Meta(description="Reports that were not taken, by reason.")]
+
+
+class Complaint(Struct):
+    """Why a request was refused, in one line."""
+
+    error: str
+
+
+def millionths(name: str, epsilon: float) -> int:
+    """Return an epsilon in millionths, which a token can carry without rounding; refuse any other."""
+    found = round(number(name, epsilon, 0, MOST_EPSILON, above=True) * MILLION)
+    if found / MILLION != epsilon:  # both sides are the float that is nearest to the same decimal
+        raise WrongValueError(name, epsilon, "a multiple of one millionth")
+    return found
+
+
+def check_experiment(config: ExperimentConfig) -> None:
+    """Refuse what its types alone do not; whether the policy is offered is asked elsewhere."""
+    millionths("epsilon", config.epsilon)
+    names = [arm.name for arm in config.arms]
+    for arm in config.arms:
+        check_arm(arm)
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise UserError(f"two arms are called {twice!r}: give each a name of its own")
+    if config.default_arm is not None and config.default_arm not in names:
+        raise UserError(f"default_arm = {config.default_arm!r} is none of the arms{nearest(config.default_arm, names)}")
+    check_times(config.report_after, config.expires_after)
+
+
+def check_arm(arm: NewArm) -> None:
+    """Refuse a name that a terminal or a page could not show on one line."""
+    line("name", arm.name)
+
+
+def check_times(report_after: int, expires_after: int) -> None:
+    """Refuse tokens that expire before their report is due."""
+    if expires_after <= report_after:
+        raise WrongValueError("expires_after", expires_after, f"more seconds than report_after = {report_after}")
+
+
+Read = TypeVar("Read")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+
+
+class Reader(Generic[Read]):
+    """Reads JSON as one type; the complaint is one line."""
+
+    def __init__(self, wanted: type[Read]) -> None:
+        self._decode = msgspec.json.Decoder(wanted).decode
+        self._known: tuple[str, ...] = getattr(wanted, "__struct_fields__", ())
+
+    def __call__(self, body: bytes) -> Read:
+        """Return what a body says."""
+        try:
+            return self._decode(body)
+        except RecursionError:
+            raise UserError("the body is nested too deeply: send plain JSON") from None
+        except msgspec.ValidationError as error:
+            raise UserError(self._complaint(str(error))) from None
+        except ValueError as error:  # not JSON, or not UTF-8
+            what = str(error).partition("\n")[0] if isinstance(error, msgspec.DecodeError) else "it is not UTF-8"
+            raise UserError(f"the body is not JSON: {what}; send a JSON object") from None
+
+    def _complaint(self, text: str) -> str:
+        unknown = _UNKNOWN.match(text)
+        if unknown is None:
+            return f"the body does not fit: {text}"
+        return f"no field is called {unknown[1]!r}{nearest(unknown[1], self._known)}"

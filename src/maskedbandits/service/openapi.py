@@ -1,0 +1,177 @@
+"""The description of the service that programs read: OpenAPI 3.1, made of the types in `messages.py`.
+
+Every status that an answer can have is listed, so that a test can ask everything and find nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from maskedbandits import __version__
+from maskedbandits.service import messages
+from maskedbandits.service.asgi import Answer
+
+TYPES = (
+    messages.Complaint,
+    messages.DecisionAnswer,
+    messages.DecisionRequest,
+    messages.DecisionsAnswer,
+    messages.ExperimentAnswer,
+    messages.ExperimentChange,
+    messages.ExperimentConfig,
+    messages.ExperimentsAnswer,
+    messages.NewArm,
+    messages.ReportAnswer,
+    messages.ReportRequest,
+    messages.ReportsAnswer,
+    messages.ReportsRequest,
+    messages.StateAnswer,
+)
+SAID = {
+    400: "The request is not understood, or cannot be done; the answer says what to change.",
+    401: "A key is needed.",
+    403: "The key has not the role that is needed.",
+    404: "There is no such experiment, or arm.",
+    408: "The body did not arrive in time.",
+    409: "The name is taken, or it is done already.",
+    410: "It is over: the experiment is archived, or the report late.",
+    413: "The body is too long.",
+    429: "Too many requests; Retry-After says when to come again.",
+    503: "Not now: the service is starting, or its store cannot be reached; Retry-After says when to come again.",
+}
+SENT = (400, 408, 413)  # whatever a body is for
+KEYED = (401, 403, 429, 503)  # wherever a key is needed
+NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": messages.SLUG}}
+ARM = {"name": "arm", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def _ref(*names: str) -> dict[str, Any]:
+    listed = [{"$ref": f"#/components/schemas/{name}"} for name in names]
+    return listed[0] if len(listed) == 1 else {"anyOf": listed}
+
+
+def _json(*names: str) -> dict[str, Any]:
+    return {"application/json": {"schema": _ref(*names)}}
+
+
+def _refusal(code: int, *names: str) -> dict[str, Any]:
+    about: dict[str, Any] = {"description": SAID[code], "content": _json(*(names or ("Complaint",)))}
+    if code in (429, 503):
+        about["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
+    return about
+
+
+def _operation(
+    name: str,
+    summary: str,
+    answer: Mapping[int, tuple[str, ...]],
+    *,
+    role: str = "",
+    body: tuple[str, ...] = (),
+    is_optional: bool = False,
+    codes: tuple[int, ...] = (),
+    path: tuple[dict[str, Any], ...] = (),
+) -> dict[str, Any]:
+    """Return the description of one operation; ``codes`` are refusals beside those that all of its kind have."""
+    told = [*codes, *(SENT if body else ()), *(KEYED if role else ()), *((404,) if path else ())]
+    found = {code: _refusal(code) for code in sorted(set(told))}
+    for code, names in answer.items():
+        if code >= 400:
+            found[code] = _refusal(code, *names)
+        else:
+            found[code] = {"description": summary, "content": _json(*names)}
+    about: dict[str, Any] = {"operationId": name, "summary": summary}
+    about["responses"] = {str(code): found[code] for code in sorted(found)}
+    if path:
+        about["parameters"] = list(path)
+    if body:
+        about["requestBody"] = {"required": not is_optional, "content": _json(*body)}
+    if role:
+        about["security"] = [{"key": []}]
+        about["description"] = f"Needs a key with the role {role}."
+    return about
+
+
+def _of_experiments() -> dict[str, Any]:
+    one, many, state = {200: ("ExperimentAnswer",)}, {200: ("ExperimentsAnswer",)}, {200: ("StateAnswer",)}
+    made = {201: ("ExperimentAnswer",)}
+    config, change, arm, path = ("ExperimentConfig",), ("ExperimentChange",), ("NewArm",), (NAME,)
+    listed = _operation("listExperiments", "All experiments.", many, role="read")
+    created = _operation("createExperiment", "Create an experiment.", made, role="admin", body=config, codes=(409,))
+    shown = _operation("showExperiment", "An experiment.", one, role="read", path=path)
+    changed = _operation("changeExperiment", "Change its status or terms.", one, role="admin", body=change, path=path)
+    learnt = _operation("showState", "What it has learnt.", state, role="read", path=path)
+    added = _operation("addArm", "Add an arm.", made, role="admin", body=arm, codes=(409,), path=path)
+    retired = _operation("retireArm", "Retire an arm.", one, role="admin", codes=(400, 409), path=(NAME, ARM))
+    return {
+        "/v1/experiments": {"get": listed, "post": created},
+        "/v1/experiments/{name}": {"get": shown, "patch": changed},
+        "/v1/experiments/{name}/state": {"get": learnt},
+        "/v1/experiments/{name}/arms": {"post": added},
+        "/v1/experiments/{name}/arms/{arm}/retire": {"post": retired},
+    }
+
+
+def _of_devices() -> dict[str, Any]:
+    decided = {200: ("DecisionAnswer", "DecisionsAnswer")}
+    refused = dict.fromkeys((400, 403, 410), ("Complaint", "ReportAnswer"))
+    taken = {200: ("ReportAnswer", "ReportsAnswer")} | refused
+    reports: dict[str, Any] = {"role": "device", "body": ("ReportRequest", "ReportsRequest")}
+    decide: dict[str, Any] = {"role": "device", "body": ("DecisionRequest",), "is_optional": True, "codes": (410,)}
+    return {
+        "/v1/experiments/{name}/decisions": {
+            "post": _operation("decide", "What to show.", decided, path=(NAME,), **decide)
+        },
+        "/v1/experiments/{name}/reports": {
+            "post": _operation("reportTo", "What happened, masked.", taken, path=(NAME,), **reports)
+        },
+        "/v1/reports": {"post": _operation("report", "What happened, masked.", taken, **reports)},
+    }
+
+
+def _of_the_service() -> dict[str, Any]:
+    return {
+        "/healthz": {"get": _plain("health", "The process answers.")},
+        "/readyz": {"get": _plain("readiness", "Decisions can be made and reports taken.", 503)},
+        "/metrics": {"get": _metrics()},
+        "/openapi.json": {"get": _plain("description", "This description.")},
+    }
+
+
+def _plain(name: str, summary: str, *codes: int) -> dict[str, Any]:
+    about = _operation(name, summary, {}, codes=codes)
+    about["responses"]["200"] = {
+        "description": summary,
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+    return about
+
+
+def _metrics() -> dict[str, Any]:
+    about = _operation("metrics", "Counts, as Prometheus reads them.", {}, role="read")
+    content = {"text/plain": {"schema": {"type": "string"}}}
+    about["responses"]["200"] = {"description": "Counts.", "content": content}
+    return about
+
+
+@functools.cache
+def document() -> dict[str, Any]:
+    """Return the whole description."""
+    _, schemas = msgspec.json.schema_components(TYPES, ref_template="#/components/schemas/{name}")
+    about = "Devices ask what to show, randomise what happened, and report that; nobody else sees what it was."
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Masked Bandits", "version": __version__, "description": about},
+        "paths": {**_of_experiments(), **_of_devices(), **_of_the_service()},
+        "components": {"schemas": schemas, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+    }
+
+
+@functools.cache
+def description() -> Answer:
+    """Return it as it is sent."""
+    return Answer(200, msgspec.json.encode(document()))

@@ -1,0 +1,147 @@
+"""Answers to devices that report: each report is judged by its token alone, and answered when it is durable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from maskedbandits.errors import UserError
+from maskedbandits.service.asgi import Answer, later
+from maskedbandits.service.deciding import found
+from maskedbandits.service.keys import Secrets
+from maskedbandits.service.limits import Buckets
+from maskedbandits.service.messages import MILLION, Reader, ReportBody, ReportRequest
+from maskedbandits.service.metrics import Metrics
+from maskedbandits.service.pending import expiry_minute
+from maskedbandits.service.stores.rows import DUPLICATE, NewReport
+from maskedbandits.service.tokens import ForgedToken, Token, UnknownKey
+
+if TYPE_CHECKING:
+    from maskedbandits.service.hall import Hall
+    from maskedbandits.service.live import Live
+
+WHY = {
+    "late": "the token has expired, or its experiment is archived: drop the report",
+    "forged": "no key of this service has signed this token: drop the report",
+    "foreign": "the token is of another experiment than this one: drop the report",
+    "invalid": "a bit is 0 or 1, and an epsilon a multiple of a millionth and not above the decision's: mask it again",
+}
+CODES = {"accepted": 200, "duplicate": 200, "late": 410, "forged": 400, "foreign": 403, "invalid": 400}
+ANSWERS = {
+    status: Answer(code, msgspec.json.encode({"status": status} | ({"error": WHY[status]} if status in WHY else {})))
+    for status, code in CODES.items()
+}
+
+
+class UnknownExperiment(Exception):  # noqa: N818 -- it may be known in a moment
+    """A token that this service has signed, of an experiment that this process has not heard of yet."""
+
+
+Unheard = (UnknownKey, UnknownExperiment)
+
+
+class Bad(NamedTuple):
+    """A report that is not taken: why, and for which experiment that is counted, 0 if for none."""
+
+    status: str
+    experiment: int
+
+
+class Reports:
+    """Answers reports; ``renew`` reads the signing keys again."""
+
+    def __init__(
+        self, hall: Hall, secrets: Secrets, metrics: Metrics, limits: Buckets, renew: Callable[[], Awaitable[None]]
+    ) -> None:
+        self.hall, self.secrets, self.metrics = hall, secrets, metrics
+        self._limits, self._renew = limits, renew
+        self._read = Reader(ReportBody)
+        self._lives: dict[int, Live] = {}
+
+    async def answer(self, name: str | None, body: bytes) -> tuple[Answer, int]:
+        """Return what became of a report, or of each of several, and how many they were."""
+        request = self._read(body)
+        only = None if name is None else await found(self.hall, name)
+        if request.reports is None:
+            if request.token is None or request.bit is None:
+                raise UserError("a report has a token and a bit: send both, or several of them as reports")
+            one = ReportRequest(request.token, request.bit, request.epsilon)
+            return ANSWERS[(await self._taken([one], only))[0]], 1
+        if request.token is not None or request.bit is not None or request.epsilon is not None:
+            raise UserError("a body has one report or a list of reports, not both: leave out one of them")
+        statuses = await self._taken(request.reports, only)
+        body = b'{"results":[' + b",".join([ANSWERS[status].body for status in statuses]) + b"]}"
+        return Answer(200, body), len(statuses)
+
+    async def _taken(self, reports: Sequence[ReportRequest], only: Live | None) -> list[str]:
+        """Return what became of each report, once all that are taken are durable."""
+        try:
+            judged = [self._judged(report, only) for report in reports]
+        except Unheard as news:  # of another process, a moment ago
+            await (self._renew() if isinstance(news, UnknownKey) else self.hall.catch_up())
+            judged = [self._judged(report, only, renewed=True) for report in reports]
+        rows = [each for each in judged if isinstance(each, NewReport)]
+        places = iter(await self.hall.write.reports(rows) if rows else ())
+        statuses = []
+        for each in judged:
+            status = each.status if isinstance(each, Bad) else _status(next(places))
+            self.metrics.count(status)
+            if status != "accepted":
+                self.hall.refuse(each.experiment, status)
+            statuses.append(status)
+        return statuses
+
+    def _judged(self, report: ReportRequest, only: Live | None, renewed: bool = False) -> NewReport | Bad:
+        """Return the row of a report that can be taken, or why it cannot."""
+        try:
+            token = self.secrets.ring.read(report.token)
+        except UnknownKey:
+            if not renewed:
+                raise
+            return Bad("forged", 0 if only is None else only.id)
+        except ForgedToken:
+            return Bad("forged", 0 if only is None else only.id)
+        live = self._live(token.experiment)
+        if live is None and not renewed:
+            raise UnknownExperiment
+        if live is None or (only is not None and only is not live):
+            return Bad("foreign", 0 if only is None else only.id)
+        if self._limits.rate and (seconds := self._limits.wait(token.id, time.monotonic())):
+            raise later(429, "too many reports with one token: only the first counts", seconds)
+        if token.expires <= live.clock.now() or live.status == "archived":
+            return Bad("late", live.id)
+        epsilon = _epsilon(report, token)
+        if epsilon is None or report.bit not in (0, 1):
+            return Bad("invalid", live.id)
+        minute = expiry_minute(int.from_bytes(token.id[:3], "big"), token.expires)
+        return NewReport(
+            *(token.experiment, token.arm, report.bit, epsilon, token.probability, token.flags, token.id),
+            *(minute, live.clock.hour()),
+        )
+
+    def _live(self, number: int) -> Live | None:
+        """Return an experiment by its number."""
+        live = self._lives.get(number)
+        if live is None:
+            self._lives = {each.id: each for each in self.hall.experiments()}
+            live = self._lives.get(number)
+        return live
+
+
+def _epsilon(report: ReportRequest, token: Token) -> int | None:
+    """Return what a report was masked with, in millionths; None if that cannot be."""
+    own = report.epsilon
+    if own is None:
+        return token.epsilon
+    if not 0 < own <= token.epsilon / MILLION:
+        return None
+    found = round(own * MILLION)
+    return found if found and found / MILLION == own else None
+
+
+def _status(place: int) -> str:
+    """Return what the store's answer means; an experiment that was archived meanwhile takes no reports."""
+    return "accepted" if place > 0 else "duplicate" if place == DUPLICATE else "late"

@@ -1,0 +1,87 @@
+"""Starting the service: everything that can be wrong is found, and said in one line, before it answers anybody."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+from maskedbandits import extras
+from maskedbandits.errors import UserError
+from maskedbandits.service.settings import Settings, without_password
+
+BACKLOG = 2048  # connections that wait to be taken
+SAMPLE = '{"name": "headline", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long"}]}'
+
+
+def serve(settings: Settings, say: Callable[[str], None]) -> int:
+    """Serve until told to end; return the exit code."""
+    extras.need("serve", extras.SERVICE, "service")
+    has_keys = prepared(settings)
+    listener = listen(settings.host, settings.port)
+    signal.signal(signal.SIGTERM, _leave)
+    for line in announced(settings, listener, has_keys):
+        say(line)
+    if settings.workers == 1:
+        from maskedbandits.service.worker import run
+
+        run(settings, listener)
+        return 0
+    if sys.platform == "win32":
+        raise UserError("workers: on Windows there is one: leave it out")
+    from maskedbandits.service.supervisor import Supervisor
+
+    return Supervisor(settings, listener).run()
+
+
+def _leave(number: int, frame: object) -> None:
+    """Be told to end before there is anything to be ended."""
+    sys.exit(0)
+
+
+def prepared(settings: Settings) -> bool:
+    """Open the store once, making it if there is none; tell whether it has ever had keys."""
+    from maskedbandits.service.stores import open_store
+
+    with open_store(settings.storage, create=True) as store:
+        rows = store.keys()
+    if not settings.is_loopback and all(row.revoked is not None for row in rows):
+        what = f"host = {settings.host!r} lets other machines ask, and there is no key"
+        raise UserError(f"{what}: make one with maskedbandits key create --role admin, or leave out --host")
+    return bool(rows)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that takes connections from now on."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except socket.gaierror:
+        raise UserError(f"host = {host!r} is not known: give an address of this machine such as 127.0.0.1") from None
+    except OSError as error:
+        raise UserError(_why_not(error, host, port)) from None
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is taken by another program: end that one, or give another with --port"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"port {port} may not be used by this user: give one of at least 1024 with --port"
+    if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+        return f"host = {host!r} is no address of this machine: give one that is, such as 127.0.0.1"
+    return f"port {port} of {host} cannot be used: {error.strerror}; give another with --port"
+
+
+def announced(settings: Settings, listener: socket.socket, has_keys: bool) -> list[str]:
+    """Return what to tell whoever has started it: where it is, and what to do next."""
+    port = listener.getsockname()[1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{port}"
+    key = " -H 'Authorization: Bearer KEY'" if has_keys else ""
+    lines = [f"Listening on {address}, storage {without_password(settings.storage)}"]
+    lines.append(f"Ready when this says so: curl {address}/readyz")
+    lines.append(f"A first experiment: curl{key} {address}/v1/experiments -d '{SAMPLE}'")
+    lines.append(f"A decision: curl{key} -X POST {address}/v1/experiments/headline/decisions")
+    return lines

@@ -1,0 +1,7 @@
+"""Stores: where the logs of experiments are kept, in a file (SQLite) or in PostgreSQL, by one contract."""
+
+from .opening import open_store
+from .store import Store
+from .trouble import StoreGone, Unreachable
+
+__all__ = ["Store", "StoreGone", "Unreachable", "open_store"]

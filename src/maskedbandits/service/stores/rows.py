@@ -1,0 +1,114 @@
+"""What a store takes and gives: rows without behaviour, and the words that may stand in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+DUPLICATE, LATE, UNKNOWN = 0, -1, -2  # what `append` answers for a report that has no number
+DECISION, VISITOR = 11, 16  # bytes of a decision's id, and of a visitor's
+DAY = 24 * 60  # minutes
+STATUSES = ("running", "paused", "archived")
+OPEN, RETIRED = "open", "retired"
+
+
+class NewArm(NamedTuple):
+    """An arm of an experiment that is created; its payload is JSON text."""
+
+    name: str
+    payload: str = "null"
+
+
+class NewReport(NamedTuple):
+    """A report that a token vouches for: epsilon in millionths, probability in 65536ths, times in minutes and hours."""
+
+    experiment: int
+    arm: int
+    bit: int
+    epsilon: int
+    probability: int
+    flags: int
+    decision: bytes
+    expires: int
+    hour: int
+
+
+class ExperimentRow(NamedTuple):
+    """An experiment as it is now; how it was created says the first event of its log."""
+
+    id: int
+    name: str
+    status: str
+    config: str
+    config_version: int
+    seq: int
+    default_arm: int
+    created_hour: int
+    forgotten: int  # reports that expire in this minute or before are late, whatever a clock says
+
+
+class ArmRow(NamedTuple):
+    """An arm; its place and its name are never used again."""
+
+    place: int
+    name: str
+    payload: str
+    status: str
+
+
+class EventRow(NamedTuple):
+    """An event of the log: "report", or "create", "arm", "retire", "config", "status" with a detail, as JSON text."""
+
+    seq: int
+    kind: str
+    arm: int | None
+    bit: int | None
+    epsilon: int | None
+    probability: int | None
+    flags: int | None
+    expires: int | None  # None as soon as it is forgotten
+    hour: int
+    detail: str | None
+
+
+class SnapshotRow(NamedTuple):
+    """A state after so many events, of use to the kernels of this name."""
+
+    seq: int
+    kernel: str
+    body: bytes
+    sha256: str
+
+
+class KeyRow(NamedTuple):
+    """A key to the service: what is kept is a digest of it, and when (in hours) it was made and revoked."""
+
+    id: str
+    role: str
+    digest: bytes
+    created: int
+    revoked: int | None
+
+
+class Visit(NamedTuple):
+    """A visitor who is given a token, unless an earlier one has not expired; both times are minutes."""
+
+    experiment: int
+    visitor: bytes
+    token: bytes
+    expires: int
+    now: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of an experiment: "arm" (name, payload), "retire" (place), "config" (and default_arm) or "status"."""
+
+    kind: str
+    hour: int
+    name: str = ""
+    payload: str = "null"  # JSON text
+    place: int = 0
+    config: str = "{}"  # JSON text
+    default_arm: int = 0
+    status: str = ""

@@ -1,0 +1,262 @@
+"""The contract of a store: the log of every experiment and what stands beside it, in one of two databases.
+
+A store is one connection. Any thread may call it (they take turns), a fork may not. Whatever returns has been done
+durably and as a whole; what cannot be done now raises ``StoreGone``, and may be tried again. The numbers of events have
+no gaps, and become visible in their order: whoever writes to a log locks its experiment until that is visible, so that
+a reader who asks for what comes after the last number it has seen misses nothing.
+
+What both databases do alike stands here, in SQL that both understand. ``append`` and ``visits``, which are called all
+the time, each does in its own way.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+from maskedbandits.errors import UserError, WrongValueError
+
+from . import changes, schema
+from .counts import Counts
+from .database import MARKS, Rows, Statements, marks
+from .keys import Keys
+from .rows import (
+    DECISION,
+    DUPLICATE,
+    LATE,
+    UNKNOWN,
+    ArmRow,
+    Change,
+    EventRow,
+    ExperimentRow,
+    KeyRow,
+    NewArm,
+    NewReport,
+    SnapshotRow,
+    Visit,
+)
+from .texts import short, text
+from .trouble import StoreGone
+
+__all__ = [
+    "DUPLICATE",
+    "LATE",
+    "UNKNOWN",
+    "ArmRow",
+    "Change",
+    "EventRow",
+    "ExperimentRow",
+    "KeyRow",
+    "NewArm",
+    "NewReport",
+    "SnapshotRow",
+    "Store",
+    "StoreGone",
+    "Visit",
+]
+
+SNAPSHOTS = 3  # of an experiment and a kernel are kept
+
+
+class Store(Counts, Keys):
+    """The logs of all experiments, and what stands beside them."""
+
+    DIALECT: str  # the database's name in schema.py
+
+    @abstractmethod
+    def append(self, reports: Sequence[NewReport]) -> list[int]:
+        """Append reports in one durable transaction, and return the number in its log of each.
+
+        No number: ``DUPLICATE``, a report of the same decision stands there; ``LATE``, its id may have been forgotten;
+        ``UNKNOWN``, there is no such experiment, or it is archived.
+        """
+
+    @abstractmethod
+    def visits(self, visits: Sequence[Visit]) -> list[bytes]:
+        """Return the token that each visitor keeps: the given one, or an earlier one that has not expired."""
+
+    @abstractmethod
+    def everything(self) -> AbstractContextManager[Iterator[Rows]]:
+        """Read all tables as they are at one moment, over a connection of its own, some rows at a time."""
+
+    @abstractmethod
+    def fill(self, everything: Iterable[Rows]) -> None:
+        """Write all tables of a store that is empty, in one transaction."""
+
+    def _refuse_unless_empty(self, do: Statements) -> None:
+        """Refuse to fill what holds something, and make room for the version."""
+        for table in schema.TABLES:
+            if table != "meta" and do.rows(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - our own names
+                raise UserError(f"{self.name}: it is not empty: restore into a new store")
+        do.changed("DELETE FROM meta")
+
+    def ping(self) -> None:
+        """Ask whether it is there."""
+        with self._reading() as do:
+            do.rows("SELECT value FROM meta WHERE key = ?", (schema.VERSION_KEY,))
+
+    def version(self) -> int:
+        """Return the version of its tables."""
+        return int(self.meta(schema.VERSION_KEY) or 0)
+
+    def upgrade(self) -> tuple[int, int]:
+        """Bring the tables of an older version to this one, whole or not at all; return both."""
+        with self._writing(alone=True) as do:
+            version = int(do.rows("SELECT value FROM meta WHERE key = ?", (schema.VERSION_KEY,))[0][0])
+            if version > schema.VERSION:
+                schema.refuse_others(version, self.name)
+            for statement in schema.steps(version, self.DIALECT):
+                do.changed(statement)
+            do.changed("UPDATE meta SET value = ? WHERE key = ?", (str(schema.VERSION), schema.VERSION_KEY))
+        return version, schema.VERSION
+
+    def create_experiment(
+        self, name: str, config: str, arms: Sequence[NewArm], default_arm: int, hour: int
+    ) -> ExperimentRow:
+        """Create an experiment; the first event of its log says how."""
+        with self._writing(alone=True) as do:
+            if do.rows("SELECT 1 FROM experiment WHERE name = ?", (short("experiment name", name),)):
+                raise UserError(f"an experiment is called {name!r} already: give another name")
+            last = do.rows("SELECT max(id) FROM experiment")[0][0] or 0
+            row = ExperimentRow(last + 1, name, "running", config, 0, 0, default_arm, hour, 0)
+            return changes.created(do, row, arms)
+
+    def experiments(self) -> list[ExperimentRow]:
+        """Return all experiments, the oldest first."""
+        with self._reading() as do:
+            return self._all(do)
+
+    def arms(self, experiment: int) -> list[ArmRow]:
+        """Return all arms of an experiment by their places; retired ones, too."""
+        with self._reading() as do:
+            return [ArmRow(*row) for row in do.rows(_ARMS, (experiment,))]
+
+    def change(self, experiment: int, change: Change) -> ExperimentRow:
+        """Change an experiment, and append the event that says so."""
+        with self._writing() as do:
+            found = do.rows(f"{changes.SELECT} WHERE id = ?{self.FOR_CHANGE}", (experiment,))
+            if not found:
+                raise UserError(f"there is no experiment {experiment}")
+            arms = [ArmRow(*row) for row in do.rows(_ARMS, (experiment,))]
+            return changes.changed(do, ExperimentRow(*found[0]), arms, change)
+
+    def events(self, experiment: int, after: int, limit: int) -> list[EventRow]:
+        """Return the next events of a log after a number, in order; at most so many."""
+        with self._reading() as do:
+            return list(map(EventRow._make, do.rows(_EVENTS, (experiment, after, limit))))
+
+    def heads(self) -> dict[int, int]:
+        """Return the last number of every log, by experiment."""
+        with self._reading() as do:
+            return dict(do.rows("SELECT id, seq FROM experiment"))
+
+    def reported(self, experiment: int, since_minute: int, seq: int) -> list[tuple[int, int, int]]:
+        """Return how many reports up to a number expire in each minute from this one on: arm, minute, count."""
+        with self._reading() as do:
+            found = do.rows(_REPORTED, (experiment, since_minute, seq))
+        return [(arm, minute, count) for arm, minute, count in found]
+
+    def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes, sha256: str) -> None:
+        """Keep a state; older ones of the same kernel go, but for the last three."""
+        short("kernel", kernel)
+        with self._writing() as do:
+            do.changed(
+                "INSERT INTO snapshot (experiment, kernel, seq, body, sha256) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (experiment, kernel, seq) DO UPDATE SET body = excluded.body, sha256 = excluded.sha256",
+                (experiment, kernel, seq, body, sha256),
+            )
+            kept = do.rows(_SNAPSHOTS, (experiment, kernel))
+            for old, _ in kept[SNAPSHOTS:]:
+                do.changed(
+                    "DELETE FROM snapshot WHERE experiment = ? AND kernel = ? AND seq = ?", (experiment, kernel, old)
+                )
+
+    def snapshots(self, experiment: int, kernel: str) -> list[tuple[int, str]]:
+        """Return the snapshots that are kept, the newest first: number of the last event, digest."""
+        with self._reading() as do:
+            return [(seq, sha256) for seq, sha256 in do.rows(_SNAPSHOTS, (experiment, kernel))]
+
+    def snapshot(self, experiment: int, kernel: str, at_most: int | None = None) -> SnapshotRow | None:
+        """Return the newest snapshot, or the newest up to an event."""
+        with self._reading() as do:
+            found = do.rows(
+                "SELECT seq, kernel, body, sha256 FROM snapshot WHERE experiment = ? AND kernel = ? AND seq <= ? "
+                "ORDER BY seq DESC LIMIT 1",
+                (experiment, kernel, LAST if at_most is None else at_most),
+            )
+        return SnapshotRow(*found[0]) if found else None
+
+    def forget(self, minute: int) -> None:
+        """Forget what has expired by this minute: ids of decisions, and visitors; sum up counts of the day before.
+
+        From the first step on, reports that expire by then are late for good, whatever a clock says later: so the
+        others may take their time, and what is left undone is done the next time.
+        """
+        with self._writing(alone=True) as do:
+            found = [row.id for row in self._all(do, self.FOR_CHANGE)]
+            do.changed("UPDATE experiment SET forgotten = ? WHERE forgotten < ?", (minute, minute))
+        for experiment in found:
+            while self._forget_some(experiment, minute) == MARKS:
+                pass  # others write in between
+        with self._writing() as do:
+            do.changed("DELETE FROM visitor WHERE expires <= ?", (minute,))
+        self._sum_up(minute)
+
+    def _forget_some(self, experiment: int, minute: int) -> int:
+        """Forget some ids of decisions; return how many."""
+        with self._reading() as do:
+            old = [seq for (seq,) in do.rows(_EXPIRED, (experiment, minute, MARKS))]
+        if old:
+            dropped = f"{_DROP_IDS} WHERE experiment = ? AND seq IN ({marks(old)})"
+            with self._writing(alone=True) as do:
+                do.changed(dropped, (experiment, *old))
+        return len(old)
+
+    def _all(self, do: Statements, end: str = "") -> list[ExperimentRow]:
+        return [ExperimentRow(*row) for row in do.rows(f"{changes.SELECT} ORDER BY id{end}")]
+
+    def meta(self, key: str) -> str | None:
+        """Return what was noted under a key."""
+        with self._reading() as do:
+            found = do.rows("SELECT value FROM meta WHERE key = ?", (key,))
+        return found[0][0] if found else None
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Note something under a key."""
+        if key == schema.VERSION_KEY:
+            raise UserError(f"{key!r} says which version the tables have: give another key")
+        with self._writing() as do:
+            do.changed(
+                "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                (short("key", key), text("value", value)),
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def check_ids(reports: Sequence[NewReport]) -> None:
+    """Refuse ids that no token has: their length is what tells one from the next."""
+    wrong = next((report.decision for report in reports if len(report.decision) != DECISION), None)
+    if wrong is not None:
+        raise WrongValueError("decision", wrong, f"{DECISION} bytes")
+
+
+LAST = 2**62  # no event has a higher number
+_ARMS = "SELECT place, name, payload, status FROM arm WHERE experiment = ? ORDER BY place"
+_EVENTS = (
+    "SELECT seq, kind, arm, bit, epsilon, probability, flags, expires, hour, detail FROM event "
+    "WHERE experiment = ? AND seq > ? ORDER BY seq LIMIT ?"
+)
+_DROP_IDS = "UPDATE event SET decision = NULL, expires = NULL"
+_EXPIRED = "SELECT seq FROM event WHERE experiment = ? AND expires <= ? LIMIT ?"
+_REPORTED = (
+    "SELECT arm, expires, count(*) FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? GROUP BY arm, expires"
+)
+_SNAPSHOTS = "SELECT seq, sha256 FROM snapshot WHERE experiment = ? AND kernel = ? ORDER BY seq DESC"

@@ -1,0 +1,75 @@
+"""The terms of an experiment: what its configuration says, checked, as it stands in the store."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from maskedbandits.errors import UserError
+from maskedbandits.policies import check_policy
+from maskedbandits.service.decisions import PARTS, in_parts
+from maskedbandits.service.fold import mask_of, refuse_unless_offered
+from maskedbandits.service.messages import ExperimentConfig, check_times, millionths
+
+
+class Terms(Struct, frozen=True):
+    """What decisions and reports of an experiment go by."""
+
+    epsilon: float
+    policy: str
+    parameters: dict[str, Any]
+    report_after: int
+    expires_after: int
+    floor: float
+    holdout: float
+
+    @classmethod
+    def of(cls, config: ExperimentConfig) -> Self:
+        """Return the terms that somebody asks for, after checking them."""
+        told = {name: getattr(config, name) for name in cls.__struct_fields__}
+        terms = cls(**told)
+        terms.check(len(config.arms))
+        return terms
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return the terms that the store holds; what a later version has added is left aside."""
+        told = json.loads(text)
+        return cls(**{name: told[name] for name in cls.__struct_fields__})
+
+    def written(self) -> str:
+        """Return them as the store holds them."""
+        return json.dumps({name: getattr(self, name) for name in self.__struct_fields__})
+
+    def changed(self, changes: dict[str, Any], open_arms: int) -> Self:
+        """Return them with some changes, checked."""
+        terms = replace(self, **changes)
+        terms.check(open_arms)
+        return terms
+
+    @property
+    def millionths(self) -> int:
+        """Epsilon as tokens carry it."""
+        return millionths("epsilon", self.epsilon)
+
+    def check(self, open_arms: int) -> None:
+        """Refuse what cannot be, in one line."""
+        check_times(self.report_after, self.expires_after)
+        refuse_unless_offered(self.policy)
+        mask = mask_of(self.millionths)
+        if mask.slope == 0.0:
+            raise UserError(f"epsilon = {self.epsilon}: it leaves nothing to learn; give a larger one")
+        check_policy(self.policy, arms=open_arms, corruption=mask, **self.parameters)
+        self.check_shares(open_arms)
+
+    def check_shares(self, open_arms: int) -> None:
+        """Refuse a floor and a holdout that leave the policy nothing to decide."""
+        taken = in_parts(self.floor) * open_arms + in_parts(self.holdout)
+        if taken >= PARTS:
+            raise UserError(
+                f"floor = {self.floor} for each of {open_arms} arms and holdout = {self.holdout} are {taken} of "
+                f"{PARTS} parts together: leave the policy some, with a lower floor or holdout"
+            )

@@ -1,0 +1,214 @@
+"""Services, and their database, are killed at random moments under load; then everything is counted.
+
+    make crash        # 200 kills with SQLite, 50 with PostgreSQL and two services, 10 of PostgreSQL itself
+
+What must hold: every acknowledged report stands in the log, once, with its bit; nothing stands there that was not sent;
+the numbers have no gap; the live states are what the log says, to the last bit. Being killed does not show whether
+something was on the disk (the operating system keeps what was written): that an fdatasync comes before every
+acknowledgement is shown in tests/service/stores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # where the tests' PostgreSQL is
+sys.path.insert(0, str(Path(__file__).parent))
+
+from postgres import Cluster, cluster
+from services import Service
+from visitors import Visitors
+
+from maskedbandits.service.replaying import Claim, replay
+from maskedbandits.service.stores import open_store
+from maskedbandits.service.stores.schema import columns
+
+EXPERIMENT = "crash"
+ARMS = 5
+VISITORS = 8
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was found in the end."""
+
+    kills: int
+    sent: int
+    acknowledged: int
+    duplicates: int  # reports that had been written before their service was killed
+    in_log: int
+    lost: int  # acknowledged, and not in the log
+    twice: int
+    changed: int  # in the log with another bit
+    unknown: int  # in the log, and never sent
+    gaps: int
+    states: int  # live states that are what the log says
+    contradicting: int
+    faults: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether nothing went wrong."""
+        wrong = (self.lost, self.twice, self.changed, self.unknown, self.gaps, self.contradicting, len(self.faults))
+        return not any(wrong) and self.in_log >= self.acknowledged > 0 and self.states > 0
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        told = [
+            f"{self.kills} kills, {self.sent:,} reports sent, {self.acknowledged:,} acknowledged "
+            f"({self.duplicates:,} of them when sent again), {self.in_log:,} in the log",
+            f"{self.lost} lost, {self.twice} counted twice, {self.changed} with another bit, {self.unknown} never "
+            f"sent, {self.gaps} gaps, {self.states} live states as the log says, {self.contradicting} not: {verdict}",
+        ]
+        return "; ".join([*told, *self.faults[:5]])
+
+
+def under_load(
+    services: list[Service], kills: int, kill: Callable[[random.Random], None], say: Say, policy: str = "auto"
+) -> Visitors:
+    """Let visitors come while something is killed so many times, at random moments; return what they were told."""
+    lots = random.Random()
+    for service in services:
+        service.start()
+    arms = [{"name": f"arm {place}"} for place in range(ARMS)]
+    services[0].ask("/v1/experiments", {"name": EXPERIMENT, "epsilon": 1, "arms": arms, "policy": policy})
+    visitors = Visitors([service.port for service in services], EXPERIMENT, VISITORS)
+    visitors.begin()
+    said = time.monotonic()
+    try:
+        for done in range(kills):
+            time.sleep(lots.uniform(0.0, 0.6))
+            kill(lots)
+            if time.monotonic() - said > 10.0:
+                say(f"  {done + 1} of {kills} kills, {len(visitors.acknowledged):,} reports acknowledged")
+                said = time.monotonic()
+    finally:
+        visitors.end()
+    return visitors
+
+
+def counted(storage: str, services: list[Service], visitors: Visitors, kills: int) -> Counted:
+    """Count everything in the end; the services still run."""
+    with open_store(storage) as store:
+        row = next(each for each in store.experiments() if each.name == EXPERIMENT)
+        claims = [claim_of(service, row.seq) for service in services]
+        found = replay(store, row, claims)
+        with store.everything() as tables:
+            events = next(list(rows) for name, rows in tables if name == "event")
+    places = {name: place for place, name in enumerate(columns("event"))}
+    reports = [event for event in events if event[places["kind"]] == "report"]
+    bits: dict[bytes, list[int]] = {}
+    for event in reports:
+        bits.setdefault(bytes(event[places["decision"]]), []).append(event[places["bit"]])
+    numbers = sorted(event[places["seq"]] for event in events)
+    return Counted(
+        kills=kills,
+        sent=len(visitors.sent),
+        acknowledged=len(visitors.acknowledged),
+        duplicates=visitors.statuses.get("duplicate", 0),
+        in_log=len(reports),
+        lost=sum(decision not in bits for decision in visitors.acknowledged),
+        twice=sum(len(each) - 1 for each in bits.values()),
+        changed=sum(bit != bits[decision][0] for decision, bit in visitors.acknowledged.items() if decision in bits),
+        unknown=sum(decision not in visitors.sent for decision in bits),
+        gaps=sum(number != place for place, number in enumerate(numbers, 1)),
+        states=len([claim for claim in found.agreeing if claim.source != "snapshot"]),
+        contradicting=len(found.contradicting) + len(found.out_of_reach),
+        faults=tuple(visitors.faults),
+    )
+
+
+def claim_of(service: Service, seq: int) -> Claim:
+    """Return the live state of a service once it has read the whole log."""
+    for _ in range(200):
+        told = service.ask(f"/v1/experiments/{EXPERIMENT}/state")
+        if told["seq"] >= seq:
+            return Claim(f"port {service.port}", told["seq"], told["digest"])
+        time.sleep(0.05)
+    raise AssertionError(f"the service on port {service.port} does not follow the log")
+
+
+def with_sqlite(kills: int, say: Say) -> Counted:
+    """Kill a service with SQLite."""
+    with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
+        service = Service(f"sqlite:///{Path(made) / 'bandits.db'}", Path(made))
+
+        def kill(lots: random.Random) -> None:
+            service.kill()
+            service.start()
+
+        stack.callback(lambda: service.kill())
+        visitors = under_load([service], kills, kill, say)
+        return counted(service.storage, [service], visitors, kills)
+
+
+def with_postgres(kills: int, say: Say, *, kill_database: bool = False) -> Counted:
+    """Kill one of two services with PostgreSQL, or PostgreSQL itself."""
+    with cluster() as server, tempfile.TemporaryDirectory() as made, ExitStack() as stack:
+        storage = server.place()
+        services = [Service(storage, Path(made)) for _ in range(2)]
+        for service in services:
+            stack.callback(service.kill)
+        killing = database_killer(server, services) if kill_database else service_killer(services)
+        visitors = under_load(services, kills, killing, say)
+        return counted(storage, services, visitors, kills)
+
+
+def service_killer(services: list[Service]) -> Callable[[random.Random], None]:
+    """Return what kills one of the services, and starts it again."""
+
+    def kill(lots: random.Random) -> None:
+        service = lots.choice(services)
+        service.kill()
+        service.start()
+
+    return kill
+
+
+def database_killer(server: Cluster, services: list[Service]) -> Callable[[random.Random], None]:
+    """Return what kills PostgreSQL, and starts it again; the services find it again by themselves."""
+
+    def kill(lots: random.Random) -> None:
+        server.kill()
+        time.sleep(lots.uniform(0.0, 2.0))
+        server.start()
+        until = time.monotonic() + 60.0
+        while not all(service.is_ready() for service in services):
+            if time.monotonic() > until:
+                raise AssertionError("a service does not find PostgreSQL again")
+            time.sleep(0.05)
+
+    return kill
+
+
+def main() -> None:
+    """Kill, count, and say what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sqlite", type=int, default=200, help="kills of a service with SQLite")
+    parser.add_argument("--postgres", type=int, default=50, help="kills of one of two services with PostgreSQL")
+    parser.add_argument("--database", type=int, default=10, help="kills of PostgreSQL itself")
+    told = parser.parse_args()
+    found = []
+    for name, kills, run in (
+        ("SQLite, one service", told.sqlite, with_sqlite),
+        ("PostgreSQL, two services, one killed", told.postgres, with_postgres),
+        ("PostgreSQL killed, two services", told.database, lambda k, s: with_postgres(k, s, kill_database=True)),
+    ):
+        if kills:
+            print(f"{name}: {kills} kills ...", flush=True)  # noqa: T201
+            found.append(run(kills, lambda line: print(line, flush=True)))  # noqa: T201
+            print(f"{name}: {found[-1]}", flush=True)  # noqa: T201
+    sys.exit(not all(each.holds for each in found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Services that are killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+LONGEST = 120.0  # seconds until a service is ready, on the busiest machine
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Service:
+    """One process of the service."""
+
+    def __init__(self, storage: str, folder: Path) -> None:
+        self.storage, self.port = storage, free_port()
+        self.log = folder / f"service-{self.port}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it is ready."""
+        command = [sys.executable, "-m", "maskedbandits", "serve", "--storage", self.storage, "--port", str(self.port)]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        until = time.monotonic() + LONGEST
+        while not self.is_ready():
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"the service is not ready: {self.log.read_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5):
+                return True
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """Kill it, and what it has started, without a word."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(60.0)
+
+    def ask(self, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", data, {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 -- this machine
+            return json.load(answer)

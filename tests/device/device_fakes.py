@@ -1,0 +1,177 @@
+"""A service that is none, on the loopback address, and a clock that tests set."""
+
+import base64
+import contextlib
+import json
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+from maskedbandits.device import Device
+
+START = 1_800_000_000.0  # a day in 2027
+
+
+class Clock:
+    """Stands where the device would ask for the time."""
+
+    def __init__(self, at: float = START) -> None:
+        self.at = at
+
+    def time(self) -> float:
+        return self.at
+
+
+class Arrival(NamedTuple):
+    """A report as the network saw it: when, how large all of it was, and what it said."""
+
+    at: float
+    size: int
+    token: str
+    bit: int
+    epsilon: float
+
+
+class Service:
+    """Speaks as the service does; what it answers can be changed in every way."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self.report_after, self.expires_after = 60.0, 86_400.0
+        self.decision: dict[str, Any] = {}  # changes what a decision answers
+        self.fails: Callable[[int], str] = lambda count: ""  # "before" or "after" it is taken in, for the n-th report
+        self.answers: tuple[int, Any] | None = None  # instead of anything else
+        self.questions: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        self.arrivals: list[Arrival] = []  # every request, also those that got no answer
+        self.taken: dict[str, int] = {}  # bits by token: what is learned from
+        self.visitors: dict[str, dict[str, Any]] = {}
+        self.issued: dict[str, float] = {}  # when each token was given out
+
+    def decide(self, question: dict[str, Any]) -> tuple[int, Any]:
+        self.questions.append(question)
+        now, visitor = self.clock(), question.get("visitor")
+        if visitor in self.visitors:
+            return 200, self.visitors[visitor]
+        token = base64.urlsafe_b64encode(os.urandom(48)).decode()
+        arm = question.get("eligible_arms", ["plain"])[0]
+        times = {"report_at": now + self.report_after, "expires": now + self.expires_after}
+        told = {"token": token, "arm": arm, "payload": {"text": "Hello"}, "epsilon": 1.0, **times}
+        told |= {"state_seq": 7, "probability": 0.5, "participate": True, **self.decision}
+        self.issued[token] = now
+        if visitor is not None:
+            self.visitors[visitor] = told
+        return 200, told
+
+    def report(self, content: dict[str, Any], size: int) -> tuple[int, Any] | None:
+        token = content["token"]
+        self.arrivals.append(Arrival(self.clock(), size, token, content["bit"], content["epsilon"]))
+        failure = self.fails(len(self.arrivals))
+        if failure == "before":
+            return None
+        if self.clock() >= self.issued.get(token, 0.0) + self.expires_after:
+            return 410, {"status": "late"}
+        status = "duplicate" if token in self.taken else "accepted"
+        self.taken.setdefault(token, content["bit"])
+        return None if failure == "after" else (200, {"status": status})
+
+
+def _handler(service: Service) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            content = json.loads(body)
+            service.headers.append(dict(self.headers.items()))
+            service.paths.append(self.path)
+            if service.answers is not None:
+                answer: tuple[int, Any] | None = service.answers
+            elif self.path.endswith("/decisions"):
+                answer = service.decide(content)
+            else:
+                answer = service.report(content, len(self.requestline) + len(str(self.headers)) + len(body))
+            if answer is None:
+                self.close_connection = True
+                return
+            text = answer[1] if isinstance(answer[1], bytes) else json.dumps(answer[1]).encode()
+            self.send_response_only(answer[0])
+            self.send_header("Date", formatdate(service.clock(), usegmt=True))
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of those who hang up."""
+
+
+@contextlib.contextmanager
+def serving(service: Service, context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Answer on a port of its own, encrypted if there is a context; return the address."""
+    with _Server(("127.0.0.1", 0), _handler(service)) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextlib.contextmanager
+def raw(answer: Callable[[socket.socket, threading.Event], None]) -> Iterator[str]:
+    """Answer every connection in whatever way, after its question was read."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.05)
+
+        def serve() -> None:
+            while not over.is_set():
+                with contextlib.suppress(OSError):
+                    link, _ = server.accept()
+                    with link:
+                        link.settimeout(10)
+                        link.recv(1 << 16)
+                        answer(link, over)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            over.set()
+            thread.join()
+
+
+def opened(url: str, **options: Any) -> Device:
+    """A device whose tests say when it sends."""
+    told = {"cap": 10_000, "max_epsilon": 2, "background": False, **options}
+    return Device(url, "headline", **told)
+
+
+def pass_time(device: Device, clock: Clock, seconds: float) -> None:
+    """Let time pass, and the device do what is due when it is due."""
+    end = clock.at + seconds
+    while (due := soonest(device)) is not None and due <= end:
+        clock.at = max(clock.at, due)
+        device.send_due()
+    clock.at = end
+    device.send_due()
+
+
+def soonest(device: Device) -> float | None:
+    return None if device._promises is None else device._promises.soonest(device._wire.url)

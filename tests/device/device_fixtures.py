@@ -1,0 +1,37 @@
+"""A clock, a service and its address; a test module asks for these with ``pytest_plugins``."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from device_fakes import Clock, Service, serving
+
+from maskedbandits.device import device
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of a random name is made in it
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that outlives processes and is in memory where it can be: thousands of synchronised writes are slow."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else tmp_path) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(device, "time", made)
+    return made
+
+
+@pytest.fixture
+def service(clock: Clock) -> Service:
+    return Service(clock.time)
+
+
+@pytest.fixture
+def url(service: Service) -> Iterator[str]:
+    with serving(service) as address:
+        yield address

@@ -1,0 +1,308 @@
+"""What a device shows, and when it takes part: settled before a reward can be known."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from device_fakes import Clock, Service, opened, pass_time, raw, serving
+
+from maskedbandits.device import Device
+from maskedbandits.device.wire import LARGEST
+from maskedbandits.errors import UserError
+
+pytest_plugins = ["device_fixtures"]
+
+
+def test_an_arm_is_shown_and_a_report_promised(url: str, service: Service) -> None:
+    with opened(url, cap=3) as device:
+        decision = device.decide()
+        assert (decision.arm, decision.payload, decision.participate) == ("plain", {"text": "Hello"}, True)
+        assert decision.epsilon == 1
+        assert not decision.why
+        assert device.ledger is not None
+        assert device.ledger.spent == 1
+    assert service.questions == [{}]
+    assert not service.arrivals
+
+
+def test_who_has_reached_the_cap_is_shown_arms_and_reports_nothing(url: str, service: Service, clock: Clock) -> None:
+    with opened(url, cap=2) as device:
+        decisions = [device.decide() for _ in range(5)]
+        assert [decision.participate for decision in decisions] == [True, True, False, False, False]
+        assert {decision.arm for decision in decisions} == {"plain"}
+        assert "above the cap of 2" in decisions[2].why
+        assert not any(decision.report(1) for decision in decisions[2:])
+        pass_time(device, clock, 200)
+        assert device.ledger is not None
+        assert device.ledger.spent == 2
+    assert len(service.taken) == 2
+
+
+def test_a_cap_that_renews(url: str) -> None:
+    with opened(url, cap=1, per="30 days") as device:
+        assert [device.decide().participate for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("change", [{"participate": False}, {"token": None}, {"participate": None}, {"token": 5}])
+def test_who_is_not_asked_takes_no_part(change: dict[str, Any], url: str, service: Service, clock: Clock) -> None:
+    service.decision = change
+    with opened(url) as device:
+        decision = device.decide()
+        assert (decision.arm, decision.participate) == ("plain", False)
+        assert not decision.report(1)
+        pass_time(device, clock, 200)
+    assert not service.arrivals
+
+
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [(0.25, "0.25"), (1, "1"), (2.0, "2"), (2.5, "2"), (16, "2"), (0.123456789, "0.123456"), (0.1, "0.1")],
+)
+def test_the_smaller_epsilon_masks(asked: float, used: str, url: str, service: Service, clock: Clock) -> None:
+    service.decision = {"epsilon": asked, "threshold": 0, "p00": 1, "p11": 1}
+    with opened(url, max_epsilon=2) as device:
+        decision = device.decide()
+        assert decision.epsilon == Fraction(used)
+        pass_time(device, clock, 200)
+        assert device.ledger is not None
+        assert device.ledger.spent == Fraction(used)
+    assert [arrival.epsilon for arrival in service.arrivals] == [float(used)]
+
+
+@pytest.mark.parametrize(
+    "epsilon",
+    [0, -1, -0.5, 16.001, 1e300, 1e-9, "0.5", True, None, [1], {}, 10**400, float("inf"), float("nan")],
+    ids=lambda value: repr(value)[:12],
+)
+def test_an_epsilon_that_masks_nothing_or_is_none(epsilon: Any, url: str, service: Service, clock: Clock) -> None:
+    service.decision = {"epsilon": epsilon}
+    with opened(url) as device:
+        assert not device.decide(fallback="plain").participate
+        pass_time(device, clock, 200)
+    assert not service.arrivals
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"report_at": "soon"},
+        {"report_at": None},
+        {"expires": True},
+        {"expires": 0},
+        {"expires": 1e400},
+        {"report_at": 1e18, "expires": 2e18},
+        {"report_at": 10**400},
+        {"expires": 4_000_000_000},
+    ],
+    ids=str,
+)
+def test_times_that_are_none(times: dict[str, Any], url: str, service: Service) -> None:
+    service.decision = times
+    with opened(url) as device:
+        decision = device.decide()
+        assert not decision.participate
+        assert "time" in decision.why or "JSON" in decision.why
+
+
+def test_a_time_that_has_passed_is_now(url: str, service: Service, clock: Clock) -> None:
+    service.decision = {"report_at": clock.at - 1000}
+    with opened(url) as device:
+        assert device.decide().participate
+        pass_time(device, clock, 40)
+    assert len(service.taken) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, b""),
+        (200, b"<html>"),
+        (200, b'{"arm": "plain", "participate": tr'),
+        (200, b'{"arm": "plain", "epsilon": NaN}'),
+        (200, b"[" * 100_000),
+        (200, b"[1]"),
+        (200, b"null"),
+        (200, b'{"arm": ' + b"1" * 10_000 + b"}"),
+        (200, b'{"arm": "\xff"}'),
+        (200, {"arm": "\ud800", "participate": True}),
+        (200, {"arm": ""}),
+        (200, {"arm": 7}),
+        (200, {}),
+        (200, b'{"arm": "plain", "payload": "' + b"x" * LARGEST + b'"}'),
+        (404, {"error": "no such experiment"}),
+        (410, {"error": "archived"}),
+        (503, {"arm": "plain"}),
+    ],
+    ids=lambda answer: f"{answer[0]} {str(answer[1])[:30]}",
+)
+def test_an_answer_that_makes_no_sense(answer: tuple[int, Any], url: str, service: Service) -> None:
+    service.answers = answer
+    with opened(url) as device:
+        decision = device.decide(fallback="default")
+        assert (decision.arm, decision.payload, decision.participate) == ("default", None, False)
+        assert decision.why
+        assert not decision.report(1)
+        assert device.ledger is not None
+        assert device.ledger.reports == 0
+
+
+def test_a_redirection_is_not_followed(service: Service) -> None:
+    def away(link: socket.socket, _: threading.Event) -> None:
+        link.sendall(f"HTTP/1.1 307 Temporary Redirect\r\nLocation: {other}\r\nContent-Length: 0\r\n\r\n".encode())
+
+    with serving(service) as other, raw(away) as address, opened(address) as device:
+        assert device.decide(fallback="default").arm == "default"
+    assert not service.questions
+
+
+def drip(link: socket.socket, over: threading.Event) -> None:
+    """Send one byte after the other, for ever."""
+    link.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    while not over.wait(0.02):
+        link.sendall(b"x")
+
+
+def drip_body(link: socket.socket, over: threading.Event) -> None:
+    link.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n{"arm": "')
+    while not over.wait(0.02):
+        link.sendall(b"x")
+
+
+def silence(link: socket.socket, over: threading.Event) -> None:
+    over.wait(30)
+
+
+def hang_up(link: socket.socket, over: threading.Event) -> None:
+    """Say nothing and be gone."""
+
+
+def flood(link: socket.socket, over: threading.Event) -> None:
+    link.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+    with contextlib.suppress(OSError):
+        while not over.is_set():
+            link.sendall(b"x" * 65_536)
+
+
+@pytest.mark.parametrize("answer", [drip, drip_body, silence, hang_up, flood])
+def test_who_answers_without_end_is_left_alone(answer: Callable[[socket.socket, threading.Event], None]) -> None:
+    with raw(answer) as address, opened(address, timeout=0.3) as device:
+        decision = device.decide(fallback="default")
+    assert (decision.arm, decision.participate) == ("default", False)
+
+
+def test_a_server_that_is_away(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    with opened(f"http://127.0.0.1:{port}", path=tmp_path / "ledger") as device:
+        assert device.decide(fallback="default").arm == "default"
+        nothing = device.decide()
+        assert (nothing.arm, nothing.participate, nothing.report(0.5)) == (None, False, False)
+        assert "away" in nothing.why
+
+
+def test_what_is_asked(url: str, service: Service) -> None:
+    with opened(url, key="secret-key") as device:
+        assert device.decide(eligible_arms=("green", "blue")).arm == "green"
+    assert service.questions == [{"eligible_arms": ["green", "blue"]}]
+    assert service.headers[0]["Authorization"] == "Bearer secret-key"
+    assert sorted(service.headers[0]) == sorted(
+        ["Accept", "Accept-Encoding", "Authorization", "Content-Length", "Content-Type", "Host"]
+    )
+
+
+def test_an_arm_that_is_not_eligible_is_not_shown(url: str, service: Service) -> None:
+    service.decision = {"arm": "red"}
+    with opened(url) as device:
+        assert device.decide(eligible_arms=["green"], fallback="green").why.endswith("may not be shown")
+
+
+def test_a_visitor_has_one_decision_and_pays_once(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
+    for _ in range(2):  # also after a restart
+        with opened(url, path=tmp_path / "ledger") as device:
+            assert all(device.decide(visitor="ada@example.org").participate for _ in range(3))
+            assert device.ledger is not None
+            assert device.ledger.spent == 1
+    with opened(url, path=tmp_path / "ledger") as device:
+        first, again = (device.decide(visitor="ada@example.org") for _ in range(2))
+        assert first.report(1)
+        assert not again.report(0)
+        pass_time(device, clock, 200)
+        assert len(service.taken) == 1
+        late = device.decide(visitor="ada@example.org")
+        assert (late.arm, late.participate) == ("plain", False)
+        assert "already" in late.why
+        pass_time(device, clock, 200)
+    assert len(service.arrivals) == 1
+    assert len({question["visitor"] for question in service.questions}) == 1
+    assert "ada" not in json.dumps(service.questions)
+
+
+def test_visitors_are_told_apart_and_mean_nothing_elsewhere(url: str, service: Service) -> None:
+    with opened(url) as device, opened(url) as other:
+        for each in (device, other):
+            for visitor in ("ada", "bob", "ada"):
+                each.decide(visitor=visitor)
+    assert len({question["visitor"] for question in service.questions}) == 4
+
+
+def test_one_ledger_for_all_experiments(url: str, tmp_path: Path) -> None:
+    told: dict[str, Any] = {"path": tmp_path / "ledger", "cap": 3, "max_epsilon": 1, "background": False}
+    with Device(url, "headline", **told) as one, Device(url, "colour", **told) as other:
+        assert [each.decide().participate for each in (one, other, one, other)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"url": "ftp://example.org"}, "url = 'ftp://example.org': give an address"),
+        ({"url": "example.org"}, "give an address"),
+        ({"url": "https://"}, "give an address"),
+        ({"url": "https://example.org:port"}, "give an address"),
+        ({"url": "https://a b"}, "give an address"),
+        ({"url": None}, "give an address"),
+        ({"url": "https://me:secret@example.org"}, "more in it than a place"),
+        ({"url": "https://example.org?key=secret"}, "more in it than a place"),
+        ({"experiment": ""}, "experiment = '': give a text"),
+        ({"cap": -1}, "cap = -1 is negative"),
+        ({"max_epsilon": 17}, "above 16"),
+        ({"max_epsilon": 0}, "lets no report say anything"),
+        ({"per": "a while"}, "is no period"),
+        ({"jitter": -1}, "jitter = -1"),
+        ({"timeout": 0}, "timeout = 0"),
+        ({"key": "a\nb"}, "the key is none"),
+    ],
+    ids=str,
+)
+def test_a_caller_s_mistake_is_told(options: dict[str, Any], words: str) -> None:
+    told = {"url": "https://example.org", "experiment": "headline", "cap": 1, "max_epsilon": 1, **options}
+    with pytest.raises(UserError) as caught:
+        Device(**told)
+    assert words in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [{"visitor": ""}, {"visitor": 7}, {"eligible_arms": "green"}, {"eligible_arms": []}])
+def test_a_question_that_makes_no_sense(wrong: dict[str, Any], url: str, service: Service) -> None:
+    with opened(url) as device, pytest.raises(UserError):
+        device.decide(**wrong)
+    assert not service.questions
+
+
+@pytest.mark.parametrize("participate", [True, False])
+@pytest.mark.parametrize("reward", [1.5, -0.1, "0.25", float("nan")])
+def test_no_error_repeats_a_reward(reward: Any, participate: bool, url: str, service: Service) -> None:
+    service.decision = {"participate": participate}
+    with opened(url) as device:
+        decision = device.decide()
+        with pytest.raises(UserError) as caught:
+            decision.report(reward)
+        assert "not masked" in str(caught.value)
+        assert str(reward) not in str(caught.value)
+        assert decision.report(1) is participate

@@ -1,0 +1,123 @@
+"""Killed at any moment: no second draw, no promise lost, the cap not passed."""
+
+import os
+import random
+import signal
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import device_children as children
+import pytest
+from device_fakes import Clock, Service, opened, pass_time, serving, soonest
+
+from maskedbandits.device import Device, device
+
+pytest_plugins = ["device_fixtures"]
+
+
+def judge(service: Service, told: list[Any], own: Device) -> None:
+    """What must hold when everything that was promised has had its time."""
+    promised = {what[1] for what in told if what[0] == "promised"}
+    assert promised <= set(service.taken)
+    bits = defaultdict(set)
+    for arrival in service.arrivals:
+        bits[arrival.token].add(arrival.bit)
+    assert all(len(each) == 1 for each in bits.values())
+    assert all(service.taken[what[1]] == what[2] for what in told if what[0] == "drawn" and what[2] is not None)
+    assert own.ledger is not None
+    assert len(service.taken) <= own.ledger.reports
+    assert own.ledger.spent <= own.ledger.cap
+    assert soonest(own) is None
+    left = own.ledger._connection.execute("SELECT COUNT(*) FROM decisions WHERE bit IN (0, 1)").fetchone()
+    assert left == (0,)
+
+
+# What is on the disk changes with a COMMIT, and nothing leaves the process within a transaction: to be killed right
+# before every COMMIT is to be killed in every way that there is. All statements are for those who have time.
+STEPS = ("COMMIT",)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kinds", [STEPS, pytest.param(("",), marks=pytest.mark.slow)], ids=["steps", "all"])
+def test_a_device_that_is_killed_before_any_statement_goes_on(
+    kinds: tuple[str, ...], url: str, service: Service, folder: Path
+) -> None:
+    end, number = -9, 0
+    while end == -9:
+        number += 1
+        path = folder / str(number)
+        service.arrivals, service.taken, service.issued = [], {}, {}
+        told, code = children.call(children.a_life, url, str(path), number, kinds)
+        assert code in (0, -9), told
+        end = code
+        restarted(service, url, path, told)
+    assert number > 30
+    assert [what[0] for what in told].count("promised") == 2  # of three
+
+
+def restarted(service: Service, url: str, path: Path, told: list[Any]) -> None:
+    """Open the files again, let time pass, and look."""
+    clock = Clock()
+    clock.at += 100  # for the child it was up to 189 s later: set back, or not
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device, "time", clock)
+        with opened(url, path=path, cap=2) as own:
+            own.send_due()
+            pass_time(own, clock, 80_000)
+            judge(service, told, own)
+            for _ in range(3):
+                own.decide()
+            pass_time(own, clock, 80_000)
+            assert own.ledger is not None
+            assert own.ledger.spent == 2
+            judge(service, told, own)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_device_that_is_killed_while_it_sends_sends_the_same(
+    nth: int, when: str, url: str, service: Service, folder: Path
+) -> None:
+    running: dict[str, int] = {}
+
+    def fails(count: int) -> str:
+        if count != nth:
+            return ""
+        os.kill(running["process"], signal.SIGKILL)
+        return when
+
+    service.fails = fails
+    started = children.start(children.a_life, url, str(folder / "ledger"), -1, STEPS)
+    opened_first = started[1].recv()
+    running["process"] = opened_first[1]
+    told, code = children.finish(started)
+    assert code == -9
+    restarted(service, url, folder / "ledger", told)
+    first = service.arrivals[nth - 1]
+    assert [arrival.bit for arrival in service.arrivals if arrival.token == first.token] == [first.bit] * 2
+
+
+def test_a_device_that_is_killed_again_and_again(folder: Path) -> None:
+    """In real time, at random moments, on one file."""
+    service, rng, told = Service(), random.Random(3), []
+    service.report_after, service.expires_after = 0.2, 3600.0
+    with serving(service) as address:
+        for _ in range(12):
+            process, receiving = children.start(children.live_fast, address, str(folder / "ledger"))
+            receiving.recv()
+            time.sleep(rng.uniform(0.0, 0.5))
+            process.kill()
+            said, code = children.finish((process, receiving))
+            assert code == -9
+            told += said
+        clock = Clock(time.time())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(device, "time", clock)
+            service.clock = clock.time
+            with opened(address, path=folder / "ledger", cap=10**6) as own:
+                pass_time(own, clock, 600)
+                judge(service, told, own)
+    assert len(told) > 100
+    assert len(service.taken) >= len(told)

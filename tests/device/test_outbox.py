@@ -1,0 +1,215 @@
+"""The device's files: who may read them, what damages them, who shares them."""
+
+import contextlib
+import logging
+import sqlite3
+import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import device_children as children
+import pytest
+from device_fakes import START, Clock, Service, opened, pass_time, serving
+
+from maskedbandits.device import outbox, promises
+from maskedbandits.device.outbox import DONE, DRAWN, WAITING, Outbox, Row
+from maskedbandits.privacy.ledger import Ledger, LedgerError, trouble
+
+pytest_plugins = ["device_fixtures"]
+ROW = Row("token-of-some-length", "http://a", WAITING, START + 60, 3.0, START + 600)
+
+
+def test_files_are_their_owner_s_alone(url: str, folder: Path) -> None:
+    with opened(url, path=folder / "ledger") as device:
+        device.decide().report(1)
+        files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+    assert files == {"ledger": 0o600, "ledger.outbox": 0o600}
+
+
+def test_no_reward_is_ever_written(url: str, folder: Path) -> None:
+    """A reward of 1, of 0 and none leave the same outbox; the ledger holds masked bits alone."""
+    kinds = []
+    for reward in (1.0, 0.0, 0.123456789):
+        path = folder / str(reward)
+        with opened(url, path=path, jitter=0) as device:
+            device.decide().report(reward)
+        with contextlib.closing(sqlite3.connect(f"{path}.outbox")) as connection:
+            [(_, _, *rest)] = connection.execute("SELECT * FROM reports").fetchall()
+        kinds.append(rest)
+        assert b"0.123456789" not in path.read_bytes() + Path(f"{path}.outbox").read_bytes()
+    assert kinds[0] == kinds[1] == kinds[2] == [WAITING, START + 60, 0.0, START + 86_400, 0]
+
+
+def test_a_row_goes_its_way_once(folder: Path) -> None:
+    one, other = Outbox(folder / "outbox"), Outbox(folder / "outbox")
+    with contextlib.closing(one), contextlib.closing(other):
+        assert one.secret == other.secret
+        assert one.soonest("http://a") is None
+        assert one.ready("http://a", START) == []
+        assert one.add(ROW, START)
+        assert other.add(ROW._replace(due=0.0), START)  # as it was
+        assert other.ready("http://a", START + 59.9) == []
+        assert other.ready("http://a", START + 60) == [ROW]
+        drawn = one.move(ROW, DRAWN, START + 63)
+        assert drawn == ROW._replace(state=DRAWN, due=START + 63)
+        assert other.move(ROW, DRAWN, START + 64) is None
+        assert drawn is not None
+        assert one.soonest("http://a") == START + 63
+        assert one.soonest("http://b") == START + 600  # which may only see it off
+        done = other.move(drawn, DONE, START + 63)
+        assert done is not None
+        assert not one.holds(ROW.token)
+        assert not one.add(ROW, START)
+        one.drop(done)
+        other.drop(done)
+        assert one.soonest("http://a") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"x" * 5000])
+def test_what_is_no_outbox(content: bytes, folder: Path) -> None:
+    path = folder / "outbox"
+    path.write_bytes(content)
+    if not content:  # made and not laid out yet: a crash at the very first moment
+        Outbox(path).close()
+        return
+    with pytest.raises(LedgerError, match="damaged, or no outbox"):
+        Outbox(path)
+    assert path.read_bytes() == content
+
+
+def test_what_others_wrote(folder: Path) -> None:
+    Ledger(1, folder / "ledger").close()
+    with pytest.raises(LedgerError, match="damaged, or no outbox"):
+        Outbox(folder / "ledger")
+    Outbox(folder / "outbox").close()
+    with contextlib.closing(sqlite3.connect(folder / "outbox")) as connection:
+        connection.execute(f"PRAGMA user_version = {outbox.VERSION + 1}")
+    with pytest.raises(LedgerError, match="in format 2, this version reads 1"):
+        Outbox(folder / "outbox")
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("which", ["ledger", "ledger.outbox"])
+def test_a_damaged_file_keeps_a_device_from_taking_part(
+    which: str, url: str, service: Service, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / which).write_bytes(b"something else")
+    with opened(url, path=folder / "ledger") as device:
+        decisions = [device.decide() for _ in range(3)]
+        assert device.ledger is None
+        assert "takes no part" in repr(device)
+    assert [decision.arm for decision in decisions] == ["plain"] * 3
+    assert not any(decision.participate or decision.report(1) for decision in decisions)
+    assert "damaged" in decisions[0].why
+    assert len(said(caplog)) == 1
+    assert said(caplog)[0].startswith("this device takes no part: ")
+
+
+def test_no_folder_no_part(url: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(url, path=folder / "none" / "ledger") as device:
+        assert not device.decide().participate
+    assert len(said(caplog)) == 1
+
+
+def test_files_that_may_only_be_read(url: str, service: Service, folder: Path) -> None:
+    with opened(url, path=folder / "ledger") as device:
+        device.decide()
+    for file in folder.iterdir():
+        file.chmod(0o444)
+    folder.chmod(0o555)  # where nobody may look, and not write
+    (shown, messages), code = children.call(children.as_nobody, url, str(folder / "ledger"))
+    assert code == 0
+    assert shown == [("plain", False, False)] * 3
+    assert len(messages) == 1
+    assert "read-only" in messages[0]
+    assert not service.arrivals
+
+
+def test_a_full_disk_keeps_a_device_from_taking_part_and_nothing_else(url: str, folder: Path) -> None:
+    (part, arms, why), code = children.call(children.fill_the_disk, url, str(folder / "ledger"), 40_000)
+    assert code == 0
+    assert arms == {"plain"}
+    assert any(part)
+    assert not part[-1]
+    assert "no report is made" in why
+
+
+def test_trouble_is_said_once_until_it_is_over(
+    url: str,
+    service: Service,
+    clock: Clock,
+    folder: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trouble, "WAIT", 0.02)
+    path = folder / "ledger"
+    with opened(url, path=path) as device, contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        first = device.decide()
+        for times in (1, 2):
+            other.execute("BEGIN EXCLUSIVE")
+            assert [device.decide().participate for _ in range(2)] == [False, False]
+            assert not first.report(1)
+            clock.at += 100
+            device.send_due()
+            other.execute("ROLLBACK")
+            assert device.decide().participate
+            assert len(said(caplog)) == times
+        pass_time(device, clock, 1000)
+    assert len(service.taken) == 3
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_a_forked_copy_takes_no_part(where: str, url: str, folder: Path) -> None:
+    path = None if where == "memory" else str(folder / "ledger")
+    (child, parent), code = children.call(children.use_after_fork, url, path)
+    assert child[:2] == ("plain", False)
+    assert "opened by another process" in child[2]
+    assert child[3:] == (False, 0)
+    assert parent == (True, True)
+    assert code == 0
+
+
+def test_processes_share_a_cap_and_an_outbox(folder: Path) -> None:
+    service = Service()
+    service.report_after, service.expires_after = 0.5, 3600.0
+    with serving(service) as address:
+        started = [children.start(children.spend, address, str(folder / "ledger"), 12) for _ in range(3)]
+        results = [children.finish(one) for one in started]
+    assert [code for _, code in results] == [0, 0, 0]
+    assert sum(paid for (paid,), _ in results) == 12
+    assert len(service.taken) == len(service.arrivals) == 12  # none sent by two
+
+
+def test_threads_share_a_device(url: str, service: Service, clock: Clock) -> None:
+    start = threading.Barrier(6)
+    with opened(url, cap=20) as device, ThreadPoolExecutor(6) as pool:
+
+        def work(who: int) -> int:
+            start.wait()
+            decisions = [device.decide() for _ in range(5)]
+            return sum(decision.report(who % 2) for decision in decisions)
+
+        assert sum(pool.map(work, range(6))) == 20
+        clock.at += 61
+        list(pool.map(lambda _: device.send_due(), range(6)))
+        clock.at += 31
+        list(pool.map(lambda _: device.send_due(), range(6)))
+        pass_time(device, clock, 100)
+    assert len(service.taken) == len(service.arrivals) == 20
+
+
+def test_an_older_ledger_promises_nothing_twice(url: str, service: Service, clock: Clock, folder: Path) -> None:
+    """An outbox whose ledger knows nothing of its rows says so, and lets them go when they expire."""
+    with opened(url, path=folder / "ledger") as device:
+        device.decide().report(1)
+    (folder / "ledger").unlink()
+    with opened(url, path=folder / "ledger") as device:
+        pass_time(device, clock, 86_400 + 2 * promises.LAST)
+        assert device._outbox is not None
+        assert device._outbox.soonest(url) is None
+    assert not service.arrivals

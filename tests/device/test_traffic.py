@@ -1,0 +1,231 @@
+"""What the network sees of thousands of visits is the same whatever people did, but for the masked bits.
+
+Worlds are played twice with the same chances: the same delays, the same failures of the server, and other rewards. Then
+each request must leave at the same moment and have the same length. Mutants that break this in one way each are found.
+"""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from device_fakes import START, Arrival, Clock, Service, opened, serving, soonest
+from scipy.stats import ks_2samp
+
+from maskedbandits.device import Device, device, promises
+from maskedbandits.device.outbox import DRAWN
+from maskedbandits.device.wire import Wire
+from maskedbandits.privacy import Randomizer
+
+VISITS = 1000
+People = Callable[[random.Random], tuple[float | None, float]]  # their reward, and when they report it
+
+
+class Traffic(NamedTuple):
+    """All reports that were tried, the n-th visit in place of its token, and the rewards of the visits."""
+
+    arrivals: list[Arrival]
+    visits: dict[str, int]
+    rewards: list[float | None]
+    taken: dict[str, int]
+
+
+def play(people: People, visits: int = VISITS, seed: int | None = 0) -> Traffic:
+    """Let people come one after the other, about one a second; with a seed, the device's delays repeat."""
+    clock, rng = Clock(), random.Random(7)
+    service = Service(clock.time)
+    service.fails = lambda count: random.Random(count).choice(("before", "after", "", "", ""))
+    rewards: list[float | None] = []
+    coming: list[tuple[float, Any, float]] = []
+    with pytest.MonkeyPatch.context() as patch, serving(service) as address:
+        patch.setattr(device, "time", clock)
+        if seed is not None:
+            patch.setattr(promises, "chance", random.Random(seed).random)
+        with opened(address, cap=10**6) as own:
+            while len(rewards) < visits or soonest(own) is not None:
+                clock.at += 1
+                if len(rewards) < visits:
+                    reward, after = people(rng)
+                    rewards.append(reward)
+                    coming.append((clock.at + after, own.decide(), reward or 0.0))
+                    if reward is None:
+                        coming.pop()
+                for entry in [entry for entry in coming if entry[0] <= clock.at]:
+                    coming.remove(entry)
+                    entry[1].report(entry[2])
+                own.send_due()
+    return Traffic(service.arrivals, {token: n for n, token in enumerate(service.issued)}, rewards, service.taken)
+
+
+def all_click(rng: random.Random) -> tuple[float | None, float]:
+    return 1.0, rng.uniform(0, 50)
+
+
+def nobody_clicks(rng: random.Random) -> tuple[float | None, float]:
+    return 0.0, rng.uniform(0, 50)
+
+
+def nobody_says_anything(rng: random.Random) -> tuple[float | None, float]:
+    rng.random()
+    return None, 0.0
+
+
+def everything(rng: random.Random) -> tuple[float | None, float]:
+    """Clicks, no clicks, silence, halves; in time and too late."""
+    return rng.choice([1.0, 0.0, None, 0.5]), rng.uniform(0, 120)
+
+
+def seen(traffic: Traffic) -> list[tuple[float, int, int]]:
+    """What the network sees, but for the bit: when, how much, on which decision."""
+    return [(arrival.at, arrival.size, traffic.visits[arrival.token]) for arrival in traffic.arrivals]
+
+
+def faults(one: Traffic, other: Traffic) -> set[str]:
+    """In what two worlds differ that differ in the rewards alone."""
+    found = set()
+    columns = zip(("times", "sizes"), (0, 1), strict=True)
+    found |= {name for name, at in columns if [row[at] for row in seen(one)] != [row[at] for row in seen(other)]}
+    if Counter(row[2] for row in seen(one)) != Counter(row[2] for row in seen(other)):
+        found.add("presence")
+    for traffic in (one, other):
+        bits = defaultdict(set)
+        for arrival in traffic.arrivals:
+            bits[arrival.token].add(arrival.bit)
+        if any(len(each) > 1 for each in bits.values()):
+            found.add("bits")
+        if len(traffic.taken) < len(traffic.visits):
+            found.add("lost")
+    return found
+
+
+@pytest.fixture(scope="module")
+def silence() -> Traffic:
+    return play(nobody_says_anything)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("people", [all_click, nobody_clicks, everything])
+def test_what_the_network_sees_does_not_depend_on_what_people_did(people: People, silence: Traffic) -> None:
+    traffic = play(people)
+    assert faults(traffic, silence) == set()
+    assert len(traffic.taken) == VISITS
+    assert len(traffic.arrivals) > 1.3 * VISITS  # many are tried more than once
+    assert len({size for _, size, _ in seen(traffic)}) == 1
+    first = {token: START + 1 + visit for token, visit in traffic.visits.items()}
+    assert all(arrival.at >= first[arrival.token] + 60 for arrival in traffic.arrivals)
+
+
+def test_the_bits_are_masked_and_nothing_else_tells() -> None:
+    """With chances of the operating system: errors come once in 10^9 runs."""
+    traffic = play(everything, seed=None)
+    late = [after >= 59 for after in lateness()]
+    shares, delays = {}, {}
+    for reward in (1.0, 0.0, None):
+        chosen = {
+            token for token, n in traffic.visits.items() if traffic.rewards[n] == reward and not (reward and late[n])
+        }
+        sent = {arrival.token: arrival for arrival in reversed(traffic.arrivals)}  # the first try of each
+        shares[reward] = sum(traffic.taken[token] for token in chosen) / len(chosen)
+        delays[reward] = [sent[token].at - START - traffic.visits[token] for token in chosen]
+        true = float(Randomizer(1).p11)
+        expected = true if reward else 1 - true
+        assert abs(shares[reward] - expected) < 6.1 * (true * (1 - true) / len(chosen)) ** 0.5
+    assert ks_2samp(delays[1.0], delays[0.0]).pvalue > 1e-9
+    assert ks_2samp(delays[1.0], delays[None]).pvalue > 1e-9
+
+
+def lateness() -> list[float]:
+    """When after their decision the people of `everything` report."""
+    rng = random.Random(7)
+    return [everything(rng)[1] for _ in range(VISITS)]
+
+
+# Mutants: each breaks one promise
+
+
+def sends_at_the_click(patch: pytest.MonkeyPatch) -> None:
+    real = promises.Promises.reward
+
+    def reward(self: promises.Promises, token: str, value: float) -> bool:
+        fresh = real(self, token, value)
+        due = "UPDATE reports SET state = ?, due = 0 WHERE token = ?"
+        self._outbox._connection.execute(due, (DRAWN, token))
+        return fresh
+
+    patch.setattr(promises.Promises, "reward", reward)
+
+
+def sends_only_clicks(patch: pytest.MonkeyPatch) -> None:
+    clicked: set[str] = set()
+    real, send = promises.Promises.reward, Device._sent
+
+    def reward(self: promises.Promises, token: str, value: float) -> bool:
+        clicked.update([token] if value else [])
+        return real(self, token, value)
+
+    patch.setattr(promises.Promises, "reward", reward)
+    patch.setattr(Device, "_sent", lambda self, token, *rest: token not in clicked or send(self, token, *rest))
+
+
+def draws_again_when_it_tries_again(patch: pytest.MonkeyPatch) -> None:
+    real = Device._sent
+    patch.setattr(
+        Device, "_sent", lambda self, token, bit, epsilon: real(self, token, Randomizer(epsilon).bit(bit), epsilon)
+    )
+
+
+def says_more_of_a_click(patch: pytest.MonkeyPatch) -> None:
+    clicked: set[str] = set()
+    real, post = promises.Promises.reward, Wire.post
+
+    def reward(self: promises.Promises, token: str, value: float) -> bool:
+        clicked.update([token] if value else [])
+        return real(self, token, value)
+
+    def longer(self: Wire, path: str, content: dict[str, Any]) -> Any:
+        return post(self, path, {**content, **({"seen": 1} if content.get("token") in clicked else {})})
+
+    patch.setattr(promises.Promises, "reward", reward)
+    patch.setattr(Wire, "post", longer)
+
+
+def forgets_who_said_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Closes only what has a reward."""
+    real = promises.Promises._close
+
+    def close(self: promises.Promises, row: Any, at: float) -> None:
+        if self._ledger.recall(promises.name_of(row.token)) is not None:
+            real(self, row, at)
+        else:
+            self._outbox.drop(row)
+
+    patch.setattr(promises.Promises, "_close", close)
+
+
+def waits_longer_for_silence(patch: pytest.MonkeyPatch) -> None:
+    real = promises.Promises._close
+
+    def close(self: promises.Promises, row: Any, at: float) -> None:
+        more = 0.0 if self._ledger.recall(promises.name_of(row.token)) is not None else 3.0
+        real(self, row, at + more)
+
+    patch.setattr(promises.Promises, "_close", close)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "fault"),
+    [
+        (sends_at_the_click, "times"),
+        (sends_only_clicks, "presence"),
+        (draws_again_when_it_tries_again, "bits"),
+        (says_more_of_a_click, "sizes"),
+        (forgets_who_said_nothing, "lost"),
+        (waits_longer_for_silence, "times"),
+    ],
+)
+def test_a_device_that_tells_is_found_out(
+    mutant: Callable[[pytest.MonkeyPatch], None], fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    assert fault in faults(play(all_click, 200), play(nobody_says_anything, 200))

@@ -1,0 +1,86 @@
+"""What a policy has learnt is decided by what it observed, in order: not by how it was asked, or by what is awaited."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import folds
+from children import finished
+from folds import OFFERED, drawn_reports, fold_in_chunks, fresh
+from maskedbandits import Policy, load_policy
+from maskedbandits.policies import saved
+from trials import INTERPRETED, examples
+
+
+def meddle(policy: Policy, rng: np.random.Generator) -> None:
+    """Do something that is not to be learnt from."""
+    arm = int(rng.integers(policy.arms))
+    match rng.integers(8):
+        case 0:
+            policy.choose()
+        case 1:
+            policy.choose(int(rng.integers(40)))
+        case 2:
+            policy.sample(int(rng.integers(40)))
+        case 3:
+            policy.note(arm, int(rng.integers(5)))
+        case 4:
+            policy.expire(arm, int(rng.integers(9)))
+        case 5:
+            policy.await_exactly(rng.integers(0, 3, policy.arms))
+        case 6:
+            policy.indices()
+        case 7:
+            policy.probabilities(draws=5)
+
+
+def saved_and_loaded(policy: Policy, path: Path) -> Policy:
+    policy.save(path)
+    return saved.loads(saved.dumps(load_policy(path)))
+
+
+class TestFold:
+    @pytest.mark.parametrize("name", OFFERED)
+    @examples(12)
+    @given(seed=st.integers(0, 2**32))
+    def test_it_does_not_depend_on_how_it_is_asked(
+        self, name: str, seed: int, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        arms = int(rng.choice([1, 2, 5, 40]))
+        reports = drawn_reports(rng, arms, int(rng.integers(50, 400)))
+        many, one = fresh(name, arms, 1), fresh(name, arms, 2)
+        fold_in_chunks(many, reports, rng)
+        half = int(rng.integers(len(reports)))
+        for place, (arm, feedback, corruption) in enumerate(reports):
+            for _ in range(int(rng.integers(3))):
+                meddle(one, rng)
+            if place == half:
+                one = saved_and_loaded(one, tmp_path_factory.getbasetemp() / name)
+            one.observe(arm, feedback, corruption)
+        meddle(one, rng)
+        assert one.fold_digest() == many.fold_digest()
+
+    @pytest.mark.parametrize("name", OFFERED)
+    def test_it_depends_on_every_report(self, name: str) -> None:
+        reports = [(0, 1.0), (1, 0.0), (1, 1.0), (2, 1.0), (0, 0.0)]
+        others = [reports[:-1], [*reports[:-1], (0, 1.0)], [*reports[:-1], (1, 0.0)], reports[1:]]
+        digests = []
+        for each in (reports, *others, reports):
+            policy = fresh(name, 3, 1)
+            policy.observe_many(*zip(*each, strict=True))
+            digests.append(policy.fold_digest())
+        assert digests[0] == digests[-1]
+        assert len(set(digests)) == 5
+
+    @pytest.mark.skipif(INTERPRETED, reason="there is nothing to compare")
+    @pytest.mark.parametrize("name", OFFERED)
+    def test_the_interpreter_learns_the_same(self, name: str) -> None:
+        done = finished([sys.executable, folds.__file__, name], environment={"NUMBA_DISABLE_JIT": "1"})
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == folds.digests(name)

@@ -1,0 +1,103 @@
+"""Experiments made, changed and looked at over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from web import SMALL, Served
+
+from maskedbandits.service.messages import ExperimentAnswer, ExperimentsAnswer, StateAnswer
+
+pytest_plugins = ["service_fixtures"]
+
+ONE = "/v1/experiments/headline"
+
+
+def test_what_is_created_can_be_looked_at(served: Served) -> None:
+    reply = served.get(ONE)
+    shown = msgspec.json.decode(reply.body, type=ExperimentAnswer)
+    assert (shown.name, shown.status, shown.policy, shown.epsilon) == ("headline", "running", "auto", 1.0)
+    assert [(arm.place, arm.name, arm.payload, arm.status) for arm in shown.arms] == [
+        (0, "short", None, "open"),
+        (1, "long", {"size": 2}, "open"),
+    ]
+    assert (shown.default_arm, shown.config_version, shown.seq) == ("short", 1, 1)
+    listed = msgspec.json.decode(served.get("/v1/experiments").body, type=ExperimentsAnswer)
+    assert [(each.name, each.arms) for each in listed.experiments] == [("headline", 2)]
+
+
+def test_what_it_has_learnt(served: Served) -> None:
+    reply = served.get(f"{ONE}/state")
+    msgspec.json.decode(reply.body, type=StateAnswer)
+    state = reply.json
+    assert state["seq"] == 1
+    assert state["estimates"] == [None, None]  # JSON has no NaN
+    assert served.get("/v1/experiments/none/state").status == 404
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "complaint"),
+    [
+        ({}, 409, "an experiment is called 'headline' already"),
+        ({"name": "b", "policy": "exp3s"}, 400, "policy = 'exp3s' is not offered"),
+        ({"name": "b", "policy": "aoto"}, 400, "no policy is called 'aoto'; did you mean 'auto'?"),
+        ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"windw": 3}}, 400, "did you mean 'window'?"),
+        ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": 10**30}}, 400, "window"),
+        ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": []}}, 400, "window"),
+        ({"name": "b", "parameters": []}, 400, "Expected `object`, got `array`"),
+        ({"name": "b", "floor": 0.6}, 400, "floor"),
+        ({"name": "b", "epsilon": 0.0000001}, 400, "epsilon"),
+    ],
+)
+def test_what_cannot_be_created(served: Served, changes: dict[str, Any], status: int, complaint: str) -> None:
+    reply = served.post("/v1/experiments", {**SMALL, **changes})
+    assert (reply.status, complaint in reply.error) == (status, True), reply
+
+
+def test_terms_can_change(served: Served) -> None:
+    changes = {"epsilon": 0.5, "report_after": 5, "expires_after": 50, "floor": 0.1, "holdout": 0.1}
+    reply = served.patch(ONE, {**changes, "default_arm": "long", "status": "paused"})
+    assert reply.status == 200
+    shown = served.get(ONE).json
+    assert {name: shown[name] for name in changes} == changes
+    assert (shown["default_arm"], shown["status"]) == ("long", "paused")
+    assert served.patch(ONE, {}).json == shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"status": "gone"}, "`$.status`"),
+        ({"policy": "ts-cf"}, "no field is called 'policy'"),
+        ({"default_arm": "none"}, "no open arm is called 'none'"),
+        ({"expires_after": 30}, "more seconds than report_after = 60"),
+        ({"floor": 0.9}, "floor"),
+        ({"epsilon": 0.1234567}, "a multiple of one millionth"),
+        ([], "Expected `object`"),
+    ],
+)
+def test_what_cannot_change(served: Served, changes: Any, complaint: str) -> None:
+    before = served.get(ONE).json
+    reply = served.patch(ONE, changes)
+    assert (reply.status, complaint in reply.error) == (400, True), reply
+    assert served.get(ONE).json == before
+    assert served.patch("/v1/experiments/none", {}).status == 404
+
+
+def test_arms_come_and_go_and_names_are_never_used_again(served: Served) -> None:
+    reply = served.post(f"{ONE}/arms", {"name": "a/b é", "payload": [1]})
+    assert reply.status == 201
+    assert reply.json["arms"][2] == {"place": 2, "name": "a/b é", "payload": [1], "status": "open"}
+    assert served.post(f"{ONE}/arms", {"name": "a/b é"}).status == 409
+    reply = served.post(f"{ONE}/arms/a%2Fb%20%C3%A9/retire")
+    assert (reply.status, reply.json["arms"][2]["status"]) == (200, "retired")
+    assert served.post(f"{ONE}/arms/a%2Fb%20%C3%A9/retire").status == 409
+    assert served.post(f"{ONE}/arms", {"name": "a/b é"}).status == 409
+    reply = served.post(f"{ONE}/arms/lang/retire")
+    assert (reply.status, "did you mean 'long'?" in reply.error) == (404, True)
+    assert served.post(f"{ONE}/arms/short/retire").status == 400  # the default
+    assert served.post("/v1/experiments/none/arms", {"name": "x"}).status == 404
+    assert served.post(f"{ONE}/arms", {"name": ""}).status == 400
+    assert "one line" in served.post(f"{ONE}/arms", {"name": "a\nb"}).error

@@ -1,0 +1,281 @@
+"""The application as a whole: wrong requests, who may ask and how often, other sites' pages, and bad times."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_hall import FakeHall, gone
+from web import SMALL, Client, Served
+
+from maskedbandits.service import asgi
+from maskedbandits.service.app import App
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.stores import Store, open_store
+
+pytest_plugins = ["service_fixtures"]
+
+DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
+
+
+# Wrong requests
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", DECISIONS, "POST"),
+        ("PUT", REPORTS, "POST"),
+        ("DELETE", "/v1/experiments", "GET, HEAD, POST"),
+        ("POST", "/v1/experiments/headline", "GET, HEAD, PATCH"),
+        ("BREW", "/healthz", "GET, HEAD"),
+        ("GET", "/v1/experiments/headline/arms/long/retire", "POST"),
+    ],
+)
+def test_a_wrong_method(served: Served, method: str, path: str, allowed: str) -> None:
+    reply = served.ask(method, path)
+    assert (reply.status, reply.headers["allow"]) == (405, allowed)
+    assert allowed in reply.error
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/experiments/", "/v1/experiments/headline/", "/v2/reports", "/é"])
+def test_a_path_where_nothing_is(served: Served, path: str) -> None:
+    reply = served.post(path)
+    assert reply.status == 404
+    assert "openapi.json" in reply.error
+
+
+def test_head_is_get_without_a_body(served: Served) -> None:
+    head, get = served.ask("HEAD", "/v1/experiments"), served.get("/v1/experiments")
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers == get.headers
+
+
+def test_a_body_that_is_too_long(hall: FakeHall) -> None:
+    with Served(hall, Settings(body_limit=2000)) as served:
+        served.post("/v1/experiments", SMALL)
+        long = json.dumps({"visitor": "v" * 2000}).encode()
+        for path in (DECISIONS, REPORTS, "/v1/experiments"):
+            assert served.post(path, long).status == 413
+        cut = [long[start : start + 100] for start in range(0, len(long), 100)]
+        pieces = [{"type": "http.request", "body": piece, "more_body": True} for piece in cut]
+        reply = served.post(DECISIONS, pieces=pieces)
+        assert reply.status == 413
+        assert "2000 bytes" in reply.error
+        assert reply.headers["connection"] == "close"
+        told = served.post(DECISIONS, pieces=pieces[:1], headers={"content-length": "99999999999999999999999"})
+        assert told.status == 0  # the rest did not come
+        assert served.post(DECISIONS, pieces=pieces[:1], headers={"content-length": "2001"}).status == 413
+
+
+def test_a_body_in_pieces(served: Served) -> None:
+    pieces: list[dict[str, Any]] = [
+        {"type": "http.request", "body": bytes([byte]), "more_body": True} for byte in b'{"n":2}'
+    ]
+    assert len(served.post(DECISIONS, pieces=[*pieces, {"type": "http.request"}]).json["decisions"]) == 2
+
+
+def test_whoever_goes_away_gets_no_answer(served: Served) -> None:
+    reply = served.post(DECISIONS, pieces=[{"type": "http.request", "body": b"{", "more_body": True}])
+    assert reply.status == 0
+    assert 'requests_total{route="decisions",status="499"} 1' in served.get("/metrics").body.decode()
+
+
+def test_a_body_that_does_not_arrive(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "SLOWEST", 0.01)
+    answers: list[Any] = []
+
+    async def slow() -> None:
+        messages = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+
+        async def receive() -> Any:
+            for message in messages:
+                return message
+            return await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            answers.append(message)
+
+        headers = [(b"host", b"localhost")]
+        scope = {"type": "http", "method": "POST", "path": DECISIONS, "headers": headers, "client": ("127.0.0.1", 1)}
+        await served.app(scope, receive, send)
+
+    served.run(slow())
+    assert answers[0]["status"] == 408
+
+
+def test_websockets_are_closed(served: Served) -> None:
+    answers: list[Any] = []
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    served.run(served.app({"type": "websocket", "path": "/"}, receive, send))
+    assert answers == [{"type": "websocket.close", "code": 1000}]
+
+
+def test_a_fault_of_ours_tells_nobody_anything(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("the visitor was alice")
+
+    monkeypatch.setattr(served.hall.experiment("headline"), "decide", broken)
+    reply = served.run(served.client.ask("POST", DECISIONS, {"visitor": "alice"}))
+    assert reply.status == 500
+    logged = capsys.readouterr().err
+    assert "alice" not in reply.error + logged
+    assert json.loads(logged)["kind"] == "RuntimeError"
+
+
+# Bad times
+
+
+def test_before_it_is_open_only_health_answers() -> None:
+    client = Client(App(Settings()))
+
+    async def asked() -> None:
+        assert (await client.ask("GET", "/healthz")).json == {"status": "ok"}
+        for method, path in (("GET", "/readyz"), ("POST", DECISIONS), ("POST", REPORTS), ("GET", "/v1/experiments")):
+            reply = await client.ask(method, path, headers={"authorization": "Bearer good"})
+            assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+            assert "starting" in reply.error
+
+    asyncio.run(asked())
+
+
+def test_while_the_store_is_gone_people_are_told_to_come_again(served: Served, hall: FakeHall) -> None:
+    token = served.post(DECISIONS).json["token"]
+    hall.trouble = gone()
+    asked = [
+        served.get("/readyz"),
+        served.post(DECISIONS, {"visitor": "v"}),
+        served.post(REPORTS, {"token": token, "bit": 1}),
+        served.post("/v1/experiments", {**SMALL, "name": "other"}),
+        served.patch("/v1/experiments/headline", {"status": "paused"}),
+    ]
+    for reply in asked:
+        assert reply.status == 503
+        assert int(reply.headers["retry-after"]) >= 1
+        assert "secret-host" not in reply.error
+    assert served.get("/healthz").status == 200
+    assert served.get("/v1/experiments").status == 200
+    assert served.post(DECISIONS).status == 200  # it needs no store; devices keep their reports until there is one
+    assert "maskedbandits_ready 0" in served.get("/metrics").body.decode()
+    hall.trouble = None
+    assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
+
+
+def test_a_full_queue_is_no_reason_to_lose_a_report(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = served.post(DECISIONS).json["token"]
+
+    def full(_: object) -> None:
+        raise gone()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(served.hall.write, "reports", full)
+        assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
+    assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
+
+
+def test_a_visitor_while_the_store_goes_is_not_counted_as_decided(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*_: object) -> None:
+        raise gone()
+
+    monkeypatch.setattr(served.hall, "visit", lost)
+    assert served.post(DECISIONS, {"visitor": "v"}).status == 503
+    assert len(served.hall.experiment("headline").taken_back) == 1
+
+
+def test_closing_stops_the_hall(hall: FakeHall) -> None:
+    with Served(hall):
+        assert not hall.stopped
+    assert hall.stopped
+
+
+# How often
+
+
+@pytest.fixture
+def limited(hall: FakeHall) -> Iterator[Served]:
+    with Served(hall, Settings(address_rate=0.001, burst=5000, trusted_proxies=("10.0.0.0/8",))) as service:
+        assert service.post("/v1/experiments", SMALL, client="192.0.2.1").status == 201
+        yield service
+
+
+def test_an_address_that_asks_too_often(limited: Served) -> None:
+    statuses = [limited.post(DECISIONS).status for _ in range(7)]
+    assert statuses == [200] * 5 + [429] * 2
+    reply = limited.post(DECISIONS)
+    assert int(reply.headers["retry-after"]) > 100
+    assert "one address" in reply.error
+    assert limited.post(DECISIONS, client="192.0.2.9").status == 200
+    assert limited.get("/healthz").status == 200
+
+
+def test_a_proxy_is_believed_and_nobody_else(limited: Served) -> None:
+    for last in range(20):
+        forwarded = {"x-forwarded-for": f"198.51.100.{last}"}
+        assert limited.post(DECISIONS, client="10.0.0.1", headers=forwarded).status == 200
+    statuses = [limited.post(DECISIONS, headers={"x-forwarded-for": f"198.51.100.{last}"}).status for last in range(7)]
+    assert statuses == [200] * 5 + [429] * 2
+
+
+def test_many_at_once_count_as_many(limited: Served) -> None:
+    assert limited.post(DECISIONS, {"n": 100}).status == 200
+    assert limited.post(DECISIONS).status == 429
+
+
+# Pages of other sites
+
+SITE = {"origin": "https://shop.example"}
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Iterator[Served]:
+    made = open_store(f"sqlite:///{tmp_path}/cors.db?durable=no", create=True)
+    with made as store, Served(FakeHall(store), Settings(cors=("https://shop.example",))) as service:
+        service.post("/v1/experiments", SMALL)
+        yield service
+
+
+def test_a_page_that_is_listed_may_ask(listed: Served) -> None:
+    asked = {**SITE, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    preflight = listed.ask("OPTIONS", DECISIONS, headers=asked)
+    assert (preflight.status, preflight.body) == (204, b"")
+    assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    reply = listed.post(DECISIONS, headers=SITE)
+    assert reply.status == 200
+    assert reply.headers["access-control-allow-origin"] == "https://shop.example"
+    assert reply.headers["vary"] == "origin"
+    refused = listed.post("/v1/experiments/none/decisions", headers=SITE)  # an error can be read, too
+    assert (refused.status, refused.headers["access-control-allow-origin"]) == (404, "https://shop.example")
+
+
+def test_a_page_that_is_not_listed_may_not(listed: Served, served: Served) -> None:
+    for service in (listed, served):
+        other = {"origin": "https://evil.example"}
+        preflight = service.ask("OPTIONS", DECISIONS, headers=other)
+        assert preflight.status == 403
+        assert "access-control-allow-origin" not in preflight.headers
+        reply = service.post(DECISIONS, headers=other)
+        assert reply.status == 403  # without keys nothing else stands between this machine and that page
+        assert "access-control-allow-origin" not in reply.headers
+
+
+def test_any_page_may_ask_if_all_are_listed(store: Store) -> None:
+    with Served(FakeHall(store), Settings(cors=("*",))) as service:
+        assert service.get("/openapi.json", headers=SITE).headers["access-control-allow-origin"] == "*"
+        assert service.ask("OPTIONS", DECISIONS, headers=SITE).status == 204
+        assert service.get("/v1/experiments", headers=SITE).status == 403  # but not as if it were this machine

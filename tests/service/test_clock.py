@@ -1,0 +1,51 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.service.clock import Clock
+
+
+class Hands:
+    """A machine's two clocks, set by hand."""
+
+    def __init__(self) -> None:
+        self.wall, self.steady = 1_000_000.0, 0.0
+
+
+def clock_of(hands: Hands) -> Clock:
+    return Clock(lambda: hands.wall, lambda: hands.steady)
+
+
+def test_it_tells_the_time_of_the_machine() -> None:
+    hands = Hands()
+    clock = clock_of(hands)
+    assert clock.now() == 1_000_000.0
+    assert clock.minute() == 16_666
+    assert clock.hour() == 277
+
+
+def test_time_goes_on_when_the_clock_is_set_back() -> None:
+    hands = Hands()
+    clock = clock_of(hands)
+    clock.now()
+    hands.wall, hands.steady = 900_000.0, 30.0
+    assert clock.now() == 1_000_030.0
+    hands.wall, hands.steady = 1_000_100.0, 60.0  # set right again
+    assert clock.now() == 1_000_100.0
+
+
+def test_it_is_not_earlier_than_what_was_forgotten() -> None:
+    clock = clock_of(Hands())
+    clock.not_before(2_000_000.0)
+    assert clock.now() == 2_000_000.0
+
+
+@given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0, 1e4)), max_size=30))
+def test_it_never_goes_back(moves: list[tuple[float, float]]) -> None:
+    hands = Hands()
+    clock, told = clock_of(hands), 0.0
+    for wall, steady in moves:
+        hands.wall += wall
+        hands.steady += steady
+        assert clock.now() >= told
+        assert clock.now() >= hands.wall
+        told = clock.now()

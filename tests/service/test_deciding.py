@@ -1,0 +1,163 @@
+"""Decisions over HTTP: what an answer says, and that its token says the same."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from fake_hall import FakeHall
+from web import Served, token_of
+
+from maskedbandits.service.messages import DecisionAnswer
+from maskedbandits.service.stores import Store
+from maskedbandits.service.tokens import FLAG_SUBSET
+
+pytest_plugins = ["service_fixtures"]
+
+DECISIONS = "/v1/experiments/headline/decisions"
+
+
+def test_an_answer_says_what_its_token_says(served: Served, store: Store) -> None:
+    before = int(time.time())
+    reply = served.post(DECISIONS)
+    after = int(time.time())
+    assert reply.status == 200
+    answer = reply.json
+    msgspec.json.decode(reply.body, type=DecisionAnswer)
+    assert list(answer) == list(DecisionAnswer.__struct_fields__)
+    token = token_of(store, answer)
+    assert answer["arm"] == ["short", "long"][token.arm]
+    assert answer["payload"] == [None, {"size": 2}][token.arm]
+    assert (answer["epsilon"], token.epsilon) == (1.0, 1_000_000)
+    assert (answer["probability"], token.probability) == (0.5, 32_768)
+    assert answer["expires"] == token.expires
+    assert before + 86_400 <= token.expires <= after + 86_400
+    assert answer["report_at"] == token.expires - 86_400 + 60
+    assert answer["participate"] is True
+    assert (token.experiment, token.config, token.flags) == (1, 1, 0)
+
+
+def test_no_threshold_is_ever_sent(served: Served) -> None:
+    assert not {"threshold", "flips", "p00", "p11", "bits"} & set(served.post(DECISIONS).json)
+
+
+@pytest.mark.parametrize("n", [1, 2, 150, 1000])
+def test_many_decisions_at_once(served: Served, n: int) -> None:
+    decisions = served.post(DECISIONS, {"n": n}).json["decisions"]
+    assert len({each["token"] for each in decisions}) == n
+
+
+def test_only_eligible_arms(served: Served, store: Store) -> None:
+    decisions = served.post(DECISIONS, {"n": 20, "eligible_arms": ["long"]}).json["decisions"]
+    assert Counter(each["arm"] for each in decisions) == {"long": 20}
+    assert {token_of(store, each).flags for each in decisions} == {FLAG_SUBSET}
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ({"eligible_arms": ["lang"]}, "no arm is called 'lang'; did you mean 'long'?"),
+        ({"eligible_arms": []}, "length >= 1"),
+        ({"n": 0}, "`int` >= 1"),
+        ({"n": 1001}, "`int` <= 1000"),
+        ({"n": 2, "visitor": "v"}, "a visitor is shown one arm"),
+        ({"visitor": ""}, "length >= 1"),
+        ({"visitor": 1}, "Expected `str | null`, got `int`"),
+        ({"visiter": "v"}, "no field is called 'visiter'; did you mean 'visitor'?"),
+        (b"n=1", "the body is not JSON"),
+    ],
+)
+def test_what_cannot_be_asked(served: Served, body: Any, complaint: str) -> None:
+    reply = served.post(DECISIONS, body)
+    assert reply.status == 400
+    assert complaint in reply.error
+
+
+def test_an_experiment_that_there_is_not(served: Served) -> None:
+    assert served.post("/v1/experiments/none/decisions").status == 404
+    assert served.post("/v1/experiments/headline%2Fdecisions/decisions").status == 404
+
+
+def test_names_and_payloads_of_any_letters(served: Served) -> None:
+    name, payload = 'a"b\\ é 滑', ['"', "\u2028", {"é": [1.5, None, "\x00"]}]
+    odd = {"name": "odd", "epsilon": 0.000001, "arms": [{"name": name, "payload": payload}]}
+    assert served.post("/v1/experiments", odd).status == 201
+    answer = served.post("/v1/experiments/odd/decisions").json
+    assert (answer["arm"], answer["payload"], answer["epsilon"]) == (name, payload, 1e-6)
+
+
+# Visitors
+
+
+def test_a_visitor_keeps_the_arm_and_the_token(served: Served, hall: FakeHall) -> None:
+    first = served.post(DECISIONS, {"visitor": "somebody"}).json
+    for _ in range(10):
+        again = served.post(DECISIONS, {"visitor": "somebody"}).json
+        assert again == {**first, "state_seq": again["state_seq"]}
+    live = hall.experiment("headline")
+    assert live is not None
+    assert len(live.taken_back) == 10  # decisions that nobody was told of
+    others = {served.post(DECISIONS, {"visitor": f"visitor {place}"}).json["token"] for place in range(10)}
+    assert len(others | {first["token"]}) == 11
+
+
+def test_a_visitor_with_other_arms_to_choose_from_is_decided_for_anew(served: Served) -> None:
+    tokens = {
+        served.post(DECISIONS, {"visitor": "v", **more}).json["token"]
+        for more in ({}, {"eligible_arms": ["long"]}, {"eligible_arms": ["short", "long"]})
+    }
+    assert len(tokens) == 3
+
+
+def test_a_visitor_is_not_shown_what_was_retired(served: Served) -> None:
+    for place in range(20):
+        served.post(DECISIONS, {"visitor": str(place)})
+    assert served.post("/v1/experiments/headline/arms/long/retire").status == 200
+    assert {served.post(DECISIONS, {"visitor": str(place)}).json["arm"] for place in range(20)} == {"short"}
+
+
+def test_a_visitor_reports_with_the_epsilon_of_the_token(served: Served) -> None:
+    """Else a report would be taken for one that was masked less than it was."""
+    first = served.post(DECISIONS, {"visitor": "v"}).json
+    assert served.patch("/v1/experiments/headline", {"epsilon": 0.5}).status == 200
+    assert served.post(DECISIONS, {"visitor": "v"}).json["epsilon"] == first["epsilon"] == 1.0
+    assert served.post(DECISIONS, {"visitor": "w"}).json["epsilon"] == 0.5
+
+
+def test_a_visitor_whose_key_was_dropped_is_decided_for_anew(served: Served, hall: FakeHall, store: Store) -> None:
+    first = served.post(DECISIONS, {"visitor": "v"}).json
+    old = store.signing_keys()[0][0]
+    store.add_signing_key(b"n" * 32)
+    store.drop_signing_key(old)
+    served.app._read_at = -10.0
+    served.run(served.app._renew())
+    assert served.post(DECISIONS, {"visitor": "v"}).json["token"] != first["token"]
+
+
+def test_what_a_device_calls_its_visitor_reaches_no_store(served: Served, store: Store, tmp_path: Any) -> None:
+    served.post(DECISIONS, {"visitor": "alice@example.org"})
+    files = [path.read_bytes() for path in tmp_path.rglob("bandits.db*")]
+    assert files
+    assert not any(b"alice" in content for content in files)
+
+
+# Paused, archived
+
+
+def test_while_paused_the_default_arm_is_shown_without_a_token(served: Served) -> None:
+    served.patch("/v1/experiments/headline", {"status": "paused", "default_arm": "long"})
+    answer = served.post(DECISIONS).json
+    assert answer["arm"] == "long"
+    assert (answer["token"], answer["participate"], answer["probability"]) == (None, False, 1.0)
+    assert served.post(DECISIONS, {"eligible_arms": ["short"]}).json["arm"] == "short"
+    assert len(served.post(DECISIONS, {"n": 3}).json["decisions"]) == 3
+    served.patch("/v1/experiments/headline", {"status": "running"})
+    assert served.post(DECISIONS).json["token"]
+
+
+def test_an_archived_experiment_is_gone(served: Served) -> None:
+    served.patch("/v1/experiments/headline", {"status": "archived"})
+    assert served.post(DECISIONS).status == 410

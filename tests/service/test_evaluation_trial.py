@@ -1,0 +1,187 @@
+"""Policies that learn, tried on a log: as the obvious twin does, and as they would have gone by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from made_up_logs import any_log, change, created, made_up, obvious, report, settings
+
+from maskedbandits import Problem, simulate
+from maskedbandits.errors import UserError
+from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.evaluation import Log, evaluate, log_of, trial
+from maskedbandits.service.evaluation.fixed import sure_method
+from maskedbandits.service.evaluation.log import Ints
+from maskedbandits.service.fold import mask_of
+from maskedbandits.service.messages import MILLION
+from naive import evaluation as naive
+
+
+class Restless:
+    """A policy whose choice depends on all that it was told, and that can be asked as ours and as the twin's."""
+
+    def __init__(self, arms: int) -> None:
+        self.open, self.known, self.state = list(range(arms)), arms, 1
+
+    def choose(self, among: list[int]) -> int:
+        return among[self.state % len(among)]
+
+    def learn(self, arm: int, reward: float) -> None:
+        self.state = (7 * self.state + 3 * arm + (reward > 0.5)) % 101
+
+    def sample(self, n: int) -> Ints:
+        return np.full(n, self.choose(self.open))
+
+    def observe(self, arm: int, feedback: float, corruption: Any = None) -> None:
+        self.learn(arm, feedback)
+
+    def add_arm(self) -> int:
+        self.open.append(self.known)
+        self.known += 1
+        return self.known - 1
+
+    def retire(self, arm: int) -> None:
+        self.open.remove(arm)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_run_is_the_obvious_one(seed: int) -> None:
+    events = any_log(seed, 150)
+    log, terms = log_of("log", events), naive.terms(obvious(events))
+    runs, obvious_runs = [], []
+    for run in range(3):
+        lots = np.random.default_rng([seed, run]).random(log.size)
+        found = trial.run_over(log, Restless(2), lots, draws_lots=bool(run))
+        matched, told = naive.run_over(terms, Restless(2), lots.tolist(), log.least / WHOLE)
+        assert found.matched.tolist() == matched
+        assert found.told.tolist() == told
+        runs.append(found)
+        obvious_runs.append(matched)
+    value, squares = naive.tried(terms, obvious_runs)
+    judged = trial.judge(log, "restless", runs, 0, log.size)
+    assert judged.estimate is not None
+    assert judged.estimate.value == pytest.approx(value, abs=1e-9)
+    sure = sure_method(log, slice(None), WHOLE / log.least)
+    reach = sure.radius(squares) / log.worth.sum()
+    assert judged.estimate.sure.high == pytest.approx(min(1.0, max(0.0, value + reach)))
+    parts = [trial.judge(log, "restless", runs, *ends) for ends in ((0, 40), (40, log.size))]
+    assert sum(part.told for part in parts) == pytest.approx(judged.told)
+
+
+def test_all_arms_may_be_replaced_within_an_hour() -> None:
+    """For a while no arm is known that a decision surely could have shown: these reports count for nobody."""
+    events = [created(1, settings(MILLION, 0.25, 0.0)), report(2, 0, 0, 1, WHOLE)]
+    events += [change(3, 0, "arm", 1, name="new"), change(4, 0, "retire", 0, name="arm 0")]
+    events += [report(5, 1, 1, 1, WHOLE), report(6, 3, 1, 1, WHOLE), report(7, 3, 1, 0, WHOLE)]
+    log = log_of("log", events)
+    assert log.open_arms().tolist() == [1, 0, 1, 1]
+    policy = Restless(1)
+    steps = trial.run_over(log, policy, np.zeros(4), draws_lots=False)
+    assert (policy.open, steps.matched.tolist()) == ([1], [True, False, True, True])
+    assert [each.considered for each in evaluate(log).whole.arms] == [1, 2]
+    assert evaluate(log).whole.uniform.considered == 3
+
+
+def even(seed: int, reports: int, means: tuple[float, ...], epsilon: int = 2 * MILLION) -> Log:
+    """A log of arms that were all shown equally often."""
+    floor = 1 / len(means) - 0.002
+    return log_of("log", made_up(means, reports, seed=seed, floor=floor, epsilon=epsilon))
+
+
+@pytest.mark.parametrize("name", ["klucb-cf", "ts-cf", "auto"])
+def test_a_policy_earns_what_it_earns_by_itself(name: str) -> None:
+    """Ten logs, so that the luck of one of them does not matter; the intervals hold in nearly all."""
+    means, reports = (0.2, 0.8), 1000
+    found = [evaluate(even(seed, reports, means), [name], repeats=4, seed=seed).whole.trials[0] for seed in range(10)]
+    steps = round(float(np.mean([each.told for each in found])))
+    assert steps == pytest.approx(reports / 2, rel=0.05)
+    problem = Problem([list(means)], [0], steps, mask_of(2 * MILLION))
+    alone = 0.8 - simulate(problem, name, runs=400, seed=1).regret[:, -1].mean() / steps
+    values = [each.estimate.value for each in found if each.estimate is not None]
+    error = float(np.std(values, ddof=1)) / np.sqrt(len(values))
+    assert abs(np.mean(values) - alone) < 3 * error
+    assert all(each.estimate is not None and each.estimate.sure.low < alone < each.estimate.sure.high for each in found)
+    assert alone > 0.65  # it has learnt something
+
+
+def test_what_a_policy_is_told_does_not_depend_on_how_probable_it_was() -> None:
+    """A log that shows one arm in ten decisions only: a run that wants it is told of it as often as of the other."""
+
+    class Fixed(Restless):
+        def __init__(self, arm: int) -> None:
+            super().__init__(2)
+            self.arm = arm
+
+        def choose(self, among: list[int]) -> int:
+            return self.arm
+
+    log = log_of("log", made_up([0.2, 0.9], 20_000, seed=6, floor=0.1, epsilon=4 * MILLION))
+    shown = np.bincount(log.arm) / log.size
+    assert shown.min() < 0.15
+    lots = np.random.default_rng(1).random(log.size)
+    for arm, mean in enumerate((0.2, 0.9)):
+        steps = trial.run_over(log, Fixed(arm), lots, draws_lots=False)
+        assert steps.told.size / log.size == pytest.approx(log.least / WHOLE, rel=0.1)
+        assert log.rewards[steps.told].mean() == pytest.approx(mean, abs=0.03)
+        judged = trial.judge(log, "fixed", [steps], 0, log.size).estimate
+        assert judged is not None
+        assert judged.sure.low < mean < judged.sure.high
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_gives_others() -> None:
+    log = even(3, 400, (0.3, 0.6))
+    first, again, other = (
+        evaluate(log, ["ts-cf", "ts-cf", "klucb-cf"], repeats=3, seed=seed).whole.trials for seed in (5, 5, 6)
+    )
+    assert first == again
+    assert first != other
+    assert [each.name for each in first] == ["ts-cf", "klucb-cf"]
+
+
+def test_arms_that_come_and_go_are_told_to_the_policy() -> None:
+    lots = np.random.default_rng(8)
+    events, seq = [created(2, settings(4 * MILLION, 0.25, 0.0))], 1
+    means = (0.1, 0.5, 0.9)
+    for hour in range(60):
+        if hour == 10:
+            seq += 1
+            events.append(change(seq, hour, "arm", 2, name="new"))
+        if hour == 30:
+            seq += 1
+            events.append(change(seq, hour, "retire", 0, name="arm 0"))
+        known = [arm for arm in range(3) if (arm < 2 or hour >= 10) and (arm > 0 or hour < 30)]
+        for _ in range(20):
+            seq += 1
+            arm = int(lots.choice(known))
+            bit = int((lots.random() < means[arm]) == (lots.random() < mask_of(4 * MILLION).p00))
+            events.append(report(seq, hour, arm, bit, round(WHOLE / len(known)), 4 * MILLION))
+    log = log_of("log", events)
+    assert [(arm.start, arm.end) for arm in log.arms] == [(0, 600), (0, 1200), (240, 1200)]
+    (found,) = evaluate(log, ["klucb-cf"], periods=2, repeats=5).periods[1].trials
+    assert found.estimate is not None
+    assert found.estimate.value > 0.75
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("klucb", "klucb"),
+        ("nonsense", "no policy is called 'nonsense'"),
+        ("exp3s", "not offered here: it weighs reports"),
+        ("sw-klucb-cf", "window"),
+        ("sw-klucb-cf:window", "give NAME, or NAME:key=value,key=value"),
+        ("sw-klucb-cf:window=-1", "window"),
+        ("klucb-cf:no=1", "no"),
+    ],
+)
+def test_policies_that_cannot_be_tried_are_refused(text: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint) as told:
+        evaluate(even(3, 50, (0.3, 0.6)), [text])
+    assert "\n" not in str(told.value)
+
+
+def test_parameters_are_given_after_the_name() -> None:
+    found = trial.candidate("sw-klucb-cf:window=2000,c=0.5,divergence=gaussian")
+    assert found.parameters == {"window": 2000, "c": 0.5, "divergence": "gaussian"}

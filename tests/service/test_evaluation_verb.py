@@ -1,0 +1,306 @@
+"""`maskedbandits evaluate` and `maskedbandits export`: from a store and from files, in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up_logs import change, created, made_up, report, settings, with_probabilities
+
+from commands import call, gives_no_orders, refused
+from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.evaluation import exported
+from maskedbandits.service.messages import MILLION
+from maskedbandits.service.stores import open_store
+from maskedbandits.service.stores.rows import Change, EventRow, NewArm, NewReport
+
+FORMATS = ("csv", "jsonl", "parquet")
+
+
+def saved(events: Sequence[EventRow], file: Path) -> Path:
+    exported.export(events, file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with two experiments: one with reports, changes and subsets, one without any."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'bandits.db'}"
+    store = open_store(url, create=True)
+    config = json.dumps(settings(MILLION, 0.25, 0.0))
+    row = store.create_experiment(
+        "headlines", config, [NewArm("red, 'hot'", '{"secret": 1}'), NewArm("blé")], 0, 480_000
+    )
+    store.create_experiment("empty", config, [NewArm("a"), NewArm("b")], 0, 480_000)
+
+    def reports(first: int, hour: int, arms: int) -> None:
+        given = [(place % arms, place % 3 == 0, place) for place in range(first, first + 300)]
+        rows = [
+            NewReport(
+                row.id,
+                arm,
+                int(bit),
+                MILLION,
+                WHOLE // arms,
+                4 * (place % 10 == 9),
+                place.to_bytes(11, "big"),
+                99,
+                hour,
+            )
+            for arm, bit, place in given
+        ]
+        assert min(store.append(rows)) > 0
+
+    reports(0, 480_000, 2)
+    store.change(row.id, Change("arm", 480_001, name="green", payload='"secret"'))
+    reports(1000, 480_001, 3)
+    reports(2000, 480_003, 3)
+    store.close()
+    return url
+
+
+def test_a_store_and_its_files_say_the_same(storage: str, tmp_path: Path) -> None:
+    told = json.loads(call("evaluate", "headlines", "--storage", storage, "--json", "--periods", 2).stdout)
+    assert (told["reports"], told["left_out"]) == (810, 90)
+    assert [arm["name"] for arm in told["arms"]] == ["red, 'hot'", "blé", "green"]
+    assert [arm["of"] for arm in told["arms"]] == [810, 810, 270]
+    assert [part["reports"] for part in told["periods"]] == [405, 405]
+    for ending in FORMATS:
+        file = tmp_path / f"log.{ending}"
+        done = call("export", "headlines", file, "--storage", storage)
+        assert (done.exit_code, done.stdout) == (0, f"902 events: {file}\n"), done.output
+        again = json.loads(call("evaluate", file, "--json", "--periods", 2).stdout)
+        assert again == {**told, "experiment": str(file)}
+
+
+def test_files_name_no_decision_and_hold_no_payload(storage: str, tmp_path: Path) -> None:
+    for ending in FORMATS:
+        file = tmp_path / f"log.{ending}"
+        call("export", "headlines", file, "--storage", storage)
+        content = file.read_bytes()
+        assert b"secret" not in content
+        assert b"decision" not in content
+        assert b'expires"' not in content
+        for place in (5, 1005, 2299):
+            assert place.to_bytes(11, "big") not in content
+            assert place.to_bytes(11, "big").hex().encode() not in content
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_events_come_back_as_they_were(ending: str, tmp_path: Path) -> None:
+    events = [
+        created(['a,b\n"c"', "ε"], settings(MILLION, 0.1, 0.2), hour=480_000),
+        report(2, 480_000, 1, 0, 12_345, 123_457, 5),
+        change(3, 480_001, "retire", 1, name="ε"),
+        change(4, 480_001, "status", status="paused"),
+        report(5, 480_002, 0, 1, WHOLE, 7 * MILLION),
+    ]
+    found = list(exported.exported(saved(events, tmp_path / f"log.{ending}")))
+    for before, after in zip(events, found, strict=True):
+        assert after._replace(detail=None) == before._replace(detail=None)
+        told = json.loads(before.detail or "{}")
+        for arm in told.get("arms", ()):
+            del arm["payload"]
+        assert json.loads(after.detail or "{}") == told
+
+
+# Words
+
+
+def words(file: Path, *options: object, encoding: str = "utf-8") -> str:
+    done = call("evaluate", file, *options, encoding=encoding)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_table_fits_eighty_columns_whatever_arms_are_called(tmp_path: Path) -> None:
+    events = made_up([0.2, 0.5, 0.4], 600, seed=1, holdout=0.1)
+    events[0] = created(["a" * 200, "\x1b[2J", "ordinary"], settings(MILLION, 0.05, 0.1))
+    text = words(saved(events, tmp_path / "log.csv"), "--periods", 2)
+    assert max(map(len, text.splitlines())) <= 80
+    assert gives_no_orders(text)
+    assert "aaaaaaaaaaaaaa..." in text
+    assert "\\x1b[2J" in text
+    assert text.count("One choice ") == 3
+    assert "Period 2 of 2: events" in text
+    assert "in the order in which they came" in " ".join(text.split())
+    for name in ("as it was", "the policy's own choices", "holdout, the default arm", "uniform"):
+        assert text.count(f"\n{name} ") == 3
+    assert "–" in text
+    assert words(tmp_path / "log.csv", encoding="ascii").isascii()
+
+
+def test_only_the_best_of_many_arms_are_shown(tmp_path: Path) -> None:
+    events = [created(100, settings(MILLION, 0.009, 0.0))]
+    events += [report(place + 2, 0, place % 100, int(place % 100 > 69), WHOLE // 100) for place in range(1000)]
+    text = words(saved(events, tmp_path / "log.csv"))
+    assert "and 70 more arms, which --json shows" in text
+    assert "\narm 99 " in text
+    assert "\narm 5 " not in text
+    assert len(json.loads(words(tmp_path / "log.csv", "--json"))["arms"]) == 100
+
+
+def test_what_is_not_judged_says_why(tmp_path: Path) -> None:
+    text = words(saved(made_up([0.2, 0.5], 500, seed=1, floor=0.0), tmp_path / "log.csv"), "--policy", "klucb-cf")
+    assert "not judged: about 100 % of decisions could not have shown it;" in text
+    assert " give arms a floor; it is between 0.000 and 1.000\n" in text
+    assert "klucb-cf" in text
+    assert "not judged: give arms a floor" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_wrong_probabilities_are_said_loudly(tmp_path: Path) -> None:
+    events = with_probabilities(
+        made_up([0.2, 0.9], 4000, seed=1), lambda event: max(3328, (event.probability or 0) / 2)
+    )
+    text = " ".join(words(saved(events, tmp_path / "log.csv")).split())
+    assert "DO NOT TRUST 'arm 1': its reports are" in text
+    told = json.loads(words(tmp_path / "log.csv", "--json"))
+    assert told["arms"][1]["shown"]["fits"] is False
+
+
+def test_approximate_intervals_are_narrower_and_few_reports_keep_sure_ones(tmp_path: Path) -> None:
+    file = saved(made_up([0.2, 0.9], 1500, seed=1), tmp_path / "log.csv")
+    told = json.loads(words(file, "--json"))["arms"]
+    assert told[0]["doubly_robust"]["approximate"] is None  # it has fewer than a hundred
+    low, high = told[1]["doubly_robust"]["approximate"]
+    assert f"({low:.3f}–{high:.3f})" in words(file, "--approximate")
+    assert high - low < told[1]["doubly_robust"]["interval"][1] - told[1]["doubly_robust"]["interval"][0]
+    assert "With fewer than 100 reports" in " ".join(words(file, "--approximate").split())
+    assert "hold for any number of reports" in " ".join(words(file).split())
+
+
+def test_arms_and_epsilons_that_changed_are_told(storage: str) -> None:
+    text = " ".join(call("evaluate", "headlines", "--storage", storage).stdout.split())
+    assert "Left out: 90 reports of decisions among eligible arms." in text
+    assert "Arm 'green' was added later: judged by the 270 reports of that time." in text
+    assert "2024-10-04 00:00 to 2024-10-04 03:00 UTC; epsilon 1." in text
+
+
+# Mistakes
+
+
+def test_what_is_not_there_is_refused(storage: str, tmp_path: Path) -> None:
+    refused(call("evaluate", "headline", "--storage", storage), "no experiment is called 'headline'; did you mean")
+    refused(call("export", "headline", tmp_path / "a.csv", "--storage", storage), "did you mean 'headlines'?")
+    refused(call("evaluate", "empty", "--storage", storage), "empty: there are no reports to judge by; wait for some")
+    refused(
+        call("evaluate", "headlines"), "headlines: its name must say the format: end it in .csv, .jsonl or .parquet"
+    )
+    refused(call("evaluate", tmp_path / "none.csv"), "cannot be read: No such file")
+    refused(call("evaluate", tmp_path / "none.parquet"), "cannot be read")
+    refused(call("export", "headlines", tmp_path / "a.txt", "--storage", storage), "its name must say the format")
+    refused(call("export", "headlines", tmp_path / "no" / "a.csv", "--storage", storage), "No such file", code=1)
+    refused(call("evaluate", "headlines", "--storage", f"sqlite:///{tmp_path}/none.db"), "none.db")
+    refused(call("evaluate", "headlines", "--storage", "mysql://x"), "storage")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--periods", 0), "periods = 0"),
+        (("--periods", 811), "periods = 811"),
+        (("--repeats", 0), "repeats = 0"),
+        (("--policy", "klucb-cf", "--seed", -1), "seed = -1"),
+        (("--policy", "oracle"), "not offered here"),
+        (("--policy", "sw-klucb-cf:window"), "NAME:key=value"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(storage: str, options: tuple[object, ...], complaint: str) -> None:
+    refused(call("evaluate", "headlines", "--storage", storage, *options), complaint)
+
+
+GOOD = {"seq": 2, "hour": 0, "kind": "report", "arm": 0, "bit": 1, "epsilon": 1.0, "probability": 0.5, "flags": 0}
+
+
+def line(**others: Any) -> str:
+    return json.dumps({**GOOD, **others})
+
+
+START = json.dumps(
+    {
+        "seq": 1,
+        "hour": 0,
+        "kind": "create",
+        "detail": json.dumps({"config": settings(MILLION, 0.25, 0.0), "default_arm": 0, "arms": [{"name": "a"}]}),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (["nonsense"], "line 1 is no JSON object"),
+        (["[1]"], "line 1 is no JSON object"),
+        ([START, "\udcff"], "line 2 is no JSON object"),
+        ([START, "{}"], "row 2 is no event: give a file that maskedbandits export has made"),
+        ([START, line(seq="x")], "row 2 is no event"),
+        ([START, line(probability=0.1234567)], "row 2 is no event"),
+        ([START, line(probability=1e308)], "row 2 is no event"),
+        ([START, line(seq=5)], "after event 1 comes 5; the log is damaged"),
+        ([line(seq=1)], "its first event, and no other, must say how it was created"),
+        ([START, START.replace('"seq": 1', '"seq": 2')], "its first event, and no other"),
+        ([START, line(kind="rumour")], "event 2 is of kind 'rumour', which is unknown"),
+        ([START, line(arm=1)], "event 2 is no report that could have been"),
+        ([START, line(arm=None)], "event 2 is no report that could have been"),
+        ([START, line(bit=2)], "event 2 is no report that could have been"),
+        ([START, line(epsilon=0.0)], "event 2 is no report that could have been"),
+        (
+            [START, line(probability=0.125)],
+            "event 2 has a probability of 0.125, and its settings allow none below 0.25",
+        ),
+        ([START, line(probability=2.0)], "event 2 has a probability of 2"),
+        ([START, line(flags=4)], "there are no reports to judge by but 1 that were among eligible_arms"),
+        ([START, line(kind="retire")], "event 2 does not say what it changes"),
+        ([START, line(kind="retire", arm=7, detail="{}")], "event 2 does not say what it changes"),
+        ([START, line(kind="arm", arm=1, detail="{}")], "event 2 does not say what it changes"),
+        ([START, line(kind="config", detail='{"config": 3}')], "event 2 does not say what it changes"),
+        ([START.replace("0.25", "-1")], "event 1 does not say what it changes"),
+        ([START.replace("0.25", "1e999")], "event 1 does not say what it changes"),
+        ([], "there are no reports to judge by"),
+    ],
+)
+def test_files_that_are_none_are_refused_in_one_line(lines: list[str], complaint: str, tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
+    done = call("evaluate", file)
+    refused(done, complaint)
+    assert len(done.stderr.splitlines()) == 1
+    assert str(file) in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ending", "content", "complaint"),
+    [
+        (".csv", b"seq,hour\n1,2\n", "there is no column 'kind'"),
+        (".csv", b"\xff\xfe\x00", "cannot be read as a table"),
+        (".csv", b"", "there is no heading"),
+        (".parquet", b"PAR1 and no more", "cannot be read"),
+    ],
+)
+def test_other_formats_are_read_as_carefully(ending: str, content: bytes, complaint: str, tmp_path: Path) -> None:
+    file = tmp_path / f"log{ending}"
+    file.write_bytes(content)
+    done = call("evaluate", file)
+    refused(done, complaint)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_store_that_is_lost_is_said_in_one_line(
+    storage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from maskedbandits.service.stores import StoreGone
+    from maskedbandits.service.stores.store import Store
+
+    def gone(*_: Any) -> list[EventRow]:
+        raise StoreGone("bandits.db: the connection is lost")
+
+    monkeypatch.setattr(Store, "events", gone)
+    complaint = "bandits.db: the connection is lost: try again"
+    refused(call("evaluate", "headlines", "--storage", storage), complaint, code=1)
+    refused(call("export", "headlines", tmp_path / "log.csv", "--storage", storage), complaint, code=1)
+    assert list(tmp_path.iterdir()) == []

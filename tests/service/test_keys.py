@@ -1,0 +1,234 @@
+"""Keys: who may do what, from the store to the answer; and that none is ever written down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_hall import FakeHall
+from web import SMALL, Served
+
+from commands import call, refused
+from maskedbandits.errors import UserError
+from maskedbandits.service import keys
+from maskedbandits.service.keys import Keys, create_key, digest_of, is_own_name, revoke_key, rotate, secrets_of
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.stores import Store, open_store
+from maskedbandits.service.tokens import ForgedToken, Token
+
+pytest_plugins = ["service_fixtures"]
+
+EVERYTHING = {
+    "device": [("POST", "/v1/experiments/headline/decisions"), ("POST", "/v1/reports")],
+    "read": [("GET", "/v1/experiments"), ("GET", "/v1/experiments/headline/state"), ("GET", "/metrics")],
+    "admin": [("POST", "/v1/experiments"), ("PATCH", "/v1/experiments/headline")],
+    "": [("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json")],
+}
+MAY = {"device": ["device"], "read": ["read"], "admin": ["device", "read", "admin"]}
+
+
+@pytest.fixture
+def made(store: Store) -> dict[str, str]:
+    return {role: create_key(store, role, role, 7)[1] for role in keys.ROLES}
+
+
+@pytest.fixture
+def locked(hall: FakeHall, made: dict[str, str]) -> Iterator[Served]:
+    with Served(hall) as service:
+        service.client.key = made["admin"]
+        assert service.post("/v1/experiments", SMALL).status == 201
+        service.client.key = None
+        yield service
+
+
+def let_in(service: Served, role: str) -> bool:
+    """Whether requests that need a role are let in: all of them, or none."""
+    statuses = {service.ask(*asked, body=b"{").status for asked in EVERYTHING[role]}
+    assert len(statuses & {401, 403}) <= 1
+    return not statuses & {401, 403}
+
+
+@pytest.mark.parametrize("role", keys.ROLES)
+def test_a_key_does_what_its_role_says(locked: Served, made: dict[str, str], role: str) -> None:
+    locked.client.key = made[role]
+    assert [asked for asked in keys.ROLES if let_in(locked, asked)] == MAY[role]
+    assert let_in(locked, "")
+
+
+def test_without_a_key_nothing_is_done_where_there_are_some(locked: Served) -> None:
+    for role in keys.ROLES:
+        for asked in EVERYTHING[role]:
+            reply = locked.ask(*asked)
+            assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
+            assert f"role {role}" in reply.error
+    assert let_in(locked, "")
+
+
+@pytest.mark.parametrize("text", ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer {}x", "Bearer x{}", "Bearer é"])
+def test_what_is_no_key(locked: Served, made: dict[str, str], text: str) -> None:
+    header = {"authorization": text.format(made["admin"])}
+    assert locked.get("/v1/experiments", headers=header).status == 401
+
+
+def test_the_scheme_may_be_written_in_any_case(locked: Served, made: dict[str, str]) -> None:
+    for scheme in ("bearer", "BEARER"):
+        assert locked.get("/v1/experiments", headers={"authorization": f"{scheme} {made['read']}"}).status == 200
+
+
+def test_a_revoked_key_dies_while_the_service_runs(locked: Served, made: dict[str, str], store: Store) -> None:
+    locked.client.key = made["read"]
+    assert let_in(locked, "read")
+    revoke_key(store, "read", 8)
+    locked.app._read_at = -10.0
+    locked.run(locked.app._renew())
+    assert locked.get("/v1/experiments").status == 401
+
+
+def test_a_key_that_is_made_while_the_service_runs_closes_it(served: Served, store: Store) -> None:
+    assert let_in(served, "admin")
+    revoke_key(store, create_key(store, "read", None, 7)[0], 7)  # even one that is of no use any more
+    served.app._read_at = -10.0
+    served.run(served.app._renew())
+    assert not let_in(served, "admin")
+
+
+def test_keys_are_limited_each_for_itself(hall: FakeHall, made: dict[str, str], store: Store) -> None:
+    with Served(hall, Settings(key_rate=0.001, burst=3000)) as service:
+        service.client.key = made["admin"]
+        statuses = [service.get("/v1/experiments").status for _ in range(4)]
+        assert statuses == [200, 200, 200, 429]
+        service.client.key = made["read"]
+        assert service.get("/v1/experiments").status == 200
+
+
+# This machine alone
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8080", "[::1]:8080", "127.1.2.3:1"])
+def test_this_machine_may_do_everything_while_there_is_no_key(served: Served, host: str) -> None:
+    served.client.host = host
+    assert all(let_in(served, role) for role in keys.ROLES)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "[", "10.0.0.1"])
+def test_a_name_that_somebody_lets_stand_for_this_machine_is_not_enough(served: Served, host: str) -> None:
+    served.client.host = host
+    reply = served.get("/v1/experiments")
+    assert reply.status == 403
+    assert "maskedbandits key create" in reply.error
+    assert not is_own_name(host.encode())
+
+
+def test_no_other_address_is_ever_open() -> None:
+    known = Keys("0.0.0.0")  # noqa: S104
+    known.refresh([])
+    assert not known.is_open
+    assert not known.anybody(b"localhost", b"").roles
+
+
+# In the store
+
+
+def test_a_key_has_256_bits_and_the_store_a_digest(store: Store, tmp_path: Path) -> None:
+    made = {create_key(store, "device", None, 7)[1] for _ in range(20)}
+    assert len(made) == 20
+    assert all(len(key) == len("mb_") + 43 for key in made)
+    rows = store.keys()
+    assert {row.digest for row in rows} == {digest_of(key) for key in made}
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("bandits.db*"))
+    assert not any(key[3:].encode() in kept for key in made)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "a\nb", "x" * 65, "é"])
+def test_a_name_that_cannot_be(store: Store, name: str) -> None:
+    with pytest.raises(UserError, match="name"):
+        create_key(store, "device", name, 7)
+
+
+def test_secrets_are_made_once(store: Store) -> None:
+    first, second = secrets_of(store), secrets_of(store)
+    assert first.visitor == second.visitor
+    token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
+    assert second.ring.read(first.ring.sign(token)) == token
+    assert len(store.signing_keys()) == 1
+
+
+def test_processes_that_need_secrets_at_the_same_moment_have_the_same(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each finds that there are none; else two workers would not know each other's visitors."""
+    with open_store(f"sqlite:///{tmp_path}/bandits.db?durable=no") as other:
+        before = store.signing_keys(), store.meta("visitor_secret")
+        assert before == ([], None)
+        first = secrets_of(other)
+        with monkeypatch.context() as patch:
+            stale: Iterator[list[tuple[int, bytes]]] = iter([[]])
+            real_keys, real_meta = store.signing_keys, store.meta
+            patch.setattr(store, "signing_keys", lambda: next(stale, None) or real_keys())
+            patch.setattr(store, "meta", lambda key: None)
+            second = secrets_of(store)
+        assert first.visitor == second.visitor == secrets_of(other).visitor
+        assert real_meta("visitor_secret") == first.visitor.hex()
+        assert len(store.signing_keys()) == 1
+
+
+def test_rotation_believes_old_keys_until_they_are_dropped(store: Store) -> None:
+    token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
+    old = secrets_of(store).ring.sign(token)
+    made, dropped = rotate(store)
+    assert not dropped
+    assert secrets_of(store).ring.current == made
+    assert secrets_of(store).ring.read(old) == token
+    _, dropped = rotate(store, keep=1)
+    assert len(dropped) == 1
+    with pytest.raises(ForgedToken):
+        secrets_of(store).ring.read(old)
+
+
+# From the command line
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/keys.db"
+
+
+def test_a_key_is_printed_once(url: str) -> None:
+    done = call("key", "create", "--role", "device", "--name", "shop", "--storage", url)
+    assert done.exit_code == 0, done.output
+    key = done.stdout.splitlines()[0]
+    assert key.startswith("mb_")
+    listed = call("key", "list", "--storage", url)
+    assert "shop  device  made 20" in listed.stdout
+    assert key not in listed.stdout
+    assert call("key", "revoke", "shop", "--storage", url).exit_code == 0
+    assert "revoked 20" in call("key", "list", "--storage", url).stdout
+    refused(call("key", "revoke", "shop", "--storage", url), "is revoked already")
+    refused(call("key", "revoke", "shpo", "--storage", url), "did you mean 'shop'?")
+    refused(call("key", "create", "--role", "read", "--name", "shop", "--storage", url), "already")
+
+
+def test_programs_read_json(url: str) -> None:
+    made = json.loads(call("key", "create", "--role", "read", "--storage", url, "--json").stdout)
+    assert set(made) == {"name", "role", "key"}
+    (listed,) = json.loads(call("key", "list", "--storage", url, "--json").stdout)
+    assert (listed["name"], listed["role"], listed["revoked_hour"]) == (made["name"], "read", None)
+    rotated = json.loads(call("key", "rotate", "--keep", "0", "--storage", url, "--json").stdout)
+    assert rotated == {"signing_key": 0, "dropped": []}
+    assert json.loads(call("key", "revoke", made["name"], "--storage", url, "--json").stdout)["revoked"] is True
+
+
+def test_the_storage_may_be_a_variable(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASKEDBANDITS_STORAGE", url)
+    assert call("key", "create", "--role", "admin").exit_code == 0
+    assert "admin" in call("key", "list").stdout
+
+
+def test_mistakes_are_one_line(url: str) -> None:
+    refused(call("key", "list", "--storage", url), "there is no such file")
+    refused(call("key", "create", "--role", "owner", "--storage", url), "Invalid value for '--role'")
+    refused(call("key", "list", "--storage", "mysql://x"), "storage: give a URL")
+    call("key", "create", "--role", "read", "--storage", url)
+    refused(call("key", "create", "--role", "read", "--name", "a b", "--storage", url), "without blanks")

@@ -1,0 +1,96 @@
+"""Limits: the buckets are the obvious ones, in bounded memory; and whose bucket it is."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.service.limits import Addresses, Buckets, bucket_of
+from naive.limits import NaiveBucket
+
+steps = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 6)), min_size=1, max_size=60)
+
+
+@given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]), steps)
+def test_a_bucket_is_the_obvious_one(rate: int, burst: int, steps: list[tuple[int, int]]) -> None:
+    buckets, naive = Buckets(rate, burst), NaiveBucket(Fraction(rate), Fraction(burst))
+    eighths = 8_000_000  # some time after the epoch; eighths of seconds are exact in floats
+    for pause, cost in steps:
+        eighths += pause
+        wanted = naive.wait(Fraction(eighths, 8), cost)
+        assert buckets.wait("somebody", eighths / 8, cost) == pytest.approx(float(wanted), abs=1e-6)
+
+
+def test_whoever_waits_as_told_is_let_in() -> None:
+    buckets = Buckets(2.0, 3.0)
+    now = 1000.0
+    assert [buckets.wait("a", now) for _ in range(6)] == [0.0] * 6
+    told = buckets.wait("a", now)
+    assert told == pytest.approx(0.5)
+    assert buckets.wait("a", now + told) == 0.0
+    assert buckets.wait("b", now) == 0.0  # another's bucket
+
+
+def test_what_is_charged_afterwards_has_to_be_made_up_for() -> None:
+    buckets = Buckets(10.0, 1.0)
+    assert buckets.wait("a", 0.0) == 0.0
+    buckets.charge("a", 0.0, 99)
+    assert buckets.wait("a", 0.0) == pytest.approx(9.1)
+    assert buckets.wait("a", 9.2) == 0.0
+
+
+def test_no_rate_is_no_limit_and_no_memory() -> None:
+    buckets = Buckets(0.0, 1.0)
+    assert all(buckets.wait(name, 0.0, 1000) == 0.0 for name in range(100))
+    assert len(buckets) == 0
+
+
+def test_memory_is_bounded_and_the_longest_unused_is_forgotten() -> None:
+    buckets = Buckets(1.0, 1.0, most=10)
+    assert buckets.wait("busy", 0.0) == 0.0
+    for name in range(1000):
+        buckets.wait(name, 0.0)
+        assert buckets.wait("busy", 0.0) > 0.0
+        buckets.charge(-name, 0.0, 5)
+        assert len(buckets) <= 10
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("203.0.113.7", "", "203.0.113.7"),
+        ("203.0.113.7", "198.51.100.1", "203.0.113.7"),  # not from a proxy of ours: anybody can write that
+        ("10.0.0.1", "198.51.100.1", "198.51.100.1"),
+        ("10.0.0.1", "6.6.6.6, 198.51.100.1", "198.51.100.1"),  # what the client wrote itself comes first
+        ("10.0.0.1", "198.51.100.1, 10.0.0.2", "198.51.100.1"),
+        ("10.0.0.1", "10.0.0.3", "10.0.0.3"),
+        ("10.0.0.1", "nonsense", "10.0.0.1"),
+        ("10.0.0.1", "nonsense, 198.51.100.1", "198.51.100.1"),
+        ("10.0.0.1", "198.51.100.1, nonsense", "10.0.0.1"),
+        ("2001:db8::5", "198.51.100.1", "198.51.100.1"),
+        ("nowhere", "198.51.100.1", "nowhere"),
+    ],
+)
+def test_whom_a_proxy_asks_for(peer: str, forwarded: str, address: str) -> None:
+    assert Addresses(["10.0.0.0/8", "2001:db8::/32"]).of(peer, forwarded) == address
+
+
+def test_without_proxies_nobody_is_believed() -> None:
+    assert Addresses([]).of("10.0.0.1", "198.51.100.1") == "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("address", "bucket"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::", "2001:db8:1:2::/64"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("testclient", ""),
+    ],
+)
+def test_whose_bucket_it_is(address: str, bucket: str) -> None:
+    assert bucket_of(address) == bucket

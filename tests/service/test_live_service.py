@@ -1,0 +1,97 @@
+"""The whole service, with policies and a store, as people use it over HTTP and from the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from running import Running, running
+from web import SMALL
+
+from children import wait_until
+from commands import call
+
+DECISIONS, REPORTS, STATE = (f"/v1/experiments/headline/{what}" for what in ("decisions", "reports", "state"))
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/bandits.db"
+
+
+def key(storage: str, role: str, name: str) -> str:
+    made = json.loads(call("key", "create", "--role", role, "--name", name, "--storage", storage, "--json").stdout)
+    return str(made["key"])
+
+
+def report(service: Running, bit: int = 1) -> str:
+    token = service.ask("POST", DECISIONS)[1]["token"]
+    status, said = service.ask("POST", REPORTS, {"token": token, "bit": bit})
+    assert (status, said) == (200, {"status": "accepted"})
+    return str(token)
+
+
+def test_what_was_acknowledged_is_there_after_a_restart_and_after_a_kill(storage: str) -> None:
+    tokens: list[str] = []
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+        with running(storage) as service:
+            service.wait_until_ready()
+            if not tokens:
+                assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
+            for token in tokens:
+                told = service.ask("POST", REPORTS, {"token": token, "bit": 0})
+                assert told == (200, {"status": "duplicate"})
+            tokens.extend(report(service) for _ in range(5))
+            wait_until(lambda: service.ask("GET", STATE)[1]["seq"] == 1 + len(tokens), service.process)
+            assert service.ask("GET", STATE)[1]["observations"] == len(tokens)
+            service.stop(number)
+    assert len(tokens) == 15
+
+
+def test_arms_and_status_change_while_it_runs(storage: str) -> None:
+    with running(storage, "--workers", 2) as service:
+        service.wait_until_ready(20)
+        assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
+        report(service)
+        status, said = service.ask("POST", "/v1/experiments/headline/arms", {"name": "new", "payload": 7})
+        assert (status, [arm["name"] for arm in said["arms"]]) == (201, ["short", "long", "new"])
+        assert service.ask("POST", "/v1/experiments/headline/arms/long/retire")[0] == 200
+        shown = {service.ask("POST", DECISIONS)[1]["arm"] for _ in range(20)}
+        wait_until(lambda: "new" in {service.ask("POST", DECISIONS)[1]["arm"] for _ in range(10)}, service.process)
+        assert "none" not in shown
+        assert service.ask("PATCH", "/v1/experiments/headline", {"status": "paused"})[0] == 200
+        wait_until(lambda: service.ask("POST", DECISIONS)[1]["participate"] is False, service.process)
+
+
+def test_keys_come_and_go_while_it_runs(storage: str) -> None:
+    admin = key(storage, "admin", "ops")
+    with running(storage) as service:
+        service.wait_until_ready()
+        assert service.ask("POST", "/v1/experiments", SMALL)[0] == 401
+        service.key = admin
+        assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
+        service.key = key(storage, "device", "shop")
+        wait_until(lambda: service.ask("POST", DECISIONS)[0] == 200, service.process)
+        assert service.ask("GET", STATE)[0] == 403
+        report(service)
+        assert call("key", "rotate", "--storage", storage).exit_code == 0
+        report(service)
+        assert call("key", "revoke", "shop", "--storage", storage).exit_code == 0
+        wait_until(lambda: service.ask("POST", DECISIONS)[0] == 401, service.process)
+        service.key = admin
+        assert service.ask("GET", STATE)[0] == 200
+
+
+def test_a_visitor_is_the_same_to_every_worker_and_after_a_restart(storage: str) -> None:
+    tokens = set()
+    for start in range(2):
+        with running(storage, "--workers", 2) as service:
+            service.wait_until_ready(20)
+            if not start:
+                assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
+            for _ in range(10):
+                tokens.add(service.ask("POST", DECISIONS, {"visitor": "somebody"})[1]["token"])
+            service.stop(signal.SIGTERM)
+    assert len(tokens) == 1

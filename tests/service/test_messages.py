@@ -1,0 +1,115 @@
+"""Messages: what is read, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.errors import UserError
+from maskedbandits.service.messages import (
+    MILLION,
+    DecisionRequest,
+    ExperimentChange,
+    ExperimentConfig,
+    Reader,
+    ReportRequest,
+    check_experiment,
+    millionths,
+)
+
+SMALL: dict[str, Any] = {"name": "headline", "arms": [{"name": "a"}, {"name": "b", "payload": [1]}], "epsilon": 1}
+experiment = Reader(ExperimentConfig)
+
+
+def read(**changes: Any) -> ExperimentConfig:
+    config = experiment(msgspec.json.encode({**SMALL, **changes}))
+    check_experiment(config)
+    return config
+
+
+def test_what_is_left_out_has_a_default() -> None:
+    config = read()
+    assert (config.policy, config.parameters, config.report_after, config.expires_after) == ("auto", {}, 60, 86_400)
+    assert (config.floor, config.holdout, config.default_arm) == (0.0, 0.0, None)
+    assert config.arms[0].payload is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"name": "Headline"}, "does not fit: Expected `str` matching regex"),
+        ({"name": "a" * 65}, "`$.name`"),
+        ({"name": "-a"}, "`$.name`"),
+        ({"arms": []}, "length >= 1"),
+        ({"arms": [{"name": "a"}, {"name": "a"}]}, "two arms are called 'a'"),
+        ({"arms": [{"name": "a\nb"}]}, "a text on one line"),
+        ({"arms": [{"name": "a" * 201}]}, "length <= 200"),
+        ({"epsilon": 0}, "`float` > 0.0"),
+        ({"epsilon": 17}, "`float` <= 16.0"),
+        ({"epsilon": 0.1234567}, "epsilon = 0.1234567: give a multiple of one millionth"),
+        ({"epsilon": "1"}, "Expected `float`, got `str`"),
+        ({"default_arm": "c"}, "default_arm = 'c' is none of the arms; known are a, b"),
+        ({"report_after": 86_400}, "expires_after = 86400: give more seconds than report_after = 86400"),
+        ({"floor": 1.5}, "`float` <= 1.0"),
+        ({"holdout": -0.5}, "`float` >= 0.0"),
+        ({"polcy": "auto"}, "no field is called 'polcy'; did you mean 'policy'?"),
+    ],
+)
+def test_what_an_experiment_cannot_be(changes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError) as refused:
+        read(**changes)
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"visitor":' + b"[" * 100_000,
+        b"[]",
+        b"null",
+        b'{"\xff":1}',
+        b'{"n":1e999}',
+    ],
+)
+def test_any_body_is_refused_in_one_line(body: bytes) -> None:
+    with pytest.raises(UserError) as refused:
+        Reader(DecisionRequest)(body)
+    assert "\n" not in str(refused.value)
+
+
+@given(st.binary())
+def test_no_body_raises_anything_else(body: bytes) -> None:
+    for wanted in (DecisionRequest, ReportRequest, ExperimentConfig):
+        with contextlib.suppress(UserError):
+            Reader(wanted)(body)
+
+
+def test_what_a_change_leaves_out_stays() -> None:
+    change = Reader(ExperimentChange)(b'{"status":"paused","floor":0.0}')
+    assert change.given() == {"status": "paused", "floor": 0.0}
+
+
+@given(st.integers(1, 16 * MILLION))
+def test_an_epsilon_survives_its_text(count: int) -> None:
+    epsilon = msgspec.json.decode(msgspec.json.encode(count / MILLION), type=float)
+    assert millionths("epsilon", epsilon) == count
+
+
+@given(st.floats(allow_nan=True))
+def test_an_epsilon_is_exact_or_refused(epsilon: float) -> None:
+    try:
+        found = millionths("epsilon", epsilon)
+    except UserError:
+        return
+    assert found / MILLION == epsilon
+    assert 0 < epsilon <= 16

@@ -1,0 +1,83 @@
+"""Counts for Prometheus: what is counted, in a format that it reads, and the same from every worker."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+
+import pytest
+from web import Served
+
+from maskedbandits.service.metrics import BYTES, ROUTES, SECONDS, STATUSES, Metrics, shared_memory
+
+pytest_plugins = ["service_fixtures"]
+
+DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
+# The text format, as Prometheus documents it: a comment, or a name, labels in quotes, and a number.
+LINE = re.compile(r'# TYPE [a-z_]+ (counter|gauge|histogram)|[a-z_]+(\{([a-z]+="[^"\\\n]*",?)*\})? [0-9.e+-]+')
+
+
+def sample(text: str, name: str) -> float:
+    (found,) = [line for line in text.splitlines() if line.startswith(f"maskedbandits_{name} ")]
+    return float(found.rpartition(" ")[2])
+
+
+def test_what_is_counted(served: Served) -> None:
+    token = served.post(DECISIONS, {"n": 5}).json["decisions"][0]["token"]
+    served.post(REPORTS, {"token": token, "bit": 1})
+    served.post(REPORTS, {"reports": [{"token": token, "bit": 1}, {"token": "x", "bit": 1}]})
+    served.post(DECISIONS, b"{")
+    served.get("/nowhere")
+    reply = served.get("/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
+    text = reply.body.decode()
+    assert sample(text, "decisions_total") == 5
+    counts = {
+        status: sample(text, f'reports_total{{status="{status}"}}') for status in ("accepted", "duplicate", "forged")
+    }
+    assert counts == {"accepted": 1, "duplicate": 1, "forged": 1}
+    assert sample(text, 'requests_total{route="decisions",status="200"}') == 1
+    assert sample(text, 'requests_total{route="decisions",status="400"}') == 1
+    assert sample(text, 'requests_total{route="other",status="404"}') == 1
+    assert sample(text, 'log_seq{experiment="headline"}') == 1
+    assert sample(text, "ready") == 1
+
+
+def test_every_line_can_be_read(served: Served) -> None:
+    served.post(DECISIONS)
+    text = served.get("/metrics").body.decode()
+    assert text.endswith("\n")
+    assert all(LINE.fullmatch(line) for line in text.splitlines()), text
+
+
+def test_a_histogram_adds_up() -> None:
+    metrics = Metrics()
+    for seconds in (0.0001, 0.0005, 0.0006, 0.3, 99.0):
+        metrics.request("decisions", 200, seconds)
+    text = metrics.text([], True)
+    below = [sample(text, f'request_seconds_bucket{{route="decisions",le="{edge}"}}') for edge in (*SECONDS, "+Inf")]
+    assert below == [2, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5]
+    assert sample(text, 'request_seconds_count{route="decisions"}') == 5
+    assert sample(text, 'request_seconds_sum{route="decisions"}') == pytest.approx(99.3012)
+
+
+def test_whichever_worker_is_asked_tells_the_sum() -> None:
+    with tempfile.TemporaryFile() as file:
+        file.truncate(2 * BYTES)
+        first, second = (Metrics(shared_memory(file.fileno(), 2), worker, 2) for worker in range(2))
+        first.count("decisions", 3)
+        second.count("decisions", 4)
+        second.request("reports", 200, 0.1)
+        assert first.text([], True) == second.text([], True)
+        assert sample(first.text([], True), "decisions_total") == 7
+        again = Metrics(shared_memory(file.fileno(), 2), 1, 2)  # started again
+        again.count("decisions")
+        assert sample(first.text([], True), "decisions_total") == 8
+
+
+def test_there_is_a_place_for_every_answer() -> None:
+    metrics = Metrics()
+    for route in ROUTES:
+        for status in STATUSES:
+            metrics.request(route, status, 0.0)
+    assert metrics.text([], True).count("maskedbandits_requests_total{") == len(ROUTES) * len(STATUSES)

@@ -1,0 +1,131 @@
+"""The description: it is one, and a program that asks everything it allows finds nothing else, and no 500."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from fake_hall import FakeHall
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from running import running
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from web import SMALL, Served
+
+from maskedbandits.service.keys import create_key
+from maskedbandits.service.metrics import STATUSES
+from maskedbandits.service.openapi import document
+from maskedbandits.service.stores import open_store
+
+OPERATIONS = [(method, path) for path, methods in document()["paths"].items() for method in methods]
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+EXAMPLES = 25
+CAN_BE_WRONG = [
+    each for each in OPERATIONS if {"parameters", "requestBody"} & set(document()["paths"][each[1]][each[0]])
+]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    path = tmp_path_factory.mktemp("described") / "bandits.db"
+    with open_store(f"sqlite:///{path}?durable=no", create=True) as store, Served(FakeHall(store)) as served:
+        served.client.key = create_key(store, "admin", "admin", 0)[1]
+        served.app._read_at = -10.0
+        served.run(served.app._renew())
+        assert served.post("/v1/experiments", SMALL).status == 201
+        yield served
+
+
+def test_it_is_what_the_service_sends(service: Served) -> None:
+    reply = service.get("/openapi.json")
+    assert reply.json == document()
+
+
+def test_every_path_of_the_service_is_described(service: Served) -> None:
+    routes = {(method.lower(), route.path_format) for route in service.app._routes for method in route.methods or ()}
+    assert {route for route in routes if route[0] != "head"} == set(OPERATIONS)
+
+
+def test_every_status_has_a_place_among_the_counts() -> None:
+    answers = [answers["responses"] for methods in document()["paths"].values() for answers in methods.values()]
+    assert {int(code) for each in answers for code in each} <= set(STATUSES)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    schemas = document()["components"]["schemas"]
+
+    def references(value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from ([value["$ref"]] if "$ref" in value else [])
+            value = list(value.values())
+        for each in value if isinstance(value, list) else []:
+            yield from references(each)
+
+    found = {each.removeprefix("#/components/schemas/") for each in references(document())}
+    assert found <= set(schemas)
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_whatever_is_asked_the_answer_is_described(service: Served, method: str, path: str) -> None:
+    schema = schemathesis.openapi.from_asgi("/openapi.json", service.app)
+    ask_everything(schema[path][method], GenerationMode.POSITIVE, service.client.key)
+    assert service.get("/readyz").status == 200
+
+
+@pytest.mark.parametrize(("method", "path"), CAN_BE_WRONG)
+def test_whatever_is_asked_wrongly_the_answer_is_described(service: Served, method: str, path: str) -> None:
+    schema = schemathesis.openapi.from_asgi("/openapi.json", service.app)
+    ask_everything(schema[path][method], GenerationMode.NEGATIVE, service.client.key)
+    assert service.get("/readyz").status == 200
+
+
+@pytest.mark.long
+def test_whatever_a_real_service_is_asked(tmp_path: Path) -> None:
+    """With policies, a log and threads behind it."""
+    storage = f"sqlite:///{tmp_path}/bandits.db"
+    with open_store(storage, create=True) as store:
+        key = create_key(store, "admin", "admin", 0)[1]
+    with running(storage) as real:
+        real.wait_until_ready()
+        real.key = key
+        assert real.ask("POST", "/v1/experiments", SMALL)[0] == 201
+        schema = schemathesis.openapi.from_url(f"{real.address}/openapi.json")
+        for method, path in OPERATIONS:
+            ask_everything(schema[path][method], GenerationMode.POSITIVE, key)
+        for method, path in CAN_BE_WRONG:
+            ask_everything(schema[path][method], GenerationMode.NEGATIVE, key)
+        assert real.ask("GET", "/readyz") == (200, {"status": "ready"})
+        code, logged = real.stop(signal.SIGTERM)
+    assert code == 0
+    assert {line["event"] for line in logged} <= {"experiment is live", "ready", "stopped"}
+
+
+def ask_everything(operation: Any, mode: GenerationMode, key: str | None) -> None:
+    """Ask all that one operation allows, or what it does not, of an experiment that is here and of others."""
+    here = {"name": "headline", "arm": "long"}
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(case=operation.as_strategy(generation_mode=mode), is_here=st.booleans())
+    def ask(case: Any, is_here: bool) -> None:
+        if is_here and case.path_parameters:
+            case.path_parameters = {name: here[name] for name in case.path_parameters}
+        case.call_and_validate(checks=CHECKS, headers={"authorization": f"Bearer {key}"})
+
+    ask()

@@ -1,0 +1,76 @@
+"""The examples of a unit and an image: what they call exists, and what they set is read."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from maskedbandits import cli
+from maskedbandits.service.settings import gathered
+
+PACKAGING = Path(__file__).parents[2] / "packaging"
+UNIT, IMAGE = PACKAGING / "systemd" / "maskedbandits.service", PACKAGING / "container" / "Containerfile"
+
+
+def unit() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(UNIT.read_text(encoding="utf-8"))
+    return parser
+
+
+def commands(text: str) -> list[str]:
+    """Every line that calls the program, comments among them, with its end if it goes on."""
+    whole = re.sub(r"\\\n#?", " ", text)
+    found = re.findall(r"(?:^|\s|/)maskedbandits ((?:serve|key|compile|upgrade|backup)\b[^\n&|\"]*)", whole)
+    return [each.strip() for each in found]
+
+
+@pytest.mark.parametrize("file", [UNIT, IMAGE], ids=["systemd", "container"])
+def test_every_command_can_be_read(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    called = commands(text)
+    if file == IMAGE:
+        called.append(" ".join(json.loads(re.findall(r"^CMD (.*)$", text, re.MULTILINE)[0])[1:]))
+    assert any(each.startswith("serve") for each in called)
+    assert any(each.startswith("key create") for each in called)
+    for each in called:
+        verb, *arguments = shlex.split(each)
+        found = cli.main.commands[verb]
+        if verb == "key":
+            found, arguments = found.commands[arguments[0]], arguments[1:]  # type: ignore[attr-defined]
+        found.make_context(verb, arguments)
+
+
+def test_variables_of_the_unit_are_settings() -> None:
+    lines = re.findall(r"^Environment=(\w+)=(.*)$", UNIT.read_text(encoding="utf-8"), re.MULTILINE)
+    assert gathered({}, dict(lines)).storage == "sqlite:////var/lib/maskedbandits/bandits.db"
+    assert unit()["Service"]["RestartPreventExitStatus"] == str(cli.USAGE)
+
+
+def test_variables_of_the_image_are_settings() -> None:
+    made = gathered({}, dict(re.findall(r"^ENV (\w+)=(.*)$", IMAGE.read_text(encoding="utf-8"), re.MULTILINE)))
+    assert (made.host, made.port) == ("0.0.0.0", 8080)  # noqa: S104
+    assert made.storage == "sqlite:////data/bandits.db"
+    assert not made.is_loopback  # so that it refuses to start without a key
+
+
+def test_a_stop_leaves_time_for_requests() -> None:
+    assert int(unit()["Service"]["TimeoutStopSec"]) > gathered({}, {}).stop_after + 15
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
+def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
+    text = UNIT.read_text(encoding="utf-8").replace("/opt/maskedbandits/bin/maskedbandits", "/bin/true")
+    file = tmp_path / UNIT.name
+    file.write_text(text.replace("User=maskedbandits", "User=nobody"), encoding="utf-8")
+    program = str(shutil.which("systemd-analyze"))
+    done = subprocess.run([program, "verify", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,161 @@
+"""A population of devices drives a real service: what is learned from masked, late reports is what was simulated.
+
+Devices live on a clock of their own, which runs as fast as they can ask; the service runs on the machine's. A step is a
+second of theirs. So a report comes as many steps late as ``report_after`` and the device's delay have seconds.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from running import Running, running
+
+from children import wait_until
+from maskedbandits import Problem, make_policy, simulate
+from maskedbandits.device import Device, device
+from maskedbandits.privacy import Randomizer
+
+START = 1_800_000_000.0
+MEANS = [0.2, 0.4, 0.8, 0.3]
+EPSILON = 2.0
+AFTER, JITTER = 200, 50  # seconds
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = START
+
+    def time(self) -> float:
+        return self.at
+
+
+class Population:
+    """Devices that visit one experiment in turn; each is one person's, with a ledger of its own."""
+
+    def __init__(self, address: str, experiment: str, size: int, seed: int, **options: Any) -> None:
+        told: dict[str, Any] = {"cap": 10**6, "max_epsilon": 4, "jitter": JITTER, "background": False, **options}
+        self.devices = [Device(address, experiment, **told) for _ in range(size)]
+        self.turn = itertools.cycle(self.devices)
+        self.rng = random.Random(seed)
+        self.waiting: list[tuple[float, int]] = []  # when a device has something to do, and which
+        self.regret = 0.0
+        self.sent = 0
+
+    def visit(self, at: float) -> None:
+        """Let one more person come, see, and click or not."""
+        own = next(self.turn)
+        decision = own.decide()
+        assert decision.participate, decision.why
+        assert decision.arm is not None
+        mean = MEANS[int(decision.arm)]
+        self.regret += max(MEANS) - mean
+        assert decision.report(float(self.rng.random() < mean))
+        self._await(self.devices.index(own), at)
+
+    def catch_up(self, at: float) -> None:
+        """Send what is due."""
+        while self.waiting and self.waiting[0][0] <= at:
+            _, place = heapq.heappop(self.waiting)
+            self.sent += self.devices[place].send_due()
+            self._await(place, at)
+
+    def _await(self, place: int, at: float) -> None:
+        own = self.devices[place]
+        assert own._promises is not None
+        soonest = own._promises.soonest(own._wire.url)
+        if soonest is not None:
+            heapq.heappush(self.waiting, (max(soonest, at + 0.5), place))
+
+    def close(self) -> None:
+        for own in self.devices:
+            own.close()
+
+
+def created(service: Running, name: str, policy: str) -> None:
+    arms = [{"name": str(place)} for place in range(len(MEANS))]
+    told = {"name": name, "epsilon": EPSILON, "policy": policy, "report_after": AFTER, "arms": arms}
+    status, answer = service.ask("POST", "/v1/experiments", told)
+    assert status == 201, answer
+
+
+def warm_up(service: Running, policy: str) -> None:
+    """Have the code for deciding and learning made, which a device would not wait for."""
+    for n in (1, 20):  # there is other code for many at once
+        _, answer = service.ask("POST", "/v1/experiments/warm/decisions", {"n": n})
+        reports = [{"token": decision["token"], "bit": 1} for decision in answer["decisions"]]
+        assert service.ask("POST", "/v1/reports", {"reports": reports})[0] == 200
+    wait_until(lambda: state_of(service, "warm")["observations"] == 21, service.process)
+
+
+def state_of(service: Running, name: str) -> dict[str, Any]:
+    status, state = service.ask("GET", f"/v1/experiments/{name}/state")
+    assert status == 200, state
+    assert isinstance(state, dict)
+    return state
+
+
+def settled(service: Running, name: str, steps: int) -> bool:
+    """Whether the service has taken in all that it was told, and counted all that it has said."""
+    state = state_of(service, name)
+    return (state["observations"], sum(state["issued"]), sum(state["pending"])) == (steps, steps, 0)
+
+
+def played(storage: str, policy: str, populations: int, steps: int) -> tuple[list[float], list[dict[str, Any]]]:
+    """Let populations visit an experiment each, step by step; return their regrets, and the states in the end."""
+    clock = Clock()
+    with running(storage) as service, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device, "time", clock)
+        service.wait_until_ready()
+        names = [f"{policy}-{number}" for number in range(populations)]
+        for name in ["warm", *names]:
+            created(service, name, policy)
+        warm_up(service, policy)
+        crowds = [Population(service.address, name, 40, seed) for seed, name in enumerate(names)]
+        for _ in range(steps):
+            clock.at += 1
+            for crowd in crowds:
+                crowd.catch_up(clock.at)
+                crowd.visit(clock.at)
+        while any(crowd.waiting for crowd in crowds):
+            clock.at += 1
+            for crowd in crowds:
+                crowd.catch_up(clock.at)
+        assert [crowd.sent for crowd in crowds] == [steps] * populations
+        for crowd in crowds:
+            crowd.close()
+        for name in names:
+            wait_until(partial(settled, service, name, steps), service.process)
+        return [crowd.regret for crowd in crowds], [state_of(service, name) for name in names]
+
+
+def simulated(policy: str, steps: int) -> tuple[float, float]:
+    """The regret of the same visits in a simulation, with the same delays, and its standard deviation."""
+    mask = Randomizer(EPSILON).corruption
+    problem = Problem([MEANS], starts=[0], horizon=steps, corruption=mask)
+    made = make_policy(policy, arms=len(MEANS), corruption=mask)
+    delays = list(range(AFTER, AFTER + JITTER + 1))
+    result = simulate(problem, made, runs=400, seed=1, checkpoints=1, delay=delays, progress=False)
+    return float(result.regret.mean()), float(result.regret.std())
+
+
+def test_every_report_arrives_and_is_learned_from(tmp_path: Path) -> None:
+    _, [state] = played(f"sqlite:///{tmp_path}/bandits.db", "klucb-cf", 1, 150)
+    assert state["observations"] == 150
+    assert state["refused"] == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["klucb-cf", "auto"])
+def test_the_regret_is_what_was_simulated(policy: str, tmp_path: Path) -> None:
+    populations, steps = 16, 600
+    regrets, _ = played(f"sqlite:///{tmp_path}/bandits.db", policy, populations, steps)
+    expected, spread = simulated(policy, steps)
+    assert 4 * spread / populations**0.5 < 0.1 * expected  # if they are equal, it fails by chance once in 30,000 times
+    assert np.mean(regrets) <= 1.1 * expected

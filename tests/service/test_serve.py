@@ -1,0 +1,174 @@
+"""`maskedbandits serve` as people start it: a real process, a real socket, signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from running import is_running, running, wait_for, workers_of
+
+from children import LONGEST, PROGRAM, child, finished, wait_until
+from commands import call, refused
+from maskedbandits import extras
+from maskedbandits.service import serve
+from maskedbandits.service.keys import create_key, revoke_key
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.stores import open_store
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/bandits.db"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_listens_at_once_gets_ready_and_ends_gently(storage: str, number: int) -> None:
+    with running(storage) as service:
+        assert service.ask("GET", "/healthz") == (200, {"status": "ok"})
+        assert storage in service.said[0]
+        assert f"curl {service.address}/readyz" in service.said[1]
+        service.wait_until_ready()
+        assert service.ask("GET", "/v1/experiments") == (200, {"experiments": []})
+        code, logged = service.stop(number)
+    assert code == 0
+    assert [line["event"] for line in logged][-2:] == ["ready", "stopped"]
+
+
+def test_it_ends_while_it_is_still_starting(storage: str, tmp_path: Path) -> None:
+    """With nothing kept, compiling takes long; nobody has to wait for it, and its child is ended."""
+    with running(storage, environment={"MASKEDBANDITS_CACHE": str(tmp_path / "cache")}) as service:
+        wait_until(lambda: any((tmp_path / "cache").glob("compiled-*/warm.lock")), service.process)
+        assert service.ask("GET", "/readyz")[0] == 503
+        code, logged = service.stop(signal.SIGTERM)
+    assert code == 0
+    assert [line["event"] for line in logged] == ["compiling for this machine, once", "stopped"]
+
+
+def test_a_port_that_is_taken_is_one_line(storage: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = finished([*PROGRAM, "serve", "--storage", storage, "--port", port])
+    assert done.returncode == 2
+    expected = f"port {port} of 127.0.0.1 is taken by another program: end that one, or give another with --port"
+    assert done.stderr == f"maskedbandits: {expected}\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--host", "0.0.0.0"], "there is no key: make one with maskedbandits key create --role admin"),  # noqa: S104
+        (["--host", "192.0.2.1"], "there is no key"),
+        (["--workers", "0"], "--workers = 0: give a whole number of at least 1"),
+        (["--config", "none.toml"], "none.toml: no such file"),
+        (["--storage", "mysql://x"], "storage: give a URL such as"),
+        (["--storage", "sqlite:////nowhere/at/all.db"], "nowhere"),
+    ],
+)
+def test_mistakes_are_one_line(
+    flags: list[str], complaint: str, storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MASKEDBANDITS_STORAGE", storage)
+    done = call("serve", *flags)
+    refused(done, complaint)
+    assert done.stderr.count("\n") == 1
+
+
+def test_addresses_that_are_not_here(storage: str) -> None:
+    with open_store(storage, create=True) as store:
+        name, _ = create_key(store, "admin", None, 0)
+        refused(call("serve", "--storage", storage, "--host", "192.0.2.1"), "is no address of this machine")
+        refused(call("serve", "--storage", storage, "--host", "no.such.host.invalid"), "is not known")
+        revoke_key(store, name, 0)
+        refused(call("serve", "--storage", storage, "--host", "192.0.2.1"), "there is no key")
+
+
+def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    refused(call("serve"), "pip install 'maskedbandits[service]'")
+    refused(call("key", "list"), "pip install 'maskedbandits[service]'")
+
+
+def test_a_password_is_not_printed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        lines = serve.announced(Settings(storage="postgresql://u:secret@db/x"), listener, True)
+    assert "secret" not in "\n".join(lines)
+    assert "Authorization: Bearer KEY" in lines[2]
+
+
+def test_the_other_internet_protocol(storage: str) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with running(storage, "--host", "::1") as service:
+        assert service.address.startswith("http://[::1]:")
+        assert service.ask("GET", "/healthz")[0] == 200
+
+
+# Several workers
+
+
+@LINUX
+def test_a_worker_that_dies_is_started_again(storage: str) -> None:
+    with running(storage, "--workers", 2) as service:
+        wait_until(lambda: len(workers_of(service.process.pid)) == 2, service.process)
+        service.wait_until_ready(20)
+        first, second = workers_of(service.process.pid)
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: len({*workers_of(service.process.pid)} - {first, second}) == 1, service.process)
+        assert second in workers_of(service.process.pid)
+        statuses = {service.ask("GET", "/readyz")[0] for _ in range(500)}
+        assert statuses == {200}  # nobody hears of it: the new one lets the other answer until it is ready
+        workers = workers_of(service.process.pid)
+        code, logged = service.stop(signal.SIGTERM)
+    assert code == 0
+    assert not any(map(is_running, workers))
+    told = [line for line in logged if line["event"] == "worker ended and is started again"]
+    assert [line["code"] for line in told] == [-signal.SIGKILL]
+    assert "stopped" in [line["event"] for line in logged]
+
+
+@LINUX
+def test_workers_end_when_nobody_looks_after_them(storage: str) -> None:
+    with running(storage, "--workers", 2) as service:
+        wait_until(lambda: len(workers_of(service.process.pid)) == 2, service.process)
+        service.wait_until_ready()
+        workers = workers_of(service.process.pid)
+        service.process.kill()
+        service.process.wait(LONGEST)
+        wait_for(lambda: not any(map(is_running, workers)))
+
+
+@LINUX
+def test_what_no_worker_can_do_ends_all(storage: str, tmp_path: Path) -> None:
+    """A store that is gone between the check and the workers' start is a mistake that starting again does not mend."""
+    with running(storage, "--workers", 2, environment={"PYTHONUNBUFFERED": "1"}) as service:
+        for path in tmp_path.glob("bandits.db*"):
+            path.unlink()
+        _, errors = service.process.communicate(timeout=LONGEST)
+    assert service.process.returncode == 2
+    assert "cannot start" in errors
+
+
+def test_a_worker_is_not_started_by_hand() -> None:
+    done = finished([sys.executable, "-m", "maskedbandits.service.worker"])
+    assert done.returncode == 2
+    assert "maskedbandits serve" in done.stderr
+
+
+def test_a_child_without_readers_goes_on(storage: str) -> None:
+    """Nobody reads its standard error any more: that is no reason to end."""
+    with child([*PROGRAM, "serve", "--storage", storage, "--port", 0]) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stderr.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LONGEST) == 0

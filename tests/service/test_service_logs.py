@@ -1,0 +1,89 @@
+"""What the service says while it runs: one line of JSON each, and nothing that a device has sent."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from fake_hall import FakeHall
+from web import SMALL, Served
+
+from maskedbandits.service import logs
+from maskedbandits.service.keys import create_key
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.stores import Store
+
+pytest_plugins = ["service_fixtures"]
+
+
+@pytest.fixture
+def chatty(hall: FakeHall, store: Store) -> Iterator[tuple[Served, str]]:
+    key = create_key(store, "admin", "boss", 1)[1]
+    with Served(hall, Settings(access_log=True)) as service:
+        service.client.key = key
+        yield service, key
+
+
+def test_a_request_is_one_line_without_anything_that_was_sent(
+    chatty: tuple[Served, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    served, key = chatty
+    served.post("/v1/experiments", SMALL)
+    token = served.post("/v1/experiments/headline/decisions", {"visitor": "alice"}).json["token"]
+    served.post(f"/v1/reports?token={token}", {"token": token, "bit": 1})
+    served.post("/v1/experiments/headline/decisions", {"alice": 1})
+    served.get(f"/{token}", headers={"x-forwarded-for": "198.51.100.77"})
+    served.ask("ALICE", "/healthz")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = [json.loads(line) for line in captured.err.splitlines()]
+    assert [(line["route"], line["status"]) for line in lines] == [
+        ("experiments", 201),
+        ("decisions", 200),
+        ("reports", 200),
+        ("decisions", 400),
+        ("other", 404),
+        ("other", 405),
+    ]
+    assert {line["event"] for line in lines} == {"request"}
+    assert lines[1]["key"] == "boss"
+    for secret in (token, key, "alice", "ALICE", "198.51.100.77", "203.0.113.7"):
+        assert secret not in captured.err
+
+
+def test_nothing_is_said_of_requests_unless_asked_for(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.post("/v1/experiments/headline/decisions", {"visitor": "alice"})
+    assert capsys.readouterr().err == ""
+
+
+def test_any_fact_becomes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.event("a\nb", path=object, text="é\u2028\x1b[2J")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isascii()
+    assert json.loads(line)["event"] == "a\nb"
+
+
+def test_a_fault_names_places_and_no_values(capsys: pytest.CaptureFixture[str]) -> None:
+    def deep(secret: str) -> None:
+        raise ValueError(secret)
+
+    try:
+        deep("alice")
+    except ValueError as error:
+        logs.fault("it failed", error)
+    told = json.loads(capsys.readouterr().err)
+    assert told["kind"] == "ValueError"
+    assert told["places"][0].startswith("test_service_logs.py:")
+    assert "alice" not in json.dumps(told)
+
+
+def test_the_web_server_speaks_in_these_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.take_over()
+    logger = logging.getLogger("uvicorn.error")
+    logger.warning("Invalid HTTP request received.")  # anybody can make it say this any number of times
+    logger.error("something is wrong")
+    logger.error("Exception in ASGI application\n", exc_info=RuntimeError("alice"))
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line.get("message", line.get("kind")) for line in lines] == ["something is wrong", "RuntimeError"]

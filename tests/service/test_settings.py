@@ -1,0 +1,137 @@
+"""Settings: which source wins, and every mistake in one line that names the nearest name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from maskedbandits.errors import UserError
+from maskedbandits.service.settings import CHECKS, Settings, gathered, is_loopback, without_password
+
+
+def test_defaults_bind_to_this_machine_alone() -> None:
+    made = gathered({}, {})
+    assert made == Settings()
+    assert made.is_loopback
+    assert made.storage == "sqlite:///bandits.db"
+
+
+def test_others_are_limited_unless_told_otherwise() -> None:
+    assert (gathered({}, {}).address_rate, gathered({}, {}).token_rate) == (0.0, 0.0)
+    exposed = gathered({"host": "0.0.0.0"}, {"MASKEDBANDITS_TOKEN_RATE": "0"})  # noqa: S104
+    assert (exposed.address_rate, exposed.token_rate) == (100.0, 0.0)
+
+
+def test_defaults_pass_their_own_checks() -> None:
+    for name, check in CHECKS.items():
+        assert check(name, getattr(Settings(), name)) == getattr(Settings(), name)
+
+
+def test_a_flag_over_the_environment_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text('port = 1\nworkers = 2\nqueue = 3\ncors = ["https://shop.example"]\n', encoding="utf-8")
+    environment = {"MASKEDBANDITS_PORT": "4", "MASKEDBANDITS_WORKERS": "5", "MASKEDBANDITS_CONFIG": str(file)}
+    made = gathered({"port": 6, "workers": None}, environment)
+    assert (made.port, made.workers, made.queue, made.cors) == (6, 5, 3, ("https://shop.example",))
+    other = tmp_path / "other.toml"
+    other.write_text("queue = 7\n", encoding="utf-8")
+    assert gathered({}, environment, config=other).queue == 7
+
+
+def test_variables_become_what_they_stand_for() -> None:
+    variables = {"ACCESS_LOG": "true", "CORS": "https://a.example, http://b.example:8000", "POLL": "0.5", "QUEUE": "9"}
+    made = gathered({}, {f"MASKEDBANDITS_{name}": text for name, text in variables.items()})
+    assert made.access_log is True
+    assert made.cors == ("https://a.example", "http://b.example:8000")
+    assert (made.poll, made.queue) == (0.5, 9)
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    others = {"MASKEDBANDITS_CACHE": "/x", "MASKEDBANDITS_COMPILE": "now", "MASKEDBANDITS_ZZZ": "1", "PORT": "x"}
+    assert gathered({}, {**others, "MASKEDBANDITS_PORT": ""}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("environment", "complaint"),
+    [
+        ({"MASKEDBANDITS_WORKER": "2"}, "MASKEDBANDITS_WORKER: no setting is called 'worker'; did you mean 'workers'?"),
+        ({"MASKEDBANDITS_PORT": "http"}, "MASKEDBANDITS_PORT = 'http': give a number"),
+        ({"MASKEDBANDITS_PORT": "70000"}, "MASKEDBANDITS_PORT = 70000: give a whole number of at most 65535"),
+        ({"MASKEDBANDITS_ACCESS_LOG": "maybe"}, "MASKEDBANDITS_ACCESS_LOG = 'maybe': give 1 or 0"),
+        ({"MASKEDBANDITS_CORS": "https://a.example/"}, "give a list of origins"),
+        ({"MASKEDBANDITS_CORS": "shop.example"}, "give a list of origins"),
+        ({"MASKEDBANDITS_TRUSTED_PROXIES": "proxy"}, "give a list of addresses or networks"),
+    ],
+)
+def test_mistakes_in_the_environment(environment: dict[str, str], complaint: str) -> None:
+    with pytest.raises(UserError) as refused:
+        gathered({}, environment)
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("prot = 1", "service.toml: no setting is called 'prot'; did you mean 'port'?"),
+        ("port = true", "service.toml: port = True: give a whole number of at least 0"),
+        ("access_log = 1", "service.toml: access_log = 1: give true or false"),
+        ("cors = '*'", "give a list of origins"),
+        ("[port]\nx = 1", "give a whole number"),
+        ("port = ", "service.toml: not valid TOML"),
+        ("poll = 0", "give a number in [0.01, 10]"),
+        ("storage = ''", "service.toml: storage: give a text"),
+        ("port = " + "9" * 5000, "service.toml: not valid TOML"),
+    ],
+)
+def test_mistakes_in_a_file(text: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("service.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as refused:
+        gathered({}, {}, config="service.toml")
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        gathered({}, {}, config=tmp_path / "none.toml")
+    with pytest.raises(UserError, match="cannot be read"):
+        gathered({}, {}, config=tmp_path)
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
+    with pytest.raises(UserError, match="not valid TOML"):
+        gathered({}, {}, config=tmp_path / "bytes.toml")
+
+
+def test_a_flag_is_named_as_it_was_given() -> None:
+    with pytest.raises(UserError, match="--body-limit = 5: give"):
+        gathered({"body_limit": 5}, {})
+
+
+def test_a_password_is_not_repeated() -> None:
+    with pytest.raises(UserError) as refused:
+        gathered({"storage": "postgresql://u:secret\n@db/x"}, {})
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("storage", "printed"),
+    [
+        ("postgresql://u:secret@db:5432/x?password=secret", "postgresql://u@db:5432/x"),
+        ("postgresql://:secret@db/x", "postgresql://@db/x"),
+        ("postgresql://db/x?sslpassword=secret", "postgresql://db/x"),
+        ("sqlite:///a.db", "sqlite:///a.db"),
+        ("sqlite:////var/lib/a@b.db", "sqlite:////var/lib/a@b.db"),
+    ],
+)
+def test_what_is_printed_of_a_storage(storage: str, printed: str) -> None:
+    assert without_password(storage) == printed
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("127.8.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)],  # noqa: S104
+)
+def test_what_is_this_machine_alone(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback

@@ -1,0 +1,141 @@
+"""The service on a real socket: what web servers and bad clients do to bodies and connections."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from running import Running, running
+
+from children import LONGEST, wait_until
+
+LIMIT = 2048
+DECISIONS = "/v1/experiments/none/decisions"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    storage = f"sqlite:///{tmp_path_factory.mktemp('wire')}/bandits.db"
+    with running(storage, environment={"MASKEDBANDITS_BODY_LIMIT": str(LIMIT)}) as started:
+        started.wait_until_ready()
+        yield started
+
+
+def connected(service: Running) -> socket.socket:
+    place = urlsplit(service.address)
+    assert place.hostname
+    assert place.port
+    return socket.create_connection((place.hostname, place.port), timeout=LONGEST)
+
+
+def talk(service: Running, *pieces: bytes) -> bytes:
+    """Send pieces, and return all that comes back until the connection ends."""
+    with connected(service) as wire:
+        for piece in pieces:
+            try:
+                wire.sendall(piece)
+            except OSError:  # it has answered, and does not listen any more
+                break
+        return received(wire)
+
+
+def received(wire: socket.socket) -> bytes:
+    found = b""
+    while True:
+        try:
+            piece = wire.recv(65_536)
+        except ConnectionResetError:
+            return found
+        if not piece:
+            return found
+        found += piece
+
+
+def head(method: str, path: str, *lines: str) -> bytes:
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *lines, "", ""]).encode()
+
+
+def chunk(body: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+CLOSE = "connection: close"
+
+
+def test_a_body_in_chunks(service: Running) -> None:
+    answer = talk(
+        service, head("POST", DECISIONS, "transfer-encoding: chunked", CLOSE), chunk(b'{"n"'), chunk(b":2}"), chunk(b"")
+    )
+    assert answer.startswith(b"HTTP/1.1 404 ")
+
+
+def test_a_body_in_chunks_that_never_ends(service: Running) -> None:
+    pieces = [chunk(b"x" * 1000)] * 1000
+    answer = talk(service, head("POST", DECISIONS, "transfer-encoding: chunked"), *pieces)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"longer than 2048 bytes" in answer
+
+
+def test_a_body_that_says_it_is_too_long_is_not_waited_for(service: Running) -> None:
+    answer = talk(service, head("POST", DECISIONS, "content-length: 999999999"), b"x")
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        head("POST", DECISIONS, "content-length: x"),
+        head("POST", DECISIONS, "transfer-encoding: chunked") + b"zz\r\n",
+        head("G\xe9T", "/"),
+    ],
+)
+def test_what_is_no_request_is_refused(service: Running, request_: bytes) -> None:
+    answer = talk(service, request_)
+    assert answer.startswith(b"HTTP/1.1 4")
+    assert service.ask("GET", "/readyz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/%ff%fe", 404),
+        ("/healthz?" + "x" * 1000, 200),
+        ("/v1/experiments/%00", 404),
+        ("//healthz", 404),
+        ("/../healthz", 404),
+    ],
+)
+def test_odd_paths(service: Running, path: str, status: int) -> None:
+    answer = talk(service, head("GET", path, CLOSE))
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+
+
+def test_requests_one_after_the_other_on_one_connection(service: Running) -> None:
+    answer = talk(service, head("GET", "/healthz") * 3 + head("GET", "/healthz", CLOSE))
+    assert answer.count(b'{"status":"ok"}') == 4
+    assert b"server:" not in answer.lower()
+
+
+def test_head_and_options(service: Running) -> None:
+    assert talk(service, head("HEAD", "/healthz", CLOSE)).endswith(b"\r\n\r\n")
+    answer = talk(service, head("OPTIONS", "/healthz", "origin: https://evil.example", CLOSE))
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert b"access-control-allow-origin" not in answer
+
+
+def test_whoever_is_in_the_middle_of_asking_is_answered_at_the_end(tmp_path: Path) -> None:
+    with running(f"sqlite:///{tmp_path}/bandits.db") as service, connected(service) as wire:
+        service.wait_until_ready()
+        wire.sendall(head("POST", DECISIONS, "content-length: 2") + b"{")
+        assert service.ask("GET", "/healthz")[0] == 200  # by now the request has begun
+        service.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: service.ask("GET", "/healthz")[0] == 0, service.process)  # nobody new is let in
+        wire.sendall(b"}")
+        assert received(wire).startswith(b"HTTP/1.1 404 ")
+        assert service.process.wait(LONGEST) == 0

@@ -1,0 +1,152 @@
+"""Tokens: read back as they were signed, equal to the obvious twin's, and none accepted that no key has signed."""
+
+from __future__ import annotations
+
+import random
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.errors import UserError
+from maskedbandits.service.tokens import LENGTH, ForgedToken, Keyring, Token, new_id
+from naive import tokens as naive
+
+SECRETS = {0: bytes(range(32)), 7: b"\xff" * 32, 255: b"k" * 100}
+RING = Keyring(SECRETS, 7)
+TOKEN = Token(3, 2, 1, 4, 1_000_000, 65_536, 1_900_000_000, b"0123456789a")
+ALPHABET = string.ascii_letters + string.digits + "-_"
+FUZZED = 100_000
+
+tokens = st.builds(
+    Token,
+    experiment=st.integers(0, 2**32 - 1),
+    config=st.integers(0, 2**16 - 1),
+    arm=st.integers(0, 2**16 - 1),
+    flags=st.integers(0, 255),
+    epsilon=st.integers(0, 2**32 - 1),
+    probability=st.integers(1, 2**16),
+    expires=st.integers(0, 2**32 - 1),
+    id=st.binary(min_size=11, max_size=11),
+)
+
+
+def is_refused(text: str, ring: Keyring = RING) -> bool:
+    try:
+        ring.read(text)
+    except ForgedToken:
+        return True
+    return False
+
+
+@given(tokens, st.sampled_from(sorted(SECRETS)))
+def test_a_token_reads_back_and_is_the_twins(token: Token, current: int) -> None:
+    ring = Keyring(SECRETS, current)
+    text = ring.sign(token)
+    fields = token._asdict()
+    identity = fields.pop("id")
+    assert text == naive.signed(SECRETS[current], current, fields, identity)
+    assert len(text) == LENGTH
+    assert RING.read(text) == token  # whichever key is the current one
+    assert naive.read(SECRETS, text) == (fields, identity)
+
+
+@given(st.text() | st.text(ALPHABET, min_size=60, max_size=66))
+def test_any_other_text_is_refused(text: str) -> None:
+    assert is_refused(text)
+    assert naive.read(SECRETS, text) is None
+
+
+@given(tokens, st.data())
+def test_twins_agree_on_damaged_tokens(token: Token, data: st.DataObject) -> None:
+    text = list(RING.sign(token))
+    for place in data.draw(st.sets(st.integers(0, LENGTH - 1), min_size=1, max_size=3)):
+        text[place] = data.draw(st.sampled_from(ALPHABET + "+/= é"))
+    damaged = "".join(text)
+    assert is_refused(damaged) == (naive.read(SECRETS, damaged) is None)
+    assert is_refused(damaged) == (damaged != RING.sign(token))
+
+
+def fuzzed(lots: random.Random) -> str:
+    """Return a token with one thing wrong with it."""
+    token = TOKEN._replace(
+        experiment=lots.getrandbits(32),
+        arm=lots.getrandbits(16),
+        epsilon=lots.getrandbits(32),
+        probability=lots.randint(1, 65_536),
+        id=lots.randbytes(11),
+    )
+    text = RING.sign(token)
+    place = lots.randrange(LENGTH)
+    match lots.randrange(7):
+        case 0:  # a bit, or some of one letter
+            other = ALPHABET.replace(text[place], "")
+            return text[:place] + lots.choice(other) + text[place + 1 :]
+        case 1:
+            return text[:place]
+        case 2:
+            return text + lots.choice(["A", "=", "==", "\n", " ", "AAAA", text])
+        case 3:  # another key, of the same number
+            return Keyring({7: lots.randbytes(32)}, 7).sign(token)
+        case 4:  # a key that is not there
+            return Keyring({8: SECRETS[7]}, 8).sign(token)
+        case 5:  # the other spelling of base64, or any other letter
+            return text[:place] + lots.choice("+/=. é\0\n") + text[place + 1 :]
+        case _:  # the end of another token, from somewhere behind the arm; not its last letter, which may be the same
+            place = lots.randrange(14, 50)
+            return text[:place] + RING.sign(token._replace(arm=token.arm ^ 1))[place:]
+
+
+def test_no_fuzzed_token_is_accepted() -> None:
+    lots = random.Random(20_260_729)
+    for _ in range(FUZZED):
+        text = fuzzed(lots)
+        assert is_refused(text), text
+
+
+def test_every_single_bit_counts() -> None:
+    text = RING.sign(TOKEN)
+    letters = naive.LETTERS
+    for place in range(LENGTH):
+        for bit in range(6):
+            flipped = letters[letters.index(text[place]) ^ 1 << bit]
+            assert is_refused(text[:place] + flipped + text[place + 1 :])
+
+
+def test_a_token_with_standard_letters_is_refused_though_it_means_the_same() -> None:
+    texts = (RING.sign(TOKEN._replace(arm=arm)) for arm in range(200))
+    text = next(text for text in texts if "-" in text and "_" in text)
+    assert not is_refused(text)
+    assert is_refused(text.replace("-", "+"))
+    assert is_refused(text.replace("_", "/"))
+
+
+def test_a_dropped_key_is_believed_no_more() -> None:
+    old = Keyring({1: SECRETS[0]}, 1).sign(TOKEN)
+    assert Keyring({1: SECRETS[0], 2: SECRETS[7]}, 2).read(old) == TOKEN
+    assert is_refused(old, Keyring({2: SECRETS[7]}, 2))
+
+
+def test_a_version_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("maskedbandits.service.tokens.VERSION", 2)
+        later = RING.sign(TOKEN)
+    assert is_refused(later)
+
+
+def test_versions_of_configurations_go_round() -> None:
+    assert RING.read(RING.sign(TOKEN._replace(config=65_537))).config == 1
+
+
+def test_a_ring_needs_its_current_key() -> None:
+    with pytest.raises(UserError, match="no signing key has the number 3"):
+        Keyring(SECRETS, 3)
+
+
+def test_ids_of_a_minute_lie_together_and_none_comes_twice() -> None:
+    made = {new_id(1_000_000_000) for _ in range(1000)}
+    assert len(made) == 1000
+    assert {each[:3] for each in made} == {(1_000_000_000 // 60 & 0xFFFFFF).to_bytes(3, "big")}
+    assert {len(each) for each in made} == {11}
+    assert len(new_id()) == 11

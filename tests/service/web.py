@@ -1,0 +1,140 @@
+"""The application called as a web server would, without one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import unquote
+
+from starlette.types import ASGIApp, Message
+
+from maskedbandits.service.app import App
+from maskedbandits.service.keys import secrets_of
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.stores import Store
+from maskedbandits.service.tokens import Token
+
+SMALL = {"name": "headline", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long", "payload": {"size": 2}}]}
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> str:
+        """The one line that says what is wrong; there must be one."""
+        text = self.json["error"]
+        assert isinstance(text, str)
+        assert "\n" not in text
+        return text
+
+
+class Client:
+    """Asks an application; ``key`` is sent along unless a request has headers of its own for it."""
+
+    def __init__(self, app: ASGIApp, key: str | None = None, host: str = "127.0.0.1:8080") -> None:
+        self.app, self.key, self.host = app, key, host
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = b"",
+        headers: Mapping[str, str] | None = None,
+        pieces: Iterable[Message] | None = None,
+        client: str = "203.0.113.7",
+    ) -> Reply:
+        """Ask; a body that is not bytes is sent as JSON, and ``pieces`` are ASGI messages in its place."""
+        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        messages = iter(pieces or [{"type": "http.request", "body": sent, "more_body": False}])
+        told = {"host": self.host} | ({"authorization": f"Bearer {self.key}"} if self.key else {})
+        if pieces is None:
+            told["content-length"] = str(len(sent))
+        told |= {name.lower(): value for name, value in (headers or {}).items()}
+        bare, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "scheme": "http",
+            "method": method,
+            "path": unquote(bare),
+            "raw_path": bare.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in told.items()],
+            "client": (client, 1234),
+            "server": ("127.0.0.1", 8080),
+        }
+        answers: list[Message] = []
+
+        async def receive() -> Message:
+            return next(messages, {"type": "http.disconnect"})
+
+        async def send(message: Message) -> None:
+            answers.append(message)
+
+        await self.app(scope, receive, send)
+        return _reply(answers)
+
+
+def _reply(answers: list[Message]) -> Reply:
+    if not answers:
+        return Reply(0, {}, b"")  # nobody was there to be answered
+    start, *rest = answers
+    assert start["type"] == "http.response.start"
+    assert all(message["type"] == "http.response.body" for message in rest)
+    headers = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
+    body = b"".join(message.get("body", b"") for message in rest)
+    if start["status"] != 204:
+        assert int(headers["content-length"]) == len(body) or not body
+    return Reply(start["status"], headers, body)
+
+
+def token_of(store: Store, answer: dict[str, Any]) -> Token:
+    return secrets_of(store).ring.read(answer["token"])
+
+
+class Served:
+    """The application over a hall, asked from plain tests; it is opened and closed with the ``with``."""
+
+    def __init__(self, hall: Any, settings: Settings | None = None) -> None:
+        self.hall, self.app = hall, App(settings or Settings())
+        self.client = Client(self.app)
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        self.run(self.app.open(self.hall))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run(self.app.close())
+        self._runner.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return self._runner.run(coroutine)
+
+    def ask(self, method: str, path: str, body: Any = b"", **more: Any) -> Reply:
+        reply = self.run(self.client.ask(method, path, body, **more))
+        assert isinstance(reply, Reply)
+        assert reply.status != 500, reply
+        return reply
+
+    def get(self, path: str, **more: Any) -> Reply:
+        return self.ask("GET", path, **more)
+
+    def post(self, path: str, body: Any = b"", **more: Any) -> Reply:
+        return self.ask("POST", path, body, **more)
+
+    def patch(self, path: str, body: Any, **more: Any) -> Reply:
+        return self.ask("PATCH", path, body, **more)
