@@ -32,6 +32,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     "m-ts-cf": {"width": 10},
 }
 MIXED = ("sw-ts-cf", "d-ucb-cf", "m-ts-cf")  # which have seen a report with a corruption of its own
+OTHER_ARMS = ("auto", "sw-ts-cf", "d-ucb-cf", "glr-klucb-cf", "cusum-klucb-cf")  # to which one came, and one went
 WHOLE = [-1, 0, 1, 2, 7, 300, 2**40, 2**62, -(2**63), 2**63 - 1]
 OTHERS = [-1.0, 0.0, 0.3, 1.0, 7.0, 1e9, 1e300, np.inf, -np.inf, np.nan, -5e-324, 5e-324]
 
@@ -41,6 +42,9 @@ def played(name: str) -> Policy:
     stream(policy, np.random.default_rng(0).random(25))
     if name in MIXED:
         policy.observe(0, 1, corruption=RandomizedResponse(0.9, 0.9))
+    if name in OTHER_ARMS:
+        policy.add_arm()
+        policy.retire(1)
     return policy
 
 
@@ -54,6 +58,7 @@ def survives(policy: Policy) -> bool:
     for bit in [0, 1] * 20:
         arm = loaded.choose()
         assert 0 <= arm < policy.arms
+        assert not loaded.retired[arm]
         loaded.observe(arm, bit)
     loaded.indices()
     loaded.estimates()

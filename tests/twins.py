@@ -8,9 +8,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from maskedbandits import Policy, RandomizedResponse
+from maskedbandits.maths import beta
+from maskedbandits.policies import auto, beliefs
 from naive import Twin
 from naive.alone import Policy as Alone
+from naive.auto import Model
 from trials import generator
+
+NUMBERS = {**vars(beta), **vars(beliefs), **vars(auto)}
+MODEL = Model(**{name: NUMBERS[name.upper()] for name in Model._fields})  # of auto
 
 TIE = 1e-7  # two indices this close are a tie, where the slow and the fast way may round differently
 

@@ -93,15 +93,6 @@ def test_help_shows_examples_on_lines_of_their_own(verb: str, columns: int, monk
         cli.main.commands[verb].make_context(verb, arguments)  # it can be read, or this raises
 
 
-def test_every_verb_and_option_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
-    for verb in cli.main.commands.values():
-        assert f"maskedbandits {verb.name}" in page
-        for parameter in verb.params:
-            if isinstance(parameter, click.Option):
-                assert parameter.opts[0] in page, f"{verb.name} {parameter.opts[0]}"
-
-
 # Mistakes
 
 

@@ -140,11 +140,26 @@ class Twin:
         self.window, self.gamma, self.restarts = window, gamma, set(restarts)
         self.detects, self.delta, self.local, self.liars = detects, delta, local, liars
         self.arms = len(corruption)
+        self.closed: set[int] = set()
         self.history: list[Observation] = []
         self.mixed = False
         self.alarms = 0
         self.look: int | None = None  # the arm that is to be looked at now, whatever its index
         self.restart()
+
+    def add_arm(self, corruption: Corruption) -> int:
+        """One more arm: as the others, but that nothing was seen of it."""
+        self.corruption.append(corruption)
+        self.since.append(len(self.history) if self.local else self.since[0])
+        self.arms += 1
+        return self.arms - 1
+
+    def retire(self, arm: int) -> None:
+        self.closed.add(arm)
+
+    def open_arms(self, among: Iterable[int] | None = None) -> list[int]:
+        """The arms that may be chosen, of some or of all."""
+        return [arm for arm in range(self.arms) if arm not in self.closed and (among is None or arm in set(among))]
 
     def restart(self) -> None:
         """Nothing from before this moment counts."""
@@ -196,8 +211,9 @@ class Twin:
         ages = range(int(min(len(self.history) - self.since[arm], self.window)))
         return exploration(max(1.0, math.fsum(self.gamma**age for age in ages)), self.c)
 
-    def indices(self) -> list[float]:
-        return [self.score(arm) for arm in range(self.arms)]
+    def indices(self, among: Iterable[int] | None = None) -> list[float]:
+        eligible = self.open_arms(among)
+        return [self.score(arm) if arm in eligible else -math.inf for arm in range(self.arms)]
 
     def score(self, arm: int) -> float:
         feedbacks, weights, g = self.remembered(arm)
@@ -251,18 +267,19 @@ class Twin:
         line = extended(lambda mean: 1 - g(mean) if falling else g(mean))
         return inverse(line, value(1 + total, 1 + count - total), 2 + 2 / abs(g(1.0) - g(0.0)))
 
-    def choose(self, rng: Generator | None = None) -> int:
-        if self.look is not None:
+    def choose(self, rng: Generator | None = None, among: Iterable[int] | None = None) -> int:
+        eligible = self.open_arms(among)
+        if self.look in eligible:
             return self.look
         if rng is None:
-            scores = self.indices()
+            scores = self.indices(eligible)
             return scores.index(max(scores))
         draws: list[float] = []
-        for arm in range(self.arms):
+        for arm in eligible:
             draws.append(self.posterior(arm, lambda a, b: draw_beta(rng, a, b)))
             if draws[-1] == math.inf:
                 break
-        return draws.index(max(draws))
+        return eligible[draws.index(max(draws))]
 
     def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
         usual = self.corruption[arm]

@@ -5,7 +5,7 @@ A hypothesis keeps when the last change came, and everything else is counted ane
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -80,14 +80,35 @@ class Switching:
 
     def __init__(self, corruption: list[Corruption], model: Model) -> None:
         self.g, self.model = corruption, model
-        self.priors = [prior(g) for g in corruption]
-        self.worths = [(a + b + 1) / 3 for a, b in self.priors]  # 1 / s^2 for a fair mask
-        self.beat = max(1, int(model.beat * sum(self.worths) / len(self.worths)))
+        self.closed: set[int] = set()
+        self.get_ready()
         arms = len(corruption)
         self.history: list[Report] = []
         first = Hypothesis(ALL, 0, 1.0, [0.0] * 4, [(0.0, 0.0)] * arms, [1.0] * arms)
         self.held: list[list[Hypothesis]] = [[first], [], [], []]  # by kind, the oldest first
-        self.likeliest, self.boost = first, 1.0
+        self.likeliest, self.singly = first, 0.0
+
+    def get_ready(self) -> None:
+        """What the masks of the arms decide."""
+        self.priors = [prior(g) for g in self.g]
+        self.worths = [(a + b + 1) / 3 for a, b in self.priors]  # 1 / s^2 for a fair mask
+        self.beat = max(1, int(self.model.beat * sum(self.worths) / len(self.worths)))
+
+    def add_arm(self, corruption: Corruption) -> int:
+        """One more arm, of which no hypothesis knows anything."""
+        self.g.append(corruption)
+        self.get_ready()
+        for one in self.everyone():
+            one.before.append((0.0, 0.0))
+            one.moved.append(1.0)
+        return len(self.g) - 1
+
+    def retire(self, arm: int) -> None:
+        self.closed.add(arm)
+
+    def open_arms(self, among: Iterable[int] | None = None) -> list[int]:
+        """The arms that may be chosen, of some or of all."""
+        return [arm for arm in range(len(self.g)) if arm not in self.closed and (among is None or arm in set(among))]
 
     def everyone(self) -> list[Hypothesis]:
         return [one for kind in self.held for one in kind]
@@ -115,20 +136,23 @@ class Switching:
         return (feedback_mean - low) / (high - low)
 
     def indices(self) -> list[float]:
-        return [
-            self.mean(
-                arm,
-                math.fsum(
-                    one.weight
-                    * (
-                        one.moved[arm] * self.expected(one, arm, all_of_it=False)
-                        + (1 - one.moved[arm]) * self.expected(one, arm, all_of_it=True)
-                    )
-                    for one in self.everyone()
-                ),
+        return [self.score(arm) if arm not in self.closed else -math.inf for arm in range(len(self.g))]
+
+    def score(self, arm: int) -> float:
+        """The mean of the arm's posterior."""
+        expected = math.fsum(
+            one.weight
+            * (
+                one.moved[arm] * self.expected(one, arm, all_of_it=False)
+                + (1 - one.moved[arm]) * self.expected(one, arm, all_of_it=True)
             )
-            for arm in range(len(self.g))
-        ]
+            for one in self.everyone()
+        )
+        return self.mean(arm, expected)
+
+    @property
+    def boost(self) -> float:
+        return (1 - self.singly) + self.singly * self.model.doubt * math.sqrt(self.beat / self.model.beat)
 
     def drawn(self, rng: np.random.Generator) -> Hypothesis:
         others = 1 - self.likeliest.weight
@@ -139,10 +163,12 @@ class Switching:
         below = np.cumsum([one.weight for one in rest])
         return rest[min(int(np.sum(below <= left)), len(rest) - 1)]
 
-    def choose(self, rng: np.random.Generator) -> int:
+    def choose(self, rng: np.random.Generator, among: Iterable[int] | None = None) -> int:
         one = self.drawn(rng)
         draws = []
-        for arm, (a, b) in enumerate(self.priors):
+        eligible = self.open_arms(among)
+        for arm in eligible:
+            a, b = self.priors[arm]
             moved = one.moved[arm]
             stayed = moved < 1e-9 or (moved < 1 - 1e-9 and rng.random() >= moved)
             count, total = self.seen(one, arm, all_of_it=stayed)
@@ -151,7 +177,7 @@ class Switching:
             if one is self.likeliest or one.kind == ONE:
                 width = 1.0 if count < self.model.scant * self.worths[arm] else self.model.wide
             draws.append(self.mean(arm, draw_near(rng, a + total, b + count - total, width, self.model.large)))
-        return draws.index(max(draws))
+        return eligible[draws.index(max(draws))]
 
     def chance(self, report: Report, expected: float) -> float:
         """How likely the report is if this is the feedback mean under the arm's own mask."""
@@ -192,10 +218,9 @@ class Switching:
             self.merge(self.held[kind], now)
         self.likeliest = max(self.everyone(), key=lambda one: one.weight)
         seen = self.likeliest.tallies
-        singly = (seen[ONE] + self.few(ONE)) / (sum(seen) + sum(self.few(each) for each in range(4)))
-        self.boost = (1 - singly) + singly * self.model.doubt * math.sqrt(self.beat / self.model.beat)
+        self.singly = (seen[ONE] + self.few(ONE)) / (sum(seen) + sum(self.few(each) for each in range(4)))
         arms = len(self.g)
-        moved = {ALL: 1 - self.model.stays, ONE: 1 / arms}.get(kind, 0.0)
+        moved = {ALL: 1 - self.model.stays, ONE: 1 / len(self.open_arms())}.get(kind, 0.0)
         before = [self.inherited(kind, arm) for arm in range(arms)]
         self.held[kind].append(Hypothesis(kind, now, born, more, before, [moved] * arms))
 

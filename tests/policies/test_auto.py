@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from maskedbandits import Monotone, Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
-from maskedbandits.maths import beta
-from maskedbandits.policies import auto as module
-from maskedbandits.policies import beliefs
-from naive.auto import Model, Switching, prior
+from naive.auto import Switching, prior
 from specimens import CERTAIN
 from trials import generator
-from twins import choose, play_alike
-
-NUMBERS = {**vars(beta), **vars(beliefs), **vars(module)}
-MODEL = Model(**{name: NUMBERS[name.upper()] for name in Model._fields})
+from twins import MODEL, choose, play_alike
 
 
 @pytest.mark.parametrize("seed", range(4))

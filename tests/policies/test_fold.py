@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import folds
 from children import finished
-from folds import OFFERED, drawn_reports, fold_in_chunks, fresh
+from folds import OFFERED, drawn_log, fresh, tell, tell_in_chunks
 from maskedbandits import Policy, load_policy
 from maskedbandits.policies import saved
 from trials import INTERPRETED, examples
@@ -20,13 +20,14 @@ from trials import INTERPRETED, examples
 def meddle(policy: Policy, rng: np.random.Generator) -> None:
     """Do something that is not to be learnt from."""
     arm = int(rng.integers(policy.arms))
+    among = rng.choice(np.flatnonzero(~policy.retired), 3) if rng.random() < 0.2 else None
     match rng.integers(8):
         case 0:
-            policy.choose()
+            policy.choose(among=among)
         case 1:
-            policy.choose(int(rng.integers(40)))
+            policy.choose(int(rng.integers(40)), among=among)
         case 2:
-            policy.sample(int(rng.integers(40)))
+            policy.sample(int(rng.integers(40)), among=among)
         case 3:
             policy.note(arm, int(rng.integers(5)))
         case 4:
@@ -53,16 +54,16 @@ class TestFold:
     ) -> None:
         rng = np.random.default_rng(seed)
         arms = int(rng.choice([1, 2, 5, 40]))
-        reports = drawn_reports(rng, arms, int(rng.integers(50, 400)))
+        log = drawn_log(rng, arms, int(rng.integers(50, 400)))
         many, one = fresh(name, arms, 1), fresh(name, arms, 2)
-        fold_in_chunks(many, reports, rng)
-        half = int(rng.integers(len(reports)))
-        for place, (arm, feedback, corruption) in enumerate(reports):
+        tell_in_chunks(many, log, rng)
+        half = int(rng.integers(len(log)))
+        for place, event in enumerate(log):
             for _ in range(int(rng.integers(3))):
                 meddle(one, rng)
             if place == half:
                 one = saved_and_loaded(one, tmp_path_factory.getbasetemp() / name)
-            one.observe(arm, feedback, corruption)
+            tell(one, event)
         meddle(one, rng)
         assert one.fold_digest() == many.fold_digest()
 

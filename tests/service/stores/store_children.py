@@ -105,7 +105,7 @@ def fork_and_use(url: str) -> list[str]:
         child = os.fork()
         if child == 0:
             try:
-                store.heads()
+                sending.send(str(store.heads()))
             except UserError as error:
                 sending.send(str(error))
             store.close()  # the parent's connection stays open
