@@ -119,7 +119,8 @@ def words(file: Path, *options: object, encoding: str = "utf-8") -> str:
 def test_a_table_fits_eighty_columns_whatever_arms_are_called(tmp_path: Path) -> None:
     events = made_up([0.2, 0.5, 0.4], 600, seed=1, holdout=0.1)
     events[0] = created(["a" * 200, "\x1b[2J", "ordinary"], settings(MILLION, 0.05, 0.1))
-    text = words(saved(events, tmp_path / "log.csv"), "--periods", 2)
+    tried = ("--policy", "klucb-cf", "--policy", f"klucb-cf:c=0.5{'0' * 60}", "--repeats", 2)
+    text = words(saved(events, tmp_path / "log.csv"), "--periods", 2, *tried)
     assert max(map(len, text.splitlines())) <= 80
     assert gives_no_orders(text)
     assert "aaaaaaaaaaaaaa..." in text

@@ -18,7 +18,7 @@ from maskedbandits.service.messages import MILLION
 
 WIDTH = 80
 NAME = 17  # columns of a name, beside three estimates
-LONG_NAME = 40  # beside one
+LONG_NAME = 39  # beside one
 MOST_ROWS = 30  # arms of a table
 
 
