@@ -22,7 +22,7 @@ def test_a_problem_may_be_drawn_from_a_seed(tmp_path: Path, generator: str) -> N
     lines = [f'generator = "{generator}"', "arms = 2", "seed = 7", *(f"{key} = {n}" for key, n in segments.items())]
     drawn = GOOD.replace("means = [0.8, 0.3]", "\n".join(lines))
     task = experiments.load(write(tmp_path, drawn)).tasks[-1]
-    expected = GENERATORS[generator](2, 400, corruption=task.condition.matrices, seed=7, **segments)
+    expected = GENERATORS[generator](2, 400, corruption=task.condition.masks, seed=7, **segments)
     np.testing.assert_array_equal(task.condition.problem.means, expected.means)
     np.testing.assert_array_equal(task.condition.problem.starts, expected.starts)
     np.testing.assert_array_equal(task.condition.problem.feedback_means, expected.feedback_means)

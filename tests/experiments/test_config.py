@@ -31,7 +31,7 @@ def test_file_becomes_every_combination(tmp_path: Path) -> None:
     ]
     assert experiment.tasks[0].parameters == {"window": theory.paper_window(600, 2)}
     assert experiment.tasks[0].window_rule == "paper"
-    assert [matrix.p11 for matrix in experiment.tasks[-1].condition.matrices] == [0.8, 0.7]
+    assert [mask(1.0) for mask in experiment.tasks[-1].condition.masks] == [0.8, 0.7]
 
 
 def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
         (
             "p00 = 0.9",
             "p00 = 0.9\nepsilons = [1]",
-            "problems[1].epsilons: expected either epsilons or p00 and p11",
+            "problems[1].epsilons: expected either epsilons or a mask itself, got both epsilons and p00",
         ),
         ("[1, inf]", "[0]", "epsilons: expected numbers above 0, or inf, got 0"),
         ("[1, inf]", "[1, 1.0]", "epsilons: expected different numbers"),

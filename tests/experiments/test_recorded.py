@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maskedbandits import data, experiments
+from maskedbandits import data, experiments, report
 from maskedbandits.data import kept
 from maskedbandits.experiments import results
 from maskedbandits.experiments.progress import Silent
@@ -56,6 +56,17 @@ def test_rounds_of_a_file_are_played(tmp_path: Path) -> None:
     before = [question.key for question in questions_of(experiment)]
     after = [question.key for question in questions_of(experiments.load(tmp_path / "x.toml"))]
     assert not set(before) & set(after)
+
+
+def test_arms_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = loaded(tmp_path, 'name = "shop"\ncsv = "rounds.csv"\ntime = "day"')
+    made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
+    again = results.load(tmp_path / "out")
+    assert made.plan.arms == again.plan.arms == {"shop": ["tea", "cake"]}
+    monkeypatch.setattr("maskedbandits.report.page.save_figure", lambda picture, folder: [])
+    page = report.write(again, tmp_path / "out").page.read_text(encoding="utf-8")
+    assert "</svg>tea</span>" in page
+    assert "arm 0" not in page
 
 
 def test_a_log_is_played_and_read_again(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_of_several_problems_wins_are_counted() -> None:
         (results(problems=("x", "y"), epsilons=(2.0,)), "2 policies on 2 problems, at ε = 2, 8 runs of each."),
         (
             of_cells([cell("a", [1.0], None)]),
-            "One policy on one problem (2 arms, 1,000 steps, no change), with its own p00 and p11, one run of each.",
+            "One policy on one problem (2 arms, 1,000 steps, no change), with a mask of its own, one run of each.",
         ),
     ],
 )

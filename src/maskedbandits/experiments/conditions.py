@@ -9,31 +9,41 @@ from pathlib import Path
 from typing import Any
 
 from maskedbandits import data
-from maskedbandits.corruption import IDENTITY, RandomizedResponse
+from maskedbandits.corruption import IDENTITY
 from maskedbandits.errors import LARGEST, WrongValueError, nearest, whole
+from maskedbandits.experiments import masks
 from maskedbandits.experiments.grid import spread
+from maskedbandits.experiments.masks import Masks
 from maskedbandits.experiments.section import Section, got, show
 from maskedbandits.problems import GENERATORS, Problem
 
-SHARED_KEYS = ("name", "horizon", "epsilons", "p00", "p11", "published")  # by every problem
-PROBLEM_KEYS = (*SHARED_KEYS, "means", "starts", "generator")
+EVERY_KEYS = ("name", "epsilons", "p00", "p11", "published")  # of every problem
+DRAWN_KEYS = (*EVERY_KEYS, "horizon", *masks.KEYS)  # of every one that was not recorded
+PROBLEM_KEYS = (*DRAWN_KEYS, "means", "starts", "generator")
 
 COLUMNS = ("time", "arm", "reward")  # of a file
-RECORD_KEYS = (*(key for key in SHARED_KEYS if key != "horizon"), "data", "csv", *COLUMNS)
+RECORD_KEYS = (*EVERY_KEYS, "data", "csv", *COLUMNS)
 
-Matrices = tuple[RandomizedResponse, ...]
-Masked = Callable[[Matrices], Problem]  # a problem, once it is known what masks the feedback
+
+@dataclass(frozen=True)
+class Bare:
+    """A problem of which it is not known yet what masks the feedback."""
+
+    arms: int
+    masked: Callable[[Masks], Problem]
+    names: tuple[str, ...] = ()  # of the arms, where they have any
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A problem under one corruption; epsilon is None where the file gives p00 and p11 themselves."""
+    """A problem under one corruption; epsilon is None where the file gives the mask itself."""
 
     name: str
     epsilon: float | None
     problem: Problem
-    matrices: Matrices  # the problem's corruption, arm by arm
+    masks: Masks  # the problem's corruption, arm by arm
     published: dict[str, float]  # regret that a publication reports, by the policy's name or label
+    arms: tuple[str, ...] = ()  # their names, where they have any
 
     def __str__(self) -> str:
         return self.name if self.epsilon is None else f"{self.name}, epsilon {self.epsilon:g}"
@@ -44,36 +54,38 @@ def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, .
     conditions: list[Condition] = []
     taken: set[str] = set()
     for place, section in enumerate(spread(top, "problems", parameters_of)):
-        arms, masked = problem_of(section)
+        bare = problem_of(section)
         name = section.text("name", f"problem {place + 1}")
         if name in taken:
             raise section.mistake("name", f"expected a name of its own, {show(name)} is taken")
         taken.add(name)
-        corruptions = corruptions_of(top, section, arms)
+        corruptions = masks.masks_of(top, section, bare.arms)
         published = published_of(section, labels, len(corruptions))
-        for number, (epsilon, matrices) in enumerate(corruptions):
+        for number, (epsilon, each) in enumerate(corruptions):
             reported = {policy: regrets[number] for policy, regrets in published.items()}
-            conditions.append(Condition(name, epsilon, problem_behind(section, masked, matrices), matrices, reported))
+            problem = problem_behind(section, bare, each)
+            conditions.append(Condition(name, epsilon, problem, each, reported, bare.names))
     return tuple(conditions)
 
 
-def problem_behind(section: Section, masked: Masked, matrices: Matrices) -> Problem:
+def problem_behind(section: Section, bare: Bare, each: Masks) -> Problem:
     """Return a problem, now that it is known what masks the feedback."""
     try:
-        return masked(matrices)
+        return bare.masked(each)
     except ValueError as error:
         raise section.refusal(error) from error
 
 
-def problem_of(section: Section) -> tuple[int, Masked]:
-    """Return how many arms a problem has, and the problem once its corruption is known."""
+def problem_of(section: Section) -> Bare:
+    """Return a problem that waits for its corruption."""
     if "data" in section.values or "csv" in section.values:
         return recorded_of(section)
     plain = drawn_of(section) if "generator" in section.values else given_of(section)
-    return plain.arms, lambda matrices: Problem(plain.means, plain.starts, plain.horizon, matrices)
+    rewards = masks.rewards_of(section)
+    return Bare(plain.arms, lambda each: Problem(plain.means, plain.starts, plain.horizon, each, rewards=rewards))
 
 
-def recorded_of(section: Section) -> tuple[int, Masked]:
+def recorded_of(section: Section) -> Bare:
     """Return a problem that was recorded: data that are kept by their name, or a file beside this one."""
     section.refuse_unknown(RECORD_KEYS)
     if ("data" in section.values) == ("csv" in section.values):
@@ -82,14 +94,17 @@ def recorded_of(section: Section) -> tuple[int, Masked]:
         if key in section.values and "data" in section.values:
             raise section.mistake(key, "is a column of a csv, and there is none")
     table = table_of(section)
+    arms = len(table.arms)
     if isinstance(table, data.Rounds):
         outcomes = table.outcomes
-        return len(table.arms), lambda matrices: Problem.replay(outcomes, matrices, periods=table.starts)
+        return Bare(arms, lambda each: Problem.replay(outcomes, each, periods=table.starts), table.arms)
     if isinstance(table, data.Log):
-        chosen, rewards, arms = table.chosen, table.rewards, len(table.arms)
-        return arms, lambda matrices: Problem.replay_log(chosen, rewards, matrices, arms=arms, periods=table.starts)
+        chosen, rewards = table.chosen, table.rewards
+        return Bare(
+            arms, lambda each: Problem.replay_log(chosen, rewards, each, arms=arms, periods=table.starts), table.arms
+        )
     means, horizon = table.means, table.horizon
-    return len(table.arms), lambda matrices: Problem(means, table.starts, horizon, matrices)
+    return Bare(arms, lambda each: Problem(means, table.starts, horizon, each), table.arms)
 
 
 def table_of(section: Section) -> data.Rounds | data.Log | data.Segments:
@@ -129,7 +144,7 @@ def drawn_of(section: Section) -> Problem:
             raise section.mistake(key, f"expected either a generator or means, got both generator and {key}")
     known = inspect.signature(GENERATORS[name]).parameters
     parameters = parameters_of(section)
-    section.refuse_unknown(["generator", *SHARED_KEYS, *parameters], "parameter")
+    section.refuse_unknown(["generator", *DRAWN_KEYS, *parameters], "parameter")
     for key in parameters:
         if known[key].default is inspect.Parameter.empty:
             section.whole(key, least=1)
@@ -175,39 +190,6 @@ def means_of(section: Section) -> list[list[float]]:
     if len({len(row) for row in means}) > 1:
         raise section.mistake("means", "expected as many numbers in each row, one for each arm")
     return means
-
-
-def corruptions_of(top: Section, section: Section, arms: int) -> list[tuple[float | None, Matrices]]:
-    """Return what the feedback goes through: randomised response at each epsilon, or the matrices given."""
-    given = [key for key in ("p00", "p11") if key in section.values]
-    if given and "epsilons" in section.values:
-        raise section.mistake("epsilons", f"expected either epsilons or p00 and p11, got both epsilons and {given[0]}")
-    if given:
-        return [(None, matrices_of(section, arms))]
-    source = section if "epsilons" in section.values else top
-    if "epsilons" not in source.values:
-        raise section.mistake("epsilons", "expected here or at the top of the file, or p00 and p11 here")
-    epsilons = source.numbers("epsilons", "numbers above 0, or inf", least=0, above=True, infinite=True)
-    if len(set(epsilons)) < len(epsilons):
-        raise source.mistake("epsilons", "expected different numbers, got one of them twice")
-    try:
-        return [(epsilon, (RandomizedResponse.from_epsilon(epsilon),) * arms) for epsilon in epsilons]
-    except ValueError as error:
-        raise source.mistake("epsilons", str(error)) from error
-
-
-def matrices_of(section: Section, arms: int) -> Matrices:
-    """Return each arm's randomised response from p00 and p11: one number for all arms, or one for each."""
-    columns = []
-    for key in ("p00", "p11"):
-        column = section.numbers(key, "probabilities in [0, 1]", least=0, most=1)
-        if len(column) not in (1, arms):
-            raise section.mistake(key, f"expected one number, or one for each of {arms} arms, got {len(column)}")
-        columns.append(column * arms if len(column) == 1 else column)
-    try:
-        return tuple(RandomizedResponse(p00, p11) for p00, p11 in zip(*columns, strict=True))
-    except ValueError as error:
-        raise section.mistake("p00, p11", str(error)) from error
 
 
 def published_of(section: Section, labels: Mapping[str, str], corruptions: int) -> dict[str, list[float]]:

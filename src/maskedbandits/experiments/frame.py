@@ -1,7 +1,7 @@
 """Results as one long table: a row for each run and checkpoint, for whoever goes on with tools of their own.
 
 problem     its name
-epsilon     inf is no privacy; nothing where the problem has matrices of its own
+epsilon     inf is no privacy; nothing where the problem has a mask of its own
 policy      its name, such as sw-klucb-cf
 label       what the experiment calls it
 parameters  as JSON, windows that a rule has chosen among them

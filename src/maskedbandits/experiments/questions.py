@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits import outside
+from maskedbandits.experiments import masks
 from maskedbandits.experiments.canonical import canonical, digest, plain
 from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.config import Experiment
@@ -97,13 +98,12 @@ def question_of(experiment: Experiment, task: Task, shared: Question) -> Questio
 
 def world_of(condition: Condition) -> dict[str, Any]:
     """Return what all cells of a condition ask."""
-    problem, matrices = condition.problem, condition.matrices
+    problem = condition.problem
     asked: dict[str, Any] = {
         "means": problem.means,
         "starts": problem.starts,
         "horizon": problem.horizon,
-        "p00": [matrix.p00 for matrix in matrices],
-        "p11": [matrix.p11 for matrix in matrices],
+        **masks.asked_of(problem, condition.masks),
     }
     return asked | {"record": record_of(problem)} if isinstance(problem, Replay | Log) else asked
 

@@ -57,7 +57,7 @@ class Label:
     key: str
     problem: str
     policy: str
-    epsilon: float | None  # None where the problem gives its own p00 and p11
+    epsilon: float | None  # None where the problem gives a mask of its own
     window: str | None = None  # the rule that chose the window, if one did
     published: float | None = None  # the regret that a publication reports
 
@@ -65,7 +65,7 @@ class Label:
     def setting(self) -> str:
         """The corruption, as a figure's title says it."""
         if self.epsilon is None:
-            return "own p00, p11"
+            return "own mask"
         return "ε = ∞" if math.isinf(self.epsilon) else f"ε = {self.epsilon:g}"
 
 

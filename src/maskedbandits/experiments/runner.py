@@ -66,6 +66,7 @@ def plan_of(experiment: Experiment, questions: Sequence[Question], command: str)
         source=experiment.source,
         labels=labels,
         provenance=provenance(Path(experiment.file), code()),
+        arms={each.name: list(each.arms) for each in experiment.conditions if each.arms},
     )
 
 

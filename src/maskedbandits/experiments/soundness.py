@@ -85,6 +85,7 @@ def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
     arms = _check_means(question["means"], question["starts"], horizon)
     for name in ("p00", "p11"):
         _check_shares(name, question[name], arms)
+    _check_noise(question, arms)
     _check_window(question["parameters"].get("window"))
     _check_arrays(arrays, arms, horizon)
     if "record" not in question:
@@ -116,6 +117,20 @@ def _check_shares(name: str, shares: Any, arms: int) -> None:
         raise WrongValueError(name, shares, "a number for each arm")
     for share in shares:
         number(name, share, 0.0, 1.0)
+
+
+def _check_noise(question: dict[str, Any], arms: int) -> None:
+    """Refuse noise that is none: a kind and a size for each arm, and what rewards it is added to."""
+    if "noise" not in question:
+        return
+    each = _rows("noise", question["noise"])
+    if len(each) != arms:
+        raise WrongValueError("noise", each, "a kind and a size for each arm")
+    for one in [*each, question["rewards"]]:
+        if not isinstance(one, list) or len(one) != 2:
+            raise WrongValueError("noise", one, "a kind and a number")
+        line("noise", one[0])
+        number("noise", one[1], 0.0)
 
 
 def _check_window(window: Any) -> None:

@@ -188,4 +188,7 @@ def told(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str,
             wanted = False  # the file's segments are not the problem's
         if wanted and (value := KNOWN[key](condition)) is not None:
             found[key] = value
+    spread = condition.problem.spread
+    if spread is not None and "sigma" in KINDS[name].parameters and "sigma" not in given:
+        found["sigma"] = spread.sigma  # of what is no bits: how far it strays depends on the rewards, too
     return found

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
+from maskedbandits.experiments.masks import noise_in_words
 from maskedbandits.experiments.results import Cell, Results
 from maskedbandits.report import changes, tables
 
@@ -40,16 +41,15 @@ def what_was_run(results: Results) -> str:
 
 def problem_in_words(cell: Cell) -> str:
     """Return what a problem is like, in a few words."""
-    return f"{counted(cell.means.shape[1], 'arms')}, {cell.horizon:,} steps, {changes.in_words(cell)}"
+    noise = noise_in_words(cell.outcome.question)
+    return f"{counted(cell.means.shape[1], 'arms')}, {cell.horizon:,} steps, {changes.in_words(cell)}{noise}"
 
 
 def privacy(cells: Sequence[Cell]) -> str:
     """Return the corruptions in words."""
     epsilons = list(dict.fromkeys(epsilon_text(cell) for cell in cells if cell.label.epsilon is not None))
     own = any(cell.label.epsilon is None for cell in cells)
-    return listed(
-        [*([f"at ε = {listed(epsilons)}"] if epsilons else []), *(["with its own p00 and p11"] if own else [])]
-    )
+    return listed([*([f"at ε = {listed(epsilons)}"] if epsilons else []), *(["with a mask of its own"] if own else [])])
 
 
 def epsilon_text(cell: Cell) -> str:

@@ -66,7 +66,7 @@ def draw_one(
 
 
 def epsilon_of(cell: Cell) -> float:
-    """Return a cell's epsilon; a problem with matrices of its own has one group, and no such figure."""
+    """Return a cell's epsilon; a problem with a mask of its own has one group, and no such figure."""
     return math.nan if cell.label.epsilon is None else cell.label.epsilon
 
 
