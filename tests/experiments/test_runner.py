@@ -230,8 +230,10 @@ class TestCode:
         assert {name.split("/")[0].removesuffix(".py") for name in unseen} == {
             "__main__",
             "cli",
+            "device",
             "experiments",
             "report",
+            "service",
         }
         assert [name for name in unseen if name.startswith("experiments")] == [
             "experiments/frame.py",
