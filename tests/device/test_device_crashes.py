@@ -39,6 +39,7 @@ def judge(service: Service, told: list[Any], own: Device) -> None:
 STEPS = ("COMMIT",)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("kinds", [STEPS, pytest.param(("",), marks=pytest.mark.slow)], ids=["steps", "all"])
 def test_a_device_that_is_killed_before_any_statement_goes_on(

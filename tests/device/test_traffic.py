@@ -104,6 +104,7 @@ def silence() -> Traffic:
     return play(nobody_says_anything)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("people", [all_click, nobody_clicks, everything])
 def test_what_the_network_sees_does_not_depend_on_what_people_did(people: People, silence: Traffic) -> None:
@@ -213,6 +214,7 @@ def waits_longer_for_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(promises.Promises, "_close", close)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mutant", "fault"),
     [

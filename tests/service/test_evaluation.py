@@ -172,6 +172,7 @@ SCENES: dict[str, tuple[Any, list[float], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", SCENES)
 def test_intervals_hold(scene: str) -> None:
     means, truths, given = SCENES[scene]

@@ -90,6 +90,7 @@ def even(seed: int, reports: int, means: tuple[float, ...], epsilon: int = 2 * M
     return log_of("log", made_up(means, reports, seed=seed, floor=floor, epsilon=epsilon))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["klucb-cf", "ts-cf", "auto"])
 def test_a_policy_earns_what_it_earns_by_itself(name: str) -> None:
     """Ten logs, so that the luck of one of them does not matter; the intervals hold in nearly all."""

@@ -65,6 +65,7 @@ def test_arms_and_status_change_while_it_runs(storage: str) -> None:
         wait_until(lambda: service.ask("POST", DECISIONS)[1]["participate"] is False, service.process)
 
 
+@pytest.mark.slow
 def test_keys_come_and_go_while_it_runs(storage: str) -> None:
     admin = key(storage, "admin", "ops")
     with running(storage) as service:
@@ -84,6 +85,7 @@ def test_keys_come_and_go_while_it_runs(storage: str) -> None:
         assert service.ask("GET", STATE)[0] == 200
 
 
+@pytest.mark.slow
 def test_a_visitor_is_the_same_to_every_worker_and_after_a_restart(storage: str) -> None:
     tokens = set()
     for start in range(2):

@@ -96,6 +96,7 @@ def test_whatever_is_asked_wrongly_the_answer_is_described(service: Served, meth
     assert service.get("/readyz").status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_whatever_a_real_service_is_asked(tmp_path: Path) -> None:
     """With policies, a log and threads behind it."""

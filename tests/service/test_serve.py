@@ -115,6 +115,7 @@ def test_the_other_internet_protocol(storage: str) -> None:
 # Several workers
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_worker_that_dies_is_started_again(storage: str) -> None:
     with running(storage, "--workers", 2) as service:
@@ -135,6 +136,7 @@ def test_a_worker_that_dies_is_started_again(storage: str) -> None:
     assert "stopped" in [line["event"] for line in logged]
 
 
+@pytest.mark.slow
 @LINUX
 def test_workers_end_when_nobody_looks_after_them(storage: str) -> None:
     with running(storage, "--workers", 2) as service:
