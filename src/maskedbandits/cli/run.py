@@ -81,10 +81,11 @@ def run(
     with watcher(quiet=no_progress) as watching, caught_signals() as signals:
         try:
             results = experiments.run(experiment, folder, watching, command=command, fresh=fresh, backend=players)
-        except (KeyboardInterrupt, SystemExit):
-            if signals.noted is None:
+        except (KeyboardInterrupt, SystemExit) as end:
+            number = signal.SIGINT if isinstance(end, KeyboardInterrupt) else signals.noted
+            if number is None:
                 raise
-            raise interrupted(signals.noted, kept(watching, folder)) from None
+            raise interrupted(number, kept(watching, folder)) from None
         except OSError as error:
             raise Failure(
                 f"{reason(error)}; {kept(watching, folder)}, and the same command goes on from there"
