@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maskedbandits.cli.audit import Slow
+from maskedbandits.cli.backup import storage_of
+from maskedbandits.cli.key import storage
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.verb import Failure, Verb, as_json
 from maskedbandits.errors import UserError, nearest
@@ -28,21 +30,19 @@ PATIENCE = 10.0  # seconds that a service may take to answer
     ],
 )
 @click.argument("experiment", required=False)
-@click.option("--storage", required=True, help="Where the log is, as for serve.")
+@storage
 @click.option("--server", help="Address of a running service, whose live states are compared as well.")
 @click.option("--key", help="A key with the role read, if the service asks for one.", envvar="MASKEDBANDITS_KEY")
 @as_json
-def replay(experiment: str | None, storage: str, server: str | None, key: str | None, json_wanted: bool) -> None:
+def replay(experiment: str | None, storage: str | None, server: str | None, key: str | None, json_wanted: bool) -> None:
     """Prove that states are what the log says: fold it from its first event on, and compare to the last bit."""
     from maskedbandits import extras
-    from maskedbandits.service.stores import open_store
 
     extras.need("replay", extras.SERVICE, "service")
-    store = open_store(storage)
-    try:
+    from maskedbandits.service.stores import open_store
+
+    with storage_of(storage) as url, open_store(url) as store:
         found = [played(store, row, server, key) for row in chosen(store, experiment)]
-    finally:
-        store.close()
     if json_wanted:
         echo_json([as_document(each) for each in found])
     else:

@@ -127,12 +127,15 @@ class Writer:
             answers += zip((job.future for job in visiting), each, strict=True)
         for job in jobs:
             if job.work is not None:
-                answers.append((job.future, self._durably(job.work)))
+                answers.append((job.future, self._durably(job.work, again=False)))
         self._loop.call_soon_threadsafe(_tell, answers)
         self._written()
 
-    def _durably(self, work: Callable[[Store], T]) -> T | Exception:
-        """Return what some work with the store gives; it is done again while the store cannot be reached."""
+    def _durably(self, work: Callable[[Store], T], *, again: bool = True) -> T | Exception:
+        """Return what some work with the store gives; it is tried again while the store cannot be reached.
+
+        What must not be done twice is not tried again if it may have been done.
+        """
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -142,6 +145,8 @@ class Writer:
             except StoreGone as gone:
                 if time.monotonic() > until or self.trouble is not None:
                     self.trouble = gone
+                    return gone
+                if gone.unknown and not again:
                     return gone
                 time.sleep(PAUSE)
             except Exception as error:  # a user's mistake, or ours: it belongs to whoever asked
