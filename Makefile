@@ -44,7 +44,7 @@ bench-service: $(VENV)/.test ## the service, as ratios to a trivial endpoint, so
 crash: $(VENV)/.test ## services and their database are killed under load, and everything counted; half an hour
 	@$(BIN)/python tests/crash/crash.py
 
-docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
+docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy
 	@$(BIN)/python -m docs.privacy_officer
 	@$(BIN)/python -m docs.policies
@@ -54,6 +54,7 @@ docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.experiments
 	@$(BIN)/python -m docs.data
 	@$(BIN)/python -m docs.evaluation
+	@$(BIN)/python -m docs.evaluate
 	@$(BIN)/python -m docs.theory
 	@$(BIN)/python -m docs.reproduction
 
