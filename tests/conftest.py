@@ -28,6 +28,11 @@ RARE_PAIRS = {
     *("d-klucb-plus-cf", "sw-klucb-plus-cf"),
 }
 
+# What a service asks of a policy is compiled in parts of its own, for each kind again: `make test` has every memory and
+# index and one detector, `make test-slow` all of those that are offered.
+ASKED_BY_SERVICES = ("test_arms", "test_fold")
+USUAL = {"auto", "klucb-cf", "ts-cf", "sw-klucb-cf", "d-ucb-cf", "glr-klucb-cf"}
+
 
 def _kind_of(item: pytest.Item) -> str | None:
     """Return the kind of policy that a test plays: by its name, or by its parts."""
@@ -54,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = _kind_of(item)
         if kind is not None:
             item.add_marker(pytest.mark.xdist_group(KINDS[kind].layout.name))
-        if kind in RARE_PAIRS:
+        if kind in RARE_PAIRS or (kind is not None and item.path.stem in ASKED_BY_SERVICES and kind not in USUAL):
             item.add_marker(pytest.mark.slow)
     items.sort(key=_turn)
 
