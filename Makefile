@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint bench bench-delays bench-liars bench-regret docs site release-check clean
+.PHONY: help run test test-slow lint bench bench-delays bench-liars bench-regret bench-sweep docs site release-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a
 
 bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, both horizons, a quarter of an hour
 	@$(BIN)/python -m bench.regret --long
+
+bench-sweep: $(VENV)/.run ## what sweeps of 10,000 short cells spend outside the kernels, half an hour; Ray if it is installed
+	@mkdir -p results && $(BIN)/python -m bench.sweep > results/sweep.md && cat results/sweep.md
 
 docs: $(VENV)/.run ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.privacy

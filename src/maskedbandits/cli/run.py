@@ -81,10 +81,10 @@ def run(
     with watcher(quiet=no_progress) as watching, caught_signals() as signals:
         try:
             results = experiments.run(experiment, folder, watching, command=command, fresh=fresh, backend=players)
-        except (KeyboardInterrupt, SystemExit):
-            if signals.noted is None:
-                raise
-            raise interrupted(signals.noted, kept(watching, folder)) from None
+        except (KeyboardInterrupt, SystemExit) as end:
+            if signals.noted is None and isinstance(end, SystemExit):
+                raise  # no signal of ours
+            raise interrupted(signals.noted or signal.SIGINT, kept(watching, folder)) from None
         except OSError as error:
             raise Failure(
                 f"{reason(error)}; {kept(watching, folder)}, and the same command goes on from there"
