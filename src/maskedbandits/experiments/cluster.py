@@ -121,11 +121,11 @@ def reached(address: str) -> str:
         raise UserError(f"--address {address}: expected HOST:PORT")
     complaint = silence(host.strip("[]"), int(port))
     if host in HERE:
-        import ray
-
         # Ray takes these names for the machine's own address, where a cluster of this machine alone does not listen.
         if complaint is None:
             return f"LOCALHOST:{port}"  # in capitals it knows no such name, and the network does
+        import ray
+
         complaint = silence(ray.util.get_node_ip_address(), int(port))
     if complaint is not None:
         raise UserError(f"--address {address}: {complaint}; {ELSEWHERE}")
