@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint crash bench bench-delays bench-liars bench-regret bench-service docs site release-check clean
+.PHONY: help run test test-slow lint crash bench bench-delays bench-liars bench-regret bench-service bench-sweep docs site \
+	release-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +41,9 @@ bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems
 
 bench-service: $(VENV)/.test ## the service, as ratios to a trivial endpoint, some minutes; h2load for latencies
 	@$(BIN)/python -m bench.service
+
+bench-sweep: $(VENV)/.run ## what sweeps of 10,000 short cells spend outside the kernels, half an hour; Ray if it is installed
+	@mkdir -p results && $(BIN)/python -m bench.sweep > results/sweep.md && cat results/sweep.md
 
 crash: $(VENV)/.test ## services and their database are killed under load, and everything counted; half an hour
 	@$(BIN)/python tests/crash/crash.py

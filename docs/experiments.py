@@ -1,6 +1,7 @@
 """Writes the tables of docs/experiments.md and the README's figure: `python -m docs.experiments`.
 
-The experiments are run, or gone on with, in their usual places first, as `maskedbandits run` would.
+The experiments are run, or gone on with, in their usual places first, as `maskedbandits run` would. What sweeps cost is
+what `make bench-sweep` has left; where it has left nothing, the page keeps the figures that it has.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from maskedbandits.report.tables import stands_out
 
 PAGE = Path(__file__).with_suffix(".md")
 ROOT = PAGE.parent.parent
+MEASURED = ROOT / "results" / "sweep.md"
 FIGURE = PAGE.parent / "figures" / "regret.png"
 
 
@@ -48,6 +50,8 @@ def main() -> None:
     command = "maskedbandits run experiments/{}.toml"
     made = {name: results(name, command.format(name)) for name in ("paper", "collapse")}
     blocks.fill(PAGE, {name: table(found) for name, found in made.items()})
+    if MEASURED.exists():
+        blocks.fill(PAGE, {"sweep": MEASURED.read_text(encoding="utf-8").strip("\n")})
     report.write(made["paper"], ROOT / "results" / "paper")
     shutil.copy(ROOT / "results" / "paper" / "figures" / "regret.png", FIGURE)
 

@@ -2,13 +2,14 @@
 
 import json
 import math
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench import cold, delays, goals, growth, liars, peers, regret, speed, suite
+from bench import cold, delays, goals, growth, liars, peers, regret, speed, suite, sweep
 
 from maskedbandits import make_policy, simulate, theory
 
@@ -137,3 +138,28 @@ def test_cold_starts_are_told_with_their_goals(capsys: pytest.CaptureFixture[str
     speed._print_starts([cold.Start("one", 1.5, 2.0), cold.Start("other", 12.0, 10.0)])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
     assert lines == [["one", "1.5", "<=", "2", "met"], ["other", "12.0", "<=", "10", "missed"]]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are watched in /proc")
+def test_what_a_sweep_takes_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sweep, "SIZES", {"short": (500, 2), "very short": (100, 2)})
+    monkeypatch.setattr(sys, "argv", ["sweep", "--cells", "20", "--backends", "processes", "--sizes", "short"])
+    sweep.main()
+    table, verdict = capsys.readouterr().out.strip().split("\n\n")
+    told = re.fullmatch(r"\| 20 short \| processes \| (.*) ms \| (.*) ms \| (.*) % \|", table.splitlines()[-1])
+    assert told
+    inside, outside, share = map(float, told.groups())
+    assert 0.0 < inside < outside
+    assert share == pytest.approx(100 * outside / (inside + outside), abs=0.5)
+    assert verdict == (
+        "The goal, at most 10 % outside the kernels where cells are short, is missed. "
+        "All backends made the same numbers."
+    )
+
+
+def test_a_goal_is_met_by_all_backends_or_by_none() -> None:
+    rows = [sweep.Spent("short", name, 10, kernels, 1.0, "a") for name, kernels in (("threads", 0.95), ("ray", 0.9))]
+    assert "met" in sweep.verdicts(rows)[0]
+    rows.append(sweep.Spent("short", "processes", 10, 0.89, 1.0, "b"))
+    assert "missed" in sweep.verdicts(rows)[0]
+    assert sweep.verdicts(rows)[1] == "All backends did not make the same numbers."

@@ -1,12 +1,19 @@
 """Files that appear whole or not at all."""
 
+import io
 import os
 import threading
+import zipfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from maskedbandits.files import write_whole
+from maskedbandits.files import archive, write_whole
+from trials import examples
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -20,6 +27,16 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
         write_whole(path, fail)
     assert [file.name for file in tmp_path.iterdir()] == ["a"]
     assert path.read_bytes() == b"old"
+
+
+def test_only_what_shall_last_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[int] = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    write_whole(tmp_path / "a", lambda stream: stream.write(b"a"))
+    assert len(waited) == 1
+    write_whole(tmp_path / "b", lambda stream: stream.write(b"b"), lasting=False)
+    assert len(waited) == 1
+    assert (tmp_path / "b").read_bytes() == b"b"
 
 
 def test_two_writers_at_once_publish_one_or_the_other(tmp_path: Path) -> None:
@@ -52,7 +69,7 @@ def test_a_folder_is_named_as_one(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError, match="is a folder; name a file") as caught:
         write_whole(tmp_path, lambda stream: stream.write(b"new"))
     assert caught.value.filename == str(tmp_path)
-    assert list(tmp_path.parent.glob(f".{tmp_path.name}.*")) == []
+    assert list(tmp_path.parent.glob(".draft-*")) == []
 
 
 def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
@@ -76,3 +93,22 @@ def test_a_link_stays_and_leads_to_the_new_file(tmp_path: Path) -> None:
         assert link.is_symlink()
         assert target.read_bytes() == content
     assert [file.name for file in target.parent.iterdir()] == ["a"]
+
+
+@examples(50)
+@given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.lists(st.floats(width=64), min_size=2, max_size=2))))
+def test_an_archive_is_what_numpy_writes(columns: dict[str, list[list[float]]]) -> None:
+    arrays: dict[str, Any] = {name: np.array(rows).reshape(-1, 2) for name, rows in columns.items()}
+    arrays |= {
+        "words": np.array("ε 滑"),
+        "whole": np.arange(6)[::2],
+        "turned": np.eye(2, 3).T,
+        "none": np.zeros((0, 3)),
+    }
+    stream = io.BytesIO(archive(arrays))
+    assert zipfile.ZipFile(stream).testzip() is None
+    stream.seek(0)
+    with np.load(stream, allow_pickle=False) as loaded:
+        assert list(loaded) == list(arrays)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(loaded[name], array, strict=True)

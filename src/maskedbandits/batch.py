@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.bar import Progress
+from maskedbandits.bar import Progress, shown
 from maskedbandits.delays import Delay
 from maskedbandits.errors import UserError
 from maskedbandits.maths import lots
@@ -28,6 +28,7 @@ from maskedbandits.problems import Log, Problem
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
 # Bounds remembered by a long run: they fit the processor's cache, and nearly all that are asked for are there.
 MEMO = 1 << 16
+AHEAD = 64  # runs that are seeded before the first is played: in a row that takes a third of the time
 OFTEN = 0.1  # seconds between two words about how far it is
 
 
@@ -92,13 +93,14 @@ class Batch:
         self.kernel_seconds = [0.0] * workers
         self.stop = threading.Event()
 
-    def played(self, show: Progress) -> Simulation:
+    def played(self, progress: Progress | bool | None) -> Simulation:
         """Play all runs and return what came out."""
         started = time.perf_counter()
-        if self.workers == 1:
-            self._play_here(show)
-        else:
-            self._play_in_threads(show)
+        with shown(progress) as show:
+            if self.workers == 1:
+                self._play_here(show)
+            else:
+                self._play_in_threads(show)
         seconds = time.perf_counter() - started
         over_time = self.pulls_over_time.sum(axis=0)
         spent = sum(self.kernel_seconds)
@@ -133,11 +135,8 @@ class Batch:
                 self.stop.set()
 
     def _play_every(self, worker: int, look: Callable[[], None]) -> None:
-        # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
-        memo = 1 << int(min(max(self.horizon // 8, 1 << 6), MEMO)).bit_length() - 1
-        state = self.policy.for_simulation(self.horizon, memo)
         for run in range(worker, self.order.runs, self.workers):
-            self._play_one(run, worker, state, look)
+            self._play_one(run, worker, look)
 
     @property
     def kernel(self) -> Any:
@@ -148,13 +147,21 @@ class Batch:
             return advance_noisy
         return advance if self.order.delay is None else advance_late
 
-    def get_ready(self) -> None:
+    def compile(self) -> None:
         """Compile, or load what is compiled."""
         arguments = (self.world, self.times, self.tally(0, 0), 0, *self.more())
         key = (self.policy.entries, self.kernel, _form(arguments))
         if key not in _READY:
             _READY[key] = self.policy.entries.simulator(self.kernel, *arguments)
         self.start, self.advance = _READY[key]
+
+    def get_ready(self) -> None:
+        """Make everything that playing needs."""
+        self.compile()
+        # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
+        memo = 1 << int(min(max(self.horizon // 8, 1 << 6), MEMO)).bit_length() - 1
+        self.states = [self.policy.for_simulation(self.horizon, memo) for _ in range(self.workers)]
+        self.words = [lots.seeded(self.order.lot(run)) for run in range(min(self.order.runs, AHEAD))]
 
     def more(self) -> tuple[Any, ...]:
         """Return what a run is played with beside its world."""
@@ -177,10 +184,10 @@ class Batch:
             pulls_over_time=self.pulls_over_time[worker],
         )
 
-    def _play_one(self, run: int, worker: int, state: Any, look: Callable[[], None]) -> None:
+    def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
-        tally, more = self.tally(run, worker), self.more()
-        state.lots[:] = lots.seeded(self.order.lot(run))
+        state, tally, more = self.states[worker], self.tally(run, worker), self.more()
+        state.lots[:] = self.words[run] if run < len(self.words) else lots.seeded(self.order.lot(run))
         self.start(state)
         for pause in range(0, self.horizon + 1, PAUSE):
             if self.stop.is_set():

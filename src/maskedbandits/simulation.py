@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from maskedbandits.outside import Factory
 from maskedbandits.policies import Policy, kind_of, make_policy
 from maskedbandits.problems import Gaussian, Log, Problem
 
-__all__ = ["Simulation", "cores", "get_ready", "simulate"]
+__all__ = ["Simulation", "cores", "get_ready", "prepared", "simulate"]
 
 
 def simulate(
@@ -46,6 +47,27 @@ def simulate(
     decision from a list, or ``("geometric", 200)`` for a geometric number of that mean. With 0 a report is there before
     the next decision. Reports that would come after the horizon never do.
     """
+    return prepared(problem, policy, runs, seed, checkpoints, delay=delay, first_run=first_run, threads=threads)(
+        progress
+    )
+
+
+def prepared(
+    problem: Problem,
+    policy: Policy | str | Factory,
+    runs: int,
+    seed: int,
+    checkpoints: int | ArrayLike,
+    *,
+    delay: delays.Delays = None,
+    first_run: int = 0,
+    threads: int | None = None,
+) -> Callable[[Progress | bool | None], Simulation]:
+    """Return a simulation that is checked and ready to be played, once; whoever plays it says whom to tell.
+
+    Of many short ones it pays to prepare some, and then to play them: after it has played, a processor has to be
+    reminded of how to prepare.
+    """
     if not isinstance(problem, Problem):
         raise WrongValueError("problem", problem, "a Problem")
     if isinstance(problem, Log) and delay is not None:
@@ -65,20 +87,18 @@ def simulate(
         whole("first_run", first_run, 0),
     )
     if not isinstance(policy, Policy):
-        with shown(progress) as show:
-            return _played_outside(order, policy, show)
+        return partial(_played_outside, order, policy)
     workers = min(whole("threads", cores() if threads is None else threads), order.runs)
     batch = Batch(order, policy, workers)
-    batch.get_ready()  # off the clock
-    with shown(progress) as show:
-        return batch.played(show)
+    batch.get_ready()
+    return batch.played
 
 
 def get_ready(problem: Problem, policy: Policy, *, only_new: bool = False) -> None:
     """Compile what simulates a policy on a problem, or load it; or do nothing unless it has never been compiled."""
     batch = Batch(Order(problem, 1, 0, np.array([problem.horizon])), policy, 1)
     if not (only_new and policy.entries.simulates(batch.kernel)):
-        batch.get_ready()
+        batch.compile()
 
 
 def _refuse_misfit(policy: object, problem: Problem) -> None:
@@ -111,7 +131,7 @@ def _refuse_what_it_cannot_see(policy: Policy, problem: Problem) -> None:
         )
 
 
-def _played_outside(order: Order, factory: Factory, show: Progress) -> Simulation:
+def _played_outside(order: Order, factory: Factory, progress: Progress | bool | None) -> Simulation:
     """Play policies of somebody's own, one run after the other."""
     problem, times, runs, late = order.problem, order.times, order.runs, order.delay
     refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
@@ -120,10 +140,11 @@ def _played_outside(order: Order, factory: Factory, show: Progress) -> Simulatio
     over_time = np.zeros((times.size, problem.arms), dtype=np.int64)
     play = outside.Play(factory, problem, times)
     started, cpu = time.perf_counter(), time.thread_time()
-    for run in range(runs):
-        tell = partial(lambda before, step: show(before + step, order.steps), run * problem.horizon)
-        counted = regret[run], pulls[run], suboptimal[run], over_time
-        play.run(order.lot(run), late.draw if late else lambda world: 0, tell, counted)
+    with shown(progress) as show:
+        for run in range(runs):
+            tell = partial(lambda before, step: show(before + step, order.steps), run * problem.horizon)
+            counted = regret[run], pulls[run], suboptimal[run], over_time
+            play.run(order.lot(run), late.draw if late else lambda world: 0, tell, counted)
     seconds, spent = time.perf_counter() - started, time.thread_time() - cpu
     return Simulation(times, regret, pulls, suboptimal, over_time, seconds, spent)
 

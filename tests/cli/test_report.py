@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from commands import call, refused
-from made_up import named, of_cells
+from made_up import named, of_cells, results
 from maskedbandits import cli, extras
 from maskedbandits.experiments.results import Results, save_outcome, save_plan
+from maskedbandits.report import figures, tables
 
 NAMES = ["plain", "a ε é 滑"]
 
@@ -61,7 +62,38 @@ def test_what_is_not_finished_is_said_beside_the_table(tmp_path: Path) -> None:
 def test_mistakes_are_one_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused(call("report", folder, "--out", tmp_path / "x"), "say which, with --csv, --parquet or --latex")
     refused(call("report", folder, "--csv", "--json"), "--json and --csv are two documents")
+    refused(call("report", folder, "--latex", "--csv"), "--csv and --latex are two tables: ask for one of them")
+    refused(
+        call("report", folder, "--csv", "--problem", "p"), "--problem is for what is drawn, and --csv draws nothing"
+    )
+    refused(call("report", folder, "--problem", "p"), "--problem p: there is none of this name")
     refused(call("report", folder, "--csv", "--out", tmp_path / "no" / "x"), "No such file or directory", cli.FAILED)
     monkeypatch.setattr(extras, "PARQUET", ("no_such_module",))
     refused(call("report", folder, "--parquet"), "--parquet needs no_such_module, ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_very_many_cells_those_are_drawn_that_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MANY", 7)
+    monkeypatch.setattr(figures, "KINDS", {"svg": figures.KINDS["svg"]})
+    saved(tmp_path, results(epsilons=(1.0, 2.0), problems=("one", "two")), 8)
+    unasked = call("report", tmp_path)
+    assert unasked.exit_code == 0, unasked.output
+    assert unasked.stdout.startswith("2 policies on 2 problems, at ε = 1 and 2, 8 runs of each. Lost least, of 4")
+    assert unasked.stdout.splitlines()[-1].startswith("Figures: none, of so many; `maskedbandits report ")
+    assert list((tmp_path / "figures").iterdir()) == []
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "Without the figures of 2 of 2 problems" in page
+    assert page.count("<tbody>") == 3  # of both problems, and of the seeds
+    asked = call("report", tmp_path, "--problem", "two")
+    assert "two: 1,000 steps" in asked.stdout
+    assert "one: 1,000 steps" not in asked.stdout
+    assert {path.name.split("-")[0] for path in (tmp_path / "figures").iterdir()} == {"two"}
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "Without the figures of 1 of 2 problems" in page
+    assert page.count("<tbody>") == 3
+
+
+def test_a_problem_that_is_asked_for_is_shown_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "KINDS", {"svg": figures.KINDS["svg"]})
+    assert call("report", folder, "--problem", "one").stdout == call("report", folder).stdout

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import maskedbandits
-from maskedbandits import experiments
+from maskedbandits import experiments, simulation
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import pieces, questions, results
 from maskedbandits.experiments.canonical import canonical
@@ -203,10 +203,10 @@ def test_what_the_machine_cannot_do_is_told_in_one_line(
     def fail(*arguments: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(pieces, "simulate", fail)
+    monkeypatch.setattr(simulation, "prepared", fail)
     task = experiments.load(write(tmp_path)).tasks[1]
     with pytest.raises(UserError, match=complaint):
-        pieces.play(pieces.Piece(0, task, seed=1, checkpoints=1, first=0, runs=1))
+        pieces.play_load([pieces.Piece(0, task, seed=1, checkpoints=1, first=0, runs=1)])
 
 
 class TestCode:

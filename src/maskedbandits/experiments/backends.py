@@ -13,15 +13,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any, Protocol, Self
 
 from maskedbandits.errors import UserError
-from maskedbandits.experiments.pieces import Piece, get_ready, play, play_load
+from maskedbandits.experiments.pieces import Piece, get_ready, play_load
 from maskedbandits.simulation import Simulation, cores
 
-PATIENCE = 0.2  # seconds to wait for a load before looking around
+PATIENCE = 0.5  # seconds to wait for a load before looking around
 DEATHS = 5  # of workers, with nothing coming back in between, before it is given up
 
 Load = Sequence[Piece]
@@ -82,7 +82,6 @@ class Threads:
         self.steps: dict[int, int] = {}  # that are played of each open load
         self.ready: set[Any] = set()
         self.stop = threading.Event()
-        self.alone = threading.Lock()
 
     def __enter__(self) -> Self:
         self.pool = ThreadPoolExecutor(self.workers)
@@ -98,19 +97,17 @@ class Threads:
         self.open[self.pool.submit(self._play, load)] = load
 
     def _play(self, load: Load) -> list[Simulation]:
-        """Play a load; policies from outside one at a time, as nobody knows what they share."""
-        before, played = 0, []
+        """Play a load, take note of how far it is, and stop when nobody waits for it any longer."""
+        finished = 0
 
         def tell(done: int, total: int) -> None:
+            nonlocal finished
             if self.stop.is_set():
                 raise Stopped
-            self.steps[id(load)] = before + done
+            self.steps[id(load)] = finished + done
+            finished += total * (done == total)
 
-        for piece in load:
-            with nullcontext() if piece.task.factory is None else self.alone:
-                played.append(play(piece, tell))
-            before += piece.steps
-        return played
+        return play_load(load, tell)
 
     def back(self) -> list[Played]:
         """Return what has come back."""

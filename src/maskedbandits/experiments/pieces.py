@@ -8,8 +8,10 @@ that have come back.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,13 +23,21 @@ from maskedbandits.errors import UserError
 from maskedbandits.experiments.results import Outcome
 from maskedbandits.experiments.tasks import Task
 from maskedbandits.policies import Policy, make_policy
-from maskedbandits.simulation import Simulation, simulate
+from maskedbandits.simulation import Simulation
 
+KEPT, LIGHT = 64, 1 << 20  # policies that are kept, if they take up fewer bytes
+TOGETHER = 1 << 22  # steps, about, of pieces that are prepared together: their windows lie in memory at once
+ALONE = threading.Lock()  # for policies from outside: nobody knows what they share
 LOAD = 1.0  # seconds of work that are sent at once
 LEAST = 0.05  # and at the end, when little is left
 BESIDE = 1e-3  # seconds that a piece takes beside its steps
 # Seconds of a step, of a policy that has not been played yet: rather too many, which makes the first loads short.
 GUESS, GUESS_OUTSIDE = 3e-6, 1e-4
+
+
+_made: dict[Any, Policy] = {}  # simulations change none of them
+
+Play = Callable[[Progress | bool], Simulation]
 
 
 @dataclass(frozen=True)
@@ -53,9 +63,17 @@ class Piece:
 
 
 def policy_of(task: Task) -> Policy:
-    """Return the policy of a task that is one of ours."""
+    """Return the policy of a task that is one of ours: many cells have the same."""
     problem = task.condition.problem
-    return make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters)
+    key = (task.policy, repr(task.parameters), problem.corruption)
+    if key in _made:
+        return _made[key]
+    policy = make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters)
+    if policy.nbytes < LIGHT:
+        if len(_made) == KEPT:
+            _made.clear()
+        _made[key] = policy
+    return policy
 
 
 def get_ready(load: Sequence[Piece], known: set[Any], *, only_new: bool = False) -> None:
@@ -67,30 +85,47 @@ def get_ready(load: Sequence[Piece], known: set[Any], *, only_new: bool = False)
             simulation.get_ready(task.condition.problem, policy_of(task), only_new=only_new)
 
 
-def play(piece: Piece, progress: Progress | bool = False) -> Simulation:
-    """Play the runs of a piece, in this thread."""
+def prepared(piece: Piece) -> Play:
+    """Return the runs of a piece ready to be played, in the thread that plays them."""
     task = piece.task
-    try:
-        return simulate(
+    with told(task):
+        return simulation.prepared(
             task.condition.problem,
             task.factory or policy_of(task),
-            runs=piece.runs,
-            seed=piece.seed,
-            checkpoints=piece.checkpoints,
+            piece.runs,
+            piece.seed,
+            piece.checkpoints,
             first_run=piece.first,
             threads=1,
-            progress=progress,
         )
+
+
+def play_load(load: Sequence[Piece], progress: Progress | bool = False) -> list[Simulation]:
+    """Play all pieces of a load: what a worker does; steps are told of each piece anew."""
+    played: list[Simulation] = []
+    while len(played) < len(load):
+        steps, ready = 0, list[tuple[Task, Play]]()
+        for piece in load[len(played) :]:
+            ready.append((piece.task, prepared(piece)))
+            steps += piece.steps
+            if steps > TOGETHER:
+                break
+        for task, play in ready:
+            with told(task), nullcontext() if task.factory is None else ALONE:
+                played.append(play(progress))
+    return played
+
+
+@contextmanager
+def told(task: Task) -> Iterator[None]:
+    """Tell in a line what cannot be played."""
+    try:
+        yield
     except MemoryError as error:
         remedy = "ask for fewer runs or checkpoints, or for a shorter window"
         raise UserError(f"{task.label} on {task.condition}: there is not enough memory; {remedy}") from error
     except ValueError as error:
         raise UserError(f"{task.label} on {task.condition}: {error}") from error
-
-
-def play_load(load: Sequence[Piece]) -> list[Simulation]:
-    """Play all pieces of a load: what a worker does."""
-    return [play(piece) for piece in load]
 
 
 def joined(question: dict[str, Any], parts: Sequence[Simulation]) -> Outcome:

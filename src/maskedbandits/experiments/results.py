@@ -12,7 +12,6 @@ Every file appears whole or not at all, and none needs pickle.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -28,13 +27,13 @@ from scipy.special import stdtrit
 from maskedbandits.errors import DAMAGED, UserError, number, shown
 from maskedbandits.experiments import soundness
 from maskedbandits.experiments.canonical import canonical, plain
-from maskedbandits.files import HEADERS, MOST, refuse_more, unpacked_sizes
+from maskedbandits.files import HEADERS, MOST, archive, refuse_more, unpacked_sizes
 from maskedbandits.files import write_whole as write_whole
 from maskedbandits.problems.problem import means_drift, variation_of
 
 FORMAT = 1
 INDEX = "results.json"
-LONG = 1 << 14  # letters of a question that are worth packing
+SMALL = 1 << 18  # bytes of a cell that are not worth packing
 ARRAYS, LATER = soundness.ARRAYS, soundness.LATER
 
 Floats = NDArray[np.float64]
@@ -195,16 +194,18 @@ def save_outcome(folder: Path, key: str, outcome: Outcome, question: str | None 
     """Write a finished cell; whoever has its question as a text gives it, too.
 
     It may be lost in a power cut: then the cell is damaged, and is played again. To wait for the disk takes longer than
-    to play a short cell; so does to pack regrets, which hardly get smaller. Means that drift do.
+    to play a short cell; so does to pack what is small, and regrets hardly get smaller.
     """
     question = canonical(outcome.question) if question is None else question
     times = canonical({"seconds": outcome.seconds, "kernel_seconds": outcome.kernel_seconds})
     facts = f'{{"format":{FORMAT},"question":{question},{times[1:]}'
     arrays = {name: getattr(outcome, name) for name in (*ARRAYS, *LATER) if getattr(outcome, name) is not None}
-    packed = io.BytesIO()
-    (np.savez_compressed if len(facts) > LONG else np.savez)(packed, facts=np.array(facts), **arrays)
+    stored = {"facts": np.array(facts), **arrays}
     path = folder / "cells" / f"{key}.npz"
-    write_whole(path, lambda stream: stream.write(packed.getbuffer()), lasting=False)
+    if sum(array.nbytes for array in stored.values()) < SMALL:
+        write_whole(path, lambda stream: stream.write(archive(stored)), lasting=False)
+    else:
+        write_whole(path, lambda stream: np.savez_compressed(stream, **stored), lasting=False)
 
 
 def load_outcome(folder: Path, key: str) -> Outcome | None:

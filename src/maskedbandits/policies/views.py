@@ -82,6 +82,11 @@ class View:
         return int(self._state.own[0].time)
 
     @property
+    def nbytes(self) -> int:
+        """How many bytes what it remembers takes up."""
+        return sum(array.nbytes for array in self._state)
+
+    @property
     def alarms(self) -> int:
         """How many changes it has seen."""
         return int(self._state.own[0].alarms)

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape as escape_html
@@ -29,27 +29,34 @@ class Report:
 
     page: Path
     figures: tuple[Path, ...]
+    missing: int = 0  # problems without figures
 
 
-def write(results: Results, folder: Path) -> Report:
-    """Draw every figure and write the page; a report drawn again is the same, byte for byte."""
+def write(results: Results, folder: Path, problems: Collection[str] = ()) -> Report:
+    """Draw the figures of these problems, or of all, and write the page; drawn again it is the same, byte for byte.
+
+    A picture takes longer than many a cell: where there are too many, those of no problem are drawn unasked.
+    """
     target = folder / "figures"
     target.mkdir(parents=True, exist_ok=True)
     drawn = figures.looks([label.policy for label in results.plan.labels])
-    parts, paths, panels = [], list[Path](), list[Panel]()
+    all_of_them = not problems and not tables.are_many(results.cells)
+    parts, paths, panels, missing = [], list[Path](), list[Panel](), 0
     with figures.our_style():
-        problems = tables.problems(results.cells)
-        for prefix, (problem, groups) in zip(prefixes([name for name, _ in problems]), problems, strict=True):
+        found = tables.problems(results.cells)
+        for prefix, (problem, groups) in zip(prefixes([name for name, _ in found]), found, strict=True):
             shown = []
+            wanted = all_of_them or problem in problems
+            missing += not wanted
             names = results.plan.arms.get(problem, ())
-            for picture in pictures.of_problem(prefix, problem, groups, drawn, names):
+            for picture in pictures.of_problem(prefix, problem, groups, drawn, names) if wanted else ():
                 paths += save_figure(picture, target)
                 shown.append(figure_html(picture, drawn))
                 panels += picture.panels
-            parts.append(section_html(problem, groups, shown, alone=len(problems) == 1))
+            parts.append(section_html(problem, groups, shown, alone=len(found) == 1))
     page = folder / "index.html"
-    save(page, page_html(results, parts, numbers_json(panels, drawn)).encode())
-    return Report(page, tuple(paths))
+    save(page, page_html(results, parts, numbers_json(panels, drawn), missing).encode())
+    return Report(page, tuple(paths), missing)
 
 
 def save_figure(picture: Picture, folder: Path) -> list[Path]:
@@ -214,13 +221,17 @@ again from the saved results: <code>maskedbandits report</code> and this folder.
 <tbody>{rows}</tbody></table></div></details></section>"""
 
 
-def page_html(results: Results, parts: Sequence[str], numbers: str) -> str:
+def page_html(results: Results, parts: Sequence[str], numbers: str, missing: int = 0) -> str:
     """Return the whole page; it may run no script but its own, and fetch nothing."""
     plan = results.plan
     unfinished = len(plan.labels) - len(results.cells)
     warning = (
         f"<p><strong>{unfinished} of {len(plan.labels)} cells are not finished.</strong></p>" if unfinished else ""
     )
+    if missing:
+        which = f"{missing:,} of {len(parts):,} problems"
+        command = "maskedbandits report DIR --problem NAME"
+        warning += f'<p class="facts">Without the figures of {which}: <code>{command}</code> draws those of one.</p>'
     script = beside("page.js")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"

@@ -19,6 +19,7 @@ from maskedbandits.experiments.results import Cell, Results
 from maskedbandits.report import changes
 
 WIDE = 90  # columns of a terminal that holds the whole table
+MANY = 200  # cells
 SIMPLE_ASCII = Box(str(SIMPLE_HEAD).replace("─", "-"), ascii=True)
 
 
@@ -100,6 +101,11 @@ def columns(cells: Sequence[Cell]) -> list[Column]:
     epsilon = Column("ε", lambda cell, _: cell.label.setting.removeprefix("ε = "), lambda cell, _: cell.label.epsilon)
     policy = Column("policy", lambda cell, _: cell.label.policy, lambda cell, _: cell.label.policy, "left", whole=False)
     return [epsilon, policy, *parts.values()]
+
+
+def are_many(cells: Sequence[Cell]) -> bool:
+    """Tell whether there are more cells than somebody would look at one by one."""
+    return len(cells) > MANY
 
 
 def problems(cells: Sequence[Cell]) -> list[tuple[str, list[list[Cell]]]]:
