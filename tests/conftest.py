@@ -28,10 +28,14 @@ RARE_PAIRS = {
     *("d-klucb-plus-cf", "sw-klucb-plus-cf"),
 }
 
-# What a service asks of a policy is compiled in parts of its own, for each kind again: `make test` has every memory and
-# index and one detector, `make test-slow` all of those that are offered.
-ASKED_BY_SERVICES = ("test_arms", "test_fold")
-USUAL = {"auto", "klucb-cf", "ts-cf", "sw-klucb-cf", "d-ucb-cf", "glr-klucb-cf"}
+# What a service asks of a policy is compiled in parts of its own, for each kind again: `make test` has some kinds, and
+# beside their twins one of each memory and index, and a detector; `make test-slow` has all of those that are offered.
+USUAL = {"auto", "klucb-cf", "ts-cf", "sw-klucb-cf"}
+ASKED_BY_SERVICES = {
+    "test_arms": USUAL,
+    "test_fold": USUAL,
+    "test_arms_twins": USUAL | {"d-ucb-cf", "glr-klucb-cf"},
+}
 
 
 def _kind_of(item: pytest.Item) -> str | None:
@@ -59,7 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = _kind_of(item)
         if kind is not None:
             item.add_marker(pytest.mark.xdist_group(KINDS[kind].layout.name))
-        if kind in RARE_PAIRS or (kind is not None and item.path.stem in ASKED_BY_SERVICES and kind not in USUAL):
+        usual = ASKED_BY_SERVICES.get(item.path.stem)
+        if kind in RARE_PAIRS or (kind is not None and usual is not None and kind not in usual):
             item.add_marker(pytest.mark.slow)
     items.sort(key=_turn)
 

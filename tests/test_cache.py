@@ -50,7 +50,7 @@ def test_it_lies_where_the_variable_says_and_is_used_again(filled: Path, expecte
     assert (done.stdout, done.stderr) == (expected, "")
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("share", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
 @pytest.mark.parametrize("ending", [".nbi", ".nbc"])
 def test_damaged_files_are_thrown_away_and_made_anew(filled: Path, expected: str, ending: str, share: float) -> None:
     for file in filled.rglob(f"*{ending}"):

@@ -21,7 +21,7 @@ def test_compiled(name: str) -> None:
     assert digests.plays(name) == KEPT[name]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_interpreted() -> None:
     """The first steps of each play alone: the interpreter takes its time."""
     done = finished([sys.executable, digests.__file__, "--first"], environment={"NUMBA_DISABLE_JIT": "1"})

@@ -19,7 +19,11 @@ from maskedbandits.report import pictures
 
 VERBS = sorted(cli.main.commands)
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-ENCODINGS = [C_LOCALE, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}]
+ENCODINGS = [
+    C_LOCALE,
+    pytest.param({"PYTHONIOENCODING": "ascii"}, marks=pytest.mark.slow),
+    {"PYTHONIOENCODING": "latin-1"},
+]
 
 
 @pytest.fixture

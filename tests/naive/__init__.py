@@ -83,6 +83,13 @@ def ucb_index(g: Corruption, feedbacks: list[float], level: float, weights: list
     return inverse(lambda q: -extended(g)(q), -(mean - bonus), reach)
 
 
+def seven_digits(number: float) -> float:
+    """The number rounded up to seven binary digits, and to a whole one."""
+    digits = math.ceil(number)
+    step = 2 ** max(0, (digits - 1).bit_length() - 7)
+    return -(-digits // step) * step
+
+
 def klucb_plus_level(count: float, arms: int, horizon: float) -> float:
     """log+(r (1 + log+^2 r)) with r = T / (K N)."""
     ratio = horizon / (arms * count)
@@ -246,7 +253,8 @@ class Twin:
         mean = (math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True)) + zero) / (count + 1)
         seen = math.fsum(self.gamma**age for age in range(int(min(len(self.history) - self.since[arm], self.window))))
         most = self.window if self.gamma == 1 else 1 / (1 - self.gamma)
-        level = exploration(max(1.0, min(seen + len(open_decisions), most)), self.c)
+        expected = min(seen + len(open_decisions), most)
+        level = exploration(max(1.0, seven_digits(expected) if self.arms > 64 else expected), self.c)
         if self.index == "ucb":
             return ucb_index(g, [mean], level, [count + pending], self.xi)
         if self.index == "klucb-plus":

@@ -36,7 +36,7 @@ def play(name: str, folder: Path, mode: str) -> tuple[int, list[int], str]:
 
 
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="there is nothing to wait for")
-@pytest.mark.parametrize("name", ["uniform", "auto"])
+@pytest.mark.parametrize("name", ["uniform", pytest.param("auto", marks=pytest.mark.slow)])
 def test_choices_are_the_same_before_and_after_the_switch(name: str, tmp_path: Path) -> None:
     before, chosen, said = play(name, tmp_path, "background")
     assert 0 < before < len(chosen) - 200  # it began interpreted, and ended compiled

@@ -29,15 +29,16 @@ PARAMETERS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", ["ucb", "klucb-plus", "ts"])
+@pytest.mark.parametrize("before", ["sw-"])
 @examples(120)
 @given(data=st.data())
-def test_every_index_is_the_naive_one(kind: str, data: st.DataObject) -> None:
+def test_every_index_is_the_naive_one(before: str, kind: str, data: st.DataObject) -> None:
     """On everything, and on a window; KL has a test of its own beside the policies."""
     arms = data.draw(st.integers(1, 4), label="arms")
     each = [data.draw(corruptions, label="g") for _ in range(arms)]
     window = data.draw(st.one_of(st.integers(arms, 15), st.just(math.inf)), label="window")
     given = data.draw(PARAMETERS[kind], label="parameters")
-    fast = make_policy(f"sw-{kind}-cf", arms=arms, corruption=each, window=window, **given)
+    fast = make_policy(f"{before}{kind}-cf", arms=arms, corruption=each, window=window, **given)
     slow = Twin(list(each), kind, window=window, **given)
     play_both(fast, slow, data.draw(feedbacks(30), label="feedbacks"), seed=data.draw(st.integers(0, 99)))
 

@@ -16,22 +16,24 @@ from twins import TIE, bits, choose, feedbacks, play_both, responses, stream
 
 
 @pytest.mark.parametrize("kind", INDICES)
+@pytest.mark.parametrize("before", ["d-"])
 @examples(60)
 @given(data=st.data())
-def test_a_discount_is_the_naive_one(kind: str, data: st.DataObject) -> None:
+def test_a_discount_is_the_naive_one(before: str, kind: str, data: st.DataObject) -> None:
     arms = data.draw(st.integers(1, 4), label="arms")
     each = [data.draw(responses(), label="g") for _ in range(arms)]
     gamma = data.draw(st.sampled_from([0.1, 0.5, 0.9, 0.999]), label="gamma")
-    fast = make_policy(f"d-{kind}-cf", arms=arms, corruption=each, gamma=gamma, **INDICES[kind])
+    fast = make_policy(f"{before}{kind}-cf", arms=arms, corruption=each, gamma=gamma, **INDICES[kind])
     slow = Twin(list(each), kind, gamma=gamma, **INDICES[kind])
     play_both(fast, slow, data.draw(feedbacks(25), label="feedbacks"), seed=data.draw(st.integers(0, 99)))
 
 
 @pytest.mark.parametrize("kind", INDICES)
-def test_a_discount_goes_on_as_the_naive_one(kind: str) -> None:
+@pytest.mark.parametrize("before", ["d-"])
+def test_a_discount_goes_on_as_the_naive_one(before: str, kind: str) -> None:
     """Through several epochs."""
     each = [RandomizedResponse(0.8, 0.9), RandomizedResponse(0.2, 0.3), RR, RR]
-    fast = make_policy(f"d-{kind}-cf", arms=4, corruption=each, gamma=0.99, **INDICES[kind])
+    fast = make_policy(f"{before}{kind}-cf", arms=4, corruption=each, gamma=0.99, **INDICES[kind])
     play_both(fast, Twin(list(each), kind, gamma=0.99, **INDICES[kind]), bits(3, 200))
 
 
@@ -75,7 +77,8 @@ def test_fractions_do_not_pile_up_rounding_errors() -> None:
         assert policy.estimates()[arm] == pytest.approx(math.fsum(seen) / len(seen), abs=1e-14)
 
 
-@pytest.mark.parametrize("kind", INDICES)
+# klucb-plus with other memories is a rare pair (conftest.py)
+@pytest.mark.parametrize("kind", ["klucb", "ucb", "ts", pytest.param("klucb-plus", marks=pytest.mark.slow)])
 class TestLimits:
     """Memories that come to the same."""
 

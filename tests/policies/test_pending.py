@@ -210,6 +210,37 @@ class TestChoosingAhead:
                 fast.observe(arm, feedback)
                 slow.observe(arm, feedback)
 
+    @pytest.mark.parametrize(("kind", "index"), [("klucb", {}), ("ucb", {}), ("klucb-plus", {"horizon": 5000})])
+    @pytest.mark.parametrize(("before", "memory"), [("", {}), ("sw-", {"window": 150}), ("d-", {"gamma": 0.99})])
+    @examples(8)
+    @given(data=st.data())
+    def test_it_is_the_naive_choice_of_many_arms(
+        self, before: str, memory: dict[str, Any], kind: str, index: dict[str, Any], data: st.DataObject
+    ) -> None:
+        """Whatever has happened since the last choice: reports, other decisions, waits that were given up."""
+        arms = data.draw(st.integers(65, 80), label="arms")
+        each = [RR if arm % 2 else RandomizedResponse(0.9, 0.6) for arm in range(arms)]
+        fast = make_policy(f"{before}{kind}-cf", arms=arms, corruption=each, **memory, **index)
+        slow = Twin(list(each), kind, **memory, **index)
+        rng = np.random.default_rng(data.draw(st.integers(0, 99), label="seed"))
+        open_decisions: list[int] = []
+        for _ in range(data.draw(st.integers(1, 12), label="turns")):
+            for _ in range(data.draw(st.sampled_from([0, 1, 30]), label="reports")):
+                arm, feedback = int(rng.integers(arms) ** 2 // arms), float(rng.integers(2))
+                fast.observe(arm, feedback)
+                slow.observe(arm, feedback)
+                if arm in open_decisions:
+                    open_decisions.remove(arm)
+            if open_decisions and data.draw(st.booleans(), label="expires"):
+                fast.expire(open_decisions.pop())
+            arm = data.draw(st.integers(0, arms - 1), label="decided elsewhere")
+            fast.note(arm)
+            open_decisions.append(arm)
+            ahead = [slow.score_ahead(arm, open_decisions) for arm in range(arms)]
+            arm = fast.choose()
+            check_choice(arm, np.array(ahead), None)
+            open_decisions.append(arm)
+
     def test_a_look_that_is_under_way_is_not_taken_again(self) -> None:
         policy = make_policy("glr-klucb-cf", arms=2, corruption=RR, exploration=5.0, prior_changes=5.0)
         rng = np.random.default_rng(2)

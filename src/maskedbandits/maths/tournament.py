@@ -42,6 +42,13 @@ def fill(values: NDArray[np.float64], winners: NDArray[np.int64], arms: int, val
     for leaf in range(leaves):  # slices would take long to compile
         values[leaves + leaf] = value if leaf < arms else -math.inf
         winners[leaves + leaf] = leaf
-    for node in range(leaves - 1, 0, -1):
-        values[node] = values[2 * node]  # on a tie the left child wins
-        winners[node] = winners[2 * node]
+    play_all(values, winners)
+
+
+@compiled
+def play_all(values: NDArray[np.float64], winners: NDArray[np.int64]) -> None:
+    """Play every match, once the leaves stand."""
+    for node in range((values.size >> 1) - 1, 0, -1):
+        better = 2 * node if values[2 * node] >= values[2 * node + 1] else 2 * node + 1  # on a tie the left child wins
+        values[node] = values[better]
+        winners[node] = winners[better]

@@ -33,6 +33,7 @@ _LIVE: Kernels = {
     "start": (play.start_live, ()),
     "choose": (play.choose_live, ()),
     "observe": (play.observe_live, (numba.int64, numba.float64)),
+    "wait": (play.wait_live, (numba.int64, numba.int64)),
 }
 _MASKS = (numba.int64[::1], numba.float64[:, ::1], numba.float64)  # those of reports, the lines, how many are honest
 _MASKED: Kernels = {
@@ -89,6 +90,7 @@ class Entries:
     start: Callable[[Any], None]
     choose: Callable[[Any], int]
     observe: Callable[[Any, int, float], None]
+    wait: Callable[[Any, int, int], int]
     tell_apart: Callable[[Any, Any, Any, Any, float], int]
     observe_masked: Callable[[Any, Any, Any, Any, Any, float], None]
     scores: Callable[[Any, Any], None]

@@ -134,6 +134,15 @@ def choose_live(state: Any) -> int:
 
 
 @entry
+def wait_live(state: Any, arm: int, more: int) -> int:
+    """Await so many more reports of an arm, or fewer if that is negative; return how many more there are."""
+    more = max(more, -state.pending[arm])
+    state.pending[arm] += more
+    state.own[0].awaited += more
+    return more
+
+
+@entry
 def observe_live(state: Any, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
     take_in(state, arm, feedback)

@@ -149,17 +149,13 @@ class Policy(View):
         """Await n more reports of an arm: of decisions that were made elsewhere, or from a ``sample``."""
         arm, n = arguments.one_of(arm, self._arms), whole("n", n, 0, MOST)
         with self._lock:
-            self._state.pending[arm] += n
-            self._state.own[0].awaited += n
+            self._entries.wait(self._state, arm, n)
 
     def expire(self, arm: int, n: int = 1) -> int:
         """Give up awaiting reports of an arm that will never come; return how many were awaited of those n."""
-        arm = arguments.one_of(arm, self._arms)
+        arm, n = arguments.one_of(arm, self._arms), min(whole("n", n, 0), FOREVER)
         with self._lock:
-            given_up = min(whole("n", n, 0), int(self._state.pending[arm]))
-            self._state.pending[arm] -= given_up
-            self._state.own[0].awaited -= given_up
-        return given_up
+            return -self._entries.wait(self._state, arm, -n)
 
     def await_exactly(self, pending: ArrayLike) -> None:
         """Await so many reports of each arm, whatever was awaited before."""

@@ -17,7 +17,7 @@ from maskedbandits.policies import KINDS
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.policy import Policy, made
 
-FORMAT = 6
+FORMAT = 7
 ARRAYS = ("own", "ints", "floats")
 
 # numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once
@@ -83,6 +83,8 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
     fault = _fault(kind, about.get("parameters"), state)
     if fault:
         raise UserError(f"{path} is damaged: {fault}; load an older copy")
+    if "ahead_weight" in kind.layout.gathered:
+        state.own[0].ahead_weight = 0.0  # what was found on the way to a choice is found again, not believed
     words = state.lots.copy() if exact else lots.seeded()
     return Policy(kind, about["parameters"], state, words, fresh=False)
 

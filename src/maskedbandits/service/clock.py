@@ -23,7 +23,7 @@ class Clock:
         """Return the unix time."""
         with self._lock:
             steady = self._steady()
-            self._told = max(self._wall(), self._told + steady - self._at)
+            self._told = max(self._wall(), self._told + (steady - self._at))  # which rounding does not take back
             self._at = steady
             return self._told
 

@@ -66,13 +66,14 @@ def read(corruptions: Any, reports: int) -> Masks | None:
         raise UserError(f"corruptions: give a list of {reports}, one for each report, None for that of its arm")
     lines: list[Line] = []
     places = {id(None): ARMS_OWN}
-    for key, each in {id(each): each for each in corruptions}.items():
+    told = list(corruptions)  # an array makes its elements anew each time, and two may get one identity
+    for key, each in {id(each): each for each in told}.items():
         if each is not None:
             places[key] = len(lines)
             lines.append(_known_line(each) if isinstance(each, RandomizedResponse) else _line(each))
     if not lines:
         return None
-    return Masks(np.fromiter(map(places.__getitem__, map(id, corruptions)), np.int64, reports), np.array(lines))
+    return Masks(np.fromiter(map(places.__getitem__, map(id, told)), np.int64, reports), np.array(lines))
 
 
 def _line(corruption: Any) -> Line:

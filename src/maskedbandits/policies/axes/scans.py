@@ -2,13 +2,19 @@
 
 While reports are awaited every arm is scored as if those of its own had come and left its mean as it is: the more are
 awaited the lower is the score, so a burst of decisions goes to several arms as one after the other would.
+
+Of many arms these scores stand in a tournament of their own. A decision, a report or a wait that is given up changes
+the score of its arm; the level of all changes with the number of reports that count or are awaited, which is therefore
+rounded up to seven binary digits: until it reaches the next such number nothing else changes. So each arm is asked
+whether it is what it was when it was scored, which takes a nanosecond, and scored again if not.
 """
 
 import math
 
 from maskedbandits.compiled import inlined, inner
+from maskedbandits.maths import tournament
 from maskedbandits.policies import indices, memories
-from maskedbandits.policies.axes.scores import Scores, score, spread_of
+from maskedbandits.policies.axes.scores import FEW, Scores, score, spread_of
 from maskedbandits.policies.axes.state import mean_of
 from maskedbandits.policies.indices import STEEP
 
@@ -36,6 +42,14 @@ def _score_ahead(state: Scores, arm: int, heavy: float, level: float, time: int)
 @inner
 def highest_ahead(state: Scores) -> int:
     """Return the arm of the highest score with the reports that are awaited, the lowest such arm."""
+    if state.own[0].arms > FEW:
+        return _highest_of_many(state)
+    return _highest_of_few(state)
+
+
+@inner
+def _highest_of_few(state: Scores) -> int:
+    """Return it by scoring every arm that is open."""
     own = state.own[0]
     heavy = memories.weight(state)
     level = indices.level_of(state, memories.seen_with(state, own.awaited))
@@ -51,12 +65,67 @@ def highest_ahead(state: Scores) -> int:
     return chosen
 
 
+@inlined
+def _rounded_up(number: float) -> float:
+    """Return the next number of seven binary digits."""
+    step = 1.0
+    while number > 2 * FEW * step:
+        step *= 2.0
+    return math.ceil(number / step) * step
+
+
+@inner
+def _highest_of_many(state: Scores) -> int:
+    """Return it by scoring the arms that are not what they were when they were last scored."""
+    own = state.own[0]
+    heavy = memories.weight(state)
+    level = indices.level_of(state, _rounded_up(memories.seen_with(state, own.awaited)))
+    time = int(_rounded_up(float(own.time + own.awaited)))
+    seen = own.time if own.mixed else 0  # masks of reports' own may change with no count and no sum
+    if level != own.ahead_level or heavy != own.ahead_weight or time != own.ahead_time or seen != own.ahead_seen:
+        own.ahead_level = level
+        own.ahead_weight = heavy
+        own.ahead_time = time
+        own.ahead_seen = seen
+        return _highest_scored_anew(state)
+    pending, counts, sums = state.ahead_pending, state.ahead_counts, state.ahead_sums
+    for arm in range(own.arms):
+        asked = -1 if state.closed[arm] else state.pending[arm]
+        if pending[arm] != asked or counts[arm] != state.counts[arm] or sums[arm] != state.sums[arm]:
+            tournament.place(state.ahead_values, state.ahead_winners, arm, _scored_anew(state, arm))
+    return state.ahead_winners[1]
+
+
+@inner
+def _highest_scored_anew(state: Scores) -> int:
+    """Score every arm, and let all play."""
+    own = state.own[0]
+    for leaf in range(own.leaves):
+        state.ahead_winners[own.leaves + leaf] = leaf
+        state.ahead_values[own.leaves + leaf] = _scored_anew(state, leaf) if leaf < own.arms else -math.inf
+    tournament.play_all(state.ahead_values, state.ahead_winners)
+    return state.ahead_winners[1]
+
+
+@inner
+def _scored_anew(state: Scores, arm: int) -> float:
+    """Return an arm's score, and note what it was computed from."""
+    own = state.own[0]
+    state.ahead_counts[arm] = state.counts[arm]
+    state.ahead_sums[arm] = state.sums[arm]
+    if state.closed[arm]:
+        state.ahead_pending[arm] = -1
+        return -math.inf
+    state.ahead_pending[arm] = state.pending[arm]
+    return _score_ahead(state, arm, own.ahead_weight, own.ahead_level, own.ahead_time)
+
+
 @inner
 def highest_open(state: Scores) -> int:
     """Return the arm of the highest score among those that are open at this moment, whatever the tournament says."""
     own = state.own[0]
     if own.awaited > 0:
-        return highest_ahead(state)
+        return _highest_of_few(state)  # which arms are open changes from call to call
     best = -math.inf
     chosen = 0
     for arm in range(own.arms):

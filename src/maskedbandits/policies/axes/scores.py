@@ -17,6 +17,7 @@ moment is. Of arms that are alike it looks at one (``ties.py``).
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,15 @@ SLACK = 1e-11  # hides the rounding of bounds: a tangent must not sink below wha
 MANY = 16  # arms that a search looks at before it lets others wait, and lowers ceilings,
 STALE = 1.01  # which pays where the spread has grown since the tangent was laid
 STACK = 128  # twice the depth of any tree
+FEW = 64  # arms that are all looked at while reports are awaited; of more a second tournament is kept (``scans.py``)
+
+
+def _in_the_second(own: Any) -> int:
+    return int(own.arms) if own.arms > FEW else 0
+
+
+def _matches(own: Any) -> int:
+    return 2 * int(own.leaves) if own.arms > FEW else 0
 
 
 @record
@@ -51,6 +61,16 @@ class Scores(Ties):
     anchors: Floats = section(lambda own: own.arms, scratch=True)  # where the arms' tangents were laid,
     bounds: Floats = section(lambda own: own.arms, scratch=True)  # what was bounded there,
     slopes: Floats = section(lambda own: own.arms, scratch=True)  # and how steeply it rose
+    # The second tournament, of scores with the reports that are awaited, and what each was computed from:
+    ahead_level: float = gathered(0.0, scratch=True)
+    ahead_weight: float = gathered(0.0, scratch=True)  # 0 while none was computed
+    ahead_time: int = gathered(0, most=FOREVER, scratch=True)
+    ahead_seen: int = gathered(0, most=FOREVER, scratch=True)
+    ahead_winners: Ints = section(_matches, least=0, most=lambda own: own.leaves - 1, scratch=True)
+    ahead_values: Floats = section(_matches, scratch=True)
+    ahead_pending: Ints = section(_in_the_second, least=-1, most=FOREVER, scratch=True)  # -1 of one that is closed
+    ahead_counts: Floats = section(_in_the_second, scratch=True)
+    ahead_sums: Floats = section(_in_the_second, scratch=True)
 
 
 @inner
@@ -61,6 +81,7 @@ def forget_all(state: Scores) -> None:
     own.epoch = own.time
     own.level = 0.0
     own.level_ahead = 0.0
+    own.ahead_weight = 0.0
     tournament.fill(state.values, state.winners, own.arms, math.inf)
     ties.forget_all(state)
     if own.retired > 0:
@@ -289,3 +310,4 @@ def widen(state: Scores, new: Scores) -> None:
             new.values[2 * level : 3 * level] = state.values[level : 2 * level]
             new.winners[2 * level : 3 * level] = state.winners[level : 2 * level]
     interpreted(tournament.place)(new.values, new.winners, arm, math.inf)
+    new.own[0].ahead_weight = 0.0
