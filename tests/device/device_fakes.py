@@ -66,6 +66,8 @@ class Service:
         told = {"token": token, "arm": arm, "payload": {"text": "Hello"}, "epsilon": 1.0, **times}
         told |= {"state_seq": 7, "probability": 0.5, "participate": True, **self.decision}
         self.issued[token] = now
+        if question.get("participate") is False and not self.decision:
+            told |= {"token": None, "participate": False}
         if visitor is not None:
             self.visitors[visitor] = told
         return 200, told

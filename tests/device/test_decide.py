@@ -36,12 +36,32 @@ def test_who_has_reached_the_cap_is_shown_arms_and_reports_nothing(url: str, ser
         decisions = [device.decide() for _ in range(5)]
         assert [decision.participate for decision in decisions] == [True, True, False, False, False]
         assert {decision.arm for decision in decisions} == {"plain"}
-        assert "above the cap of 2" in decisions[2].why
+        assert decisions[2].why == "0 is left of the cap of 2, and a report costs more"
         assert not any(decision.report(1) for decision in decisions[2:])
         pass_time(device, clock, 200)
         assert device.ledger is not None
         assert device.ledger.spent == 2
     assert len(service.taken) == 2
+    assert service.questions == [{}, {}, *[{"participate": False}] * 3]  # no report is waited for
+
+
+def test_who_cannot_pay_for_another_report_says_so_before(url: str, service: Service) -> None:
+    service.decision = {"epsilon": 0.75}
+    with opened(url, cap=1) as device:
+        assert [device.decide().participate for _ in range(2)] == [True, False]
+        service.decision = {"epsilon": 0.25, "token": None, "participate": False}  # from now on it costs less
+        assert device.decide().why == "0.25 is left of the cap of 1, and a report costs more"
+        service.decision = {"epsilon": 0.25}
+        assert device.decide().participate
+    assert [question.get("participate", True) for question in service.questions] == [True, False, False, True]
+
+
+def test_a_visitor_who_was_promised_a_report_is_shown_the_same_whatever_is_left(url: str, service: Service) -> None:
+    with opened(url, cap=1) as device:
+        first, again, other = (device.decide(visitor=name) for name in ("ada", "ada", "bob"))
+        assert (first.participate, again.participate, other.participate) == (True, True, False)
+        assert device.ledger is not None
+        assert device.ledger.spent == 1
 
 
 def test_a_cap_that_renews(url: str) -> None:

@@ -86,8 +86,8 @@ def ucb_index(g: Corruption, feedbacks: list[float], level: float, weights: list
 def seven_digits(number: float) -> float:
     """The number rounded up to seven binary digits, and to a whole one."""
     digits = math.ceil(number)
-    step = 2 ** max(0, (digits - 1).bit_length() - 7)
-    return -(-digits // step) * step
+    step = 1 << max(0, (digits - 1).bit_length() - 7)
+    return float(-(-digits // step) * step)
 
 
 def klucb_plus_level(count: float, arms: int, horizon: float) -> float:

@@ -231,7 +231,8 @@ class TestChoosingAhead:
                 slow.observe(arm, feedback)
                 if arm in open_decisions:
                     open_decisions.remove(arm)
-            if open_decisions and data.draw(st.booleans(), label="expires"):
+            gives_up: bool = data.draw(st.booleans(), label="gives up")
+            if open_decisions and gives_up:
                 fast.expire(open_decisions.pop())
             arm = data.draw(st.integers(0, arms - 1), label="decided elsewhere")
             fast.note(arm)

@@ -17,6 +17,7 @@ from maskedbandits.service.stores import Store, StoreGone
 from maskedbandits.service.stores.rows import Change, ExperimentRow, NewReport, Visit
 from maskedbandits.service.stores.rows import NewArm as ArmToStore
 from maskedbandits.service.terms import Terms
+from maskedbandits.service.tokens import FLAG_SHOWN
 
 
 class FakeFold:
@@ -43,6 +44,9 @@ class FakeLive:
         expires = now + self.terms.expires_after
         share = 65_536 // len(arms)
         return [Issued(random.choice(arms), share, 4 if among else 0, now, expires, self.fold.seq) for _ in range(n)]
+
+    def show(self, among: tuple[int, ...] | None = None) -> Issued:
+        return self.decide(1, among)[0]._replace(flags=FLAG_SHOWN)
 
     def take_back(self, issued: Issued) -> None:
         self.taken_back.append(issued)

@@ -144,6 +144,29 @@ def test_what_a_device_calls_its_visitor_reaches_no_store(served: Served, store:
     assert not any(b"alice" in content for content in files)
 
 
+# Those who take no part
+
+
+@pytest.mark.parametrize("more", [{}, {"eligible_arms": ["long"]}, {"n": 3}])
+def test_who_takes_no_part_gets_an_arm_and_no_token(served: Served, more: dict[str, Any]) -> None:
+    answer = served.post(DECISIONS, {"participate": False, **more}).json
+    for each in answer.get("decisions", [answer]):
+        assert (each["token"], each["participate"]) == (None, False)
+        assert each["arm"] in more.get("eligible_arms", ["short", "long"])
+
+
+def test_a_visitor_who_takes_no_part_is_shown_the_same_on_a_reload(served: Served) -> None:
+    first = served.post(DECISIONS, {"visitor": "ada", "participate": False}).json
+    again = [served.post(DECISIONS, {"visitor": "ada", "participate": taking}).json for taking in (False, True)]
+    assert [(each["arm"], each["token"]) for each in again] == [(first["arm"], None)] * 2
+
+
+def test_a_visitor_with_a_token_keeps_it(served: Served) -> None:
+    first = served.post(DECISIONS, {"visitor": "ada"}).json
+    again = served.post(DECISIONS, {"visitor": "ada", "participate": False}).json
+    assert (again["arm"], again["token"], again["participate"]) == (first["arm"], first["token"], True)
+
+
 # Paused, archived
 
 

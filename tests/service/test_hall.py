@@ -37,6 +37,20 @@ def test_decisions_are_made_and_reports_learnt_from(tmp_path: Path) -> None:
     assert replayed(storage) == {"headline": digest}
 
 
+def test_whoever_takes_no_part_is_shown_an_arm_and_not_waited_for(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as hall:
+            live = await hall.create(config())
+            for among in (None, (1, 2)):
+                shown = live.show(among)
+                assert shown.arm in (among or (0, 1, 2))
+                live.take_back(shown)
+            assert live.policy.pending.sum() == 0
+            assert sum(live.pending.open(3, 0)) == 0
+
+    asyncio.run(use())
+
+
 def test_a_report_is_taken_once_also_within_a_batch(tmp_path: Path) -> None:
     async def use() -> None:
         async with open_hall(storage_in(tmp_path)) as hall:

@@ -28,6 +28,7 @@ from .wire import Away, Wire
 
 LOG = logging.getLogger(__package__)
 ANSWERS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")  # after which nothing is tried again
+NEVER_SET = "the clock was never set"
 LOOK = 60.0  # seconds after which the clock and the file are looked at in any case
 
 
@@ -82,6 +83,7 @@ class Device:
         self._most = largest(max_epsilon)
         self._stop, self._wake = threading.Event(), threading.Event()
         self._trouble = ""
+        self._cost = Fraction(0)  # of a report, as the server last said
         self.ledger: Ledger | None = None
         self._outbox: Outbox | None = None
         self._promises = self._opened(cap, per, path)
@@ -103,11 +105,15 @@ class Device:
             question["visitor"] = self._pseudonym(visitor)
         if eligible_arms is not None:
             question["eligible_arms"] = _names(eligible_arms)
+        away = self._takes_no_part()
+        if away:
+            question["participate"] = False  # so that no report is waited for
         try:
             offer = self._offered(question)
         except Away as error:
             return Decision(self, Offer(fallback or "", None, why=str(error)))
-        why = offer.why or self._promised(offer)
+        self._cost = offer.epsilon
+        why = self._promised(offer) if not offer.why else away or offer.why  # a token of before may come in any case
         return Decision(self, offer._replace(why=why))
 
     def send_due(self, now: float | None = None) -> int:
@@ -178,13 +184,28 @@ class Device:
         path = f"/v1/experiments/{quote(self._experiment, safe='')}/decisions"
         return read_offer(self._wire.post(path, question), question.get("eligible_arms"), self._most, time.time())
 
+    def _takes_no_part(self) -> str:
+        """Return why no report can be promised, as far as that is known before it is asked for."""
+        if self.ledger is None or self._promises is None:
+            return self._trouble
+        if time.time() < EARLIEST:
+            return NEVER_SET
+        try:
+            left = self.ledger.remaining
+        except LedgerError as error:
+            self._say(error)
+            return str(error)
+        if left == 0 or left < self._cost:
+            return f"{float(left):g} is left of the cap of {float(self.ledger.cap):g}, and a report costs more"
+        return ""
+
     def _promised(self, offer: Offer) -> str:
         """Promise a report; return why not, if so."""
         at = time.time()
         if self._promises is None:
             return self._trouble
         if at < EARLIEST:
-            return "the clock was never set"
+            return NEVER_SET
         try:
             why = self._promises.make(offer, self._wire.url, self._jitter, at)
         except LedgerError as error:

@@ -30,7 +30,7 @@ class Offer(NamedTuple):
     payload: Any
     why: str = ""
     token: str = ""
-    epsilon: Fraction = Fraction(0)
+    epsilon: Fraction = Fraction(0)  # what a report costs, or would cost
     report_in: float = 0.0  # seconds from now
     expires_in: float = 0.0
 
@@ -59,23 +59,24 @@ def read_offer(answer: Answer, among: Sequence[str] | None, most: Fraction, at: 
         raise Away("the server names no arm") from error
     if among is not None and arm not in among:
         raise Away("the server names an arm that may not be shown")
-    shown = Offer(arm, content.get("payload"))
+    asked = _epsilon(content.get("epsilon"))
+    shown = Offer(arm, content.get("payload"), epsilon=Fraction(0) if asked is None else min(asked, most))
     if content.get("participate") is not True:
         return shown._replace(why="the server wants no report")
-    return _with_token(shown, content, most, at if answer.date is None else answer.date)
+    return _with_token(shown, content, at if answer.date is None else answer.date)
 
 
-def _with_token(shown: Offer, content: dict[str, Any], most: Fraction, at: float) -> Offer:
-    token, epsilon = content.get("token"), _epsilon(content.get("epsilon"))
+def _with_token(shown: Offer, content: dict[str, Any], at: float) -> Offer:
+    token = content.get("token")
     if not isinstance(token, str) or not TOKEN.fullmatch(token):
         return shown._replace(why="the server gives no token")
-    if epsilon is None:
+    if shown.epsilon == 0:
         return shown._replace(why="the server names no epsilon that masks anything")
     report_in, expires_in = (_seconds(content.get(key)) - at for key in ("report_at", "expires"))
     report_in = max(report_in, 0.0)
     if not report_in < expires_in <= LONGEST:  # nor if one is NaN
         return shown._replace(why="the server names no times at which a report could be made")
-    return shown._replace(token=token, epsilon=min(epsilon, most), report_in=report_in, expires_in=expires_in)
+    return shown._replace(token=token, report_in=report_in, expires_in=expires_in)
 
 
 def _epsilon(value: object) -> Fraction | None:

@@ -16,18 +16,18 @@ import msgspec
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.asgi import Answer, Refused
+from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.keys import Secrets
 from maskedbandits.service.messages import MILLION, DecisionRequest, Reader
 from maskedbandits.service.metrics import Metrics
 from maskedbandits.service.pending import expiry_minute
-from maskedbandits.service.tokens import ForgedToken, Token, new_id
+from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, new_id
 
 if TYPE_CHECKING:
     from maskedbandits.service.hall import Hall
     from maskedbandits.service.live import Arms, Issued, Live
 
 AT_ONCE = 64  # decisions after which others get their turn
-WHOLE = 65_536  # of which probabilities are parts
 VISITOR = 16  # bytes of a visitor's hash
 ONE = DecisionRequest()
 
@@ -74,11 +74,13 @@ class Decisions:
         live, n = await found(self.hall, name), request.n
         among = None if request.eligible_arms is None else live.arms.eligible(request.eligible_arms)
         if live.status != "running":
-            texts = [self._without_token(live, among)] * (n or 1)
+            texts = [self._while_paused(live, among)] * (n or 1)
         elif request.visitor is not None:
             if n is not None and n > 1:
                 raise UserError("a visitor is shown one arm: leave out n, or visitor")
-            texts = [await self._for_visitor(live, request.visitor, among)]
+            texts = [await self._for_visitor(live, request.visitor, among, request.participate)]
+        elif not request.participate:
+            texts = [self._text(live, live.show(among))[1] for _ in range(n or 1)]
         elif n is None:
             texts = [self._text(live, live.decide(1, among)[0])[1]]
         else:
@@ -102,6 +104,8 @@ class Decisions:
         return token, self._with_token(live, token, decided, now, seq)
 
     def _with_token(self, live: Live, token: str, decided: Token, now: int, seq: int) -> str:
+        if decided.flags & FLAG_SHOWN:
+            return self._without_token(live, decided.arm)
         return (
             f'{{"token":"{token}",{self._of(live, decided.arm)},"epsilon":{decided.epsilon / MILLION!r},'
             f'"report_at":{now + live.terms.report_after},"expires":{decided.expires},"state_seq":{seq},'
@@ -114,22 +118,25 @@ class Decisions:
             words = self._words[live.id] = Words(live.arms)
         return words.of(arm)
 
-    def _without_token(self, live: Live, among: Sequence[int] | None) -> str:
+    def _while_paused(self, live: Live, among: Sequence[int] | None) -> str:
         """Return the default arm, or the first that is eligible; no report of it may come."""
         if live.status == "archived":
             raise Refused(410, "the experiment is archived: nothing is decided here any more")
         arm = live.row.default_arm
         if among is not None and arm not in among:
             arm = among[0]
+        return self._without_token(live, arm)
+
+    def _without_token(self, live: Live, arm: int) -> str:
         now = int(live.clock.now())
         return (
             f'{{"token":null,{self._of(live, arm)},"epsilon":{live.epsilon / MILLION!r},"report_at":{now},'
             f'"expires":{now},"state_seq":{live.fold.seq},"probability":1.0,"participate":false}}'
         )
 
-    async def _for_visitor(self, live: Live, visitor: str, among: tuple[int, ...] | None) -> str:
+    async def _for_visitor(self, live: Live, visitor: str, among: tuple[int, ...] | None, participate: bool) -> str:
         """Return what a visitor is shown: by an earlier decision, if its token has not expired, else by this one."""
-        issued = live.decide(1, among)[0]
+        issued = live.decide(1, among)[0] if participate else live.show(among)
         token, text = self._text(live, issued)
         who, minute = self._hashed(live, visitor, among), expiry_minute(issued.issued // 60, issued.expires)
         try:

@@ -74,6 +74,10 @@ class Chooser:
             return self._decided(self.beside, None, 0)
         return self._decided(self._shares(among), among, FLAG_SUBSET)
 
+    def show(self, among: Sequence[int] | None = None) -> int:
+        """Return the arm that the policy would have shown now, to somebody who takes no part; nothing is awaited."""
+        return self._of_policy(among)[1]
+
     def _decided(self, beside: list[tuple[int, int, int]], among: Sequence[int] | None, flags: int) -> Decision:
         if not beside and not self.draws_lots:  # the usual case of an index needs no lot
             arm = self.policy.choose() if among is None else self.policy.choose(among=among)

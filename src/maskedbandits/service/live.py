@@ -11,11 +11,12 @@ import msgspec
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import Policy
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.decisions import Chooser
+from maskedbandits.service.decisions import WHOLE, Chooser
 from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.pending import Pending, expiry_minute
 from maskedbandits.service.stores.rows import ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.terms import Terms
+from maskedbandits.service.tokens import FLAG_SHOWN
 
 CHANGES = ("create", "arm", "retire", "config", "status")  # kinds of events that are no reports
 
@@ -103,8 +104,17 @@ class Live:
                 issued.append(Issued(arm, probability, flags, now, expires, self.fold.seq))
         return issued
 
+    def show(self, among: tuple[int, ...] | None = None) -> Issued:
+        """Return what to show somebody who takes no part: no report of it is awaited."""
+        now = int(self.clock.now())
+        with self._lock:
+            arm, seq = self.chooser.show(among), self.fold.seq
+        return Issued(arm, WHOLE, FLAG_SHOWN, now, now + self.terms.expires_after, seq)
+
     def take_back(self, decision: Issued) -> None:
         """Undo a decision that nobody is told of."""
+        if decision.flags & FLAG_SHOWN:
+            return
         self.pending.issue(decision.arm, expiry_minute(decision.issued // 60, decision.expires), -1)
         self.policy.expire(decision.arm)
 

@@ -75,11 +75,15 @@ class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class DecisionRequest(Struct, forbid_unknown_fields=True):
-    """Ask for one decision, or for n; a visitor who asks again is shown the same arm, under the same token."""
+    """Ask for one decision, or for n; a visitor who asks again is shown the same arm, under the same token.
+
+    A device whose cap is reached says `participate: false`: it gets an arm without a token, and no report is awaited.
+    """
 
     n: Annotated[int, Meta(ge=1, le=MOST_DECISIONS)] | None = None
     eligible_arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MOST_ARMS)] | None = None
     visitor: Annotated[str, Meta(min_length=1, max_length=LONGEST_VISITOR)] | None = None
+    participate: bool = True  # False: what is shown will not be reported, as when a device's cap is reached
 
 
 class ReportRequest(Struct, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ from maskedbandits.service.messages import MILLION, Reader, ReportBody, ReportRe
 from maskedbandits.service.metrics import Metrics
 from maskedbandits.service.pending import expiry_minute
 from maskedbandits.service.stores.rows import DUPLICATE, NewReport
-from maskedbandits.service.tokens import ForgedToken, Token, UnknownKey
+from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, UnknownKey
 
 if TYPE_CHECKING:
     from maskedbandits.service.hall import Hall
@@ -103,6 +103,8 @@ class Reports:
                 raise
             return Bad("forged", 0 if only is None else only.id)
         except ForgedToken:
+            return Bad("forged", 0 if only is None else only.id)
+        if token.flags & FLAG_SHOWN:  # which nobody was given
             return Bad("forged", 0 if only is None else only.id)
         live = self._live(token.experiment)
         if live is None and not renewed:

@@ -27,6 +27,7 @@ SECRET = 32  # bytes of a signing key
 FLAG_FLOOR = 1  # the arm was drawn for its minimum share
 FLAG_HOLDOUT = 2  # the default arm, for the share that is held out
 FLAG_SUBSET = 4  # eligible_arms were given
+FLAG_SHOWN = 8  # whoever asked takes no part: kept for a visitor's reload, given to nobody, and no report of it counts
 
 _BODY = struct.Struct(">BBIHHBIHI11s")
 _pack = _BODY.pack
