@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -101,13 +101,26 @@ def _temporary() -> Path | None:
 _said: set[str] = set()  # once is enough
 
 
+def _to_standard_error(line: str) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"maskedbandits: {line}\n")
+        sys.stderr.flush()
+
+
+_teller: Callable[[str], None] = _to_standard_error
+
+
+def tell_by(teller: Callable[[str], None]) -> None:
+    """Let somebody else say what is to be said, such as a log with a form of its own."""
+    global _teller  # noqa: PLW0603 -- a process says things in one way
+    _teller = teller
+
+
 def say(line: str) -> None:
     """Say something once, to whoever is there to read it."""
     if line not in _said:
         _said.add(line)
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(f"maskedbandits: {line}\n")
-            sys.stderr.flush()
+        _teller(line)
 
 
 def mark(name: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from fake_hall import FakeHall
 from web import SMALL, Served
 
+from maskedbandits import cache
 from maskedbandits.service import logs
 from maskedbandits.service.keys import create_key
 from maskedbandits.service.settings import Settings
@@ -79,11 +80,14 @@ def test_a_fault_names_places_and_no_values(capsys: pytest.CaptureFixture[str]) 
     assert "alice" not in json.dumps(told)
 
 
-def test_the_web_server_speaks_in_these_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_others_speak_in_these_lines_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_teller", cache._teller)  # as before, afterwards
     logs.take_over()
+    cache.say("compiling a policy that was never heard of")
     logger = logging.getLogger("uvicorn.error")
     logger.warning("Invalid HTTP request received.")  # anybody can make it say this any number of times
     logger.error("something is wrong")
     logger.error("Exception in ASGI application\n", exc_info=RuntimeError("alice"))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line.get("message", line.get("kind")) for line in lines] == ["something is wrong", "RuntimeError"]
+    assert lines[0]["event"] == "compiling a policy that was never heard of"
+    assert [line.get("message", line.get("kind")) for line in lines[1:]] == ["something is wrong", "RuntimeError"]
