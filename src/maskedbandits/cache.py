@@ -112,7 +112,7 @@ _teller: Callable[[str], None] = _to_standard_error
 
 def tell_by(teller: Callable[[str], None]) -> None:
     """Let somebody else say what is to be said, such as a log with a form of its own."""
-    global _teller  # noqa: PLW0603 -- a process says things in one way
+    global _teller
     _teller = teller
 
 
