@@ -103,7 +103,7 @@ def counted(storage: str, services: list[Service], visitors: Visitors, kills: in
         claims = [claim_of(service, row.seq) for service in services]
         found = replay(store, row, claims)
         with store.everything() as tables:
-            events = next(list(rows) for name, rows in tables if name == "event")
+            events = [event for name, some in tables if name == "event" for event in some]
     places = {name: place for place, name in enumerate(columns("event"))}
     reports = [event for event in events if event[places["kind"]] == "report"]
     bits: dict[bytes, list[int]] = {}
