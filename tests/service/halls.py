@@ -21,8 +21,8 @@ from maskedbandits.service.tokens import new_id
 
 
 def storage_in(folder: Path) -> str:
-    """An empty store in a folder."""
-    url = f"sqlite:///{folder / 'bandits.db'}"
+    """An empty store in a folder; it is not waited for the disk, since nothing here pulls the plug."""
+    url = f"sqlite:///{folder / 'bandits.db'}?durable=no"
     open_store(url, create=True).close()
     return url
 
@@ -32,9 +32,14 @@ def config(name: str = "headline", arms: int = 3, **others: Any) -> ExperimentCo
     return ExperimentConfig(name, [NewArm(f"arm {place}") for place in range(arms)], **told)
 
 
+def quick_hall(storage: str, clock: Clock | None = None) -> Hall:
+    """A hall that hears soon of what others write; it has not started."""
+    return Hall(Settings(storage=storage, poll=0.02), clock=clock)
+
+
 @asynccontextmanager
 async def open_hall(storage: str, clock: Clock | None = None) -> AsyncIterator[Hall]:
-    hall = Hall(Settings(storage=storage, poll=0.02), clock=clock)
+    hall = quick_hall(storage, clock)
     await hall.start()
     try:
         yield hall

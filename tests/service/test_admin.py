@@ -18,7 +18,7 @@ ONE = "/v1/experiments/headline"
 def test_what_is_created_can_be_looked_at(served: Served) -> None:
     reply = served.get(ONE)
     shown = msgspec.json.decode(reply.body, type=ExperimentAnswer)
-    assert (shown.name, shown.status, shown.policy, shown.epsilon) == ("headline", "running", "auto", 1.0)
+    assert (shown.name, shown.status, shown.policy, shown.epsilon) == ("headline", "running", "klucb-cf", 1.0)
     assert [(arm.place, arm.name, arm.payload, arm.status) for arm in shown.arms] == [
         (0, "short", None, "open"),
         (1, "long", {"size": 2}, "open"),

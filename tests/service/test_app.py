@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from fake_hall import FakeHall, gone
+from halls import quick_hall, storage_in, until
 from web import SMALL, Client, Served
 
-from maskedbandits.service import asgi
+from maskedbandits.service import asgi, follower, writer
 from maskedbandits.service.app import App
+from maskedbandits.service.fold import kernel
+from maskedbandits.service.hall import Hall
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import Store, open_store
+from maskedbandits.service.stores import Store, StoreGone
+from maskedbandits.service.stores.sqlite import SqliteStore
 
 pytest_plugins = ["service_fixtures"]
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
+STATE = "/v1/experiments/headline/state"
 
 
 # Wrong requests
@@ -55,7 +59,7 @@ def test_head_is_get_without_a_body(served: Served) -> None:
     assert head.headers == get.headers
 
 
-def test_a_body_that_is_too_long(hall: FakeHall) -> None:
+def test_a_body_that_is_too_long(hall: Hall) -> None:
     with Served(hall, Settings(body_limit=2000)) as served:
         served.post("/v1/experiments", SMALL)
         long = json.dumps({"visitor": "v" * 2000}).encode()
@@ -132,10 +136,27 @@ def test_a_fault_of_ours_tells_nobody_anything(
     assert reply.status == 500
     logged = capsys.readouterr().err
     assert "alice" not in reply.error + logged
-    assert json.loads(logged)["kind"] == "RuntimeError"
+    told = {line["event"]: line for line in map(json.loads, logged.splitlines())}
+    assert told["request failed"]["kind"] == "RuntimeError"
 
 
 # Bad times
+
+
+@contextmanager
+def without_store(served: Served) -> Iterator[None]:
+    """While the store cannot be reached; the hall has noticed, and at the end that it can be again."""
+
+    def gone(*_: object) -> None:
+        raise StoreGone("the database at secret-host cannot be reached")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "PATIENCE", 0.05)
+        patch.setattr(follower, "SECOND", 0.05)
+        patch.setattr(SqliteStore, "_lent", gone)
+        served.run(until(lambda: not served.hall.ready))
+        yield
+    served.run(until(lambda: served.hall.ready))
 
 
 def test_before_it_is_open_only_health_answers() -> None:
@@ -151,62 +172,55 @@ def test_before_it_is_open_only_health_answers() -> None:
     asyncio.run(asked())
 
 
-def test_while_the_store_is_gone_people_are_told_to_come_again(served: Served, hall: FakeHall) -> None:
+def test_while_the_store_is_gone_people_are_told_to_come_again(served: Served) -> None:
     token = served.post(DECISIONS).json["token"]
-    hall.trouble = gone()
-    asked = [
-        served.get("/readyz"),
-        served.post(DECISIONS, {"visitor": "v"}),
-        served.post(REPORTS, {"token": token, "bit": 1}),
-        served.post("/v1/experiments", {**SMALL, "name": "other"}),
-        served.patch("/v1/experiments/headline", {"status": "paused"}),
-    ]
-    for reply in asked:
-        assert reply.status == 503
-        assert int(reply.headers["retry-after"]) >= 1
-        assert "secret-host" not in reply.error
-    assert served.get("/healthz").status == 200
-    assert served.get("/v1/experiments").status == 200
-    assert served.post(DECISIONS).status == 200  # it needs no store; devices keep their reports until there is one
-    assert "maskedbandits_ready 0" in served.get("/metrics").body.decode()
-    hall.trouble = None
+    with without_store(served):
+        asked = [
+            served.get("/readyz"),
+            served.post(DECISIONS, {"visitor": "v"}),
+            served.post(REPORTS, {"token": token, "bit": 1}),
+            served.post("/v1/experiments", {**SMALL, "name": "other"}),
+            served.patch("/v1/experiments/headline", {"status": "paused"}),
+        ]
+        for reply in asked:
+            assert reply.status == 503
+            assert int(reply.headers["retry-after"]) >= 1
+            assert "secret-host" not in reply.error
+        assert served.get("/healthz").status == 200
+        assert served.get("/v1/experiments").status == 200
+        assert served.post(DECISIONS).status == 200  # it needs no store; devices keep their reports until there is one
+        assert "maskedbandits_ready 0" in served.get("/metrics").body.decode()
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
 def test_a_full_queue_is_no_reason_to_lose_a_report(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     token = served.post(DECISIONS).json["token"]
-
-    def full(_: object) -> None:
-        raise gone()
-
     with monkeypatch.context() as patch:
-        patch.setattr(served.hall.write, "reports", full)
+        patch.setattr(served.hall.write, "_most_waiting", 0)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
-def test_a_visitor_while_the_store_goes_is_not_counted_as_decided(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def lost(*_: object) -> None:
-        raise gone()
-
-    monkeypatch.setattr(served.hall, "visit", lost)
-    assert served.post(DECISIONS, {"visitor": "v"}).status == 503
-    assert len(served.hall.experiment("headline").taken_back) == 1
+def test_a_visitor_while_the_store_goes_is_not_counted_as_decided(served: Served) -> None:
+    with without_store(served):
+        assert served.post(DECISIONS, {"visitor": "v"}).status == 503
+    assert served.get(STATE).json["pending"] == [0, 0]
 
 
-def test_closing_stops_the_hall(hall: FakeHall) -> None:
-    with Served(hall):
-        assert not hall.stopped
-    assert hall.stopped
+def test_closing_stops_the_hall(hall: Hall, store: Store) -> None:
+    with Served(hall) as served:
+        served.post("/v1/experiments", SMALL)
+        assert served.get("/readyz").status == 200
+        assert not store.snapshots(1, kernel())
+    assert not hall.ready
+    assert [seq for seq, _ in store.snapshots(1, kernel())] == [1]  # it has written down what it knows
 
 
 # How often
 
 
 @pytest.fixture
-def limited(hall: FakeHall) -> Iterator[Served]:
+def limited(hall: Hall) -> Iterator[Served]:
     with Served(hall, Settings(address_rate=0.001, burst=5000, trusted_proxies=("10.0.0.0/8",))) as service:
         assert service.post("/v1/experiments", SMALL, client="192.0.2.1").status == 201
         yield service
@@ -241,9 +255,9 @@ SITE = {"origin": "https://shop.example"}
 
 
 @pytest.fixture
-def listed(tmp_path: Path) -> Iterator[Served]:
-    made = open_store(f"sqlite:///{tmp_path}/cors.db?durable=no", create=True)
-    with made as store, Served(FakeHall(store), Settings(cors=("https://shop.example",))) as service:
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    other = quick_hall(storage_in(tmp_path_factory.mktemp("listed")))
+    with Served(other, Settings(cors=("https://shop.example",))) as service:
         service.post("/v1/experiments", SMALL)
         yield service
 
@@ -274,8 +288,8 @@ def test_a_page_that_is_not_listed_may_not(listed: Served, served: Served) -> No
         assert "access-control-allow-origin" not in reply.headers
 
 
-def test_any_page_may_ask_if_all_are_listed(store: Store) -> None:
-    with Served(FakeHall(store), Settings(cors=("*",))) as service:
+def test_any_page_may_ask_if_all_are_listed(hall: Hall) -> None:
+    with Served(hall, Settings(cors=("*",))) as service:
         assert service.get("/openapi.json", headers=SITE).headers["access-control-allow-origin"] == "*"
         assert service.ask("OPTIONS", DECISIONS, headers=SITE).status == 204
         assert service.get("/v1/experiments", headers=SITE).status == 403  # but not as if it were this machine

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_hall import FakeHall
 from web import SMALL, Served
 
 from commands import call, refused
 from maskedbandits.errors import UserError
 from maskedbandits.service import keys
+from maskedbandits.service.hall import Hall
 from maskedbandits.service.keys import Keys, create_key, digest_of, is_own_name, revoke_key, rotate, secrets_of
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store, open_store
@@ -35,7 +35,7 @@ def made(store: Store) -> dict[str, str]:
 
 
 @pytest.fixture
-def locked(hall: FakeHall, made: dict[str, str]) -> Iterator[Served]:
+def locked(hall: Hall, made: dict[str, str]) -> Iterator[Served]:
     with Served(hall) as service:
         service.client.key = made["admin"]
         assert service.post("/v1/experiments", SMALL).status == 201
@@ -94,7 +94,7 @@ def test_a_key_that_is_made_while_the_service_runs_closes_it(served: Served, sto
     assert not let_in(served, "admin")
 
 
-def test_keys_are_limited_each_for_itself(hall: FakeHall, made: dict[str, str], store: Store) -> None:
+def test_keys_are_limited_each_for_itself(hall: Hall, made: dict[str, str], store: Store) -> None:
     with Served(hall, Settings(key_rate=0.001, burst=3000)) as service:
         service.client.key = made["admin"]
         statuses = [service.get("/v1/experiments").status for _ in range(4)]
@@ -156,10 +156,10 @@ def test_secrets_are_made_once(store: Store) -> None:
 
 
 def test_processes_that_need_secrets_at_the_same_moment_have_the_same(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each finds that there are none; else two workers would not know each other's visitors."""
-    with open_store(f"sqlite:///{tmp_path}/bandits.db?durable=no") as other:
+    with open_store(storage) as other:
         before = store.signing_keys(), store.meta("visitor_secret")
         assert before == ([], None)
         first = secrets_of(other)

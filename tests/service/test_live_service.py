@@ -13,6 +13,7 @@ from web import SMALL
 from children import wait_until
 from commands import call
 
+AUTO = {**SMALL, "policy": "auto"}  # as for people who name none
 DECISIONS, REPORTS, STATE = (f"/v1/experiments/headline/{what}" for what in ("decisions", "reports", "state"))
 
 
@@ -39,7 +40,7 @@ def test_what_was_acknowledged_is_there_after_a_restart_and_after_a_kill(storage
         with running(storage) as service:
             service.wait_until_ready()
             if not tokens:
-                assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
+                assert service.ask("POST", "/v1/experiments", AUTO)[0] == 201
             for token in tokens:
                 told = service.ask("POST", REPORTS, {"token": token, "bit": 0})
                 assert told == (200, {"status": "duplicate"})
@@ -53,7 +54,7 @@ def test_what_was_acknowledged_is_there_after_a_restart_and_after_a_kill(storage
 def test_arms_and_status_change_while_it_runs(storage: str) -> None:
     with running(storage, "--workers", 2) as service:
         service.wait_until_ready(20)
-        assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
+        assert service.ask("POST", "/v1/experiments", AUTO)[0] == 201
         report(service)
         status, said = service.ask("POST", "/v1/experiments/headline/arms", {"name": "new", "payload": 7})
         assert (status, [arm["name"] for arm in said["arms"]]) == (201, ["short", "long", "new"])
@@ -70,9 +71,9 @@ def test_keys_come_and_go_while_it_runs(storage: str) -> None:
     admin = key(storage, "admin", "ops")
     with running(storage) as service:
         service.wait_until_ready()
-        assert service.ask("POST", "/v1/experiments", SMALL)[0] == 401
+        assert service.ask("POST", "/v1/experiments", AUTO)[0] == 401
         service.key = admin
-        assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
+        assert service.ask("POST", "/v1/experiments", AUTO)[0] == 201
         service.key = key(storage, "device", "shop")
         wait_until(lambda: service.ask("POST", DECISIONS)[0] == 200, service.process)
         assert service.ask("GET", STATE)[0] == 403
@@ -92,7 +93,7 @@ def test_a_visitor_is_the_same_to_every_worker_and_after_a_restart(storage: str)
         with running(storage, "--workers", 2) as service:
             service.wait_until_ready(20)
             if not start:
-                assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
+                assert service.ask("POST", "/v1/experiments", AUTO)[0] == 201
             for _ in range(10):
                 tokens.add(service.ask("POST", DECISIONS, {"visitor": "somebody"})[1]["token"])
             service.stop(signal.SIGTERM)

@@ -6,6 +6,7 @@ import re
 import tempfile
 
 import pytest
+from halls import until
 from web import Served
 
 from maskedbandits.service.metrics import BYTES, ROUTES, SECONDS, STATUSES, Metrics, shared_memory
@@ -28,6 +29,7 @@ def test_what_is_counted(served: Served) -> None:
     served.post(REPORTS, {"reports": [{"token": token, "bit": 1}, {"token": "x", "bit": 1}]})
     served.post(DECISIONS, b"{")
     served.get("/nowhere")
+    served.run(until(lambda: [live.fold.seq for live in served.hall.experiments()] == [2]))  # the report is learnt from
     reply = served.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
     text = reply.body.decode()
@@ -39,7 +41,7 @@ def test_what_is_counted(served: Served) -> None:
     assert sample(text, 'requests_total{route="decisions",status="200"}') == 1
     assert sample(text, 'requests_total{route="decisions",status="400"}') == 1
     assert sample(text, 'requests_total{route="other",status="404"}') == 1
-    assert sample(text, 'log_seq{experiment="headline"}') == 1
+    assert sample(text, 'log_seq{experiment="headline"}') == 2
     assert sample(text, "ready") == 1
 
 

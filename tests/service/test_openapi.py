@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from fake_hall import FakeHall
+from halls import quick_hall, storage_in
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import running
@@ -28,6 +28,8 @@ from maskedbandits.service.metrics import STATUSES
 from maskedbandits.service.openapi import document
 from maskedbandits.service.stores import open_store
 
+pytest_plugins = ["service_fixtures"]
+
 OPERATIONS = [(method, path) for path, methods in document()["paths"].items() for method in methods]
 CHECKS = [
     not_a_server_error,
@@ -43,9 +45,9 @@ CAN_BE_WRONG = [
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    path = tmp_path_factory.mktemp("described") / "bandits.db"
-    with open_store(f"sqlite:///{path}?durable=no", create=True) as store, Served(FakeHall(store)) as served:
+def service(tmp_path_factory: pytest.TempPathFactory, restless: None) -> Iterator[Served]:
+    storage = storage_in(tmp_path_factory.mktemp("described"))
+    with open_store(storage) as store, Served(quick_hall(storage)) as served:
         served.client.key = create_key(store, "admin", "admin", 0)[1]
         served.app._read_at = -10.0
         served.run(served.app._renew())
@@ -84,14 +86,14 @@ def test_every_reference_leads_somewhere() -> None:
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_whatever_is_asked_the_answer_is_described(service: Served, method: str, path: str) -> None:
-    schema = schemathesis.openapi.from_asgi("/openapi.json", service.app)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", service.from_another_loop)
     ask_everything(schema[path][method], GenerationMode.POSITIVE, service.client.key)
     assert service.get("/readyz").status == 200
 
 
 @pytest.mark.parametrize(("method", "path"), CAN_BE_WRONG)
 def test_whatever_is_asked_wrongly_the_answer_is_described(service: Served, method: str, path: str) -> None:
-    schema = schemathesis.openapi.from_asgi("/openapi.json", service.app)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", service.from_another_loop)
     ask_everything(schema[path][method], GenerationMode.NEGATIVE, service.client.key)
     assert service.get("/readyz").status == 200
 
@@ -99,7 +101,7 @@ def test_whatever_is_asked_wrongly_the_answer_is_described(service: Served, meth
 @pytest.mark.slow
 @pytest.mark.long
 def test_whatever_a_real_service_is_asked(tmp_path: Path) -> None:
-    """With policies, a log and threads behind it."""
+    """Over a socket, with a web server in between that has an opinion of its own on what a request is."""
     storage = f"sqlite:///{tmp_path}/bandits.db"
     with open_store(storage, create=True) as store:
         key = create_key(store, "admin", "admin", 0)[1]

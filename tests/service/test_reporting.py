@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_hall import FakeHall
-from web import Reply, Served, token_of
+from halls import quick_hall
+from web import SMALL, Reply, Served, token_of
 
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.hall import Hall
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store
 from maskedbandits.service.tokens import Keyring
@@ -28,6 +29,12 @@ def status(reply: Reply) -> tuple[int, str]:
     return reply.status, reply.json["status"]
 
 
+def counted(served: Served, store: Store) -> dict[int, dict[str, int]]:
+    """How many reports were refused, and why, of no experiment (0) and of the first, as the store knows it."""
+    served.close()
+    return {experiment: store.refused(experiment) for experiment in (0, 1)}
+
+
 def test_a_report_is_taken_once(served: Served, store: Store) -> None:
     answer = served.post(DECISIONS).json
     for _ in range(3):
@@ -42,8 +49,7 @@ def test_a_report_is_taken_once(served: Served, store: Store) -> None:
 
 
 def test_a_report_to_its_experiment_alone(served: Served) -> None:
-    other = {"name": "other", "epsilon": 1, "arms": [{"name": "a"}, {"name": "b"}]}
-    served.post("/v1/experiments", other)
+    assert served.post("/v1/experiments", {**SMALL, "name": "other"}).status == 201
     token = decided(served)
     assert status(served.post("/v1/experiments/other/reports", {"token": token, "bit": 1})) == (403, "foreign")
     assert status(served.post("/v1/experiments/headline/reports", {"token": token, "bit": 1})) == (200, "accepted")
@@ -56,19 +62,16 @@ def test_a_report_of_an_experiment_that_is_not_here(served: Served, store: Store
     assert status(served.post(REPORTS, {"token": foreign, "bit": 0})) == (403, "foreign")
 
 
-def test_a_late_report(store: Store) -> None:
+def test_a_late_report(storage: str, store: Store) -> None:
     now = 1_000_000_000.0
-    hall = FakeHall(store, Clock(wall=lambda: now, steady=lambda: 0.0))
-    with Served(hall) as served:
-        served.post(
-            "/v1/experiments", {"name": "headline", "epsilon": 1, "arms": [{"name": "a"}], "expires_after": 600}
-        )
+    with Served(quick_hall(storage, Clock(wall=lambda: now, steady=lambda: 0.0))) as served:
+        served.post("/v1/experiments", {**SMALL, "expires_after": 600})
         token = decided(served)
         now += 600
         assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (410, "late")
-        assert hall.refused == [(1, "late")]
         now -= 500  # somebody sets the clock back
         assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (410, "late")
+        assert counted(served, store) == {0: {}, 1: {"late": 2}}
 
 
 def test_an_archived_experiment_takes_no_reports(served: Served) -> None:
@@ -85,12 +88,12 @@ def test_reports_of_a_paused_experiment_and_of_retired_arms_are_taken(served: Se
     assert status(served.post(REPORTS, {"token": second, "bit": 0})) == (200, "accepted")
 
 
-def test_a_forged_report(served: Served, hall: FakeHall, store: Store) -> None:
+def test_a_forged_report(served: Served, store: Store) -> None:
     token = token_of(store, served.post(DECISIONS).json)
     forged = Keyring({0: b"x" * 32}, 0).sign(token)
     assert status(served.post(REPORTS, {"token": forged, "bit": 1})) == (400, "forged")
     assert status(served.post("/v1/experiments/headline/reports", {"token": "", "bit": 1})) == (400, "forged")
-    assert hall.refused == [(0, "forged"), (1, "forged")]
+    assert counted(served, store) == {0: {"forged": 1}, 1: {"forged": 1}}
     assert not [event for event in store.events(1, 0, 100) if event.kind == "report"]
 
 
@@ -110,11 +113,11 @@ def test_an_epsilon_of_its_own_may_be_lower(served: Served, store: Store, epsilo
 
 
 @pytest.mark.parametrize("change", [{"epsilon": 1.000001}, {"epsilon": 0}, {"epsilon": -1}, {"epsilon": 1e-7}])
-def test_an_epsilon_that_cannot_be(served: Served, hall: FakeHall, change: dict[str, Any]) -> None:
+def test_an_epsilon_that_cannot_be(served: Served, store: Store, change: dict[str, Any]) -> None:
     report = {"token": decided(served), "bit": 1, **change}
     assert status(served.post(REPORTS, report)) == (400, "invalid")
-    assert hall.refused == [(1, "invalid")]
     assert status(served.post(REPORTS, {**report, "epsilon": None})) == (200, "accepted")  # it can be put right
+    assert counted(served, store) == {0: {}, 1: {"invalid": 1}}
 
 
 @pytest.mark.parametrize("bit", [2, -1, 10**30])
@@ -144,7 +147,7 @@ def test_what_is_no_report(served: Served, body: Any, complaint: str) -> None:
     assert complaint in reply.error
 
 
-def test_each_report_of_a_batch_has_a_status_of_its_own(served: Served, hall: FakeHall, store: Store) -> None:
+def test_each_report_of_a_batch_has_a_status_of_its_own(served: Served, store: Store) -> None:
     first, second = decided(served), decided(served)
     foreign = served.app._secrets.ring.sign(token_of(store, {"token": first})._replace(experiment=99))
     batch = [
@@ -159,7 +162,7 @@ def test_each_report_of_a_batch_has_a_status_of_its_own(served: Served, hall: Fa
     assert reply.status == 200
     told = [each["status"] for each in reply.json["results"]]
     assert told == ["accepted", "duplicate", "forged", "invalid", "foreign", "accepted"]
-    assert hall.refused == [(1, "duplicate"), (0, "forged"), (1, "invalid"), (0, "foreign")]
+    assert counted(served, store) == {0: {"foreign": 1, "forged": 1}, 1: {"duplicate": 1, "invalid": 1}}
     assert [event.bit for event in store.events(1, 0, 100) if event.kind == "report"] == [1, 0]
 
 
@@ -171,9 +174,9 @@ def test_a_large_batch(served: Served, store: Store) -> None:
     assert store.heads() == {1: 1001}
 
 
-def test_too_many_reports_with_one_token(hall: FakeHall) -> None:
+def test_too_many_reports_with_one_token(hall: Hall) -> None:
     with Served(hall, Settings(token_rate=0.001, burst=3000)) as served:
-        served.post("/v1/experiments", {"name": "headline", "epsilon": 1, "arms": [{"name": "a"}]})
+        served.post("/v1/experiments", SMALL)
         report = {"token": decided(served), "bit": 1}
         told = [served.post(REPORTS, report) for _ in range(5)]
         assert [reply.status for reply in told] == [200, 200, 200, 429, 429]

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from fake_hall import FakeHall
 from web import SMALL, Served
 
 from maskedbandits import cache
 from maskedbandits.service import logs
+from maskedbandits.service.hall import Hall
 from maskedbandits.service.keys import create_key
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store
@@ -20,7 +20,7 @@ pytest_plugins = ["service_fixtures"]
 
 
 @pytest.fixture
-def chatty(hall: FakeHall, store: Store) -> Iterator[tuple[Served, str]]:
+def chatty(hall: Hall, store: Store) -> Iterator[tuple[Served, str]]:
     key = create_key(store, "admin", "boss", 1)[1]
     with Served(hall, Settings(access_log=True)) as service:
         service.client.key = key
@@ -39,7 +39,9 @@ def test_a_request_is_one_line_without_anything_that_was_sent(
     served.ask("ALICE", "/healthz")
     captured = capsys.readouterr()
     assert captured.out == ""
-    lines = [json.loads(line) for line in captured.err.splitlines()]
+    told = [json.loads(line) for line in captured.err.splitlines()]
+    assert {line["event"] for line in told} <= {"request", "experiment is live"}
+    lines = [line for line in told if line["event"] == "request"]
     assert [(line["route"], line["status"]) for line in lines] == [
         ("experiments", 201),
         ("decisions", 200),
@@ -48,13 +50,14 @@ def test_a_request_is_one_line_without_anything_that_was_sent(
         ("other", 404),
         ("other", 405),
     ]
-    assert {line["event"] for line in lines} == {"request"}
     assert lines[1]["key"] == "boss"
     for secret in (token, key, "alice", "ALICE", "198.51.100.77", "203.0.113.7"):
         assert secret not in captured.err
 
 
 def test_nothing_is_said_of_requests_unless_asked_for(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.run(served.hall.catch_up())  # that the experiment is live was said, then
+    capsys.readouterr()
     served.post("/v1/experiments/headline/decisions", {"visitor": "alice"})
     assert capsys.readouterr().err == ""
 

@@ -9,15 +9,21 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import unquote
 
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from maskedbandits.service.app import App
+from maskedbandits.service.hall import Hall
 from maskedbandits.service.keys import secrets_of
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store
 from maskedbandits.service.tokens import Token
 
-SMALL = {"name": "headline", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long", "payload": {"size": 2}}]}
+SMALL = {
+    "name": "headline",
+    "epsilon": 1,
+    "arms": [{"name": "short"}, {"name": "long", "payload": {"size": 2}}],
+    "policy": "klucb-cf",  # which other tests need compiled, too
+}
 
 
 @dataclass
@@ -56,7 +62,7 @@ class Client:
     ) -> Reply:
         """Ask; a body that is not bytes is sent as JSON, and ``pieces`` are ASGI messages in its place."""
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-        messages = iter(pieces or [{"type": "http.request", "body": sent, "more_body": False}])
+        messages = pieces or [{"type": "http.request", "body": sent, "more_body": False}]
         told = {"host": self.host} | ({"authorization": f"Bearer {self.key}"} if self.key else {})
         if pieces is None:
             told["content-length"] = str(len(sent))
@@ -76,16 +82,21 @@ class Client:
             "client": (client, 1234),
             "server": ("127.0.0.1", 8080),
         }
-        answers: list[Message] = []
+        return _reply(await exchanged(self.app, scope, messages))
 
-        async def receive() -> Message:
-            return next(messages, {"type": "http.disconnect"})
 
-        async def send(message: Message) -> None:
-            answers.append(message)
+async def exchanged(app: ASGIApp, scope: Scope, messages: Iterable[Message]) -> list[Message]:
+    """Send an application all messages of a request, and return all that it answers."""
+    answers, rest = [], iter(messages)
 
-        await self.app(scope, receive, send)
-        return _reply(answers)
+    async def receive() -> Message:
+        return next(rest, {"type": "http.disconnect"})
+
+    async def send(message: Message) -> None:
+        answers.append(message)
+
+    await app(scope, receive, send)
+    return answers
 
 
 def _reply(answers: list[Message]) -> Reply:
@@ -106,20 +117,33 @@ def token_of(store: Store, answer: dict[str, Any]) -> Token:
 
 
 class Served:
-    """The application over a hall, asked from plain tests; it is opened and closed with the ``with``."""
+    """The application over a hall, asked from plain tests; both are opened and closed with the ``with``."""
 
-    def __init__(self, hall: Any, settings: Settings | None = None) -> None:
+    def __init__(self, hall: Hall, settings: Settings | None = None) -> None:
         self.hall, self.app = hall, App(settings or Settings())
         self.client = Client(self.app)
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:
+        self.run(self.hall.start())
         self.run(self.app.open(self.hall))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.run(self.app.close())
+        self.close()
         self._runner.close()
+
+    def close(self) -> None:
+        """Let the hall write down what it knows, and end; a test that looks at its store calls this first."""
+        self.run(self.app.close())
+
+    async def from_another_loop(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application for a program with a loop of its own: the hall answers in that in which it was started."""
+        messages = [await receive()]
+        while messages[-1].get("more_body"):
+            messages.append(await receive())
+        for answer in await asyncio.to_thread(self.run, exchanged(self.app, scope, messages)):
+            await send(answer)
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self._runner.run(coroutine)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.stores import Store
 from maskedbandits.service.stores.store import ExperimentRow, NewArm, NewReport
-
-sys.path.append(str(Path(__file__).parents[1]))  # a PostgreSQL for tests is shared with the folder above
 
 ARMS = [NewArm("red", '{"colour": "#f00"}'), NewArm("blue"), NewArm("green", "[1, 2]")]
 CONFIG = '{"epsilon": 1.0}'
