@@ -115,8 +115,9 @@ class Live:
         """Undo a decision that nobody is told of."""
         if decision.flags & FLAG_SHOWN:
             return
-        self.pending.issue(decision.arm, expiry_minute(decision.issued // 60, decision.expires), -1)
-        self.policy.expire(decision.arm)
+        with self._lock:
+            self.pending.issue(decision.arm, expiry_minute(decision.issued // 60, decision.expires), -1)
+            self.policy.expire(decision.arm)
 
     def take(self, events: Sequence[EventRow]) -> None:
         """Take in the next events of the log."""
@@ -129,7 +130,8 @@ class Live:
 
     def await_exactly(self) -> None:
         """Let the policy await just those reports that can still come."""
-        self.policy.await_exactly(self.pending.open(self.policy.arms, self.clock.minute()))
+        with self._lock:  # a decision between the two would be forgotten for a second
+            self.policy.await_exactly(self.pending.open(self.policy.arms, self.clock.minute()))
 
     def view(self) -> dict[str, Any]:
         """Return what the log says: estimates with intervals, shares of traffic, alarms; by arm, in their places."""
