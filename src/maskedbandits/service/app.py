@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from email.utils import formatdate
 from typing import TYPE_CHECKING, cast
 
 from starlette.routing import Match, Route
@@ -19,6 +20,7 @@ from maskedbandits.service import logs
 from maskedbandits.service.access import Access, Caller
 from maskedbandits.service.admin import Ask, Endpoint, Office
 from maskedbandits.service.asgi import Answer, ClientGone, Refused, later, respond
+from maskedbandits.service.clock import Clock
 from maskedbandits.service.deciding import Decisions
 from maskedbandits.service.keys import Secrets, secrets_of
 from maskedbandits.service.limits import Buckets
@@ -46,8 +48,10 @@ METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 class App:
     """Answers requests; until a hall of experiments is opened, that it is starting."""
 
-    def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics | None = None, clock: Clock | None = None) -> None:
         self.settings = settings
+        self.clock = clock or Clock()  # the hall's, once there is one
+        self._dated, self._date = 0, b""
         self.metrics = metrics or Metrics()
         self.access = Access(settings)
         self.hall: Hall | None = None
@@ -64,7 +68,7 @@ class App:
         self._decisions = Decisions(hall, self._secrets, self.metrics)
         by_token = Buckets(self.settings.token_rate, self.settings.burst)
         self._reports = Reports(hall, self._secrets, self.metrics, by_token, self._renew)
-        self.hall = hall
+        self.hall, self.clock = hall, hall.clock
         self._renewing = asyncio.create_task(self._renew_often())
 
     async def close(self) -> None:
@@ -111,7 +115,7 @@ class App:
         began = time.perf_counter()
         headers = dict(scope["headers"])
         origin = headers.get(b"origin")
-        extra = self.access.cors(origin) if origin is not None else ()
+        extra = [] if origin is None else self.access.cors(origin)
         route, caller = "other", UNKNOWN
         try:
             if origin is not None and scope["method"] == "OPTIONS":
@@ -128,8 +132,15 @@ class App:
             return
         except Exception as error:
             answer = _refusal(error)
-        await respond(send, answer, extra, is_bare=scope["method"] == "HEAD")
+        await respond(send, answer, [*extra, (b"date", self._now())], is_bare=scope["method"] == "HEAD")
         self._count(scope, route, answer.status, began, caller)
+
+    def _now(self) -> bytes:
+        """Return the time as a Date header has it: from it and report_at a device reckons when to report."""
+        second = int(self.clock.now())
+        if second != self._dated:
+            self._dated, self._date = second, formatdate(second, usegmt=True).encode()
+        return self._date
 
     def _count(self, scope: Scope, route: str, status: int, began: float, caller: Caller) -> None:
         seconds = time.perf_counter() - began

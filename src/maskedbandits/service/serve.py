@@ -19,26 +19,38 @@ SAMPLE = '{"name": "headline", "epsilon": 1, "arms": [{"name": "short"}, {"name"
 def serve(settings: Settings, say: Callable[[str], None]) -> int:
     """Serve until told to end; return the exit code."""
     extras.need("serve", extras.SERVICE, "service")
-    has_keys = prepared(settings)
+    has_keys = _prepared_or_told(settings)
     listener = listen(settings.host, settings.port)
     signal.signal(signal.SIGTERM, _leave)
-    for line in announced(settings, listener, has_keys):
+    for line in announced(settings, listener, not settings.is_loopback if has_keys is None else has_keys):
         say(line)
     if settings.workers == 1:
         from maskedbandits.service.worker import run
 
-        run(settings, listener)
+        run(settings, listener, is_prepared=has_keys is not None)
         return 0
     if sys.platform == "win32":
         raise UserError("workers: on Windows there is one: leave it out")
     from maskedbandits.service.supervisor import Supervisor
 
-    return Supervisor(settings, listener).run()
+    return Supervisor(settings, listener, is_prepared=has_keys is not None).run()
 
 
 def _leave(number: int, frame: object) -> None:
     """Be told to end before there is anything to be ended."""
     sys.exit(0)
+
+
+def _prepared_or_told(settings: Settings) -> bool | None:
+    """Prepare the store; one that cannot be reached now is waited for by those who answer, and None is returned."""
+    from maskedbandits.service import logs
+    from maskedbandits.service.stores import StoreGone
+
+    try:
+        return prepared(settings)
+    except StoreGone as gone:
+        logs.event("store is gone", reason=gone.reason)
+        return None
 
 
 def prepared(settings: Settings) -> bool:
