@@ -6,14 +6,16 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
 from halls import quick_hall, storage_in, until
-from web import SMALL, Client, Served
+from web import SMALL, Client, Reply, Served
 
 from maskedbandits.service import asgi, follower, writer
 from maskedbandits.service.app import App
+from maskedbandits.service.clock import Clock
 from maskedbandits.service.fold import kernel
 from maskedbandits.service.hall import Hall
 from maskedbandits.service.settings import Settings
@@ -56,7 +58,7 @@ def test_a_path_where_nothing_is(served: Served, path: str) -> None:
 def test_head_is_get_without_a_body(served: Served) -> None:
     head, get = served.ask("HEAD", "/v1/experiments"), served.get("/v1/experiments")
     assert (head.status, head.body) == (200, b"")
-    assert head.headers == get.headers
+    assert head.headers | {"date": ""} == get.headers | {"date": ""}
 
 
 def test_a_body_that_is_too_long(hall: Hall) -> None:
@@ -214,6 +216,37 @@ def test_closing_stops_the_hall(hall: Hall, store: Store) -> None:
         assert not store.snapshots(1, kernel())
     assert not hall.ready
     assert [seq for seq, _ in store.snapshots(1, kernel())] == [1]  # it has written down what it knows
+
+
+# The time
+
+
+def dated(reply: Reply) -> float:
+    return parsedate_to_datetime(reply.headers["date"]).timestamp()
+
+
+def test_the_date_is_by_the_clock_that_reports_are_due_by(storage: str) -> None:
+    """A device waits for report_at less Date: the machine's clock, set back meanwhile, must not be in one of them."""
+    wall = [2e9]
+    with Served(quick_hall(storage, Clock(lambda: wall[0]))) as served:
+        served.post("/v1/experiments", {**SMALL, "report_after": 60})
+        wall[0] -= 5000
+        decided = served.post(DECISIONS)
+        assert 59 <= decided.json["report_at"] - dated(decided) <= 61
+        refused = served.post("/nowhere")
+        assert 2e9 <= dated(refused) < 2e9 + 100
+
+
+def test_the_date_before_it_is_ready_is_by_the_same_clock() -> None:
+    wall = [2e9]
+    app = App(Settings(), clock=Clock(lambda: wall[0]))
+
+    async def asked() -> list[Reply]:
+        return [await Client(app).ask("GET", path) for path in ("/healthz", "/readyz")]
+
+    asyncio.run(asked())
+    wall[0] -= 5000
+    assert all(2e9 <= dated(reply) < 2e9 + 100 for reply in asyncio.run(asked()))
 
 
 # How often

@@ -120,6 +120,7 @@ def test_requests_one_after_the_other_on_one_connection(service: Running) -> Non
     answer = talk(service, head("GET", "/healthz") * 3 + head("GET", "/healthz", CLOSE))
     assert answer.count(b'{"status":"ok"}') == 4
     assert b"server:" not in answer.lower()
+    assert answer.lower().count(b"\r\ndate: ") == 4  # ours, and not the web server's beside it
 
 
 def test_head_and_options(service: Running) -> None:
