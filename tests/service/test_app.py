@@ -18,6 +18,7 @@ from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.fold import kernel
 from maskedbandits.service.hall import Hall
+from maskedbandits.service.keys import create_key
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store, StoreGone
 from maskedbandits.service.stores.sqlite import SqliteStore
@@ -269,7 +270,21 @@ def test_an_address_that_asks_too_often(limited: Served) -> None:
     assert limited.get("/healthz").status == 200
 
 
-def test_a_proxy_is_believed_and_nobody_else(limited: Served) -> None:
+@pytest.mark.parametrize(
+    "header", ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"]
+)
+def test_without_keys_a_proxy_lets_nobody_in(served: Served, header: str) -> None:
+    """It stands on this machine; those whom it asks for do not."""
+    for method, path in (("POST", DECISIONS), ("GET", STATE), ("PATCH", "/v1/experiments/headline")):
+        reply = served.ask(method, path, {}, headers={header: "198.51.100.1"}, client="127.0.0.1")
+        assert reply.status == 403
+        assert "make one with maskedbandits key create" in reply.error
+    assert served.get("/healthz", headers={header: "198.51.100.1"}).status == 200
+
+
+def test_a_proxy_is_believed_and_nobody_else(limited: Served, store: Store) -> None:
+    _, limited.client.key = create_key(store, "device", None, 0)
+    limited.run(limited.app._read_keys(limited.hall))
     for last in range(20):
         forwarded = {"x-forwarded-for": f"198.51.100.{last}"}
         assert limited.post(DECISIONS, client="10.0.0.1", headers=forwarded).status == 200

@@ -42,6 +42,10 @@ GONE = "the store cannot be reached, or too much waits to be written: send it ag
 KEYS_EVERY = 3.0  # seconds after which a revoked key is of no more use, at the latest
 KEYS_SOONEST = 1.0  # seconds after which they are read again for a token with a key that nobody knows
 UNKNOWN = Caller()
+PROXIED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"})
+FOR_OTHERS = (
+    "a proxy asks for somebody else, and without any key only this machine may: make one with maskedbandits key create"
+)
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
@@ -153,6 +157,8 @@ class App:
     def _admitted(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
         if self.hall is None:  # nor are the keys known
             raise later(503, STARTING)
+        if self.access.keys.is_open and not PROXIED.isdisjoint(headers):  # the proxy is on this machine, not who asks
+            raise Refused(403, FOR_OTHERS)
         return self.access.admit(scope, headers, role)
 
     def _found(self, scope: Scope, receive: Receive) -> tuple[Endpoint, Ask]:
