@@ -196,6 +196,30 @@ def test_while_the_store_is_gone_people_are_told_to_come_again(served: Served) -
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
+def test_a_disk_that_is_full_is_told_once_and_by_readiness(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything can be read then, so that whoever only reads notices nothing."""
+
+    @contextmanager
+    def full(*_: object, **__: object) -> Iterator[None]:
+        raise StoreGone("the disk is full: make room")
+        yield
+
+    token = served.post(DECISIONS).json["token"]
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "PATIENCE", 0.05)
+        patch.setattr(SqliteStore, "_writing", full)
+        assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
+        for _ in range(5):
+            served.run(asyncio.sleep(2 * writer.PAUSE))
+            assert served.get("/readyz").status == 503
+            assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
+    told = [line for line in map(json.loads, capsys.readouterr().err.splitlines()) if "written" in line["event"]]
+    assert [line["reason"] for line in told] == ["the disk is full: make room"]
+    served.run(until(lambda: served.hall.ready))
+    assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
+
+
 def test_a_full_queue_is_no_reason_to_lose_a_report(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     token = served.post(DECISIONS).json["token"]
     with monkeypatch.context() as patch:
