@@ -199,10 +199,8 @@ def test_while_the_store_is_gone_people_are_told_to_come_again(served: Served) -
 def test_a_disk_that_is_full_is_told_once_and_by_readiness(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     """Everything can be read then, so that whoever only reads notices nothing."""
 
-    @contextmanager
-    def full(*_: object, **__: object) -> Iterator[None]:
+    def full(*_: object, **__: object) -> None:
         raise StoreGone("the disk is full: make room")
-        yield
 
     token = served.post(DECISIONS).json["token"]
     capsys.readouterr()

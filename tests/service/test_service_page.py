@@ -53,7 +53,7 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         "mb_",
         "revoked",
         "Restored",
-        "1 reports, state",
+        "1 report, state",
     ):
         assert expected in done.stdout, done.stdout
 
