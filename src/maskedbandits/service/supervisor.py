@@ -95,7 +95,8 @@ class Supervisor:
                 post.process.stdin.flush()
 
     def _stop_all(self) -> None:
-        """Tell all workers to end, and wait until they have."""
+        """Tell all workers to end, and wait until they have; nobody new is let in: each closes the socket, too."""
+        self.listener.close()
         running = [post.process for post in self.posts if post.process is not None]
         for process in running:
             process.terminate()

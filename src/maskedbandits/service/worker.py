@@ -31,6 +31,7 @@ from maskedbandits.service.supervisor import MISTAKE
 
 KEEP_ALIVE = 75  # seconds for which a connection may idle: longer than proxies in front keep theirs
 LOOK = 0.1  # seconds between two looks at whether it is to end
+WRITING = 10.0  # seconds for what is written down at the end; less than whoever waits for this process grants it
 PAUSE = 1.0  # seconds between two tries to reach the store at the start
 
 T = TypeVar("T")
@@ -96,12 +97,27 @@ async def _serve(server: Server, app: App, listener: socket.socket, *, is_patien
         await asyncio.wait([starting], timeout=LOOK)
     if not server.should_exit:
         await server.serve(sockets=[listener])
+    listener.close()  # by whoever has not begun to answer, too: connections would wait for nobody
     if not starting.done():
         starting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await starting
-    await app.close()
+    await _write_down(app)
     logs.event("stopped")
+
+
+async def _write_down(app: App) -> None:
+    """Have the hall write down what it knows; a snapshot that takes too long is given up, and the process ends here.
+
+    Nothing is lost with it: the next start reads more of the log. Its thread cannot be told to stop, so that Python
+    would wait for it.
+    """
+    closing = asyncio.create_task(app.close())
+    if (await asyncio.wait([closing], timeout=WRITING))[0]:
+        return closing.result()
+    logs.event("stopped without a snapshot: the next start reads more of the log", seconds=WRITING)
+    sys.stdout.flush()
+    os._exit(0)
 
 
 async def _start(server: Server, app: App, is_prepared: bool) -> None:
