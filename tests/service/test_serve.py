@@ -33,6 +33,8 @@ def test_it_listens_at_once_gets_ready_and_ends_gently(storage: str, number: int
         assert service.ask("GET", "/healthz") == (200, {"status": "ok"})
         assert storage in service.said[0]
         assert f"curl {service.address}/readyz" in service.said[1]
+        assert '"headlines"' in service.said[2]  # the name that all pages use
+        assert f"{service.address}/v1/experiments/headlines/decisions" in service.said[3]
         service.wait_until_ready()
         assert service.ask("GET", "/v1/experiments") == (200, {"experiments": []})
         code, logged = service.stop(number)

@@ -13,7 +13,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.settings import Settings, without_password
 
 BACKLOG = 2048  # connections that wait to be taken
-SAMPLE = '{"name": "headline", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long"}]}'
+SAMPLE = '{"name": "headlines", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long"}]}'
 
 
 def serve(settings: Settings, say: Callable[[str], None]) -> int:
@@ -95,5 +95,5 @@ def announced(settings: Settings, listener: socket.socket, has_keys: bool) -> li
     lines = [f"Listening on {address}, storage {without_password(settings.storage)}"]
     lines.append(f"Ready when this says so: curl {address}/readyz")
     lines.append(f"A first experiment: curl{key} {address}/v1/experiments -d '{SAMPLE}'")
-    lines.append(f"A decision: curl{key} -X POST {address}/v1/experiments/headline/decisions")
+    lines.append(f"A decision: curl{key} -X POST {address}/v1/experiments/headlines/decisions")
     return lines
