@@ -48,7 +48,8 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     finally:
         service.kill()
     assert done.returncode == 0, done.stdout + done.stderr
-    (learnt,) = (json.loads(line) for line in done.stdout.replace("}{", "}\n{").splitlines() if '"observations"' in line)
+    documents = done.stdout.replace("}{", "}\n{").splitlines()
+    (learnt,) = (json.loads(line) for line in documents if '"observations"' in line)
     assert learnt["observations"] == 1, done.stdout
     for expected in (
         '"status":"accepted"',

@@ -23,7 +23,8 @@ from maskedbandits.service.asgi import Answer, ClientGone, Refused, later, respo
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.deciding import Decisions
 from maskedbandits.service.keys import Secrets, secrets_of
-from maskedbandits.service.limits import Buckets
+from maskedbandits.service.limits import Answers, Buckets
+from maskedbandits.service.messages import MOST_DECISIONS, DecisionRequest, Reader
 from maskedbandits.service.metrics import Metrics
 from maskedbandits.service.openapi import description
 from maskedbandits.service.reporting import Reports
@@ -59,6 +60,7 @@ class App:
         self.metrics = metrics or Metrics()
         self.access = Access(settings)
         self.hall: Hall | None = None
+        self._answers, self._asked = Answers(), Reader(DecisionRequest)
         self._office = Office(lambda: self.hall, self.metrics)
         reports = Endpoint("reports", "device", self._report)
         self._of_devices = {"decisions": Endpoint("decisions", "device", self._decide), "reports": reports}
@@ -184,6 +186,11 @@ class App:
 
     async def _decide(self, ask: Ask) -> Answer:
         body = await ask.body()
+        live = self._decisions.hall.experiment(ask.params["name"])
+        if live is not None and body and (most := self._answers.most(live)) < MOST_DECISIONS:
+            n = self._asked(body).n or 1
+            if n > most:
+                raise Refused(400, f"n = {n}: payloads are so long here that {most} fit in one answer: ask more often")
         answer, ask.cost = await self._decisions.answer(ask.params["name"], body)
         return answer
 

@@ -28,6 +28,7 @@ from maskedbandits.service.serve import prepared
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import StoreGone
 from maskedbandits.service.supervisor import MISTAKE
+from maskedbandits.service.wire import Wire
 
 KEEP_ALIVE = 75  # seconds for which a connection may idle: longer than proxies in front keep theirs
 LOOK = 0.1  # seconds between two looks at whether it is to end
@@ -70,7 +71,7 @@ def run(
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        http="httptools",
+        http=Wire,
         ws="none",
         lifespan="off",
         log_config=None,
