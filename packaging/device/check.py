@@ -22,7 +22,7 @@ for _ in range(2):  # the second time is after a restart
         except device.Overdraft as error:
             print(error)
 nobody = "http://127.0.0.1:9"  # the port where everything is thrown away
-with device.Device(nobody, "headline", path="device.ledger", cap=1, max_epsilon=1, timeout=1) as own:
+with device.Device(nobody, "headlines", path="device.ledger", cap=1, max_epsilon=1, timeout=1) as own:
     decision = own.decide(fallback="plain")
     assert (decision.arm, decision.participate, decision.report(1)) == ("plain", False, False)
 """

@@ -57,6 +57,15 @@ def percent(share: float | Fraction) -> str:
     return f"{float(100 * share):.3f} %" if 1 > share >= Fraction(999, 1000) else f"{float(100 * share):.1f} %"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "report"), counted(2000, "report")
+    ('1 report', '2,000 reports')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def spelled(text: str, encoding: str) -> str:
     """Return a text as an encoding can write it; a table needs to know before it is laid out."""
     return text.encode(encoding, ERRORS).decode(encoding)

@@ -6,16 +6,19 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
 from halls import quick_hall, storage_in, until
-from web import SMALL, Client, Served
+from web import SMALL, Client, Reply, Served
 
 from maskedbandits.service import asgi, follower, writer
 from maskedbandits.service.app import App
+from maskedbandits.service.clock import Clock
 from maskedbandits.service.fold import kernel
 from maskedbandits.service.hall import Hall
+from maskedbandits.service.keys import create_key
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store, StoreGone
 from maskedbandits.service.stores.sqlite import SqliteStore
@@ -56,7 +59,7 @@ def test_a_path_where_nothing_is(served: Served, path: str) -> None:
 def test_head_is_get_without_a_body(served: Served) -> None:
     head, get = served.ask("HEAD", "/v1/experiments"), served.get("/v1/experiments")
     assert (head.status, head.body) == (200, b"")
-    assert head.headers == get.headers
+    assert head.headers | {"date": ""} == get.headers | {"date": ""}
 
 
 def test_a_body_that_is_too_long(hall: Hall) -> None:
@@ -193,6 +196,28 @@ def test_while_the_store_is_gone_people_are_told_to_come_again(served: Served) -
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
+def test_a_disk_that_is_full_is_told_once_and_by_readiness(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything can be read then, so that whoever only reads notices nothing."""
+
+    def full(*_: object, **__: object) -> None:
+        raise StoreGone("the disk is full: make room")
+
+    token = served.post(DECISIONS).json["token"]
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "PATIENCE", 0.05)
+        patch.setattr(SqliteStore, "_writing", full)
+        assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
+        for _ in range(5):
+            served.run(asyncio.sleep(2 * writer.PAUSE))
+            assert served.get("/readyz").status == 503
+            assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
+    told = [line for line in map(json.loads, capsys.readouterr().err.splitlines()) if "written" in line["event"]]
+    assert [line["reason"] for line in told] == ["the disk is full: make room"]
+    served.run(until(lambda: served.hall.ready))
+    assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
+
+
 def test_a_full_queue_is_no_reason_to_lose_a_report(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     token = served.post(DECISIONS).json["token"]
     with monkeypatch.context() as patch:
@@ -216,6 +241,37 @@ def test_closing_stops_the_hall(hall: Hall, store: Store) -> None:
     assert [seq for seq, _ in store.snapshots(1, kernel())] == [1]  # it has written down what it knows
 
 
+# The time
+
+
+def dated(reply: Reply) -> float:
+    return parsedate_to_datetime(reply.headers["date"]).timestamp()
+
+
+def test_the_date_is_by_the_clock_that_reports_are_due_by(storage: str) -> None:
+    """A device waits for report_at less Date: the machine's clock, set back meanwhile, must not be in one of them."""
+    wall = [2e9]
+    with Served(quick_hall(storage, Clock(lambda: wall[0]))) as served:
+        served.post("/v1/experiments", {**SMALL, "report_after": 60})
+        wall[0] -= 5000
+        decided = served.post(DECISIONS)
+        assert 59 <= decided.json["report_at"] - dated(decided) <= 61
+        refused = served.post("/nowhere")
+        assert 2e9 <= dated(refused) < 2e9 + 100
+
+
+def test_the_date_before_it_is_ready_is_by_the_same_clock() -> None:
+    wall = [2e9]
+    app = App(Settings(), clock=Clock(lambda: wall[0]))
+
+    async def asked() -> list[Reply]:
+        return [await Client(app).ask("GET", path) for path in ("/healthz", "/readyz")]
+
+    asyncio.run(asked())
+    wall[0] -= 5000
+    assert all(2e9 <= dated(reply) < 2e9 + 100 for reply in asyncio.run(asked()))
+
+
 # How often
 
 
@@ -236,7 +292,21 @@ def test_an_address_that_asks_too_often(limited: Served) -> None:
     assert limited.get("/healthz").status == 200
 
 
-def test_a_proxy_is_believed_and_nobody_else(limited: Served) -> None:
+@pytest.mark.parametrize(
+    "header", ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"]
+)
+def test_without_keys_a_proxy_lets_nobody_in(served: Served, header: str) -> None:
+    """It stands on this machine; those whom it asks for do not."""
+    for method, path in (("POST", DECISIONS), ("GET", STATE), ("PATCH", "/v1/experiments/headline")):
+        reply = served.ask(method, path, {}, headers={header: "198.51.100.1"}, client="127.0.0.1")
+        assert reply.status == 403
+        assert "make one with maskedbandits key create" in reply.error
+    assert served.get("/healthz", headers={header: "198.51.100.1"}).status == 200
+
+
+def test_a_proxy_is_believed_and_nobody_else(limited: Served, store: Store) -> None:
+    _, limited.client.key = create_key(store, "device", None, 0)
+    limited.run(limited.app._read_keys(limited.hall))
     for last in range(20):
         forwarded = {"x-forwarded-for": f"198.51.100.{last}"}
         assert limited.post(DECISIONS, client="10.0.0.1", headers=forwarded).status == 200

@@ -184,13 +184,38 @@ def test_arms_and_epsilons_that_changed_are_told(storage: str) -> None:
 # Mistakes
 
 
+def test_the_store_of_the_service_is_found(storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the variable or the file that the service itself goes by; a log with a dot in its name is a file."""
+    monkeypatch.chdir(tmp_path)
+    told = call("evaluate", "headlines", "--storage", storage, "--json").stdout
+    refused(call("evaluate", "headlines"), "bandits.db: there is no such file")
+    with monkeypatch.context() as patch:
+        patch.setenv("MASKEDBANDITS_STORAGE", storage)
+        assert call("evaluate", "headlines", "--json").stdout == told
+        assert call("export", "headlines", "log.csv").exit_code == 0
+        assert json.loads(call("evaluate", "log.csv", "--json").stdout)["reports"] == json.loads(told)["reports"]
+    Path("service.toml").write_text(f"storage = '{storage}'\nport = 9000\n", encoding="utf-8")
+    assert call("evaluate", "headlines", "--config", "service.toml", "--json").stdout == told
+    assert call("export", "headlines", "other.csv", "--config", "service.toml").exit_code == 0
+    assert Path("other.csv").read_bytes() == Path("log.csv").read_bytes()
+
+
+def test_a_file_that_is_there_is_replaced_only_if_told(storage: str, tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text("mine", encoding="utf-8")
+    refused(call("export", "headlines", file, "--storage", storage), "log.csv: it is there already")
+    assert file.read_text(encoding="utf-8") == "mine"
+    done = call("export", "headlines", file, "--storage", storage, "--force", "--json")
+    told = json.loads(done.stdout)
+    assert (told["file"], told["experiment"]) == (str(file), "headlines")
+    assert len(file.read_text(encoding="utf-8").splitlines()) == told["events"] + 1
+
+
 def test_what_is_not_there_is_refused(storage: str, tmp_path: Path) -> None:
     refused(call("evaluate", "headline", "--storage", storage), "no experiment is called 'headline'; did you mean")
     refused(call("export", "headline", tmp_path / "a.csv", "--storage", storage), "did you mean 'headlines'?")
     refused(call("evaluate", "empty", "--storage", storage), "empty: there are no reports to judge by; wait for some")
-    refused(
-        call("evaluate", "headlines"), "headlines: its name must say the format: end it in .csv, .jsonl or .parquet"
-    )
+    refused(call("evaluate", "headlines.txt"), "headlines.txt: its name must say the format: end it in .csv, .jsonl or")
     refused(call("evaluate", tmp_path / "none.csv"), "cannot be read: No such file")
     refused(call("evaluate", tmp_path / "none.parquet"), "cannot be read")
     refused(call("export", "headlines", tmp_path / "a.txt", "--storage", storage), "its name must say the format")

@@ -7,9 +7,13 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from web import SMALL, Served
 
+from maskedbandits.service import limits
 from maskedbandits.service.limits import Addresses, Buckets, bucket_of
 from naive.limits import NaiveBucket
+
+pytest_plugins = ["service_fixtures"]
 
 steps = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 6)), min_size=1, max_size=60)
 
@@ -56,6 +60,25 @@ def test_memory_is_bounded_and_the_longest_unused_is_forgotten() -> None:
         assert buckets.wait("busy", 0.0) > 0.0
         buckets.charge(-name, 0.0, 5)
         assert len(buckets) <= 10
+
+
+def test_an_answer_is_not_made_longer_than_memory_likes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload of 1000 bytes, 20,000 in one answer."""
+    monkeypatch.setattr(limits, "MOST_ANSWER", 20_000)
+    assert served.post("/v1/experiments", {**SMALL, "name": "long"}).status == 201
+    here = "/v1/experiments/long"
+    assert served.post(f"{here}/decisions", {"n": 1000}).status == 200
+    assert served.post(f"{here}/arms", {"name": "picture", "payload": "x" * 998}).status == 201
+    assert len(served.post(f"{here}/decisions", {"n": 20}).json["decisions"]) == 20
+    reply = served.post(f"{here}/decisions", b'{"\\u006e": 21}')
+    assert (reply.status, reply.error[:7]) == (400, "n = 21:")
+    assert "20 fit in one answer" in reply.error
+    for one in (b"", {}, {"visitor": "v"}):
+        assert served.post(f"{here}/decisions", one).status == 200
+    assert sum(served.get(f"{here}/state").json["pending"]) == 1023  # nothing was decided for whoever was refused
+    assert served.post(f"{here}/arms", {"name": "film", "payload": "x" * 30_000}).status == 201
+    assert served.post(f"{here}/decisions", {"n": 2}).status == 400
+    assert served.post(f"{here}/decisions").status == 200  # one always fits
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,12 @@ def test_every_command_can_be_read(file: Path) -> None:
         found.make_context(verb, arguments)
 
 
+@pytest.mark.parametrize(("file", "start"), [(UNIT, "systemctl enable"), (IMAGE, "podman run -d")])
+def test_the_key_is_made_before_it_starts(file: Path, start: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert 0 < text.index("key create --role admin") < text.index(start)
+
+
 def test_variables_of_the_unit_are_settings() -> None:
     lines = re.findall(r"^Environment=(\w+)=(.*)$", UNIT.read_text(encoding="utf-8"), re.MULTILINE)
     assert gathered({}, dict(lines)).storage == "sqlite:////var/lib/maskedbandits/bandits.db"

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import is_running, running, wait_for, workers_of
+from running import Running, is_running, running, wait_for, workers_of
 
 from children import LONGEST, PROGRAM, child, finished, wait_until
 from commands import call, refused
 from maskedbandits import extras
-from maskedbandits.service import serve
+from maskedbandits.service import fold, serve
 from maskedbandits.service.keys import create_key, revoke_key
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import open_store
@@ -33,6 +33,8 @@ def test_it_listens_at_once_gets_ready_and_ends_gently(storage: str, number: int
         assert service.ask("GET", "/healthz") == (200, {"status": "ok"})
         assert storage in service.said[0]
         assert f"curl {service.address}/readyz" in service.said[1]
+        assert '"headlines"' in service.said[2]  # the name that all pages use
+        assert f"{service.address}/v1/experiments/headlines/decisions" in service.said[3]
         service.wait_until_ready()
         assert service.ask("GET", "/v1/experiments") == (200, {"experiments": []})
         code, logged = service.stop(number)
@@ -110,6 +112,31 @@ def test_the_other_internet_protocol(storage: str) -> None:
     with running(storage, "--host", "::1") as service:
         assert service.address.startswith("http://[::1]:")
         assert service.ask("GET", "/healthz")[0] == 200
+
+
+SLOW_SNAPSHOT = """
+import sys, time
+from maskedbandits.service import fold, serve, settings, worker
+fold.Fold.snapshot = lambda self: time.sleep(3600)
+worker.WRITING = 0.2
+sys.exit(serve.serve(settings.Settings(storage=sys.argv[1], port=0), lambda line: print(line, flush=True)))
+"""
+
+
+def test_a_snapshot_that_takes_too_long_does_not_keep_it_from_ending(storage: str) -> None:
+    with child([sys.executable, "-c", SLOW_SNAPSHOT, storage]) as process:
+        assert process.stdout is not None
+        service = Running(process, [process.stdout.readline() for _ in range(4)])
+        service.wait_until_ready()
+        small = {"name": "headlines", "epsilon": 1, "policy": "klucb-cf", "arms": [{"name": "a"}, {"name": "b"}]}
+        assert service.ask("POST", "/v1/experiments", small)[0] == 201
+        assert service.ask("POST", "/v1/experiments/headlines/decisions", {"n": 7})[0] == 200
+        code, logged = service.stop(signal.SIGTERM)
+    assert code == 0
+    assert logged[-1]["event"].startswith("stopped without a snapshot")
+    with open_store(storage) as store:
+        assert sum(store.issued_total(1).values()) == 7  # which comes before it
+        assert store.snapshots(1, fold.kernel()) == []
 
 
 # Several workers

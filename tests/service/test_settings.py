@@ -21,6 +21,8 @@ def test_others_are_limited_unless_told_otherwise() -> None:
     assert (gathered({}, {}).address_rate, gathered({}, {}).token_rate) == (0.0, 0.0)
     exposed = gathered({"host": "0.0.0.0"}, {"MASKEDBANDITS_TOKEN_RATE": "0"})  # noqa: S104
     assert (exposed.address_rate, exposed.token_rate) == (100.0, 0.0)
+    behind = gathered({}, {"MASKEDBANDITS_TRUSTED_PROXIES": "127.0.0.1"})  # it lets others ask this machine
+    assert (behind.address_rate, behind.token_rate) == (100.0, 1.0)
 
 
 def test_defaults_pass_their_own_checks() -> None:

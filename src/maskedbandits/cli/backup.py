@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from maskedbandits.cli.key import storage
 from maskedbandits.cli.output import echo, echo_json
-from maskedbandits.cli.verb import Failure, Verb, as_json
-
-
-@contextmanager
-def storage_of(given: str | None) -> Iterator[str]:
-    """Lend the URL of the store that a service with the same flag would use; one that is gone is told of in a line."""
-    from maskedbandits.service.settings import gathered
-    from maskedbandits.service.stores import StoreGone
-
-    try:
-        yield gathered({"storage": given}).storage
-    except StoreGone as gone:
-        raise Failure(gone.reason) from gone
+from maskedbandits.cli.storage import Given, opened, storage, storage_of
+from maskedbandits.cli.verb import Verb, as_json
+from maskedbandits.readable import counted
 
 
 @click.command(
@@ -35,16 +22,15 @@ def storage_of(given: str | None) -> Iterator[str]:
 @click.argument("file", type=click.Path(path_type=Path))
 @storage
 @as_json
-def backup(file: Path, storage: str | None, json_wanted: bool) -> None:
+def backup(file: Path, storage: Given, json_wanted: bool) -> None:
     """Write everything that the service has stored at this moment into a FILE, while it goes on.
 
     An earlier backup of that name is replaced once the new one is whole. The file holds the secrets that sign tokens:
     nobody but you can read it, and so it should stay.
     """
-    from maskedbandits.service.stores import open_store
-    from maskedbandits.service.stores.portable import backup as write
+    with opened(storage, "backup") as store:
+        from maskedbandits.service.stores.portable import backup as write
 
-    with storage_of(storage) as url, open_store(url) as store:
         copied = write(store, file)
     told(file, copied.experiments, copied.events, "backed up", json_wanted)
 
@@ -59,7 +45,7 @@ def backup(file: Path, storage: str | None, json_wanted: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @storage
 @as_json
-def restore(file: Path, storage: str | None, json_wanted: bool) -> None:
+def restore(file: Path, storage: Given, json_wanted: bool) -> None:
     """Write everything that is in a FILE made by backup into an empty store, of either kind; it is made if needed."""
     from maskedbandits.service.stores.portable import restore as read
 
@@ -73,4 +59,4 @@ def told(file: Path, experiments: int, events: int, done: str, json_wanted: bool
     if json_wanted:
         echo_json({"file": str(file), "experiments": experiments, "events": events})
     else:
-        echo(f"{done.capitalize()}: {experiments:,} experiments, {events:,} events. {file}")
+        echo(f"{done.capitalize()}: {counted(experiments, 'experiment')}, {counted(events, 'event')}. {file}")

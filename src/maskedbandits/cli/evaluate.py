@@ -11,7 +11,8 @@ import click
 from maskedbandits.cli.audit import Slow
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.replay import chosen
-from maskedbandits.cli.verb import Failure, Verb, as_json
+from maskedbandits.cli.storage import Given, opened, storage
+from maskedbandits.cli.verb import Verb, as_json
 
 if TYPE_CHECKING:
     from maskedbandits.service.evaluation import Log
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     ],
 )
 @click.argument("log", metavar="LOG")
-@click.option("--storage", help="Where the log is, as for serve; LOG is the name of an experiment then.")
+@storage
 @click.option(
     "--policy", "policies", multiple=True, help="A policy that learns, as NAME or NAME:key=value,...; may be repeated."
 )
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @as_json
 def evaluate(
     log: str,
-    storage: str | None,
+    storage: Given,
     policies: tuple[str, ...],
     periods: int,
     repeats: int,
@@ -44,7 +45,9 @@ def evaluate(
     approximate: bool,
     json_wanted: bool,
 ) -> None:
-    """Judge other choices by what is in a LOG: a file that export has made, or an experiment in --storage.
+    """Judge other choices by what is in a LOG: an experiment of the service, or a file that export has made.
+
+    A LOG with a dot or a slash is a file, unless --storage or --config says where an experiment is.
 
     Prints what each arm would have earned if everybody had seen it, what arms at random would have, and what policies
     that learn would have, from masked reports and the probabilities of what was shown; with 95 % intervals.
@@ -57,7 +60,7 @@ def evaluate(
 
     watch = Slow()
     try:
-        held = of_store(storage, log, watch) if storage else of_file(Path(log))
+        held = of_file(Path(log)) if is_file(log, storage) else of_store(storage, log, watch)
         found = evaluation.evaluate(held, policies, periods=periods, repeats=repeats, seed=seed, progress=watch)
     finally:
         watch.end()
@@ -68,19 +71,18 @@ def evaluate(
             echo(line)
 
 
-def of_store(storage: str, name: str, watch: Slow) -> Log:
-    """Return the log of an experiment in a store."""
-    from maskedbandits.service.evaluation.reading import events_of, log_of
-    from maskedbandits.service.stores import StoreGone, open_store
+def is_file(log: str, storage: Given) -> bool:
+    """Tell whether a log is a file: names of experiments have neither dots nor slashes."""
+    return storage == Given(None, None) and bool(Path(log).suffix or Path(log).name != log)
 
-    store = open_store(storage)
-    try:
+
+def of_store(storage: Given, name: str, watch: Slow) -> Log:
+    """Return the log of an experiment in a store."""
+    with opened(storage, "evaluate") as store:
+        from maskedbandits.service.evaluation.reading import events_of, log_of
+
         (row,) = chosen(store, name)
         return log_of(name, events_of(store, row, watch))
-    except StoreGone as error:
-        raise Failure(f"{error.reason}: try again") from error
-    finally:
-        store.close()
 
 
 def of_file(file: Path) -> Log:

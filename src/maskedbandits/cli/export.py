@@ -7,41 +7,45 @@ from pathlib import Path
 import click
 
 from maskedbandits.cli.audit import Slow
-from maskedbandits.cli.output import echo
+from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.replay import chosen
-from maskedbandits.cli.verb import Failure, Verb
+from maskedbandits.cli.storage import Given, opened, storage
+from maskedbandits.cli.verb import Verb, as_json
+from maskedbandits.errors import UserError
+from maskedbandits.readable import counted
 
 
 @click.command(
     cls=Verb,
     examples=[
         "maskedbandits export headlines headlines.csv --storage sqlite:///bandits.db",
-        "maskedbandits export headlines headlines.parquet --storage sqlite:///bandits.db",
+        "maskedbandits export headlines headlines.parquet --config maskedbandits.toml --force",
     ],
 )
 @click.argument("experiment")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--storage", required=True, help="Where the log is, as for serve.")
-def export(experiment: str, file: Path, storage: str) -> None:
+@storage
+@click.option("--force", is_flag=True, help="Replace a FILE that is there already.")
+@as_json
+def export(experiment: str, file: Path, storage: Given, force: bool, json_wanted: bool) -> None:
     """Write the log of an EXPERIMENT to a FILE whose name ends in .csv, .jsonl or .parquet.
 
     A row for each event: masked reports, and changes of arms and settings. Ids of decisions are not in it.
     """
-    from maskedbandits import extras
+    watch = Slow()
+    with opened(storage, "export") as store:
+        from maskedbandits.service.evaluation import exported
+        from maskedbandits.service.evaluation.reading import events_of
 
-    extras.need("export", extras.SERVICE, "service")
-    from maskedbandits.service.evaluation import exported
-    from maskedbandits.service.evaluation.reading import events_of
-    from maskedbandits.service.stores import StoreGone, open_store
-
-    exported.format_of(file)
-    store, watch = open_store(storage), Slow()
-    try:
+        exported.format_of(file)
+        if file.exists() and not force:
+            raise UserError(f"{file}: it is there already: give another name, or --force to replace it")
         (row,) = chosen(store, experiment)
-        exported.export(events_of(store, row, watch), file)
-    except StoreGone as error:
-        raise Failure(f"{error.reason}: try again") from error
-    finally:
-        watch.end()
-        store.close()
-    echo(f"{row.seq:,} events: {file}")
+        try:
+            exported.export(events_of(store, row, watch), file)
+        finally:
+            watch.end()
+    if json_wanted:
+        echo_json({"file": str(file), "experiment": row.name, "events": row.seq})
+    else:
+        echo(f"{counted(row.seq, 'event')}: {file}")

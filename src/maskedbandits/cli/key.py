@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from maskedbandits.cli.output import echo, echo_json
+from maskedbandits.cli.storage import Given, opened, storage
 from maskedbandits.cli.verb import VerbGroup, as_json
-
-if TYPE_CHECKING:
-    from maskedbandits.service.stores import Store
 
 HOUR = 3600
 ROLES = ("device", "read", "admin")
-
-storage = click.option(
-    "--storage", metavar="URL", help="The service's; MASKEDBANDITS_STORAGE or sqlite:///bandits.db unless given."
-)
 
 
 @click.group(
@@ -34,23 +26,11 @@ def key() -> None:
     """
 
 
-@contextmanager
-def opened(url: str | None, *, create: bool = False) -> Iterator[Store]:
-    """Open the store that a service with the same flag would."""
-    from maskedbandits import extras
-    from maskedbandits.service.settings import gathered
-
-    extras.need("key", extras.SERVICE, "service")
-    from maskedbandits.service.stores import open_store
-
-    with open_store(gathered({"storage": url}).storage, create=create) as store:
-        yield store
-
-
 @key.command(
     examples=[
         "maskedbandits key create --role admin",
         "maskedbandits key create --role device --name shop-web --storage postgresql://bandits@db/bandits",
+        "maskedbandits key create --role read --config maskedbandits.toml",
     ],
 )
 @click.option(
@@ -62,11 +42,11 @@ def opened(url: str | None, *, create: bool = False) -> Iterator[Store]:
 @click.option("--name", help="What to call it; letters by lot unless given.")
 @storage
 @as_json
-def create(role: str, name: str | None, storage: str | None, json_wanted: bool) -> None:
+def create(role: str, name: str | None, storage: Given, json_wanted: bool) -> None:
     """Make a key, and print it this once: the store has only a digest of it."""
     from maskedbandits.service.keys import create_key
 
-    with opened(storage, create=True) as store:
+    with opened(storage, "key", create=True) as store:
         name, made = create_key(store, role, name, this_hour())
     if json_wanted:
         echo_json({"name": name, "role": role, "key": made})
@@ -79,9 +59,9 @@ def create(role: str, name: str | None, storage: str | None, json_wanted: bool) 
 @key.command("list", examples=["maskedbandits key list", "maskedbandits key list --json"])
 @storage
 @as_json
-def list_keys(storage: str | None, json_wanted: bool) -> None:
+def list_keys(storage: Given, json_wanted: bool) -> None:
     """List the keys: what they are called and what they may do, not what they are."""
-    with opened(storage) as store:
+    with opened(storage, "key") as store:
         rows = store.keys()
     if json_wanted:
         echo_json([as_document(row) for row in rows])
@@ -98,11 +78,11 @@ def list_keys(storage: str | None, json_wanted: bool) -> None:
 @click.argument("name")
 @storage
 @as_json
-def revoke(name: str, storage: str | None, json_wanted: bool) -> None:
+def revoke(name: str, storage: Given, json_wanted: bool) -> None:
     """Revoke the key called NAME: a service that is running refuses it within seconds."""
     from maskedbandits.service.keys import revoke_key
 
-    with opened(storage) as store:
+    with opened(storage, "key") as store:
         revoke_key(store, name, this_hour())
     if json_wanted:
         echo_json({"name": name, "revoked": True})
@@ -114,25 +94,25 @@ def revoke(name: str, storage: str | None, json_wanted: bool) -> None:
 @click.option(
     "--keep",
     type=click.IntRange(0),
-    help="How many signing keys before it are believed; all unless given. Tokens of others are forged from now on.",
+    help="How many signing keys before it are believed; all unless given. Tokens of others are forged then.",
 )
 @storage
 @as_json
-def rotate(keep: int | None, storage: str | None, json_wanted: bool) -> None:
-    """Sign tokens with a new key from now on.
+def rotate(keep: int | None, storage: Given, json_wanted: bool) -> None:
+    """Sign tokens with a new key; a service that is running does so within seconds.
 
     Tokens that an older one has signed stay good until they expire, unless --keep drops it.
     """
     from maskedbandits.service import keys
 
-    with opened(storage) as store:
+    with opened(storage, "key") as store:
         made, dropped = keys.rotate(store, keep)
     if json_wanted:
         echo_json({"signing_key": made, "dropped": dropped})
         return
-    echo(f"Tokens are signed with key number {made} from now on.")
+    echo(f"Tokens are signed with key number {made}; a service that is running begins within seconds.")
     if dropped:
-        echo(f"Tokens signed with {', '.join(map(str, dropped))} are forged from now on.")
+        echo(f"Tokens signed with {', '.join(map(str, dropped))} are forged, as soon as it has.")
 
 
 def this_hour() -> int:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maskedbandits.cli.audit import Slow
-from maskedbandits.cli.backup import storage_of
-from maskedbandits.cli.key import storage
 from maskedbandits.cli.output import echo, echo_json
+from maskedbandits.cli.storage import Given, opened, storage
 from maskedbandits.cli.verb import Failure, Verb, as_json
 from maskedbandits.errors import UserError, nearest
+from maskedbandits.readable import counted
 
 if TYPE_CHECKING:
     from maskedbandits.service.replaying import Claim, Replayed
@@ -34,20 +34,17 @@ PATIENCE = 10.0  # seconds that a service may take to answer
 @click.option("--server", help="Address of a running service, whose live states are compared as well.")
 @click.option("--key", help="A key with the role read, if the service asks for one.", envvar="MASKEDBANDITS_KEY")
 @as_json
-def replay(experiment: str | None, storage: str | None, server: str | None, key: str | None, json_wanted: bool) -> None:
+def replay(experiment: str | None, storage: Given, server: str | None, key: str | None, json_wanted: bool) -> None:
     """Prove that states are what the log says: fold it from its first event on, and compare to the last bit."""
-    from maskedbandits import extras
-
-    extras.need("replay", extras.SERVICE, "service")
-    from maskedbandits.service.stores import open_store
-
-    with storage_of(storage) as url, open_store(url) as store:
+    with opened(storage, "replay") as store:
         found = [played(store, row, server, key) for row in chosen(store, experiment)]
     if json_wanted:
         echo_json([as_document(each) for each in found])
     else:
         for each in found:
             echo(in_words(each))
+        if not found:
+            echo("There is no experiment: nothing to replay.")
     if not all(each.holds for each in found):
         raise Failure("a state is not what the log says; the log is the truth: restart the service, and report it")
 
@@ -99,7 +96,8 @@ def in_words(found: Replayed) -> str:
     claims += [f"{claim.source} at {claim.seq} CONTRADICTS the log" for claim in found.contradicting]
     claims += [f"{claim.source} at {claim.seq} is BEYOND THE END of the log" for claim in found.out_of_reach]
     told = "; ".join(claims) or "nothing to compare with"
-    return f"{found.name}: {found.seq:,} events, {found.reports:,} reports, state {found.digest[:16]}: {told}"
+    size = f"{counted(found.seq, 'event')}, {counted(found.reports, 'report')}"
+    return f"{found.name}: {size}, state {found.digest[:16]}: {told}"
 
 
 def as_document(found: Replayed) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from maskedbandits.cli.backup import storage_of
-from maskedbandits.cli.key import storage
 from maskedbandits.cli.output import echo, echo_json
+from maskedbandits.cli.storage import Given, storage, storage_of
 from maskedbandits.cli.verb import Verb, as_json
 
 
@@ -19,7 +18,7 @@ from maskedbandits.cli.verb import Verb, as_json
 )
 @storage
 @as_json
-def upgrade(storage: str | None, json_wanted: bool) -> None:
+def upgrade(storage: Given, json_wanted: bool) -> None:
     """Upgrade what an older version of the service has stored, whole or not at all.
 
     Stop the service and make a backup first. Versions are of the tables: most releases leave them as they are.

@@ -55,7 +55,7 @@ def title(plan: Plan) -> str:
 
 def counted(count: int, noun: str) -> str:
     """Return a number of things."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}" if count else f"no {noun}"
+    return readable.counted(count, noun) if count else f"no {noun}"
 
 
 def table(plan: Plan, width: int, encoding: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from email.utils import formatdate
 from typing import TYPE_CHECKING, cast
 
 from starlette.routing import Match, Route
@@ -19,9 +20,11 @@ from maskedbandits.service import logs
 from maskedbandits.service.access import Access, Caller
 from maskedbandits.service.admin import Ask, Endpoint, Office
 from maskedbandits.service.asgi import Answer, ClientGone, Refused, later, respond
+from maskedbandits.service.clock import Clock
 from maskedbandits.service.deciding import Decisions
 from maskedbandits.service.keys import Secrets, secrets_of
-from maskedbandits.service.limits import Buckets
+from maskedbandits.service.limits import Answers, Buckets
+from maskedbandits.service.messages import MOST_DECISIONS, DecisionRequest, Reader
 from maskedbandits.service.metrics import Metrics
 from maskedbandits.service.openapi import description
 from maskedbandits.service.reporting import Reports
@@ -40,17 +43,24 @@ GONE = "the store cannot be reached, or too much waits to be written: send it ag
 KEYS_EVERY = 3.0  # seconds after which a revoked key is of no more use, at the latest
 KEYS_SOONEST = 1.0  # seconds after which they are read again for a token with a key that nobody knows
 UNKNOWN = Caller()
+PROXIED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"})
+FOR_OTHERS = (
+    "a proxy asks for somebody else, and without any key only this machine may: make one with maskedbandits key create"
+)
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
 class App:
     """Answers requests; until a hall of experiments is opened, that it is starting."""
 
-    def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics | None = None, clock: Clock | None = None) -> None:
         self.settings = settings
+        self.clock = clock or Clock()  # the hall's, once there is one
+        self._dated, self._date = 0, b""
         self.metrics = metrics or Metrics()
         self.access = Access(settings)
         self.hall: Hall | None = None
+        self._answers, self._asked = Answers(), Reader(DecisionRequest)
         self._office = Office(lambda: self.hall, self.metrics)
         reports = Endpoint("reports", "device", self._report)
         self._of_devices = {"decisions": Endpoint("decisions", "device", self._decide), "reports": reports}
@@ -64,7 +74,7 @@ class App:
         self._decisions = Decisions(hall, self._secrets, self.metrics)
         by_token = Buckets(self.settings.token_rate, self.settings.burst)
         self._reports = Reports(hall, self._secrets, self.metrics, by_token, self._renew)
-        self.hall = hall
+        self.hall, self.clock = hall, hall.clock
         self._renewing = asyncio.create_task(self._renew_often())
 
     async def close(self) -> None:
@@ -111,7 +121,7 @@ class App:
         began = time.perf_counter()
         headers = dict(scope["headers"])
         origin = headers.get(b"origin")
-        extra = self.access.cors(origin) if origin is not None else ()
+        extra = [] if origin is None else self.access.cors(origin)
         route, caller = "other", UNKNOWN
         try:
             if origin is not None and scope["method"] == "OPTIONS":
@@ -128,8 +138,15 @@ class App:
             return
         except Exception as error:
             answer = _refusal(error)
-        await respond(send, answer, extra, is_bare=scope["method"] == "HEAD")
+        await respond(send, answer, [*extra, (b"date", self._now())], is_bare=scope["method"] == "HEAD")
         self._count(scope, route, answer.status, began, caller)
+
+    def _now(self) -> bytes:
+        """Return the time as a Date header has it: from it and report_at a device reckons when to report."""
+        second = int(self.clock.now())
+        if second != self._dated:
+            self._dated, self._date = second, formatdate(second, usegmt=True).encode()
+        return self._date
 
     def _count(self, scope: Scope, route: str, status: int, began: float, caller: Caller) -> None:
         seconds = time.perf_counter() - began
@@ -142,6 +159,8 @@ class App:
     def _admitted(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
         if self.hall is None:  # nor are the keys known
             raise later(503, STARTING)
+        if self.access.keys.is_open and not PROXIED.isdisjoint(headers):  # the proxy is on this machine, not who asks
+            raise Refused(403, FOR_OTHERS)
         return self.access.admit(scope, headers, role)
 
     def _found(self, scope: Scope, receive: Receive) -> tuple[Endpoint, Ask]:
@@ -167,6 +186,11 @@ class App:
 
     async def _decide(self, ask: Ask) -> Answer:
         body = await ask.body()
+        live = self._decisions.hall.experiment(ask.params["name"])
+        if live is not None and body and (most := self._answers.most(live)) < MOST_DECISIONS:
+            n = self._asked(body).n or 1
+            if n > most:
+                raise Refused(400, f"n = {n}: payloads are so long here that {most} fit in one answer: ask more often")
         answer, ask.cost = await self._decisions.answer(ask.params["name"], body)
         return answer
 

@@ -1,4 +1,4 @@
-"""How often somebody may ask: a token bucket for every address and every key, in bounded memory.
+"""How often and how much somebody may ask: a token bucket for every address and every key, in bounded memory.
 
 A bucket that fills at ``rate`` and holds ``rate * burst`` is known by one number: when it would be full again if nobody
 asked (the "theoretical arrival time" of the generic cell rate algorithm, ITU-T I.371). A request of cost c moves it by
@@ -11,8 +11,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from maskedbandits.service.live import Arms, Live
 
 MOST = 50_000  # buckets that are remembered
+MOST_ANSWER = 1 << 24  # bytes of payloads in one answer
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -51,6 +56,21 @@ class Buckets:
         self._full_at[key] = full_at
         while len(self._full_at) > self.most:
             del self._full_at[next(iter(self._full_at))]
+
+
+class Answers:
+    """How many decisions fit in one answer: each carries a payload, and an answer is put together in memory."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Arms, int]] = {}  # by experiment
+
+    def most(self, live: Live) -> int:
+        """Return how many decisions may be asked for at once, whichever arms they will be; one always may."""
+        known = self._known.get(live.id)
+        if known is None or known[0] is not live.arms:
+            longest = max(len(bytes(payload)) for payload in live.arms.payloads)
+            known = self._known[live.id] = live.arms, max(1, MOST_ANSWER // max(1, longest))
+        return known[1]
 
 
 class Addresses:

@@ -13,32 +13,44 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.settings import Settings, without_password
 
 BACKLOG = 2048  # connections that wait to be taken
-SAMPLE = '{"name": "headline", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long"}]}'
+SAMPLE = '{"name": "headlines", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long"}]}'
 
 
 def serve(settings: Settings, say: Callable[[str], None]) -> int:
     """Serve until told to end; return the exit code."""
     extras.need("serve", extras.SERVICE, "service")
-    has_keys = prepared(settings)
+    has_keys = _prepared_or_told(settings)
     listener = listen(settings.host, settings.port)
     signal.signal(signal.SIGTERM, _leave)
-    for line in announced(settings, listener, has_keys):
+    for line in announced(settings, listener, not settings.is_loopback if has_keys is None else has_keys):
         say(line)
     if settings.workers == 1:
         from maskedbandits.service.worker import run
 
-        run(settings, listener)
+        run(settings, listener, is_prepared=has_keys is not None)
         return 0
     if sys.platform == "win32":
         raise UserError("workers: on Windows there is one: leave it out")
     from maskedbandits.service.supervisor import Supervisor
 
-    return Supervisor(settings, listener).run()
+    return Supervisor(settings, listener, is_prepared=has_keys is not None).run()
 
 
 def _leave(number: int, frame: object) -> None:
     """Be told to end before there is anything to be ended."""
     sys.exit(0)
+
+
+def _prepared_or_told(settings: Settings) -> bool | None:
+    """Prepare the store; one that cannot be reached now is waited for by those who answer, and None is returned."""
+    from maskedbandits.service import logs
+    from maskedbandits.service.stores import StoreGone
+
+    try:
+        return prepared(settings)
+    except StoreGone as gone:
+        logs.event("store is gone", reason=gone.reason)
+        return None
 
 
 def prepared(settings: Settings) -> bool:
@@ -83,5 +95,5 @@ def announced(settings: Settings, listener: socket.socket, has_keys: bool) -> li
     lines = [f"Listening on {address}, storage {without_password(settings.storage)}"]
     lines.append(f"Ready when this says so: curl {address}/readyz")
     lines.append(f"A first experiment: curl{key} {address}/v1/experiments -d '{SAMPLE}'")
-    lines.append(f"A decision: curl{key} -X POST {address}/v1/experiments/headline/decisions")
+    lines.append(f"A decision: curl{key} -X POST {address}/v1/experiments/headlines/decisions")
     return lines

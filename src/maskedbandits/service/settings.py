@@ -22,7 +22,7 @@ from maskedbandits.errors import UserError, WrongValueError, line, nearest, numb
 
 PREFIX = "MASKEDBANDITS_"
 OTHERS = ("CACHE", "COMPILE", "CONFIG", "DATA", "KEY")  # variables that are no settings
-EXPOSED = {"address_rate": 100.0, "token_rate": 1.0}  # defaults where others can ask, too
+EXPOSED = {"address_rate": 100.0, "token_rate": 1.0}  # defaults where others can ask, too, if by way of a proxy
 CORS = "a list of origins such as ['https://shop.example'], or ['*']"
 PROXIES = "a list of addresses or networks such as ['10.0.0.0/8']"
 
@@ -39,9 +39,7 @@ class Settings:
     body_limit: int = 1 << 20  # bytes of a request
     cors: tuple[str, ...] = ()  # origins whose pages may ask
     trusted_proxies: tuple[str, ...] = ()  # whose X-Forwarded-For is believed
-    address_rate: float = (
-        0.0  # requests a second from one address; 0: no limit, the default where only this machine asks
-    )
+    address_rate: float = 0.0  # requests a second from one address; 0: no limit, as where only this machine asks
     key_rate: float = 0.0  # with one key; a device's is often all devices' together
     token_rate: float = 0.0  # reports a second with one token
     burst: float = 10.0  # seconds of its rate that may come at once
@@ -85,7 +83,7 @@ def gathered(
         if value is not None:
             values[name] = _checked(f"--{name.replace('_', '-')}", name, value)
     made = Settings(**values)
-    return made if made.is_loopback else Settings(**{**EXPOSED, **values})
+    return made if made.is_loopback and not made.trusted_proxies else Settings(**{**EXPOSED, **values})
 
 
 def _from_file(path: Path) -> dict[str, Any]:

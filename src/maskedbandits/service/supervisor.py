@@ -43,8 +43,8 @@ class Post:
 class Supervisor:
     """Keeps all posts filled until told to end."""
 
-    def __init__(self, settings: Settings, listener: socket.socket) -> None:
-        self.settings, self.listener = settings, listener
+    def __init__(self, settings: Settings, listener: socket.socket, *, is_prepared: bool = True) -> None:
+        self.settings, self.listener, self.is_prepared = settings, listener, is_prepared
         self.posts = [Post() for _ in range(settings.workers)]
         self.memory = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with this process
         self.memory.truncate(BYTES * settings.workers)
@@ -90,11 +90,13 @@ class Supervisor:
         had_one, post.had_one = post.had_one, True
         if post.process.stdin is not None:  # it stays open: a worker ends when it is closed
             with contextlib.suppress(BrokenPipeError):  # it has died at once, which is seen soon
-                post.process.stdin.write(order(self.settings, *handles, place, is_patient=place > 0 or had_one))
+                ways = {"is_patient": place > 0 or had_one, "is_prepared": self.is_prepared}
+                post.process.stdin.write(order(self.settings, *handles, place, **ways))
                 post.process.stdin.flush()
 
     def _stop_all(self) -> None:
-        """Tell all workers to end, and wait until they have."""
+        """Tell all workers to end, and wait until they have; nobody new is let in: each closes the socket, too."""
+        self.listener.close()
         running = [post.process for post in self.posts if post.process is not None]
         for process in running:
             process.terminate()
@@ -108,7 +110,7 @@ class Supervisor:
                 logs.event("worker did not end and was killed")
 
 
-def order(settings: Settings, listener: int, memory: int, worker: int, *, is_patient: bool) -> bytes:
+def order(settings: Settings, listener: int, memory: int, worker: int, **ways: bool) -> bytes:
     """Return what a worker is told on its standard input: nobody else sees a password that is in the settings."""
-    told: dict[str, Any] = {"settings": dataclasses.asdict(settings), "worker": worker, "is_patient": is_patient}
+    told: dict[str, Any] = {"settings": dataclasses.asdict(settings), "worker": worker, "ways": ways}
     return json.dumps({**told, "listener": listener, "memory": memory}).encode() + b"\n"

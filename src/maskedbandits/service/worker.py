@@ -14,22 +14,28 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
 
 import uvicorn
 
 from maskedbandits.errors import UserError
 from maskedbandits.service import logs, warm
 from maskedbandits.service.app import App
+from maskedbandits.service.clock import Clock
 from maskedbandits.service.metrics import Metrics, shared_memory
+from maskedbandits.service.serve import prepared
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import StoreGone
 from maskedbandits.service.supervisor import MISTAKE
+from maskedbandits.service.wire import Wire
 
 KEEP_ALIVE = 75  # seconds for which a connection may idle: longer than proxies in front keep theirs
 LOOK = 0.1  # seconds between two looks at whether it is to end
+WRITING = 10.0  # seconds for what is written down at the end; less than whoever waits for this process grants it
 PAUSE = 1.0  # seconds between two tries to reach the store at the start
+
+T = TypeVar("T")
 
 
 class Server(uvicorn.Server):
@@ -54,20 +60,25 @@ def run(
     *,
     is_child: bool = False,
     is_patient: bool = False,
+    is_prepared: bool = True,
 ) -> None:
-    """Answer until told to end, a patient one when all is ready; a user's mistake that shows at the start is raised."""
+    """Answer until told to end, a patient one when all is ready; a user's mistake that shows at the start is raised.
+
+    A store that is not prepared could not be reached so far, which has been said: it is waited for.
+    """
     logs.take_over()
-    app = App(settings, metrics)
+    app = App(settings, metrics, Clock())
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        http="httptools",
+        http=Wire,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,  # whom to believe is a setting of ours
         server_header=False,
+        date_header=False,  # ours tells the time by which tokens are made
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=max(1, int(settings.stop_after)),
     )
@@ -77,38 +88,67 @@ def run(
     if is_child:
         threading.Thread(target=_end_with_parent, args=(server,), name="maskedbandits-parent", daemon=True).start()
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_serve(server, app, settings, listener, is_patient))
+        runner.run(_serve(server, app, listener, is_patient=is_patient, is_prepared=is_prepared))
 
 
-async def _serve(server: Server, app: App, settings: Settings, listener: socket.socket, is_patient: bool) -> None:
+async def _serve(server: Server, app: App, listener: socket.socket, *, is_patient: bool, is_prepared: bool) -> None:
     """Answer from now on, let people in when all is ready, and write everything down at the end."""
-    starting = asyncio.create_task(_start(server, app, settings))
+    starting = asyncio.create_task(_start(server, app, is_prepared))
     while is_patient and not starting.done() and not server.should_exit:
         await asyncio.wait([starting], timeout=LOOK)
     if not server.should_exit:
         await server.serve(sockets=[listener])
+    listener.close()  # by whoever has not begun to answer, too: connections would wait for nobody
     if not starting.done():
         starting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await starting
-    await app.close()
+    await _write_down(app)
     logs.event("stopped")
 
 
-async def _start(server: Server, app: App, settings: Settings) -> None:
+async def _write_down(app: App) -> None:
+    """Have the hall write down what it knows; a snapshot that takes too long is given up, and the process ends here.
+
+    Nothing is lost with it: the next start reads more of the log. Its thread cannot be told to stop, so that Python
+    would wait for it.
+    """
+    closing = asyncio.create_task(app.close())
+    if (await asyncio.wait([closing], timeout=WRITING))[0]:
+        return closing.result()
+    logs.event("stopped without a snapshot: the next start reads more of the log", seconds=WRITING)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+async def _start(server: Server, app: App, is_prepared: bool) -> None:
     """Get ready beside those who are told to wait."""
-    loop = asyncio.get_running_loop()
+    loop, settings = asyncio.get_running_loop(), app.settings
     try:
-        needed = await loop.run_in_executor(None, _needed, settings.storage)
+        if not is_prepared:
+            await _reached(lambda: loop.run_in_executor(None, prepared, settings), told=True)
+        needed = await _reached(lambda: loop.run_in_executor(None, _needed, settings.storage))
         if absent := warm.missing(needed):
             logs.event("compiling for this machine, once", kernels=len(absent))
             await warm.compile_beside(absent)
         await loop.run_in_executor(None, warm.load, needed)
-        await _open(app, settings)
+        await _reached(lambda: _open(app))
         logs.event("ready")
     except BaseException:
         server.should_exit = True
         raise
+
+
+async def _reached(work: Callable[[], Awaitable[T]], *, told: bool = False) -> T:
+    """Return what some work with the store gives; while that cannot be reached, say so once, and try again."""
+    while True:
+        try:
+            return await work()
+        except StoreGone as gone:
+            if not told:
+                logs.event("store is gone", reason=gone.reason)
+            told = True
+            await asyncio.sleep(PAUSE)
 
 
 def _needed(storage: str) -> list[str]:
@@ -118,25 +158,17 @@ def _needed(storage: str) -> list[str]:
     return warm.needed(warm.policies_of(storage))
 
 
-async def _open(app: App, settings: Settings) -> None:
-    """Open the hall; while the store cannot be reached, try again."""
+async def _open(app: App) -> None:
+    """Open the hall."""
     from maskedbandits.service.hall import Hall
 
-    told = False
-    while True:
-        hall = Hall(settings)
-        try:
-            await hall.start()
-            return await app.open(hall)
-        except StoreGone as gone:
-            await hall.stop()
-            if not told:
-                logs.event("store is gone", reason=gone.reason)
-            told = True
-            await asyncio.sleep(PAUSE)
-        except BaseException:
-            await hall.stop()
-            raise
+    hall = Hall(app.settings, clock=app.clock)
+    try:
+        await hall.start()
+        await app.open(hall)
+    except BaseException:
+        await hall.stop()
+        raise
 
 
 def _end_with_parent(server: Server) -> None:
@@ -165,7 +197,7 @@ def main() -> None:
         settings = Settings(**told["settings"])
         metrics = Metrics(shared_memory(told["memory"], settings.workers), told["worker"], settings.workers)
         listener = socket.socket(fileno=told["listener"])
-        run(settings, listener, metrics, is_child=True, is_patient=told["is_patient"])
+        run(settings, listener, metrics, is_child=True, **told["ways"])
     except UserError as mistake:
         logs.event("cannot start", reason=str(mistake))
         sys.exit(MISTAKE)

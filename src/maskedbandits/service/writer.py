@@ -15,12 +15,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from maskedbandits.service import logs
 from maskedbandits.service.stores import Store, StoreGone
 from maskedbandits.service.stores.rows import NewReport, Visit
 
 MOST_AT_ONCE = 2_000  # reports in a transaction
 PATIENCE = 2.0  # seconds for which a transaction is tried again
 PAUSE = 0.1  # seconds between two tries
+TRIED = "room"  # under which it is tried whether the store takes something again
+ROOM, ROOM_OF_ONE = 16_384, 256  # bytes that a transaction needs, and each report in it
 
 T = TypeVar("T")
 
@@ -93,7 +96,7 @@ class Writer:
             while jobs := self._next():
                 self._answer(jobs)
                 if self.trouble is not None:
-                    self._look_out()
+                    self._look_out(sum(len(job.reports) for job in jobs))
         finally:
             if self._store is not None:
                 self._store.close()
@@ -144,6 +147,8 @@ class Writer:
                 done = work(self._store)
             except StoreGone as gone:
                 if time.monotonic() > until or self.trouble is not None:
+                    if self.trouble is None:
+                        logs.event("nothing can be written", reason=gone.reason)
                     self.trouble = gone
                     return gone
                 if gone.unknown and not again:
@@ -155,14 +160,23 @@ class Writer:
                 self.trouble = None
                 return done
 
-    def _look_out(self) -> None:
-        """Wait until the store is there again; whatever waits, or is asked for meanwhile, is refused."""
+    def _look_out(self, lost: int) -> None:
+        """Wait until the store is there again; whatever waits, or is asked for meanwhile, is refused.
+
+        It is there when as much can be written as the reports that were lost need: from a full disk everything can be
+        read, and a word still fits where many reports do not.
+        """
+
+        def tried(store: Store) -> None:
+            store.set_meta(TRIED, "." * (ROOM + ROOM_OF_ONE * lost))
+            store.set_meta(TRIED, ".")
+
         with self._wake:
             refused, self._jobs, self._waiting = self._jobs, deque(), 0
         self._loop.call_soon_threadsafe(_tell, [(job.future, self.trouble) for job in refused])
         while self.trouble is not None and not self._stopping:
             time.sleep(PAUSE)
-            self._durably(lambda store: store.ping())
+            self._durably(tried)
 
 
 def _shared_out(jobs: Sequence[Job], found: list[int] | Exception) -> list[Any]:

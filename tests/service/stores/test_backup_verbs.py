@@ -51,7 +51,7 @@ def test_there_and_back(any_store: Store, any_url: str) -> None:
     created(any_store)
     any_store.append([report() for _ in range(2000)])
     done = call("backup", "--storage", any_url, "b.backup")
-    assert (done.exit_code, done.stdout) == (0, "Backed up: 1 experiments, 2,001 events. b.backup\n")
+    assert (done.exit_code, done.stdout) == (0, "Backed up: 1 experiment, 2,001 events. b.backup\n")
     done = call("restore", "b.backup", "--storage", "sqlite:///restored.db", "--json")
     assert json.loads(done.stdout) == {"file": "b.backup", "experiments": 1, "events": 2001}
     with open_store("sqlite:///restored.db") as restored:

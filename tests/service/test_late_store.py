@@ -1,0 +1,88 @@
+"""A service that is started before its database: it listens, says so once, and goes on when the database is there."""
+
+from __future__ import annotations
+
+import signal
+import urllib.error
+from collections.abc import Iterator
+
+import pytest
+from postgres import Cluster, cluster
+from running import OPENER, Running, running
+
+from children import LONGEST
+from commands import call, refused
+
+HEADLINES = {"name": "headlines", "epsilon": 1, "policy": "klucb-cf", "arms": [{"name": "a"}, {"name": "b"}]}
+
+
+@pytest.fixture
+def stopped() -> Iterator[Cluster]:
+    with cluster() as server:
+        server.stop()
+        yield server
+
+
+def told_to_wait(service: Running) -> bool:
+    """Tell whether it says that it is not ready, and when to ask again."""
+    try:
+        OPENER.open(f"{service.address}/readyz", timeout=60).close()
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code == 503 and int(refusal.headers["retry-after"]) >= 1
+    return False
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_database_that_comes_later_is_waited_for(stopped: Cluster, workers: int) -> None:
+    with running(stopped.url(), "--workers", workers) as service:
+        assert told_to_wait(service)
+        assert service.ask("GET", "/healthz")[0] == 200
+        assert service.ask("POST", "/v1/experiments", HEADLINES)[0] == 503
+        stopped.start()
+        service.wait_until_ready(20)
+        assert service.ask("POST", "/v1/experiments", HEADLINES)[0] == 201
+        assert service.ask("POST", "/v1/experiments/headlines/decisions", {})[0] == 200
+        code, logged = service.stop(signal.SIGTERM)
+    assert code == 0
+    events = [line["event"] for line in logged]
+    assert events.count("store is gone") == 1
+    assert events.count("ready") == workers
+
+
+def test_it_can_be_ended_while_it_waits(stopped: Cluster) -> None:
+    with running(stopped.url()) as service:
+        assert told_to_wait(service)
+        code, logged = service.stop(signal.SIGTERM)
+    assert code == 0
+    assert [line["event"] for line in logged] == ["store is gone", "stopped"]
+
+
+def test_what_is_a_mistake_shows_when_the_database_is_there(stopped: Cluster) -> None:
+    """Others may ask, and there is no key: nobody was let in meanwhile, and it ends as it would have at once."""
+    with running(stopped.url(), "--host", "0.0.0.0") as service:  # noqa: S104
+        service.address = service.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        assert told_to_wait(service)
+        assert service.ask("GET", "/v1/experiments")[0] == 503
+        stopped.start()
+        _, errors = service.process.communicate(timeout=LONGEST)
+    assert service.process.returncode == 2
+    assert "there is no key: make one with maskedbandits key create" in errors
+
+
+@pytest.mark.parametrize(
+    ("storage", "complaint"),
+    [
+        ("postgresql://u@[db/x", "PostgreSQL cannot read this URL"),
+        ("postgresql://u@db/x?conect_timeout=1", "PostgreSQL cannot read this URL"),
+        ("postgres:", "storage: give a URL such as"),
+    ],
+)
+def test_a_wrong_url_is_not_waited_for(storage: str, complaint: str) -> None:
+    refused(call("serve", "--storage", storage, "--port", "0"), complaint)
+
+
+def test_tables_of_others_are_not_waited_for() -> None:
+    with cluster() as server:
+        server.execute("CREATE TABLE meta (key text, colour text)")
+        refused(call("serve", "--storage", server.url(), "--port", "0"), "tables of another program")

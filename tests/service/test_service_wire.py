@@ -1,0 +1,124 @@
+"""Heads of requests that are too long or too slow, on real connections to the web server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from maskedbandits.service import wire
+from maskedbandits.service.asgi import Answer, read_body, respond
+from maskedbandits.service.wire import MOST_HEAD, Wire
+
+GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
+ENDLESS = 100.0  # times as much as is allowed
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    body = await read_body(scope, receive, 1 << 24)
+    await respond(send, Answer(200, b"%d %d" % (len(scope["headers"]), len(body))))
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
+
+
+def talked(talk: Talk, keep_alive: int = 60) -> bytes:
+    """Return what a client hears."""
+
+    async def run() -> bytes:
+        config = uvicorn.Config(
+            application, port=0, http=Wire, lifespan="off", log_config=None, timeout_keep_alive=keep_alive
+        )
+        server = uvicorn.Server(config)
+        config.load()
+        server.lifespan = config.lifespan_class(config)
+        await server.startup()
+        port = server.servers[0].sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            return await talk(reader, writer)
+        finally:
+            writer.close()
+            await server.shutdown()
+
+    return asyncio.run(run())
+
+
+async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, piece: bytes) -> bytes:
+    """Send a head that never ends, and return what is answered."""
+    heard = asyncio.create_task(reader.read())
+    try:
+        writer.write(GET)
+        for _ in range(int(ENDLESS * MOST_HEAD / len(piece))):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+            if heard.done():
+                break
+    except ConnectionError:
+        pass  # it does not listen any more
+    try:
+        return await heard
+    except ConnectionError:
+        return b"reset"
+
+
+@pytest.mark.parametrize("piece", [b"a: b\r\n" * 1000, b"x" * 5000], ids=["many headers", "one header"])
+def test_a_head_without_end(piece: bytes) -> None:
+    heard = talked(lambda reader, writer: flood(reader, writer, piece))
+    assert heard == b"reset" or heard.startswith(b"HTTP/1.1 431 ")
+    assert heard == b"reset" or b"send fewer headers" in heard
+
+
+def test_heads_that_are_long_and_bodies_that_are_longer() -> None:
+    """Pieces that hold the end of a body and the beginning of a head count for neither."""
+    head = GET.replace(b"GET", b"POST") + b"a: b\r\n" * 5000
+    body = b"x" * 3_000_000
+    one = head + b"content-length: %d\r\n\r\n" % len(body) + body
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(one * 3 + GET + b"connection: close\r\n\r\n")
+        return await reader.read()
+
+    heard = talked(talk)
+    assert heard.count(b"5002 3000000") == 3
+    assert heard.endswith(b"2 0")
+
+
+def test_a_head_that_stays_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At first, and after a request that was answered."""
+    monkeypatch.setattr(wire, "SLOWEST", 0.05)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(GET)
+        return await reader.read()
+
+    assert talked(talk).startswith(b"HTTP/1.1 408 ")
+
+    async def later(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(GET + b"\r\n")
+        assert (await reader.readuntil(b"1 0")).startswith(b"HTTP/1.1 200 ")
+        writer.write(GET)
+        return await reader.read()
+
+    assert talked(later).startswith(b"HTTP/1.1 408 ")
+
+
+def test_whoever_says_nothing_is_not_kept() -> None:
+    assert talked(lambda reader, writer: reader.read(), keep_alive=0) == b""
+
+
+def test_whoever_is_slow_with_a_body_is_not_cut_off_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "SLOWEST", 1.0)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        for piece in (b"POST / HTTP/1.1\r\ncontent-length: 2\r\n", b"connection: close\r\n\r\n", b"x", b"y"):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(1.5 if piece == b"x" else 0)
+        return await reader.read()
+
+    assert talked(talk).endswith(b"2 2")
