@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 import pytest
-from web import SMALL, Served
+from web import SMALL, Reply, Served
 
 from maskedbandits.service.messages import ExperimentAnswer, ExperimentsAnswer, StateAnswer
 
@@ -101,3 +102,34 @@ def test_arms_come_and_go_and_names_are_never_used_again(served: Served) -> None
     assert served.post("/v1/experiments/none/arms", {"name": "x"}).status == 404
     assert served.post(f"{ONE}/arms", {"name": ""}).status == 400
     assert "one line" in served.post(f"{ONE}/arms", {"name": "a\nb"}).error
+
+
+def at_once(served: Served, *asked: tuple[str, str, Any]) -> list[int]:
+    """Ask all of it at one moment, and return the statuses in order."""
+
+    async def ask() -> list[Reply]:
+        return await asyncio.gather(*(served.client.ask(*each) for each in asked))
+
+    return sorted(reply.status for reply in served.run(ask()))
+
+
+def test_what_is_taken_is_a_conflict_also_when_all_ask_at_once(served: Served) -> None:
+    created = ("POST", "/v1/experiments", {**SMALL, "name": "other"})
+    assert at_once(served, *[created] * 4) == [201, 409, 409, 409]
+    added = ("POST", f"{ONE}/arms", {"name": "new"})
+    assert at_once(served, *[added] * 3) == [201, 409, 409]
+    retired = ("POST", f"{ONE}/arms/new/retire", b"")
+    assert at_once(served, *[retired] * 3) == [200, 409, 409]
+
+
+def test_an_archived_experiment_stays_so(served: Served) -> None:
+    assert served.patch(ONE, {"status": "archived"}).status == 200
+    before = served.get(ONE).json
+    for reply in (
+        served.patch(ONE, {"status": "running"}),
+        served.patch(ONE, {"epsilon": 0.5}),
+        served.post(f"{ONE}/arms", {"name": "new"}),
+        served.post(f"{ONE}/arms/long/retire"),
+    ):
+        assert (reply.status, "archived, which is for good" in reply.error) == (409, True)
+    assert served.get(ONE).json == before

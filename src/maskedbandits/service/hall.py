@@ -7,6 +7,7 @@ Decisions are made at once, from the state that this process has. All else goes 
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +20,10 @@ from maskedbandits.service.follower import Follower
 from maskedbandits.service.live import Live
 from maskedbandits.service.messages import ExperimentConfig, NewArm, check_experiment
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import Store, StoreGone, open_store
+from maskedbandits.service.stores import Conflict, Store, StoreGone, open_store
 from maskedbandits.service.stores.rows import Change, ExperimentRow, Visit
 from maskedbandits.service.stores.rows import NewArm as ArmToStore
-from maskedbandits.service.terms import Terms
+from maskedbandits.service.terms import Terms, check_standing
 from maskedbandits.service.writer import Writer
 
 PATIENCE = 10.0  # seconds until a change that is durable must have been folded
@@ -115,12 +116,11 @@ class Hall:
         """Change the status of an experiment, or its terms."""
         hour, told = self.clock.hour(), dict(changes)
         status = told.pop("status", None)
-        default = live.arms.place_of(told.pop("default_arm")) if "default_arm" in told else live.row.default_arm
+        default = live.arms.place_of(told.pop("default_arm")) if "default_arm" in told else None
         steps: list[Change] = []
-        if told or default != live.row.default_arm:
-            terms = live.terms.changed(told, len(live.arms.open))
-            steps.append(Change("config", hour, config=terms.written(), default_arm=default))
-        if status is not None and status != live.status:
+        if told or default is not None:  # merged by the store: another process may just have changed something else
+            steps.append(Change("config", hour, config=json.dumps(told), default_arm=default))
+        if status is not None:
             steps.append(Change("status", hour, status=status))
         for step in steps:
             live = await self._changed(live, step)
@@ -129,8 +129,7 @@ class Hall:
     async def add_arm(self, live: Live, arm: NewArm) -> Live:
         """Add an arm, which is explored from now on."""
         if arm.name in live.arms.places:
-            raise UserError(f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
-        live.terms.check_shares(len(live.arms.open) + 1)
+            raise Conflict(f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
         stored = _to_store(arm)
         return await self._changed(live, Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload))
 
@@ -160,7 +159,8 @@ class Hall:
         return await self.write.call(question)
 
     async def _changed(self, live: Live, change: Change) -> Live:
-        return await self._folded(await self.write.call(lambda store: store.change(live.id, change)))
+        check = check_standing if change.kind in ("arm", "config") else None
+        return await self._folded(await self.write.call(lambda store: store.change(live.id, change, check)))
 
     async def _folded(self, row: ExperimentRow) -> Live:
         """Wait until this process has folded what was just written."""

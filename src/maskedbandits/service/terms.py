@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Self
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from maskedbandits.errors import UserError
 from maskedbandits.policies import check_policy
 from maskedbandits.service.decisions import PARTS, in_parts
 from maskedbandits.service.fold import mask_of, refuse_unless_offered
-from maskedbandits.service.messages import ExperimentConfig, check_times, millionths
+from maskedbandits.service.messages import MOST_ARMS, ExperimentConfig, check_times, millionths
+from maskedbandits.service.stores.rows import OPEN, ArmRow, ExperimentRow
 
 
 class Terms(Struct, frozen=True):
@@ -31,7 +32,7 @@ class Terms(Struct, frozen=True):
         """Return the terms that somebody asks for, after checking them."""
         told = {name: getattr(config, name) for name in cls.__struct_fields__}
         terms = cls(**told)
-        terms.check(len(config.arms))
+        terms.check(len(config.arms), len(config.arms))
         return terms
 
     @classmethod
@@ -44,25 +45,21 @@ class Terms(Struct, frozen=True):
         """Return them as the store holds them."""
         return json.dumps({name: getattr(self, name) for name in self.__struct_fields__})
 
-    def changed(self, changes: dict[str, Any], open_arms: int) -> Self:
-        """Return them with some changes, checked."""
-        terms = replace(self, **changes)
-        terms.check(open_arms)
-        return terms
-
     @property
     def millionths(self) -> int:
         """Epsilon as tokens carry it."""
         return millionths("epsilon", self.epsilon)
 
-    def check(self, open_arms: int) -> None:
-        """Refuse what cannot be, in one line."""
+    def check(self, open_arms: int, arms: int) -> None:
+        """Refuse what cannot be, in one line; the policy knows of retired arms, too."""
+        if arms > MOST_ARMS:
+            raise UserError(f"an experiment has at most {MOST_ARMS} arms, retired ones too: create another")
         check_times(self.report_after, self.expires_after)
         refuse_unless_offered(self.policy)
         mask = mask_of(self.millionths)
         if mask.slope == 0.0:
             raise UserError(f"epsilon = {self.epsilon}: it leaves nothing to learn; give a larger one")
-        check_policy(self.policy, arms=open_arms, corruption=mask, **self.parameters)
+        check_policy(self.policy, arms=arms, corruption=mask, **self.parameters)
         self.check_shares(open_arms)
 
     def check_shares(self, open_arms: int) -> None:
@@ -73,3 +70,8 @@ class Terms(Struct, frozen=True):
                 f"floor = {self.floor} for each of {open_arms} arms and holdout = {self.holdout} are {taken} of "
                 f"{PARTS} parts together: leave the policy some, with a lower floor or holdout"
             )
+
+
+def check_standing(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
+    """Refuse an experiment that could not go on as it would stand."""
+    Terms.read(row.config).check(sum(arm.status == OPEN for arm in arms), len(arms))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from made_stores import ARMS, CONFIG, HOUR, LATER, created, numbered, refused, report
 
-from maskedbandits.service.stores import Store, StoreGone, open_store
+from maskedbandits.errors import UserError
+from maskedbandits.service.stores import Conflict, Store, StoreGone, open_store
 from maskedbandits.service.stores.store import (
     DUPLICATE,
     LATE,
@@ -55,7 +57,7 @@ class TestContract:
 
     def test_a_name_is_taken_once(self, store: Store) -> None:
         created(store)
-        with refused("'headlines' already", "give another name"):
+        with refused("'headlines' already", "give another name", kind=Conflict):
             created(store)
         assert created(store, "layouts").id == 2
         assert [row.name for row in store.experiments()] == ["headlines", "layouts"]
@@ -124,6 +126,38 @@ class TestContract:
             store.change(9, Change("status", HOUR, status="paused"))
         assert before == (store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10))
 
+    def test_a_configuration_is_merged_into_what_stands(self, store: Store, experiment: ExperimentRow) -> None:
+        for config, default in [('{"floor": 0.1}', None), ('{"epsilon": 2}', 1), ("{}", None)]:
+            row = store.change(experiment.id, Change("config", HOUR, config=config, default_arm=default))
+        assert (json.loads(row.config), row.default_arm) == ({"epsilon": 2, "floor": 0.1}, 1)
+        told = [json.loads(event.detail or "") for event in store.events(experiment.id, 1, 10)]
+        assert told[1] == told[2] == {"config": {"epsilon": 2, "floor": 0.1}, "default_arm": 1}
+        with refused("a JSON object"):
+            store.change(experiment.id, Change("config", HOUR, config="[]"))
+
+    def test_what_a_check_refuses_has_not_happened(self, store: Store, experiment: ExperimentRow) -> None:
+        def check(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
+            assert [arm.name for arm in arms] == ["red", "blue", "green", "new"]
+            assert row.seq == 2
+            raise UserError("too many")
+
+        before = store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10)
+        with refused("too many"):
+            store.change(experiment.id, Change("arm", HOUR, name="new"), check)
+        assert before == (store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10))
+
+    def test_archived_is_for_good(self, store: Store, experiment: ExperimentRow) -> None:
+        row = store.change(experiment.id, Change("status", HOUR, status="archived"))
+        for change in [
+            Change("arm", HOUR, name="new"),
+            Change("retire", HOUR, place=1),
+            Change("config", HOUR, config="{}"),
+            *(Change("status", HOUR, status=status) for status in ("running", "paused", "archived")),
+        ]:
+            with refused("'headlines' is archived, which is for good", kind=Conflict):
+                store.change(experiment.id, change)
+        assert store.experiments() == [row]
+
     # The log
 
     def test_reports_get_the_numbers_that_follow(self, store: Store, experiment: ExperimentRow) -> None:
@@ -160,8 +194,6 @@ class TestContract:
         assert store.append([report()]) == [3]
         store.change(1, Change("status", HOUR, status="archived"))
         assert store.append([report(), report(2), report(0), report(-1), report(2**40)]) == [UNKNOWN] * 5
-        store.change(1, Change("status", HOUR, status="running"))
-        assert store.append([report()]) == [6]
 
     def test_an_id_is_forgotten_when_it_expires_and_stays_so(self, store: Store, experiment: ExperimentRow) -> None:
         early, late = report(decision=numbered(1), expires=100), report(decision=numbered(2), expires=101)

@@ -102,7 +102,10 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """A change of an experiment: "arm" (name, payload), "retire" (place), "config" (and default_arm) or "status"."""
+    """A change of an experiment: "arm" (name, payload), "retire" (place), "config" (and default_arm) or "status".
+
+    Of the configuration those members are told that change, and are merged into what stands in the store.
+    """
 
     kind: str
     hour: int
@@ -110,5 +113,5 @@ class Change:
     payload: str = "null"  # JSON text
     place: int = 0
     config: str = "{}"  # JSON text
-    default_arm: int = 0
+    default_arm: int | None = None  # it stays
     status: str = ""
