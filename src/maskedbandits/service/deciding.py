@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.asgi import Answer, Refused
+from maskedbandits.service.asgi import Answer, Refused, later
 from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.keys import Secrets
 from maskedbandits.service.messages import MILLION, DecisionRequest, Reader
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 AT_ONCE = 64  # decisions after which others get their turn
 VISITOR = 16  # bytes of a visitor's hash
 ONE = DecisionRequest()
+ASIDE = "this experiment cannot be followed now: the log of the service says why, and it is tried again every minute"
 
 
 async def found(hall: Hall, name: str) -> Live:
@@ -38,6 +39,8 @@ async def found(hall: Hall, name: str) -> Live:
     if live is None:
         await hall.catch_up()
         live = hall.experiment(name)
+    if live is None and hall.is_aside(name):
+        raise later(503, ASIDE)
     if live is None:
         raise Refused(404, "no experiment has this name: GET /v1/experiments lists them all")
     return live

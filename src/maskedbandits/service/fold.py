@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maskedbandits import cache
-from maskedbandits.errors import UserError
+from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, saved
 from maskedbandits.privacy import Randomizer
 from maskedbandits.service.messages import MILLION, millionths
@@ -37,7 +37,7 @@ REFUSED = {
     "dp-ucb": "it is shown rewards as they are",
     "oracle": "it must be told what nobody knows",
     "ldp-ucb-b": "it is ucb-cf under an old name: give that",
-    "uniform": "it learns nothing: give the arms a floor of 1/K under another policy",
+    "uniform": "it learns nothing: give the arms a floor a little below 1/K under another policy",
 }
 
 
@@ -66,6 +66,8 @@ def why_refused(name: str) -> str:
 
 def refuse_unless_offered(name: str) -> None:
     """Say in one line why a policy is not offered, if it is not."""
+    if name not in KINDS:
+        raise UserError(f"no policy is called {name!r}{nearest(name, offered())}")
     if reason := why_refused(name):
         raise UserError(f"policy = {name!r} is not offered here: {reason}; take one of {', '.join(offered())}")
 

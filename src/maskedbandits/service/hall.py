@@ -83,6 +83,15 @@ class Hall:
         """Return an experiment by its name."""
         return self.follower.lives.get(name)
 
+    def by_id(self, number: int) -> Live | None:
+        """Return an experiment by its number."""
+        return self.follower.by_id.get(number)
+
+    def is_aside(self, which: str | int) -> bool:
+        """Tell whether an experiment, by its name or number, cannot be followed now."""
+        aside = self.follower.aside
+        return which in aside if isinstance(which, int) else which in [each.name for each in [*aside.values()]]
+
     async def catch_up(self) -> None:
         """Look at the logs once from beginning to end: another process may have written something a moment ago."""
         wanted = self.follower.looks + 2  # one may be under way
@@ -102,8 +111,7 @@ class Hall:
 
     async def create(self, config: ExperimentConfig) -> Live:
         """Create an experiment, and return it live."""
-        check_experiment(config)
-        terms = Terms.of(config)
+        terms = await asyncio.get_running_loop().run_in_executor(None, _checked, config)  # others need not wait
         names = [arm.name for arm in config.arms]
         default = 0 if config.default_arm is None else names.index(config.default_arm)
         arms, hour = [_to_store(arm) for arm in config.arms], self.clock.hour()
@@ -169,8 +177,18 @@ class Hall:
             live = self.experiment(row.name)
             if live is not None and live.fold.seq >= row.seq and live.row.config_version >= row.config_version:
                 return live
+            if self.is_aside(row.id):
+                break
             await asyncio.sleep(PAUSE)
         raise StoreGone("it is written, but has not been read back yet: look again in a moment")
+
+
+def _checked(config: ExperimentConfig) -> Terms:
+    """Return the terms of an experiment that can be: its policy is made once before anything is written."""
+    check_experiment(config)
+    terms = Terms.of(config)
+    terms.try_out(len(config.arms))
+    return terms
 
 
 def _to_store(arm: NewArm) -> ArmToStore:

@@ -64,10 +64,12 @@ class Arms:
 class Live:
     """An experiment; decisions are asked for from the event loop, the log is folded in by another thread."""
 
-    def __init__(self, row: ExperimentRow, arms: Sequence[ArmRow], fold: Fold, clock: Clock) -> None:
+    def __init__(
+        self, row: ExperimentRow, arms: Sequence[ArmRow], fold: Fold, clock: Clock, pending: Pending | None = None
+    ) -> None:
         self.id, self.name = row.id, row.name
         self.fold, self.clock = fold, clock
-        self.pending = Pending()
+        self.pending = pending or Pending()
         self.counts: dict[str, int] = {"report": 0}  # events folded since this process began, by kind
         self._lock = threading.Lock()  # a decision sees arms and policy of one moment
         self.stand(row, arms)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROUTES = ("decisions", "reports", "experiments", "state", "health", "metrics", "openapi", "other")
 STATUSES = (200, 201, 204, 400, 401, 403, 404, 405, 408, 409, 410, 413, 429, 499, 500, 503)  # 499: the client has gone
-REPORTS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")
+REPORTS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid", "limited", "later")
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 PLACE = {name: place for place, name in enumerate([*((r, s) for r in ROUTES for s in STATUSES), *REPORTS, "decisions"])}
 TIMED = ("decisions", "reports")

@@ -8,12 +8,16 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from maskedbandits.errors import UserError
-from maskedbandits.policies import check_policy
+from maskedbandits.errors import UserError, WrongValueError, nearest, whole
+from maskedbandits.policies import check_policy, kind_of, make_policy
 from maskedbandits.service.decisions import PARTS, in_parts
 from maskedbandits.service.fold import mask_of, refuse_unless_offered
 from maskedbandits.service.messages import MOST_ARMS, ExperimentConfig, check_times, millionths
 from maskedbandits.service.stores.rows import OPEN, ArmRow, ExperimentRow
+
+MOST_WINDOW = 1_000_000  # reports: every process keeps them, and each snapshot holds them
+MOST_SLOTS = 1 << 24  # the same, for policies that keep some of each arm
+NUMBERS_ONLY = ("sigma", "tail")
 
 
 class Terms(Struct, frozen=True):
@@ -56,11 +60,37 @@ class Terms(Struct, frozen=True):
             raise UserError(f"an experiment has at most {MOST_ARMS} arms, retired ones too: create another")
         check_times(self.report_after, self.expires_after)
         refuse_unless_offered(self.policy)
+        self._check_parameters(arms)
         mask = mask_of(self.millionths)
         if mask.slope == 0.0:
             raise UserError(f"epsilon = {self.epsilon}: it leaves nothing to learn; give a larger one")
         check_policy(self.policy, arms=arms, corruption=mask, **self.parameters)
         self.check_shares(open_arms)
+
+    def _check_parameters(self, arms: int) -> None:
+        """Refuse parameters in the words of a service, which knows no files and no infinity."""
+        kind, given = kind_of(self.policy), self.parameters
+        known = [name for name in kind.parameters if name not in NUMBERS_ONLY]
+        for name in given:
+            if name not in kind.parameters:  # arms and corruption, which a policy is given otherwise, among them
+                raise UserError(f"{self.policy} has no parameter {name!r}{nearest(name, known)}")
+            if name in NUMBERS_ONLY and given[name] is not None:
+                raise UserError(f"parameter {name!r} is for feedback of any size, and reports are bits: leave it out")
+        if "window" in kind.parameters:
+            plain = self.policy.removeprefix("sw-")
+            wanted = f"how many of the last reports count, at most {MOST_WINDOW}; for no limit take policy = {plain!r}"
+            _within("window", given.get("window"), MOST_WINDOW, wanted)
+        if "width" in kind.parameters:
+            most = MOST_SLOTS // arms
+            _within("width", given.get("width", kind.parameters["width"].default), most, f"at most {most}")
+
+    def try_out(self, arms: int) -> None:
+        """Refuse a policy that does not fit into the memory of this process."""
+        try:
+            make_policy(self.policy, arms=arms, corruption=mask_of(self.millionths), **self.parameters)
+        except MemoryError:
+            what = f"policy = {self.policy!r} for {arms} arms does not fit into memory"
+            raise UserError(f"{what}: give fewer arms, or a smaller window") from None
 
     def check_shares(self, open_arms: int) -> None:
         """Refuse a floor and a holdout that leave the policy nothing to decide."""
@@ -70,6 +100,13 @@ class Terms(Struct, frozen=True):
                 f"floor = {self.floor} for each of {open_arms} arms and holdout = {self.holdout} are {taken} of "
                 f"{PARTS} parts together: leave the policy some, with a lower floor or holdout"
             )
+
+
+def _within(name: str, value: Any, most: int, wanted: str) -> None:
+    try:
+        whole(name, value, 1, most)
+    except WrongValueError:
+        raise WrongValueError(name, value, wanted) from None
 
 
 def check_standing(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
