@@ -99,9 +99,9 @@ class NaiveStore:
         expiring = [event for event in log if event.get("expires") is not None]
         return Counter((event["arm"], event["expires"]) for event in expiring if event["expires"] >= since)
 
-    def visit(self, experiment: int, visitor: bytes, token: bytes, expires: int, now: int) -> bytes:
+    def visit(self, experiment: int, visitor: bytes, token: bytes, expires: int, now: int, instead: bytes) -> bytes:
         kept = self.visitors.get((experiment, visitor))
-        if kept is None or kept[1] <= now:
+        if kept is None or kept[1] <= now or kept[0] == instead:
             self.visitors[experiment, visitor] = (token, expires)
         return self.visitors[experiment, visitor][0]
 

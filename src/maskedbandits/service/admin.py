@@ -25,7 +25,7 @@ from maskedbandits.service.messages import (
     check_arm,
 )
 from maskedbandits.service.metrics import Metrics
-from maskedbandits.service.stores import Conflict
+from maskedbandits.service.stores import Conflict, StoreGone
 
 if TYPE_CHECKING:
     from maskedbandits.service.hall import Hall
@@ -84,8 +84,13 @@ class Office:
         return as_json(200, {"status": "ready"})
 
     async def counts(self, ask: Ask) -> Answer:
-        """Return all counts for Prometheus."""
-        return Answer(200, self.metrics.text(self.hall.experiments(), self.hall.ready).encode(), (PROMETHEUS,))
+        """Return all counts for Prometheus; those that the store keeps are left out while it cannot be reached."""
+        try:
+            fates = await self.hall.fates()
+        except StoreGone:
+            fates = {}
+        text = self.metrics.text(self.hall.experiments(), self.hall.ready, fates)
+        return Answer(200, text.encode(), (PROMETHEUS,))
 
     async def list_all(self, ask: Ask) -> Answer:
         """Return all experiments."""

@@ -19,6 +19,7 @@ from maskedbandits.service.clock import Clock
 from maskedbandits.service.follower import Follower
 from maskedbandits.service.live import Live
 from maskedbandits.service.messages import ExperimentConfig, NewArm, check_experiment
+from maskedbandits.service.pending import missing
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Conflict, Store, StoreGone, open_store
 from maskedbandits.service.stores.rows import Change, ExperimentRow, Visit
@@ -151,16 +152,26 @@ class Hall:
             raise UserError(f"{name!r} is the default arm: make another the default first, such as {others[0]!r}")
         return await self._changed(live, Change("retire", self.clock.hour(), place=place))
 
-    async def visit(self, live: Live, visitor: bytes, token: bytes, minute: int) -> bytes:
-        """Return the token that a visitor keeps: this one, or an earlier one that has not expired."""
-        return await self.write.visit(Visit(live.id, visitor, token, minute, self.clock.minute()))
+    async def visit(self, live: Live, visitor: bytes, token: bytes, minute: int, instead: bytes = b"") -> bytes:
+        """Return the token that a visitor keeps: this one, or an earlier one that has not expired.
+
+        An earlier one that is of no more use is given as ``instead``, and replaced.
+        """
+        return await self.write.visit(Visit(live.id, visitor, token, minute, self.clock.minute(), instead))
 
     async def view(self, live: Live) -> dict[str, Any]:
         """Return what an experiment has learnt, and what became of its decisions; reckoned beside those who decide."""
         learnt = await asyncio.get_running_loop().run_in_executor(None, live.view)
         issued, refused = await self.ask(lambda store: (store.issued_total(live.id), store.refused(live.id)))
-        places = range(len(learnt["arms"]))
-        return {**learnt, "issued": [issued.get(place, 0) for place in places], "refused": refused}
+        every = [issued.get(place, 0) for place in range(len(learnt["arms"]))]
+        lost = missing(every, learnt["reported"], learnt["pending"])
+        return {**learnt, "issued": every, "missing": lost, "refused": refused}
+
+    async def fates(self) -> dict[str, dict[str, int]]:
+        """Return what became of the decisions of every experiment, by its name."""
+        lives = self.experiments()
+        totals = await self.ask(lambda store: [store.issued_total(live.id) for live in lives])
+        return {live.name: _fates(live, issued) for live, issued in zip(lives, totals, strict=True)}
 
     async def ask(self, question: Callable[[Store], Any]) -> Any:
         """Ask the store something."""
@@ -181,6 +192,14 @@ class Hall:
                 break
             await asyncio.sleep(PAUSE)
         raise StoreGone("it is written, but has not been read back yet: look again in a moment")
+
+
+def _fates(live: Live, issued: dict[int, int]) -> dict[str, int]:
+    reported = live.fold.reported.tolist()
+    pending = live.pending.open(len(reported), live.clock.minute())
+    every = [issued.get(place, 0) for place in range(len(reported))]
+    lost = missing(every, reported, pending)
+    return {"issued": sum(every), "reported": sum(reported), "pending": sum(pending), "missing": sum(lost)}
 
 
 def _checked(config: ExperimentConfig) -> Terms:

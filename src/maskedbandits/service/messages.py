@@ -204,7 +204,9 @@ class StateAnswer(Struct):
     suspects: Annotated[list[bool], Meta(description="Arms whose reports no honest crowd gives.")]
     probabilities: list[float]
     pending: Annotated[list[int], Meta(description="Decisions that still await their report.")]
+    reported: Annotated[list[int], Meta(description="Reports ever taken.")]
     issued: Annotated[list[int], Meta(description="Decisions ever made.")]
+    missing: Annotated[list[int], Meta(description="Decisions that nobody reported in time.")]
     refused: Annotated[dict[str, int], Meta(description="Reports that were not taken, by reason.")]
 
 

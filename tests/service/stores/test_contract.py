@@ -307,6 +307,15 @@ class TestContract:
         store.forget(29)
         assert store.visits([visit(b"six", 50, 0), visit(b"x", 50, 0, b"w" * 16)]) == [b"five", b"x"]
 
+    def test_a_token_that_is_of_no_more_use_is_replaced_once(self, store: Store, experiment: ExperimentRow) -> None:
+        def visit(token: bytes, instead: bytes = b"", visitor: bytes = b"v" * 16) -> Visit:
+            return Visit(1, visitor, token, 20, 10, instead)
+
+        assert store.visits([visit(b"one"), visit(b"one", visitor=b"w" * 16)]) == [b"one", b"one"]
+        assert store.visits([visit(b"two", b"one"), visit(b"three", b"one")]) == [b"two", b"two"]
+        assert store.visits([visit(b"four", b"one"), visit(b"five")]) == [b"two", b"two"]
+        assert store.visits([visit(b"six", visitor=b"w" * 16)]) == [b"one"]
+
     def test_keys(self, store: Store) -> None:
         digests = [bytes([number]) * 32 for number in range(3)]
         store.add_key("b", "device", digests[0], 7)

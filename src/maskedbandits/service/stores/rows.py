@@ -91,13 +91,17 @@ class KeyRow(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A visitor who is given a token, unless an earlier one has not expired; both times are minutes."""
+    """A visitor who is given a token, unless an earlier one has not expired; both times are minutes.
+
+    ``instead`` is an earlier token that is of no more use: it is replaced, unless somebody else has done so already.
+    """
 
     experiment: int
     visitor: bytes
     token: bytes
     expires: int
     now: int
+    instead: bytes = b""
 
 
 @dataclass(frozen=True)
