@@ -44,7 +44,7 @@ SAID = {
     503: "Not now: the service is starting, or its store cannot be reached; Retry-After says when to come again.",
 }
 SENT = (400, 408, 413)  # whatever a body is for
-KEYED = (401, 403, 429, 503)  # wherever a key is needed
+KEYED = (400, 401, 403, 429, 503)  # wherever a key is needed; the first is for two Host headers
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": messages.SLUG}}
 ARM = {"name": "arm", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
