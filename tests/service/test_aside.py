@@ -52,6 +52,7 @@ def test_the_others_go_on_and_it_is_tried_again(
         both = {"reports": [{"token": token, "bit": 1}, {"token": mine, "bit": 1}]}
         told = [each["status"] for each in later.post("/v1/reports", both).json["results"]]
         assert told == ["later", "accepted"]
+        assert b"maskedbandits_experiments_aside 1\n" in later.get("/metrics").body
         monkeypatch.undo()
         later.run(until(lambda: later.hall.experiment("other") is not None))
         assert later.post("/v1/reports", {"token": token, "bit": 1}).json == {"status": "accepted"}

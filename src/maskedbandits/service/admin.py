@@ -89,7 +89,7 @@ class Office:
             fates = await self.hall.fates()
         except StoreGone:
             fates = {}
-        text = self.metrics.text(self.hall.experiments(), self.hall.ready, fates)
+        text = self.metrics.text(self.hall.experiments(), self.hall.ready, fates, len(self.hall.follower.aside))
         return Answer(200, text.encode(), (PROMETHEUS,))
 
     async def list_all(self, ask: Ask) -> Answer:

@@ -36,11 +36,11 @@ ASIDE = "this experiment cannot be followed now: the log of the service says why
 async def found(hall: Hall, name: str) -> Live:
     """Return an experiment by its name; one that is not known may just have been made in another process."""
     live = hall.experiment(name)
+    if live is None and hall.is_aside(name):
+        raise later(503, ASIDE)
     if live is None:
         await hall.catch_up()
         live = hall.experiment(name)
-    if live is None and hall.is_aside(name):
-        raise later(503, ASIDE)
     if live is None:
         raise Refused(404, "no experiment has this name: GET /v1/experiments lists them all")
     return live

@@ -51,8 +51,13 @@ class Metrics:
     def _sum(self, place: int) -> float:
         return sum(self._all[place::SIZE])
 
-    def text(self, lives: Iterable[Live], ready: bool, fates: Mapping[str, Mapping[str, int]] | None = None) -> str:
-        """Return all of it, as Prometheus reads it; ``fates`` are what became of decisions, by experiment."""
+    def text(
+        self, lives: Iterable[Live], ready: bool, fates: Mapping[str, Mapping[str, int]] | None = None, aside: int = 0
+    ) -> str:
+        """Return all of it, as Prometheus reads it.
+
+        ``fates`` are what became of decisions, by experiment; ``aside`` is how many experiments cannot be followed.
+        """
         lines = ["# TYPE maskedbandits_ready gauge", f"maskedbandits_ready {int(ready)}"]
         lines.append("# TYPE maskedbandits_requests_total counter")
         for route in ROUTES:
@@ -66,6 +71,7 @@ class Metrics:
         lines.append("# TYPE maskedbandits_request_seconds histogram")
         for route, start in self._timed.items():
             lines += self._histogram(route, start)
+        lines += ["# TYPE maskedbandits_experiments_aside gauge", _line("experiments_aside", aside)]
         lines += _of_experiments(lives)
         lines += _of_decisions(fates or {})
         return "\n".join(lines) + "\n"
