@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Never
 
 import pytest
 from halls import quick_hall, until
@@ -19,7 +19,7 @@ pytest_plugins = ["service_fixtures"]
 ONE, OTHER = "/v1/experiments/headline", "/v1/experiments/other"
 
 
-def no_memory(*_: object, **__: object) -> None:
+def no_memory(*_: object, **__: object) -> Never:
     raise MemoryError
 
 
@@ -39,7 +39,7 @@ def test_the_others_go_on_and_it_is_tried_again(
     whole = Follower._from_snapshot
 
     def from_snapshot(self: Follower, experiment: int) -> Fold:
-        return whole(self, experiment) if experiment == 1 else no_memory()  # type: ignore[return-value]
+        return whole(self, experiment) if experiment == 1 else no_memory()
 
     monkeypatch.setattr(Follower, "_from_snapshot", from_snapshot)
     monkeypatch.setattr(follower, "MINUTE", 0.2)
