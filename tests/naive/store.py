@@ -50,7 +50,7 @@ class NaiveStore:
 
     def add_arm(self, experiment: int, name: str, payload: str, hour: int) -> bool:
         found = self.experiments.get(experiment)
-        if found is None or name in [arm[0] for arm in found.arms]:
+        if found is None or found.status == "archived" or name in [arm[0] for arm in found.arms]:
             return False
         found.arms.append([name, payload, "open"])
         found.changed("arm", hour, {"name": name, "payload": json.loads(payload)}, len(found.arms) - 1)
@@ -58,23 +58,25 @@ class NaiveStore:
 
     def retire(self, experiment: int, place: int, hour: int) -> bool:
         found = self.experiments.get(experiment)
-        if found is None or not found.open(place) or place == found.default:
+        if found is None or found.status == "archived" or not found.open(place) or place == found.default:
             return False
         found.arms[place][2] = "retired"
         found.changed("retire", hour, {"name": found.arms[place][0]}, place)
         return True
 
-    def configure(self, experiment: int, config: str, default: int, hour: int) -> bool:
+    def configure(self, experiment: int, config: str, default: int | None, hour: int) -> bool:
         found = self.experiments.get(experiment)
-        if found is None or not found.open(default):
+        if found is None or found.status == "archived" or not found.open(found.default if default is None else default):
             return False
-        found.config, found.default = config, default
-        found.changed("config", hour, {"config": json.loads(config), "default_arm": default})
+        merged = json.loads(found.config) | json.loads(config)
+        found.config = json.dumps(merged)
+        found.default = found.default if default is None else default
+        found.changed("config", hour, {"config": merged, "default_arm": found.default})
         return True
 
     def set_status(self, experiment: int, status: str, hour: int) -> bool:
         found = self.experiments.get(experiment)
-        if found is None:
+        if found is None or found.status == "archived":
             return False
         found.status = status
         found.changed("status", hour, {"status": status})
@@ -97,9 +99,9 @@ class NaiveStore:
         expiring = [event for event in log if event.get("expires") is not None]
         return Counter((event["arm"], event["expires"]) for event in expiring if event["expires"] >= since)
 
-    def visit(self, experiment: int, visitor: bytes, token: bytes, expires: int, now: int) -> bytes:
+    def visit(self, experiment: int, visitor: bytes, token: bytes, expires: int, now: int, instead: bytes) -> bytes:
         kept = self.visitors.get((experiment, visitor))
-        if kept is None or kept[1] <= now:
+        if kept is None or kept[1] <= now or kept[0] == instead:
             self.visitors[experiment, visitor] = (token, expires)
         return self.visitors[experiment, visitor][0]
 

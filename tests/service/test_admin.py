@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 import pytest
-from web import SMALL, Served
+from web import SMALL, Reply, Served
 
+from maskedbandits.service import terms
 from maskedbandits.service.messages import ExperimentAnswer, ExperimentsAnswer, StateAnswer
 
 pytest_plugins = ["service_fixtures"]
@@ -46,7 +48,17 @@ def test_what_it_has_learnt(served: Served) -> None:
         ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"windw": 3}}, 400, "did you mean 'window'?"),
         ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": 10**30}}, 400, "window"),
         ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": []}}, 400, "window"),
+        ({"name": "b", "policy": "sw-klucb-cf"}, 400, "how many of the last reports count, at most 1000000"),
+        ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": 10**9}}, 400, "take policy = 'klucb-cf'"),
+        ({"name": "b", "policy": "m-klucb-cf", "parameters": {"width": 10**8}}, 400, "at most 8388608"),
         ({"name": "b", "parameters": []}, 400, "Expected `object`, got `array`"),
+        ({"name": "b", "parameters": {"arms": 3}}, 400, "klucb-cf has no parameter 'arms'"),
+        ({"name": "b", "parameters": {"corruption": None}}, 400, "klucb-cf has no parameter 'corruption'"),
+        ({"name": "b", "parameters": {"name": "x"}}, 400, "klucb-cf has no parameter 'name'"),
+        ({"name": "b", "parameters": {"seed": 1}}, 400, "klucb-cf has no parameter 'seed'"),
+        ({"name": "b", "parameters": {"sigma": 1.0}}, 400, "reports are bits: leave it out"),
+        ({"name": "b", "policy": "uniform"}, 400, "a floor a little below 1/K"),
+        ({"name": "b\n"}, 400, "`$.name`"),
         ({"name": "b", "floor": 0.6}, 400, "floor"),
         ({"name": "b", "epsilon": 0.0000001}, 400, "epsilon"),
     ],
@@ -101,3 +113,48 @@ def test_arms_come_and_go_and_names_are_never_used_again(served: Served) -> None
     assert served.post("/v1/experiments/none/arms", {"name": "x"}).status == 404
     assert served.post(f"{ONE}/arms", {"name": ""}).status == 400
     assert "one line" in served.post(f"{ONE}/arms", {"name": "a\nb"}).error
+
+
+def test_a_policy_that_is_unknown_is_told_those_that_are_offered(served: Served) -> None:
+    error = served.post("/v1/experiments", {**SMALL, "name": "b", "policy": "zzz"}).error
+    assert "klucb-cf" in error
+    assert not {"oracle", "uniform", "dp-ucb"} & set(error.replace(",", "").split())
+
+
+def test_there_are_no_more_arms_than_a_token_can_name(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "MOST_ARMS", 3)
+    assert served.post(f"{ONE}/arms", {"name": "third"}).status == 201
+    served.post(f"{ONE}/arms/third/retire")  # its place is never used again
+    reply = served.post(f"{ONE}/arms", {"name": "fourth"})
+    assert (reply.status, "at most 3 arms" in reply.error) == (400, True)
+
+
+def at_once(served: Served, *asked: tuple[str, str, Any]) -> list[int]:
+    """Ask all of it at one moment, and return the statuses in order."""
+
+    async def ask() -> list[Reply]:
+        return await asyncio.gather(*(served.client.ask(*each) for each in asked))
+
+    return sorted(reply.status for reply in served.run(ask()))
+
+
+def test_what_is_taken_is_a_conflict_also_when_all_ask_at_once(served: Served) -> None:
+    created = ("POST", "/v1/experiments", {**SMALL, "name": "other"})
+    assert at_once(served, *[created] * 4) == [201, 409, 409, 409]
+    added = ("POST", f"{ONE}/arms", {"name": "new"})
+    assert at_once(served, *[added] * 3) == [201, 409, 409]
+    retired = ("POST", f"{ONE}/arms/new/retire", b"")
+    assert at_once(served, *[retired] * 3) == [200, 409, 409]
+
+
+def test_an_archived_experiment_stays_so(served: Served) -> None:
+    assert served.patch(ONE, {"status": "archived"}).status == 200
+    before = served.get(ONE).json
+    for reply in (
+        served.patch(ONE, {"status": "running"}),
+        served.patch(ONE, {"epsilon": 0.5}),
+        served.post(f"{ONE}/arms", {"name": "new"}),
+        served.post(f"{ONE}/arms/long/retire"),
+    ):
+        assert (reply.status, "archived, which is for good" in reply.error) == (409, True)
+    assert served.get(ONE).json == before

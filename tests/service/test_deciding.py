@@ -103,12 +103,53 @@ def test_a_visitor_keeps_the_arm_and_the_token(served: Served) -> None:
     assert len(others | {first["token"]}) == 11
 
 
-def test_a_visitor_with_other_arms_to_choose_from_is_decided_for_anew(served: Served) -> None:
-    tokens = {
-        served.post(DECISIONS, {"visitor": "v", **more}).json["token"]
-        for more in ({}, {"eligible_arms": ["long"]}, {"eligible_arms": ["short", "long"]})
-    }
-    assert len(tokens) == 3
+def test_a_visitor_keeps_the_token_whichever_arms_are_named_with_its_own(served: Served, store: Store) -> None:
+    served.post("/v1/experiments/headline/arms", {"name": "third"})
+    first = served.post(DECISIONS, {"visitor": "v"}).json
+    assert token_of(store, first).flags == 0
+    others = sorted({"short", "long", "third"} - {first["arm"]})
+    for named in (["short", "long", "third"], ["third", "long", "short"], [first["arm"]], [others[0], first["arm"]]):
+        again = served.post(DECISIONS, {"visitor": "v", "eligible_arms": named}).json
+        assert again == {**first, "state_seq": again["state_seq"]}
+
+
+def test_a_visitor_whose_arm_is_not_asked_for_is_decided_for_anew_once(served: Served) -> None:
+    first = served.post(DECISIONS, {"visitor": "v"}).json
+    (other,) = {"short", "long"} - {first["arm"]}
+    second, again = (served.post(DECISIONS, {"visitor": "v", "eligible_arms": [other]}).json for _ in range(2))
+    assert (second["arm"], again["token"]) == (other, second["token"])
+    assert second["token"] != first["token"]
+    assert served.post(DECISIONS, {"visitor": "v"}).json["token"] == second["token"]
+    assert sum(served.get(STATE).json["pending"]) == 2
+
+
+def test_all_arms_by_their_names_are_all_arms(served: Served, store: Store) -> None:
+    assert token_of(store, served.post(DECISIONS, {"eligible_arms": ["long", "short", "long"]}).json).flags == 0
+
+
+def test_only_visitors_of_a_retired_arm_are_decided_for_anew(served: Served) -> None:
+    served.post("/v1/experiments/headline/arms", {"name": "third"})
+
+    def visit(place: int) -> dict[str, Any]:
+        answer: dict[str, Any] = served.post(DECISIONS, {"visitor": str(place)}).json
+        return answer
+
+    before = [visit(place) for place in range(12)]
+    assert {each["arm"] for each in before} == {"short", "long", "third"}
+    assert served.post("/v1/experiments/headline/arms/third/retire").status == 200
+    after = [visit(place) for place in range(12)]
+    for old, new in zip(before, after, strict=True):
+        assert (new["token"] == old["token"]) == (old["arm"] != "third")
+    assert [each["token"] for each in after] == [visit(place)["token"] for place in range(12)]
+
+
+@pytest.mark.parametrize("lifetime", [90, 86_400 * 30])
+def test_a_visitor_reports_when_it_was_due_though_tokens_live_longer_since(served: Served, lifetime: int) -> None:
+    first = served.post(DECISIONS, {"visitor": "v"}).json
+    assert served.patch("/v1/experiments/headline", {"expires_after": lifetime}).status == 200
+    again = served.post(DECISIONS, {"visitor": "v"}).json
+    assert again["token"] == first["token"]
+    assert abs(again["report_at"] - first["report_at"]) < 60
 
 
 def test_a_visitor_is_not_shown_what_was_retired(served: Served) -> None:
@@ -133,7 +174,8 @@ def test_a_visitor_whose_key_was_dropped_is_decided_for_anew(served: Served, sto
     store.drop_signing_key(old)
     served.app._read_at = -10.0
     served.run(served.app._renew())
-    assert served.post(DECISIONS, {"visitor": "v"}).json["token"] != first["token"]
+    again = [served.post(DECISIONS, {"visitor": "v"}).json["token"] for _ in range(3)]
+    assert again == [again[0]] * 3 != [first["token"]] * 3
 
 
 def test_what_a_device_calls_its_visitor_reaches_no_store(served: Served, store: Store, tmp_path: Any) -> None:

@@ -1,5 +1,6 @@
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from halls import config, open_hall, report_of, reported, storage_in, until
@@ -131,6 +132,44 @@ def test_arms_and_terms_change_while_it_runs(tmp_path: Path) -> None:
     storage = storage_in(tmp_path)
     asyncio.run(use())
     replayed(storage)
+
+
+def test_changes_at_one_moment_are_all_kept(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as hall:
+            live = await hall.create(config())
+            changes: list[dict[str, Any]] = [{"epsilon": 0.5}, {"floor": 0.02}, {"default_arm": "arm 1"}]
+            await asyncio.gather(*(hall.change(live, each) for each in changes))
+            assert (live.terms.epsilon, live.terms.floor, live.row.default_arm) == (0.5, 0.02, 1)
+
+    asyncio.run(use())
+
+
+def test_arms_added_at_one_moment_leave_the_policy_its_share(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as hall:
+            live = await hall.create(config(arms=2, floor=0.3))
+            added = (hall.add_arm(live, NewArm(f"new {place}")) for place in range(5))
+            results = await asyncio.gather(*added, hall.change(live, {"floor": 0.32}), return_exceptions=True)
+            refused = [each for each in results if isinstance(each, UserError)]
+            assert len(refused) == 4  # one arm of five is added, and then the floor still fits
+            assert all("leave the policy some" in str(each) for each in refused)
+            assert min(each.probability for each in live.decide(200)) > 0
+
+    asyncio.run(use())
+
+
+def test_an_arm_that_the_policy_cannot_take_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as hall:
+            live = await hall.create(config(arms=2, policy="sw-klucb-cf", parameters={"window": 3}))
+            await hall.add_arm(live, NewArm("third"))
+            await hall.retire(live, "third")
+            with pytest.raises(UserError, match="window 3 is smaller than the number of arms 4"):
+                await hall.add_arm(live, NewArm("fourth"))
+            assert hall.ready
+
+    asyncio.run(use())
 
 
 def test_reports_with_an_epsilon_of_their_own_are_weighed(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from maskedbandits.service.messages import (
     DecisionRequest,
     ExperimentChange,
     ExperimentConfig,
+    NewArm,
     Reader,
     ReportRequest,
     check_experiment,
@@ -37,6 +38,23 @@ def test_what_is_left_out_has_a_default() -> None:
     assert (config.policy, config.parameters, config.report_after, config.expires_after) == ("auto", {}, 60, 86_400)
     assert (config.floor, config.holdout, config.default_arm) == (0.0, 0.0, None)
     assert config.arms[0].payload is None
+
+
+def test_many_arms_are_compared_in_no_time() -> None:
+    """Each name is looked at a few times, however many there are."""
+
+    class Name(str):
+        looked = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Name.looked += 1
+            return str.__eq__(self, other)
+
+    arms = [NewArm(Name(f"arm {place}")) for place in range(2000)]
+    with pytest.raises(UserError, match="two arms are called 'arm 1999'"):
+        check_experiment(ExperimentConfig("a", [*arms, NewArm(Name("arm 1999"))], 1.0))
+    assert Name.looked < 10 * len(arms)
 
 
 @pytest.mark.parametrize(

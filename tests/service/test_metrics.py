@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import tempfile
 
@@ -9,7 +10,8 @@ import pytest
 from halls import until
 from web import Served
 
-from maskedbandits.service.metrics import BYTES, ROUTES, SECONDS, STATUSES, Metrics, shared_memory
+from maskedbandits.service.metrics import BYTES, FATES, ROUTES, SECONDS, STATUSES, Metrics, shared_memory
+from maskedbandits.service.stores import StoreGone
 
 pytest_plugins = ["service_fixtures"]
 
@@ -43,6 +45,29 @@ def test_what_is_counted(served: Served) -> None:
     assert sample(text, 'requests_total{route="other",status="404"}') == 1
     assert sample(text, 'log_seq{experiment="headline"}') == 2
     assert sample(text, "ready") == 1
+
+
+def test_what_became_of_decisions(served: Served) -> None:
+    token = served.post(DECISIONS, {"n": 5}).json["decisions"][0]["token"]
+    served.post(REPORTS, {"token": token, "bit": 1})
+
+    def told(fate: str) -> float:
+        return sample(served.get("/metrics").body.decode(), f'decisions_{fate}{{experiment="headline"}}')
+
+    for _ in range(300):  # it is told every second
+        if told("issued") == 5 and told("reported") == 1:
+            break
+        served.run(asyncio.sleep(0.01))
+    assert {fate: told(fate) for fate in FATES} == {"issued": 5, "reported": 1, "pending": 4, "missing": 0}
+
+
+def test_counts_are_told_while_the_store_is_gone(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def gone() -> None:
+        raise StoreGone("the disk is full")
+
+    monkeypatch.setattr(served.hall, "fates", gone)
+    reply = served.get("/metrics")
+    assert (reply.status, b"decisions_missing" in reply.body) == (200, False)
 
 
 def test_every_line_can_be_read(served: Served) -> None:

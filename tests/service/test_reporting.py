@@ -183,3 +183,31 @@ def test_too_many_reports_with_one_token(hall: Hall) -> None:
         assert int(told[-1].headers["retry-after"]) > 900
         assert "token" in told[-1].error
         assert served.post(REPORTS, {"token": decided(served), "bit": 1}).status == 200
+
+
+def test_of_a_batch_those_are_limited_that_come_too_often(hall: Hall, store: Store) -> None:
+    with Served(hall, Settings(token_rate=0.001, burst=2000)) as served:
+        served.post("/v1/experiments", SMALL)
+        often, once = decided(served), decided(served)
+        batch = {"reports": [{"token": token, "bit": 1} for token in (often, often, often, once)]}
+        reply = served.post(REPORTS, batch)
+        told = [each["status"] for each in reply.json["results"]]
+        assert (reply.status, told) == (200, ["accepted", "duplicate", "limited", "accepted"])
+        assert "send it again later" in reply.json["results"][2]["error"]
+        assert counted(served, store) == {0: {}, 1: {"duplicate": 1}}
+
+
+def test_a_report_is_charged_once_though_a_batch_is_looked_at_twice(hall: Hall, store: Store) -> None:
+    with Served(hall, Settings(token_rate=0.001, burst=1000)) as served:
+        served.post("/v1/experiments", SMALL)
+        token = decided(served)
+        unknown = served.app._secrets.ring.sign(token_of(store, {"token": token})._replace(experiment=99))
+        batch = {"reports": [{"token": token, "bit": 1}, {"token": unknown, "bit": 1}]}
+        told = [each["status"] for each in served.post(REPORTS, batch).json["results"]]
+        assert told == ["accepted", "foreign"]
+
+
+def test_nobody_is_told_to_mask_again(served: Served) -> None:
+    error = served.post(REPORTS, {"token": decided(served), "bit": 2}).error
+    assert "mask it again" not in error
+    assert "the epsilon that it was masked with" in error

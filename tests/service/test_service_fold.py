@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from maskedbandits.errors import UserError
 from maskedbandits.policies import make_policy, names
-from maskedbandits.service.fold import Fold, mask_of, offered, why_refused
+from maskedbandits.service.fold import HEAD, Fold, mask_of, offered, why_refused
 from maskedbandits.service.stores.rows import EventRow
 
 ONE = 1_000_000
@@ -104,6 +104,7 @@ def test_a_snapshot_goes_on_as_the_state_would(policy: str) -> None:
     fold.take(log[100:])
     again.take(log[100:])
     assert again.state() == fold.state()
+    assert again.reported.tolist() == fold.reported.tolist() == [sum(e.arm == arm for e in log) for arm in range(3)]
 
 
 def test_a_snapshot_that_is_not_what_it_says_is_refused() -> None:
@@ -114,6 +115,25 @@ def test_a_snapshot_that_is_not_what_it_says_is_refused() -> None:
         Fold.from_snapshot(body, seq, "0" * 64)
     with pytest.raises(UserError):
         Fold.from_snapshot(body[:-20], seq, digest)
+    with pytest.raises(UserError, match="another version"):
+        Fold.from_snapshot(body[1:], seq, digest)
+
+
+def test_reports_are_counted_also_of_arms_that_came_and_went() -> None:
+    fold = Fold()
+    fold.take([created(), report(2, 0, 1), changed(3, "arm", 3), report(4, 3, 0, 500_000), changed(5, "retire", 0)])
+    fold.take([report(6, 0, 1), report(7, 3, 1)])
+    assert fold.reported.tolist() == [2, 0, 0, 2]
+
+
+@pytest.mark.parametrize("count", [b"\0", b"\2"])
+def test_a_snapshot_whose_counts_were_changed_is_refused(count: bytes) -> None:
+    fold = Fold()
+    fold.take([created(), report(2, 0, 1)])
+    seq, body, digest = fold.snapshot()
+    assert Fold.from_snapshot(body, seq, digest).reported.tolist() == [1, 0, 0]
+    with pytest.raises(UserError, match="damaged"):
+        Fold.from_snapshot(body[: HEAD.size] + count + body[HEAD.size + 1 :], seq, digest)
 
 
 def test_masks_are_those_of_the_devices_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -81,6 +82,11 @@ def test_a_fault_names_places_and_no_values(capsys: pytest.CaptureFixture[str]) 
     assert told["kind"] == "ValueError"
     assert told["places"][0].startswith("test_service_logs.py:")
     assert "alice" not in json.dumps(told)
+
+
+def test_a_fault_of_a_module_names_the_module(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.fault("it failed", struct.error("alice"))  # its name alone is "error"
+    assert json.loads(capsys.readouterr().err)["kind"] == "struct.error"
 
 
 def test_others_speak_in_these_lines_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

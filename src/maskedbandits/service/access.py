@@ -41,6 +41,8 @@ class Access:
 
     def admit(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
         """Return who asks, if they may."""
+        if len(headers) < len(scope["headers"]):  # one of them came twice
+            _refuse_two_hosts(scope)
         address = ""
         if self._by_address.rate:
             peer = scope["client"][0] if scope.get("client") else ""
@@ -89,6 +91,12 @@ class Access:
         if b"*" in self._origins or origin in self._origins:
             return Answer(204, b"", ALLOWED)
         raise Refused(403, "pages of this origin may not ask: list it in the setting cors")
+
+
+def _refuse_two_hosts(scope: Scope) -> None:
+    """Refuse a request for two hosts, of which a proxy may have checked the other (RFC 9112, section 3.2)."""
+    if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+        raise Refused(400, "the request has two Host headers: send one")
 
 
 def _refuse_after(seconds: float, what: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from maskedbandits.service.messages import (
     check_arm,
 )
 from maskedbandits.service.metrics import Metrics
+from maskedbandits.service.stores import Conflict, StoreGone
 
 if TYPE_CHECKING:
     from maskedbandits.service.hall import Hall
@@ -82,8 +84,13 @@ class Office:
         return as_json(200, {"status": "ready"})
 
     async def counts(self, ask: Ask) -> Answer:
-        """Return all counts for Prometheus."""
-        return Answer(200, self.metrics.text(self.hall.experiments(), self.hall.ready).encode(), (PROMETHEUS,))
+        """Return all counts for Prometheus; those that the store keeps are left out while it cannot be reached."""
+        try:
+            fates = await self.hall.fates()
+        except StoreGone:
+            fates = {}
+        text = self.metrics.text(self.hall.experiments(), self.hall.ready, fates, len(self.hall.follower.aside))
+        return Answer(200, text.encode(), (PROMETHEUS,))
 
     async def list_all(self, ask: Ask) -> Answer:
         """Return all experiments."""
@@ -100,24 +107,23 @@ class Office:
     async def create(self, ask: Ask) -> Answer:
         """Create an experiment."""
         config = self._config(await ask.body())
-        if self.hall.experiment(config.name) is not None:
-            raise Refused(409, f"an experiment is called {config.name!r} already: give another name")
-        return as_json(201, described(await self.hall.create(config)))
+        with _conflicts():
+            return as_json(201, described(await self.hall.create(config)))
 
     async def change(self, ask: Ask) -> Answer:
         """Change the status or the terms of an experiment."""
         live = await found(self.hall, ask.params["name"])
         change = self._change(await ask.body())
-        return as_json(200, described(await self.hall.change(live, change.given())))
+        with _conflicts():
+            return as_json(200, described(await self.hall.change(live, change.given())))
 
     async def add_arm(self, ask: Ask) -> Answer:
         """Add an arm."""
         live = await found(self.hall, ask.params["name"])
         arm = self._arm(await ask.body())
         check_arm(arm)
-        if arm.name in live.arms.places:
-            raise Refused(409, f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
-        return as_json(201, described(await self.hall.add_arm(live, arm)))
+        with _conflicts():
+            return as_json(201, described(await self.hall.add_arm(live, arm)))
 
     async def retire(self, ask: Ask) -> Answer:
         """Retire an arm."""
@@ -126,7 +132,17 @@ class Office:
             raise Refused(404, f"no arm is called {name!r}{nearest(name, live.arms.names[:20])}")
         if live.arms.places[name] not in live.arms.open:
             raise Refused(409, f"the arm {name!r} is retired already: nothing is to be done")
-        return as_json(200, described(await self.hall.retire(live, name)))
+        with _conflicts():
+            return as_json(200, described(await self.hall.retire(live, name)))
+
+
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    """Answer 409 to what cannot be done as things stand."""
+    try:
+        yield
+    except Conflict as conflict:
+        raise Refused(409, str(conflict)) from conflict
 
 
 def summary(live: Live) -> Summary:

@@ -1,8 +1,8 @@
 """Answers to devices that ask what to show: a token, and text that was put together once for every arm.
 
 What a device calls its visitor is hashed under a secret of the store before anything else sees it, together with the
-experiment, the arms in question, and how many were retired: so visitors of two experiments cannot be told to be the
-same, and after a retirement each is decided for anew.
+experiment: so visitors of two experiments cannot be told to be the same. A visitor keeps a token until it expires, or
+until its arm is retired, or not among those that are asked for: then one is decided for anew.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.asgi import Answer, Refused
+from maskedbandits.service.asgi import Answer, Refused, later
 from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.keys import Secrets
 from maskedbandits.service.messages import MILLION, DecisionRequest, Reader
 from maskedbandits.service.metrics import Metrics
-from maskedbandits.service.pending import expiry_minute
+from maskedbandits.service.pending import WRAP, expiry_minute
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, new_id
 
 if TYPE_CHECKING:
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 AT_ONCE = 64  # decisions after which others get their turn
 VISITOR = 16  # bytes of a visitor's hash
 ONE = DecisionRequest()
+ASIDE = "this experiment cannot be followed now: the log of the service says why, and it is tried again every minute"
 
 
 async def found(hall: Hall, name: str) -> Live:
     """Return an experiment by its name; one that is not known may just have been made in another process."""
     live = hall.experiment(name)
+    if live is None and hall.is_aside(name):
+        raise later(503, ASIDE)
     if live is None:
         await hall.catch_up()
         live = hall.experiment(name)
@@ -138,24 +141,51 @@ class Decisions:
         """Return what a visitor is shown: by an earlier decision, if its token has not expired, else by this one."""
         issued = live.decide(1, among)[0] if participate else live.show(among)
         token, text = self._text(live, issued)
-        who, minute = self._hashed(live, visitor, among), expiry_minute(issued.issued // 60, issued.expires)
         try:
-            kept = (await self.hall.visit(live, who, token.encode(), minute)).decode()
-            earlier = self.secrets.ring.read(kept)
-        except ForgedToken:  # its key was dropped since: nobody would believe a report of it
-            return text
+            kept, earlier = await self._kept(live, visitor, among, token, issued)
         except BaseException:
             live.take_back(issued)
             raise
-        if kept == token:
+        if earlier is None:
             return text
         live.take_back(issued)
-        then = min(
-            issued.issued, earlier.expires - live.terms.expires_after
-        )  # when it was made, as far as one can tell
-        return self._with_token(live, kept, earlier, then, issued.seq)
+        return self._with_token(live, kept, earlier, _made_at(earlier, issued, live), issued.seq)
 
-    def _hashed(self, live: Live, visitor: str, among: tuple[int, ...] | None) -> bytes:
-        retired = len(live.arms.rows) - len(live.arms.open)
-        what = msgspec.json.encode([live.id, retired, among, visitor])
+    async def _kept(
+        self, live: Live, visitor: str, among: tuple[int, ...] | None, token: str, issued: Issued
+    ) -> tuple[str, Token | None]:
+        """Return the token that a visitor keeps, and what it says; nothing if it is the one just made."""
+        who, minute = self._hashed(live, visitor), expiry_minute(issued.issued // 60, issued.expires)
+        instead = b""
+        for _ in range(2):  # others may replace it at the same time, by what these arms do not have either
+            kept = await self.hall.visit(live, who, token.encode(), minute, instead)
+            if kept == token.encode():
+                break
+            earlier = self._still_good(live, kept.decode(), among)
+            if earlier is not None:
+                return kept.decode(), earlier
+            instead = kept
+        return token, None
+
+    def _still_good(self, live: Live, kept: str, among: tuple[int, ...] | None) -> Token | None:
+        """Return what a token says that was kept, if its arm may be shown and a report of it would be believed."""
+        try:
+            earlier = self.secrets.ring.read(kept)
+        except ForgedToken:  # its key was dropped since
+            return None
+        return earlier if live.arms.is_open(earlier.arm) and (among is None or earlier.arm in among) else None
+
+    def _hashed(self, live: Live, visitor: str) -> bytes:
+        what = msgspec.json.encode([live.id, visitor])
         return hmac.digest(self.secrets.visitor, what, "sha256")[:VISITOR]
+
+
+def _made_at(earlier: Token, issued: Issued, live: Live) -> int:
+    """Return when an earlier token was made: to the second, unless tokens have another lifetime since.
+
+    Its id holds the minute, modulo 2^24: the last such minute before now is meant.
+    """
+    minute = issued.issued // 60
+    minute -= (minute - int.from_bytes(earlier.id[:3], "big")) % WRAP
+    likely = earlier.expires - live.terms.expires_after
+    return likely if likely // 60 == minute else min(issued.issued, 60 * minute + 59)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import struct
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maskedbandits import cache
-from maskedbandits.errors import UserError
+from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, saved
 from maskedbandits.privacy import Randomizer
+from maskedbandits.record import Ints
 from maskedbandits.service.messages import MILLION, millionths
 
 if TYPE_CHECKING:
@@ -37,8 +39,11 @@ REFUSED = {
     "dp-ucb": "it is shown rewards as they are",
     "oracle": "it must be told what nobody knows",
     "ldp-ucb-b": "it is ucb-cf under an old name: give that",
-    "uniform": "it learns nothing: give the arms a floor of 1/K under another policy",
+    "uniform": "it learns nothing: give the arms a floor a little below 1/K under another policy",
 }
+
+FORMAT = 2  # of a snapshot: this byte, epsilon in millionths, how many arms, reports by arm, the policy
+HEAD = struct.Struct(">BQI")
 
 
 @lru_cache(maxsize=1024)
@@ -66,6 +71,8 @@ def why_refused(name: str) -> str:
 
 def refuse_unless_offered(name: str) -> None:
     """Say in one line why a policy is not offered, if it is not."""
+    if name not in KINDS:
+        raise UserError(f"no policy is called {name!r}{nearest(name, offered())}")
     if reason := why_refused(name):
         raise UserError(f"policy = {name!r} is not offered here: {reason}; take one of {', '.join(offered())}")
 
@@ -80,6 +87,7 @@ class Fold:
 
     def __init__(self, policy: Policy | None = None, seq: int = 0, epsilon: int = 0) -> None:
         self._policy, self.seq, self.epsilon = policy, seq, epsilon
+        self.reported = np.zeros(0 if policy is None else policy.arms, dtype=np.int64)  # reports ever, by arm
         self._folding = threading.Lock()  # who looks at both sees policy and number of one moment
 
     @property
@@ -120,6 +128,7 @@ class Fold:
         others = any(event.epsilon != self.epsilon for event in events)
         masks = [None if event.epsilon == self.epsilon else mask_of(event.epsilon) for event in events]
         self.policy.observe_many(arms, bits, masks if others else None)
+        np.add.at(self.reported, arms, 1)
 
     def _take_change(self, event: EventRow) -> None:
         self._check(event, 0)
@@ -129,8 +138,10 @@ class Fold:
             self.epsilon = millionths("epsilon", config["epsilon"])
             corruption, arms = mask_of(self.epsilon), len(told["arms"])
             self._policy = make_policy(config["policy"], arms=arms, corruption=corruption, **config["parameters"])
+            self.reported = np.zeros(arms, dtype=np.int64)
         elif event.kind == "arm":
             self.policy.add_arm()
+            self.reported = np.append(self.reported, 0)
         elif event.kind == "retire":
             self.policy.retire(-1 if event.arm is None else event.arm)  # of no arm it is refused
 
@@ -139,21 +150,31 @@ class Fold:
         with self._folding:
             return self.seq, self.policy.fold_digest()
 
+    def moment(self) -> tuple[int, Policy, Ints]:
+        """Return the number of the last event, a copy of the policy, and how many reports each arm has had, then."""
+        with self._folding:
+            return self.seq, copy.copy(self.policy), self.reported.copy()
+
     def snapshot(self) -> tuple[int, bytes, str]:
         """Return the number of the last event, all of the state as bytes, and its digest.
 
         Decisions that are open, and lots, are each process's own.
         """
-        with self._folding:
-            policy = copy.copy(self.policy)
-            seq, head = self.seq, self.epsilon.to_bytes(8, "big")
+        seq, policy, reported = self.moment()
+        head = HEAD.pack(FORMAT, self.epsilon, reported.size) + reported.astype("<i8").tobytes()
         return seq, head + saved.dumps(policy), policy.fold_digest()
 
     @classmethod
     def from_snapshot(cls, body: bytes, seq: int, digest: str) -> Fold:
         """Return what was written down, or refuse it if it is not what it says."""
-        fold = cls(saved.loads(body[8:]), seq, int.from_bytes(body[:8], "big"))
+        if len(body) < HEAD.size or body[0] != FORMAT:
+            raise UserError("a snapshot is damaged, or of another version")
+        _, epsilon, arms = HEAD.unpack_from(body)
+        end = HEAD.size + 8 * arms
+        fold = cls(saved.loads(body[end:]), seq, epsilon)
         fold.policy.await_exactly([0] * fold.policy.arms)
-        if fold.state() != (seq, digest):
+        fold.reported = np.frombuffer(body[HEAD.size : end], dtype="<i8").astype(np.int64)
+        is_sound = arms == fold.policy.arms and fold.reported.sum() == fold.policy.observations
+        if fold.state() != (seq, digest) or not is_sound:
             raise UserError("a snapshot is damaged: its digest differs")
         return fold

@@ -3,8 +3,9 @@
 There is no leader. Any process appends to the log, and each folds it, in order, into states of its own; one that comes
 later starts from a snapshot, and one that dies leaves nothing behind but what it had not acknowledged. The store is
 asked some times a second how far the logs have come: notices that databases send get lost behind poolers, and take
-locks. What can wait is done every second (how many decisions were issued, how many reports refused) and every minute
-(snapshots; ids that have expired are forgotten).
+locks. An experiment that cannot be followed, as when memory runs out, is set aside and tried again every minute; the
+others go on. What can wait is done every second (how many decisions were issued, how many reports refused) and every
+minute (snapshots; ids that have expired are forgotten).
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from maskedbandits.errors import UserError
 from maskedbandits.service import logs
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.live import Live
+from maskedbandits.service.pending import Pending
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store, StoreGone
 from maskedbandits.service.stores.rows import ExperimentRow
@@ -25,6 +28,14 @@ from maskedbandits.service.stores.rows import ExperimentRow
 LEAST = 0.02  # seconds between two looks at the log when this process has just written
 SECOND, MINUTE = 1.0, 60.0
 AT_ONCE = 5_000  # events
+
+
+class Aside(NamedTuple):
+    """An experiment that is not followed now: its name, what this process has issued, and when it is tried again."""
+
+    name: str
+    pending: Pending | None
+    until: float
 
 
 class Follower:
@@ -35,7 +46,8 @@ class Follower:
         self.lives: dict[str, Live] = {}
         self.trouble: Exception | None = None  # why it does not follow now
         self.looks = 0  # at the logs, from beginning to end
-        self._by_id: dict[int, Live] = {}
+        self.by_id: dict[int, Live] = {}
+        self.aside: dict[int, Aside] = {}  # experiments that cannot be followed now
         self._refused: dict[tuple[int, str, int], int] = {}
         self._refusing = threading.Lock()
         self._open_store = open_store
@@ -99,18 +111,23 @@ class Follower:
 
     def _say(self, error: Exception, what: str) -> None:
         if self.trouble is None:
-            logs.event(what, reason=str(error), kind=type(error).__name__)
+            logs.event(what, reason=str(error), kind=logs.kind_of(error))
         self.trouble = error
         self._stopping.wait(SECOND)
 
     def _follow(self) -> None:
         """Fold what is new, and do what is due."""
         for experiment, seq in self.store.heads().items():
-            live = self._by_id.get(experiment)
-            if live is None:
-                self._enter(experiment)
-            elif seq > live.fold.seq:
-                self._catch_up(live)
+            live, aside = self.by_id.get(experiment), self.aside.get(experiment)
+            if aside is not None and time.monotonic() < aside.until:
+                continue
+            if live is None or seq > live.fold.seq:
+                try:
+                    self._enter(experiment) if live is None else self._catch_up(live)
+                except StoreGone:
+                    raise
+                except Exception as error:  # of this experiment alone
+                    self._set_aside(experiment, error)
         now = time.monotonic()
         if now >= self._next_second:
             self._next_second = now + SECOND
@@ -118,6 +135,16 @@ class Follower:
         if now >= self._next_minute:
             self._next_minute = now + MINUTE
             self._each_minute()
+
+    def _set_aside(self, experiment: int, error: Exception) -> None:
+        """Go on without an experiment; half of what was new may be folded, so that it has to be entered anew."""
+        live, before = self.by_id.pop(experiment, None), self.aside.get(experiment)
+        name = self._row(experiment).name if live is None else live.name
+        self.lives.pop(name, None)
+        pending = live.pending if live is not None else None if before is None else before.pending
+        self.aside[experiment] = Aside(name, pending, time.monotonic() + MINUTE)
+        if before is None:
+            logs.fault("experiment is set aside", error, experiment=name)
 
     def _row(self, experiment: int) -> ExperimentRow:
         return next(row for row in self.store.experiments() if row.id == experiment)
@@ -128,12 +155,20 @@ class Follower:
         fold = self._from_snapshot(experiment)
         while events := self.store.events(experiment, fold.seq, AT_ONCE):
             fold.take(events)
-        live = Live(row, arms, fold, self.clock)
+        live = Live(row, arms, fold, self.clock, self._kept_pending(experiment))
         for arm, minute, count in self.store.reported(experiment, self.clock.minute(), fold.seq):
             live.pending.report(arm, minute, count)
         self._hear(live)
-        self._by_id[experiment] = self.lives[live.name] = live
+        self.by_id[experiment] = self.lives[live.name] = live
+        self.aside.pop(experiment, None)
         logs.event("experiment is live", experiment=live.name, seq=fold.seq)
+
+    def _kept_pending(self, experiment: int) -> Pending | None:
+        """Return what this process has counted of an experiment that was set aside; reports are read anew."""
+        pending = self.aside[experiment].pending if experiment in self.aside else None
+        if pending is not None:
+            pending.reported.clear()
+        return pending
 
     def _from_snapshot(self, experiment: int) -> Fold:
         kept = self.store.snapshot(experiment, kernel())
@@ -157,7 +192,7 @@ class Follower:
     def _each_second(self) -> None:
         self._tell_issued()
         self._tell_refused()
-        for live in self._by_id.values():
+        for live in self.by_id.values():
             self._hear(live)
 
     def _hear(self, live: Live) -> None:
@@ -166,13 +201,13 @@ class Follower:
         live.await_exactly()
 
     def _tell_issued(self) -> None:
-        told = {live.id: live.pending.to_tell() for live in self._by_id.values()}
+        told = {live.id: live.pending.to_tell() for live in self.by_id.values()}
         rows = [(experiment, *row) for experiment, each in told.items() for row in each]
         try:
             if rows:
                 self.store.set_issued(self.process, rows)
         except BaseException:
-            for live in self._by_id.values():
+            for live in self.by_id.values():
                 live.pending.not_told(told[live.id])
             raise
 
@@ -191,20 +226,25 @@ class Follower:
     def _each_minute(self) -> None:
         minute = self.clock.minute()
         self.store.forget(minute)
-        for live in self._by_id.values():
+        for live in self.by_id.values():
             live.pending.forget(minute)
             self._write_snapshot(live, self.settings.snapshot_every)
 
     def _write_snapshot(self, live: Live, every: int) -> None:
         """Write a snapshot, unless some process has written one not many events ago."""
         kept = self.store.snapshots(live.id, kernel())
-        if live.fold.seq - max((seq for seq, _ in kept), default=0) >= every:
+        if live.fold.seq - max((seq for seq, _ in kept), default=0) < every:
+            return
+        try:
             seq, body, digest = live.fold.snapshot()
+        except MemoryError as error:  # the next start takes longer, and that is all
+            logs.fault("snapshot is not written", error, experiment=live.name)
+        else:
             self.store.save_snapshot(live.id, seq, kernel(), body, digest)
 
     def _at_the_end(self) -> None:
         self._follow()
         self._tell_issued()
         self._tell_refused()
-        for live in self._by_id.values():
+        for live in self.by_id.values():
             self._write_snapshot(live, 1)

@@ -7,6 +7,7 @@ Decisions are made at once, from the state that this process has. All else goes 
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -18,11 +19,12 @@ from maskedbandits.service.clock import Clock
 from maskedbandits.service.follower import Follower
 from maskedbandits.service.live import Live
 from maskedbandits.service.messages import ExperimentConfig, NewArm, check_experiment
+from maskedbandits.service.pending import missing
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import Store, StoreGone, open_store
+from maskedbandits.service.stores import Conflict, Store, StoreGone, open_store
 from maskedbandits.service.stores.rows import Change, ExperimentRow, Visit
 from maskedbandits.service.stores.rows import NewArm as ArmToStore
-from maskedbandits.service.terms import Terms
+from maskedbandits.service.terms import Terms, check_standing
 from maskedbandits.service.writer import Writer
 
 PATIENCE = 10.0  # seconds until a change that is durable must have been folded
@@ -82,6 +84,15 @@ class Hall:
         """Return an experiment by its name."""
         return self.follower.lives.get(name)
 
+    def by_id(self, number: int) -> Live | None:
+        """Return an experiment by its number."""
+        return self.follower.by_id.get(number)
+
+    def is_aside(self, which: str | int) -> bool:
+        """Tell whether an experiment, by its name or number, cannot be followed now."""
+        aside = self.follower.aside
+        return which in aside if isinstance(which, int) else which in [each.name for each in [*aside.values()]]
+
     async def catch_up(self) -> None:
         """Look at the logs once from beginning to end: another process may have written something a moment ago."""
         wanted = self.follower.looks + 2  # one may be under way
@@ -101,8 +112,7 @@ class Hall:
 
     async def create(self, config: ExperimentConfig) -> Live:
         """Create an experiment, and return it live."""
-        check_experiment(config)
-        terms = Terms.of(config)
+        terms = await asyncio.get_running_loop().run_in_executor(None, _checked, config)  # others need not wait
         names = [arm.name for arm in config.arms]
         default = 0 if config.default_arm is None else names.index(config.default_arm)
         arms, hour = [_to_store(arm) for arm in config.arms], self.clock.hour()
@@ -115,12 +125,11 @@ class Hall:
         """Change the status of an experiment, or its terms."""
         hour, told = self.clock.hour(), dict(changes)
         status = told.pop("status", None)
-        default = live.arms.place_of(told.pop("default_arm")) if "default_arm" in told else live.row.default_arm
+        default = live.arms.place_of(told.pop("default_arm")) if "default_arm" in told else None
         steps: list[Change] = []
-        if told or default != live.row.default_arm:
-            terms = live.terms.changed(told, len(live.arms.open))
-            steps.append(Change("config", hour, config=terms.written(), default_arm=default))
-        if status is not None and status != live.status:
+        if told or default is not None:  # merged by the store: another process may just have changed something else
+            steps.append(Change("config", hour, config=json.dumps(told), default_arm=default))
+        if status is not None:
             steps.append(Change("status", hour, status=status))
         for step in steps:
             live = await self._changed(live, step)
@@ -129,8 +138,7 @@ class Hall:
     async def add_arm(self, live: Live, arm: NewArm) -> Live:
         """Add an arm, which is explored from now on."""
         if arm.name in live.arms.places:
-            raise UserError(f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
-        live.terms.check_shares(len(live.arms.open) + 1)
+            raise Conflict(f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
         stored = _to_store(arm)
         return await self._changed(live, Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload))
 
@@ -144,23 +152,34 @@ class Hall:
             raise UserError(f"{name!r} is the default arm: make another the default first, such as {others[0]!r}")
         return await self._changed(live, Change("retire", self.clock.hour(), place=place))
 
-    async def visit(self, live: Live, visitor: bytes, token: bytes, minute: int) -> bytes:
-        """Return the token that a visitor keeps: this one, or an earlier one that has not expired."""
-        return await self.write.visit(Visit(live.id, visitor, token, minute, self.clock.minute()))
+    async def visit(self, live: Live, visitor: bytes, token: bytes, minute: int, instead: bytes = b"") -> bytes:
+        """Return the token that a visitor keeps: this one, or an earlier one that has not expired.
+
+        An earlier one that is of no more use is given as ``instead``, and replaced.
+        """
+        return await self.write.visit(Visit(live.id, visitor, token, minute, self.clock.minute(), instead))
 
     async def view(self, live: Live) -> dict[str, Any]:
         """Return what an experiment has learnt, and what became of its decisions; reckoned beside those who decide."""
         learnt = await asyncio.get_running_loop().run_in_executor(None, live.view)
         issued, refused = await self.ask(lambda store: (store.issued_total(live.id), store.refused(live.id)))
-        places = range(len(learnt["arms"]))
-        return {**learnt, "issued": [issued.get(place, 0) for place in places], "refused": refused}
+        every = [issued.get(place, 0) for place in range(len(learnt["arms"]))]
+        lost = missing(every, learnt["reported"], learnt["pending"])
+        return {**learnt, "issued": every, "missing": lost, "refused": refused}
+
+    async def fates(self) -> dict[str, dict[str, int]]:
+        """Return what became of the decisions of every experiment, by its name."""
+        lives = self.experiments()
+        totals = await self.ask(lambda store: [store.issued_total(live.id) for live in lives])
+        return {live.name: _fates(live, issued) for live, issued in zip(lives, totals, strict=True)}
 
     async def ask(self, question: Callable[[Store], Any]) -> Any:
         """Ask the store something."""
         return await self.write.call(question)
 
     async def _changed(self, live: Live, change: Change) -> Live:
-        return await self._folded(await self.write.call(lambda store: store.change(live.id, change)))
+        check = check_standing if change.kind in ("arm", "config") else None
+        return await self._folded(await self.write.call(lambda store: store.change(live.id, change, check)))
 
     async def _folded(self, row: ExperimentRow) -> Live:
         """Wait until this process has folded what was just written."""
@@ -169,8 +188,26 @@ class Hall:
             live = self.experiment(row.name)
             if live is not None and live.fold.seq >= row.seq and live.row.config_version >= row.config_version:
                 return live
+            if self.is_aside(row.id):
+                break
             await asyncio.sleep(PAUSE)
         raise StoreGone("it is written, but has not been read back yet: look again in a moment")
+
+
+def _fates(live: Live, issued: dict[int, int]) -> dict[str, int]:
+    reported = live.fold.reported.tolist()
+    pending = live.pending.open(len(reported), live.clock.minute())
+    every = [issued.get(place, 0) for place in range(len(reported))]
+    lost = missing(every, reported, pending)
+    return {"issued": sum(every), "reported": sum(reported), "pending": sum(pending), "missing": sum(lost)}
+
+
+def _checked(config: ExperimentConfig) -> Terms:
+    """Return the terms of an experiment that can be: its policy is made once before anything is written."""
+    check_experiment(config)
+    terms = Terms.of(config)
+    terms.try_out(len(config.arms))
+    return terms
 
 
 def _to_store(arm: NewArm) -> ArmToStore:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import Policy
@@ -14,10 +15,12 @@ from maskedbandits.service.clock import Clock
 from maskedbandits.service.decisions import WHOLE, Chooser
 from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.pending import Pending, expiry_minute
-from maskedbandits.service.stores.rows import ArmRow, EventRow, ExperimentRow
+from maskedbandits.service.stores.rows import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.terms import Terms
 from maskedbandits.service.tokens import FLAG_SHOWN
 
+DRAWS, PIECES = 1000, 4  # of a posterior, for a view; in at most so many pieces
+MOST_WORK = 1 << 20  # draws times arms in one piece
 CHANGES = ("create", "arm", "retire", "config", "status")  # kinds of events that are no reports
 
 
@@ -39,11 +42,11 @@ class Arms:
         self.rows = sorted(rows, key=lambda row: row.place)
         self.names = [row.name for row in self.rows]
         self.payloads = [msgspec.Raw(row.payload.encode()) for row in self.rows]
-        self.open = [row.place for row in self.rows if row.status == "open"]
+        self.open = [row.place for row in self.rows if row.status == OPEN]
         self.places = {row.name: row.place for row in self.rows}
 
-    def eligible(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Return the places of some arms, in order; retired ones are passed over."""
+    def eligible(self, names: Sequence[str]) -> tuple[int, ...] | None:
+        """Return the places of some arms, in order, or None if all are meant; retired ones are passed over."""
         unknown = next((name for name in names if name not in self.places), None)
         if unknown is not None:
             known = [self.names[place] for place in self.open]
@@ -51,7 +54,11 @@ class Arms:
         found = {self.places[name] for name in names} & set(self.open)
         if not found:
             raise UserError("eligible_arms: all of them are retired; name one that is open")
-        return tuple(sorted(found))
+        return None if len(found) == len(self.open) else tuple(sorted(found))
+
+    def is_open(self, place: int) -> bool:
+        """Tell whether an arm may be shown."""
+        return place < len(self.rows) and self.rows[place].status == OPEN
 
     def place_of(self, name: str) -> int:
         """Return the place of an open arm."""
@@ -64,10 +71,12 @@ class Arms:
 class Live:
     """An experiment; decisions are asked for from the event loop, the log is folded in by another thread."""
 
-    def __init__(self, row: ExperimentRow, arms: Sequence[ArmRow], fold: Fold, clock: Clock) -> None:
+    def __init__(
+        self, row: ExperimentRow, arms: Sequence[ArmRow], fold: Fold, clock: Clock, pending: Pending | None = None
+    ) -> None:
         self.id, self.name = row.id, row.name
         self.fold, self.clock = fold, clock
-        self.pending = Pending()
+        self.pending = pending or Pending()
         self.counts: dict[str, int] = {"report": 0}  # events folded since this process began, by kind
         self._lock = threading.Lock()  # a decision sees arms and policy of one moment
         self.stand(row, arms)
@@ -134,12 +143,14 @@ class Live:
             self.policy.await_exactly(self.pending.open(self.policy.arms, self.clock.minute()))
 
     def view(self) -> dict[str, Any]:
-        """Return what the log says: estimates with intervals, shares of traffic, alarms; by arm, in their places."""
-        policy = self.policy
-        seq, digest = self.fold.state()
+        """Return what the log says: estimates with intervals, shares of traffic, alarms; by arm, in their places.
+
+        All of it is of one moment, and reckoned from a copy, so that nobody waits for it who decides.
+        """
+        seq, policy, reported = self.fold.moment()
         return {
             "seq": seq,
-            "digest": digest,
+            "digest": policy.fold_digest(),
             "kernel": kernel(),
             "arms": self.arms.names[: policy.arms],
             "observations": policy.observations,
@@ -147,6 +158,16 @@ class Live:
             "estimates": [None if value != value else value for value in policy.estimates().tolist()],
             "intervals": policy.intervals().tolist(),
             "suspects": policy.suspects().tolist(),
-            "probabilities": policy.probabilities(draws=1000).tolist(),
+            "probabilities": _probabilities(policy),
             "pending": self.pending.open(policy.arms, self.clock.minute()),
+            "reported": reported.tolist(),
         }
+
+
+def _probabilities(policy: Policy) -> list[float]:
+    """Return the chance of each arm, of a posterior by draws; some at a time, since others wait for each call."""
+    at_once = max(1, MOST_WORK // policy.arms)
+    draws = min(DRAWS, PIECES * at_once) if policy.kind.draws_from else 1
+    pieces = [min(at_once, draws - begin) for begin in range(0, draws, at_once)]
+    shares = sum(piece * policy.probabilities(draws=piece) for piece in pieces)
+    return list(np.asarray(shares / draws).tolist())

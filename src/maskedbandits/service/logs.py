@@ -30,11 +30,17 @@ def event(what: str, **facts: Any) -> None:
         sys.stderr.flush()
 
 
-def fault(what: str, error: BaseException) -> None:
+def kind_of(error: BaseException) -> str:
+    """Return the type of an error, with its module: many are called Error."""
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def fault(what: str, error: BaseException, **facts: Any) -> None:
     """Say that something went wrong that never should: of what type, and where, the innermost place first."""
     frames = traceback.extract_tb(error.__traceback__)[-DEEPEST:]
     places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in reversed(frames)]
-    event(what, kind=type(error).__name__, places=places)
+    event(what, **facts, kind=kind_of(error), places=places)
 
 
 class _Told(logging.Handler):

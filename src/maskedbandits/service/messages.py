@@ -7,6 +7,7 @@ said in one line, and never repeats more of it than the name of a field.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -22,7 +23,7 @@ MOST_REPORTS = 1000  # likewise
 LONGEST_NAME = 200  # letters of an arm's name
 LONGEST_VISITOR = 500
 DAY = 86_400
-SLUG = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
+SLUG = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$(?!\n)"  # to Python, $ is also before a newline; \Z is not JSON schema's
 
 Slug = Annotated[str, Meta(pattern=SLUG, description="Letters a to z, digits and hyphens, at most 64.")]
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -33,7 +34,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[int, Meta(ge=0, le=30 * DAY)]
 Lifetime = Annotated[int, Meta(ge=1, le=366 * DAY)]
 Status = Literal["running", "paused", "archived"]
-ReportStatus = Literal["accepted", "duplicate", "late", "forged", "foreign", "invalid"]
+ReportStatus = Literal["accepted", "duplicate", "late", "forged", "foreign", "invalid", "limited", "later"]
 
 
 class NewArm(Struct, forbid_unknown_fields=True, frozen=True):
@@ -203,7 +204,9 @@ class StateAnswer(Struct):
     suspects: Annotated[list[bool], Meta(description="Arms whose reports no honest crowd gives.")]
     probabilities: list[float]
     pending: Annotated[list[int], Meta(description="Decisions that still await their report.")]
+    reported: Annotated[list[int], Meta(description="Reports ever taken.")]
     issued: Annotated[list[int], Meta(description="Decisions ever made.")]
+    missing: Annotated[list[int], Meta(description="Decisions that nobody reported in time.")]
     refused: Annotated[dict[str, int], Meta(description="Reports that were not taken, by reason.")]
 
 
@@ -228,10 +231,11 @@ def check_experiment(config: ExperimentConfig) -> None:
     for arm in config.arms:
         check_arm(arm)
     if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        twice = Counter(names).most_common(1)[0][0]
         raise UserError(f"two arms are called {twice!r}: give each a name of its own")
     if config.default_arm is not None and config.default_arm not in names:
-        raise UserError(f"default_arm = {config.default_arm!r} is none of the arms{nearest(config.default_arm, names)}")
+        some = nearest(config.default_arm, names[:20])  # to compare it with thousands would take long
+        raise UserError(f"default_arm = {config.default_arm!r} is none of the arms{some}")
     check_times(config.report_after, config.expires_after)
 
 

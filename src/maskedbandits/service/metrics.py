@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 ROUTES = ("decisions", "reports", "experiments", "state", "health", "metrics", "openapi", "other")
 STATUSES = (200, 201, 204, 400, 401, 403, 404, 405, 408, 409, 410, 413, 429, 499, 500, 503)  # 499: the client has gone
-REPORTS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")
+REPORTS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid", "limited", "later")
+FATES = ("issued", "reported", "pending", "missing")
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 PLACE = {name: place for place, name in enumerate([*((r, s) for r in ROUTES for s in STATUSES), *REPORTS, "decisions"])}
 TIMED = ("decisions", "reports")
@@ -50,8 +51,13 @@ class Metrics:
     def _sum(self, place: int) -> float:
         return sum(self._all[place::SIZE])
 
-    def text(self, lives: Iterable[Live], ready: bool) -> str:
-        """Return all of it, as Prometheus reads it."""
+    def text(
+        self, lives: Iterable[Live], ready: bool, fates: Mapping[str, Mapping[str, int]] | None = None, aside: int = 0
+    ) -> str:
+        """Return all of it, as Prometheus reads it.
+
+        ``fates`` are what became of decisions, by experiment; ``aside`` is how many experiments cannot be followed.
+        """
         lines = ["# TYPE maskedbandits_ready gauge", f"maskedbandits_ready {int(ready)}"]
         lines.append("# TYPE maskedbandits_requests_total counter")
         for route in ROUTES:
@@ -65,7 +71,9 @@ class Metrics:
         lines.append("# TYPE maskedbandits_request_seconds histogram")
         for route, start in self._timed.items():
             lines += self._histogram(route, start)
+        lines += ["# TYPE maskedbandits_experiments_aside gauge", _line("experiments_aside", aside)]
         lines += _of_experiments(lives)
+        lines += _of_decisions(fates or {})
         return "\n".join(lines) + "\n"
 
     def _histogram(self, route: str, start: int) -> list[str]:
@@ -82,6 +90,15 @@ def _of_experiments(lives: Iterable[Live]) -> list[str]:
     """Return how far the logs have come; the same whichever worker is asked."""
     lines = ["# TYPE maskedbandits_log_seq gauge"]
     return lines + [_line("log_seq", live.fold.seq, experiment=live.name) for live in lives]
+
+
+def _of_decisions(fates: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return what became of the decisions of every experiment."""
+    lines = []
+    for fate in FATES if fates else ():
+        lines.append(f"# TYPE maskedbandits_decisions_{fate} gauge")
+        lines += [_line(f"decisions_{fate}", counts[fate], experiment=name) for name, counts in fates.items()]
+    return lines
 
 
 def _line(name: str, value: float, **labels: str) -> str:

@@ -37,14 +37,14 @@ SAID = {
     403: "The key has not the role that is needed.",
     404: "There is no such experiment, or arm.",
     408: "The body did not arrive in time.",
-    409: "The name is taken, or it is done already.",
+    409: "The name is taken, it is done already, or the experiment is archived.",
     410: "It is over: the experiment is archived, or the report late.",
     413: "The body is too long.",
     429: "Too many requests; Retry-After says when to come again.",
     503: "Not now: the service is starting, or its store cannot be reached; Retry-After says when to come again.",
 }
 SENT = (400, 408, 413)  # whatever a body is for
-KEYED = (401, 403, 429, 503)  # wherever a key is needed
+KEYED = (400, 401, 403, 429, 503)  # wherever a key is needed; the first is for two Host headers
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": messages.SLUG}}
 ARM = {"name": "arm", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
@@ -103,7 +103,9 @@ def _of_experiments() -> dict[str, Any]:
     listed = _operation("listExperiments", "All experiments.", many, role="read")
     created = _operation("createExperiment", "Create an experiment.", made, role="admin", body=config, codes=(409,))
     shown = _operation("showExperiment", "An experiment.", one, role="read", path=path)
-    changed = _operation("changeExperiment", "Change its status or terms.", one, role="admin", body=change, path=path)
+    changed = _operation(
+        "changeExperiment", "Change its status or terms.", one, role="admin", body=change, codes=(409,), path=path
+    )
     learnt = _operation("showState", "What it has learnt.", state, role="read", path=path)
     added = _operation("addArm", "Add an arm.", made, role="admin", body=arm, codes=(409,), path=path)
     retired = _operation("retireArm", "Retire an arm.", one, role="admin", codes=(400, 409), path=(NAME, ARM))

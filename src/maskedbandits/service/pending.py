@@ -8,7 +8,7 @@ steps, of a 64th of its life, so that there are never many counters.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 STEPS = 64  # into which the life of a token is divided
 WRAP = 1 << 24  # minutes are told modulo this in a token's id
@@ -23,6 +23,14 @@ def expiry_minute(issued: int, expires: int) -> int:
     life = (last - issued) % WRAP
     step = max(1, life // STEPS)
     return -(-last // step) * step
+
+
+def missing(issued: Sequence[int], reported: Sequence[int], pending: Sequence[int]) -> list[int]:
+    """Return for every arm how many decisions nobody has reported in time: issued, not reported, and not awaited.
+
+    What was issued in the last second may not be counted yet: so there are never less than none.
+    """
+    return [max(0, sum(each)) for each in zip(issued, (-n for n in reported), (-n for n in pending), strict=True)]
 
 
 class Pending:

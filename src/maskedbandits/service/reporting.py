@@ -10,7 +10,7 @@ import msgspec
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.asgi import Answer, later
-from maskedbandits.service.deciding import found
+from maskedbandits.service.deciding import ASIDE, found
 from maskedbandits.service.keys import Secrets
 from maskedbandits.service.limits import Buckets
 from maskedbandits.service.messages import MILLION, Reader, ReportBody, ReportRequest
@@ -27,12 +27,17 @@ WHY = {
     "late": "the token has expired, or its experiment is archived: drop the report",
     "forged": "no key of this service has signed this token: drop the report",
     "foreign": "the token is of another experiment than this one: drop the report",
-    "invalid": "a bit is 0 or 1, and an epsilon a multiple of a millionth and not above the decision's: mask it again",
+    "invalid": "a bit is 0 or 1, and an epsilon a multiple of a millionth and not above the decision's: "
+    "send it again with a bit of 0 or 1 and the epsilon that it was masked with",  # a second draw would cost privacy
+    "limited": "too many reports with one token, of which only the first counts: send it again later",
+    "later": f"{ASIDE}; send it again later",
 }
 CODES = {"accepted": 200, "duplicate": 200, "late": 410, "forged": 400, "foreign": 403, "invalid": 400}
+MINUTE = 60.0  # seconds
+AGAIN = {"limited": 429, "later": 503}  # nothing became of it yet
 ANSWERS = {
     status: Answer(code, msgspec.json.encode({"status": status} | ({"error": WHY[status]} if status in WHY else {})))
-    for status, code in CODES.items()
+    for status, code in (CODES | AGAIN).items()
 }
 
 
@@ -44,10 +49,19 @@ Unheard = (UnknownKey, UnknownExperiment)
 
 
 class Bad(NamedTuple):
-    """A report that is not taken: why, and for which experiment that is counted, 0 if for none."""
+    """A report that is not taken: why, for which experiment that is counted, 0 if for none, and when to try again."""
 
     status: str
     experiment: int
+    seconds: float = 1.0
+
+
+class Opened(NamedTuple):
+    """A report whose token is good, and its experiment."""
+
+    report: ReportRequest
+    token: Token
+    live: Live
 
 
 class Reports:
@@ -59,7 +73,6 @@ class Reports:
         self.hall, self.secrets, self.metrics = hall, secrets, metrics
         self._limits, self._renew = limits, renew
         self._read = Reader(ReportBody)
-        self._lives: dict[int, Live] = {}
 
     async def answer(self, name: str | None, body: bytes) -> tuple[Answer, int]:
         """Return what became of a report, or of each of several, and how many they were."""
@@ -69,33 +82,37 @@ class Reports:
             if request.token is None or request.bit is None:
                 raise UserError("a report has a token and a bit: send both, or several of them as reports")
             one = ReportRequest(request.token, request.bit, request.epsilon)
-            return ANSWERS[(await self._taken([one], only))[0]], 1
+            ((status, seconds),) = await self._taken([one], only)
+            if status in AGAIN:
+                raise later(AGAIN[status], WHY[status], seconds)
+            return ANSWERS[status], 1
         if request.token is not None or request.bit is not None or request.epsilon is not None:
             raise UserError("a body has one report or a list of reports, not both: leave out one of them")
-        statuses = await self._taken(request.reports, only)
-        body = b'{"results":[' + b",".join([ANSWERS[status].body for status in statuses]) + b"]}"
-        return Answer(200, body), len(statuses)
+        results = await self._taken(request.reports, only)
+        body = b'{"results":[' + b",".join([ANSWERS[status].body for status, _ in results]) + b"]}"
+        return Answer(200, body), len(results)
 
-    async def _taken(self, reports: Sequence[ReportRequest], only: Live | None) -> list[str]:
-        """Return what became of each report, once all that are taken are durable."""
+    async def _taken(self, reports: Sequence[ReportRequest], only: Live | None) -> list[tuple[str, float]]:
+        """Return what became of each report, and when to try again, once all that are taken are durable."""
         try:
-            judged = [self._judged(report, only) for report in reports]
+            opened = [self._opened(report, only) for report in reports]
         except Unheard as news:  # of another process, a moment ago
             await (self._renew() if isinstance(news, UnknownKey) else self.hall.catch_up())
-            judged = [self._judged(report, only, renewed=True) for report in reports]
+            opened = [self._opened(report, only, renewed=True) for report in reports]
+        judged = [each if isinstance(each, Bad) else self._judged(each) for each in opened]
         rows = [each for each in judged if isinstance(each, NewReport)]
         places = iter(await self.hall.write.reports(rows) if rows else ())
-        statuses = []
+        results = []
         for each in judged:
-            status = each.status if isinstance(each, Bad) else _status(next(places))
+            status, seconds = (each.status, each.seconds) if isinstance(each, Bad) else (_status(next(places)), 0.0)
             self.metrics.count(status)
-            if status != "accepted":
+            if status != "accepted" and status not in AGAIN:
                 self.hall.refuse(each.experiment, status)
-            statuses.append(status)
-        return statuses
+            results.append((status, seconds))
+        return results
 
-    def _judged(self, report: ReportRequest, only: Live | None, renewed: bool = False) -> NewReport | Bad:
-        """Return the row of a report that can be taken, or why it cannot."""
+    def _opened(self, report: ReportRequest, only: Live | None, renewed: bool = False) -> Opened | Bad:
+        """Return a report with its token and experiment, or why there are none."""
         try:
             token = self.secrets.ring.read(report.token)
         except UnknownKey:
@@ -106,13 +123,20 @@ class Reports:
             return Bad("forged", 0 if only is None else only.id)
         if token.flags & FLAG_SHOWN:  # which nobody was given
             return Bad("forged", 0 if only is None else only.id)
-        live = self._live(token.experiment)
+        live = self.hall.by_id(token.experiment)
+        if live is None and self.hall.is_aside(token.experiment):
+            return Bad("later", token.experiment, MINUTE)
         if live is None and not renewed:
             raise UnknownExperiment
-        if live is None or (only is not None and only is not live):
+        if live is None or (only is not None and only.id != live.id):
             return Bad("foreign", 0 if only is None else only.id)
+        return Opened(report, token, live)
+
+    def _judged(self, opened: Opened) -> NewReport | Bad:
+        """Return the row of a report that can be taken, or why it cannot; each is charged to its token once."""
+        report, token, live = opened
         if self._limits.rate and (seconds := self._limits.wait(token.id, time.monotonic())):
-            raise later(429, "too many reports with one token: only the first counts", seconds)
+            return Bad("limited", live.id, seconds)
         if token.expires <= live.clock.now() or live.status == "archived":
             return Bad("late", live.id)
         epsilon = _epsilon(report, token)
@@ -123,14 +147,6 @@ class Reports:
             *(token.experiment, token.arm, report.bit, epsilon, token.probability, token.flags, token.id),
             *(minute, live.clock.hour()),
         )
-
-    def _live(self, number: int) -> Live | None:
-        """Return an experiment by its number."""
-        live = self._lives.get(number)
-        if live is None:
-            self._lives = {each.id: each for each in self.hall.experiments()}
-            live = self._lives.get(number)
-        return live
 
 
 def _epsilon(report: ReportRequest, token: Token) -> int | None:

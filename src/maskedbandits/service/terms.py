@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Self
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from maskedbandits.errors import UserError
-from maskedbandits.policies import check_policy
+from maskedbandits.errors import UserError, WrongValueError, nearest, whole
+from maskedbandits.policies import check_policy, kind_of, make_policy
 from maskedbandits.service.decisions import PARTS, in_parts
 from maskedbandits.service.fold import mask_of, refuse_unless_offered
-from maskedbandits.service.messages import ExperimentConfig, check_times, millionths
+from maskedbandits.service.messages import MOST_ARMS, ExperimentConfig, check_times, millionths
+from maskedbandits.service.stores.rows import OPEN, ArmRow, ExperimentRow
+
+MOST_WINDOW = 1_000_000  # reports: every process keeps them, and each snapshot holds them
+MOST_SLOTS = 1 << 24  # the same, for policies that keep some of each arm
+NUMBERS_ONLY = ("sigma", "tail")
 
 
 class Terms(Struct, frozen=True):
@@ -31,7 +36,7 @@ class Terms(Struct, frozen=True):
         """Return the terms that somebody asks for, after checking them."""
         told = {name: getattr(config, name) for name in cls.__struct_fields__}
         terms = cls(**told)
-        terms.check(len(config.arms))
+        terms.check(len(config.arms), len(config.arms))
         return terms
 
     @classmethod
@@ -44,26 +49,48 @@ class Terms(Struct, frozen=True):
         """Return them as the store holds them."""
         return json.dumps({name: getattr(self, name) for name in self.__struct_fields__})
 
-    def changed(self, changes: dict[str, Any], open_arms: int) -> Self:
-        """Return them with some changes, checked."""
-        terms = replace(self, **changes)
-        terms.check(open_arms)
-        return terms
-
     @property
     def millionths(self) -> int:
         """Epsilon as tokens carry it."""
         return millionths("epsilon", self.epsilon)
 
-    def check(self, open_arms: int) -> None:
-        """Refuse what cannot be, in one line."""
+    def check(self, open_arms: int, arms: int) -> None:
+        """Refuse what cannot be, in one line; the policy knows of retired arms, too."""
+        if arms > MOST_ARMS:
+            raise UserError(f"an experiment has at most {MOST_ARMS} arms, retired ones too: create another")
         check_times(self.report_after, self.expires_after)
         refuse_unless_offered(self.policy)
+        self._check_parameters(arms)
         mask = mask_of(self.millionths)
         if mask.slope == 0.0:
             raise UserError(f"epsilon = {self.epsilon}: it leaves nothing to learn; give a larger one")
-        check_policy(self.policy, arms=open_arms, corruption=mask, **self.parameters)
+        check_policy(self.policy, arms=arms, corruption=mask, **self.parameters)
         self.check_shares(open_arms)
+
+    def _check_parameters(self, arms: int) -> None:
+        """Refuse parameters in the words of a service, which knows no files and no infinity."""
+        kind, given = kind_of(self.policy), self.parameters
+        known = [name for name in kind.parameters if name not in NUMBERS_ONLY]
+        for name in given:
+            if name not in kind.parameters:  # arms and corruption, which a policy is given otherwise, among them
+                raise UserError(f"{self.policy} has no parameter {name!r}{nearest(name, known)}")
+            if name in NUMBERS_ONLY and given[name] is not None:
+                raise UserError(f"parameter {name!r} is for feedback of any size, and reports are bits: leave it out")
+        if "window" in kind.parameters:
+            plain = self.policy.removeprefix("sw-")
+            wanted = f"how many of the last reports count, at most {MOST_WINDOW}; for no limit take policy = {plain!r}"
+            _within("window", given.get("window"), MOST_WINDOW, wanted)
+        if "width" in kind.parameters:
+            most = MOST_SLOTS // arms
+            _within("width", given.get("width", kind.parameters["width"].default), most, f"at most {most}")
+
+    def try_out(self, arms: int) -> None:
+        """Refuse a policy that does not fit into the memory of this process."""
+        try:
+            make_policy(self.policy, arms=arms, corruption=mask_of(self.millionths), **self.parameters)
+        except MemoryError:
+            what = f"policy = {self.policy!r} for {arms} arms does not fit into memory"
+            raise UserError(f"{what}: give fewer arms, or a smaller window") from None
 
     def check_shares(self, open_arms: int) -> None:
         """Refuse a floor and a holdout that leave the policy nothing to decide."""
@@ -73,3 +100,15 @@ class Terms(Struct, frozen=True):
                 f"floor = {self.floor} for each of {open_arms} arms and holdout = {self.holdout} are {taken} of "
                 f"{PARTS} parts together: leave the policy some, with a lower floor or holdout"
             )
+
+
+def _within(name: str, value: Any, most: int, wanted: str) -> None:
+    try:
+        whole(name, value, 1, most)
+    except WrongValueError:
+        raise WrongValueError(name, value, wanted) from None
+
+
+def check_standing(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
+    """Refuse an experiment that could not go on as it would stand."""
+    Terms.read(row.config).check(sum(arm.status == OPEN for arm in arms), len(arms))

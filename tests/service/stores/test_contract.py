@@ -7,7 +7,7 @@ import json
 import pytest
 from made_stores import ARMS, CONFIG, HOUR, LATER, created, numbered, refused, report
 
-from maskedbandits.service.stores import Store, StoreGone, open_store
+from maskedbandits.service.stores import Conflict, Store, StoreGone, open_store
 from maskedbandits.service.stores.store import (
     DUPLICATE,
     LATE,
@@ -38,7 +38,7 @@ class TestContract:
     def experiment(self, store: Store) -> ExperimentRow:
         return created(store)
 
-    # Experiments and changes
+    # Experiments
 
     def test_an_experiment_begins_with_the_event_that_created_it(self, store: Store) -> None:
         row = created(store)
@@ -55,7 +55,7 @@ class TestContract:
 
     def test_a_name_is_taken_once(self, store: Store) -> None:
         created(store)
-        with refused("'headlines' already", "give another name"):
+        with refused("'headlines' already", "give another name", kind=Conflict):
             created(store)
         assert created(store, "layouts").id == 2
         assert [row.name for row in store.experiments()] == ["headlines", "layouts"]
@@ -72,57 +72,6 @@ class TestContract:
                 store.create_experiment("a", config, ARMS, 0, HOUR)
         assert store.experiments() == []
         assert store.heads() == {}
-
-    def test_each_change_is_an_event_and_a_version(self, store: Store, experiment: ExperimentRow) -> None:
-        changes = [
-            Change("arm", HOUR + 1, name="black", payload="7"),
-            Change("retire", HOUR + 2, place=1),
-            Change("config", HOUR + 3, config='{"epsilon": 2}', default_arm=3),
-            Change("status", HOUR + 4, status="paused"),
-        ]
-        rows = [store.change(experiment.id, change) for change in changes]
-        assert [(row.seq, row.config_version) for row in rows] == [(2, 2), (3, 3), (4, 4), (5, 5)]
-        assert rows[-1] == store.experiments()[0]
-        assert rows[-1][2:7] == ("paused", '{"epsilon": 2}', 5, 5, 3)
-        assert [arm.status for arm in store.arms(experiment.id)] == ["open", "retired", "open", "open"]
-        assert store.arms(experiment.id)[3] == ArmRow(3, "black", "7", "open")
-        events = store.events(experiment.id, 1, 10)
-        assert [(event.seq, event.kind, event.arm, event.hour) for event in events] == [
-            (2, "arm", 3, HOUR + 1),
-            (3, "retire", 1, HOUR + 2),
-            (4, "config", None, HOUR + 3),
-            (5, "status", None, HOUR + 4),
-        ]
-        assert [json.loads(event.detail or "") for event in events] == [
-            {"name": "black", "payload": 7},
-            {"name": "blue"},
-            {"config": {"epsilon": 2}, "default_arm": 3},
-            {"status": "paused"},
-        ]
-
-    def test_a_change_that_cannot_be_changes_nothing(self, store: Store, experiment: ExperimentRow) -> None:
-        store.change(experiment.id, Change("retire", HOUR, place=1))
-        before = store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10)
-        for change, words in [
-            (Change("arm", HOUR, name="blue"), "never used"),
-            (Change("arm", HOUR, name="new", payload="{"), "JSON"),
-            (Change("arm", HOUR, name=""), "a text of 1 to 500 bytes"),
-            (Change("arm", HOUR, name="x" * 501), "a text of 1 to 500 bytes"),
-            (Change("arm", HOUR, name="a\0b"), "without the character 0"),
-            (Change("arm", HOUR, name="\ud800"), "without halves of characters"),
-            (Change("retire", HOUR, place=0), "is the default arm"),
-            (Change("retire", HOUR, place=1), "no open arm at place 1"),
-            (Change("retire", HOUR, place=3), "no open arm at place 3"),
-            (Change("config", HOUR, config="{", default_arm=0), "JSON"),
-            (Change("config", HOUR, config="{}", default_arm=1), "no open arm at place 1"),
-            (Change("status", HOUR, status="runing"), "did you mean 'running'?"),
-            (Change("statuses", HOUR), "did you mean 'status'?"),
-        ]:
-            with refused(words):
-                store.change(experiment.id, change)
-        with refused("no experiment 9"):
-            store.change(9, Change("status", HOUR, status="paused"))
-        assert before == (store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10))
 
     # The log
 
@@ -160,8 +109,6 @@ class TestContract:
         assert store.append([report()]) == [3]
         store.change(1, Change("status", HOUR, status="archived"))
         assert store.append([report(), report(2), report(0), report(-1), report(2**40)]) == [UNKNOWN] * 5
-        store.change(1, Change("status", HOUR, status="running"))
-        assert store.append([report()]) == [6]
 
     def test_an_id_is_forgotten_when_it_expires_and_stays_so(self, store: Store, experiment: ExperimentRow) -> None:
         early, late = report(decision=numbered(1), expires=100), report(decision=numbered(2), expires=101)
@@ -274,6 +221,15 @@ class TestContract:
         assert store.visits([]) == []
         store.forget(29)
         assert store.visits([visit(b"six", 50, 0), visit(b"x", 50, 0, b"w" * 16)]) == [b"five", b"x"]
+
+    def test_a_token_that_is_of_no_more_use_is_replaced_once(self, store: Store, experiment: ExperimentRow) -> None:
+        def visit(token: bytes, instead: bytes = b"", visitor: bytes = b"v" * 16) -> Visit:
+            return Visit(1, visitor, token, 20, 10, instead)
+
+        assert store.visits([visit(b"one"), visit(b"one", visitor=b"w" * 16)]) == [b"one", b"one"]
+        assert store.visits([visit(b"two", b"one"), visit(b"three", b"one")]) == [b"two", b"two"]
+        assert store.visits([visit(b"four", b"one"), visit(b"five")]) == [b"two", b"two"]
+        assert store.visits([visit(b"six", visitor=b"w" * 16)]) == [b"one"]
 
     def test_keys(self, store: Store) -> None:
         digests = [bytes([number]) * 32 for number in range(3)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import pytest
 import store_children as children
 from made_stores import LATER, created, report
 
+from maskedbandits.errors import UserError
 from maskedbandits.service.stores import Store, open_store
-from maskedbandits.service.stores.store import Change, EventRow, Visit
+from maskedbandits.service.stores.store import ArmRow, Change, EventRow, ExperimentRow, Visit
 
 pytest_plugins = ["store_fixtures"]
 
@@ -91,6 +93,29 @@ def test_threads_share_a_store(any_store: Store) -> None:
     assert [event.seq for event in log] == list(range(1, 322))
     assert Counter(event.kind for event in log) == {"create": 1, "report": 240, "status": 80}
     assert any_store.experiments()[0].config_version == 81
+
+
+def test_racing_changes_are_checked_one_after_the_other(any_url: str, any_store: Store) -> None:
+    created(any_store)
+
+    def at_most_five(_: ExperimentRow, arms: Sequence[ArmRow]) -> None:
+        if len(arms) > 5:
+            raise UserError("too many")
+
+    def add(who: int) -> bool:
+        with open_store(any_url) as store:
+            any_store.change(1, Change("config", 1, config=f'{{"member {who}": {who}}}'))
+            try:
+                store.change(1, Change("arm", 1, name=f"arm {who}"), at_most_five)
+            except UserError:
+                return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(add, range(6))) == 2
+    assert len(any_store.arms(1)) == 5
+    merged = json.loads(any_store.experiments()[0].config)
+    assert merged == {"epsilon": 1.0} | {f"member {who}": who for who in range(6)}
 
 
 def test_changes_and_forgetting_go_on_beside_reports(any_url: str, any_store: Store) -> None:

@@ -22,7 +22,7 @@ pytest_plugins = ["store_fixtures"]
 
 NAMES = st.sampled_from(["a", "b", "c", "ü 滑"])
 PAYLOADS = st.sampled_from(["null", '{"a": [1, "ü"]}'])
-CONFIGS = st.sampled_from(["{}", '{"epsilon": 1.5}'])
+CONFIGS = st.sampled_from(["{}", '{"epsilon": 1.5}', '{"floor": 0.1, "ü": "滑"}'])
 EXPERIMENTS = st.integers(1, 3)
 PLACES = st.integers(0, 4)
 MINUTES = st.integers(1, 40)
@@ -44,9 +44,10 @@ VISITS = st.builds(
     Visit,
     experiment=st.integers(1, 2),
     visitor=st.integers(0, 3).map(lambda number: bytes([number]) * 16),
-    token=st.binary(min_size=1, max_size=3),
+    token=st.sampled_from([b"\0", b"\0\0", b"a", b"b", b"abc"]),
     expires=MINUTES,
     now=MINUTES,
+    instead=st.sampled_from([b"", b"", b"\0", b"\0\0"]),
 )
 
 
@@ -89,8 +90,8 @@ class Side(RuleBasedStateMachine):
         made = self.changed(experiment, Change("retire", 6, place=place))
         assert made == self.naive.retire(experiment, place, 6)
 
-    @rule(experiment=EXPERIMENTS, config=CONFIGS, default=PLACES)
-    def configure(self, experiment: int, config: str, default: int) -> None:
+    @rule(experiment=EXPERIMENTS, config=CONFIGS, default=st.none() | PLACES)
+    def configure(self, experiment: int, config: str, default: int | None) -> None:
         made = self.changed(experiment, Change("config", 7, config=config, default_arm=default))
         assert made == self.naive.configure(experiment, config, default, 7)
 

@@ -2,6 +2,6 @@
 
 from .opening import open_store
 from .store import Store
-from .trouble import StoreGone, Unreachable
+from .trouble import Conflict, StoreGone, Unreachable
 
-__all__ = ["Store", "StoreGone", "Unreachable", "open_store"]
+__all__ = ["Conflict", "Store", "StoreGone", "Unreachable", "open_store"]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.errors import UserError, WrongValueError, nearest
 
 from .database import Statements
 from .rows import OPEN, RETIRED, STATUSES, ArmRow, Change, ExperimentRow, NewArm
 from .texts import document, json_text, quoted, short
+from .trouble import Conflict
 
 Written = tuple[int | None, str]  # the arm that an event is about, and its detail
+Check = Callable[[ExperimentRow, Sequence[ArmRow]], None]  # of an experiment as it is after a change
 
 
 def created(do: Statements, row: ExperimentRow, arms: Sequence[NewArm]) -> ExperimentRow:
@@ -35,6 +38,8 @@ def created(do: Statements, row: ExperimentRow, arms: Sequence[NewArm]) -> Exper
 
 def changed(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> ExperimentRow:
     """Change an experiment whose row is locked."""
+    if row.status == "archived":  # devices were told to drop their reports
+        raise Conflict(f"the experiment {row.name!r} is archived, which is for good: create another")
     if change.kind not in KINDS:
         raise UserError(f"change {change.kind!r}{nearest(change.kind, KINDS)}")
     return logged(do, row, change.kind, change.hour, KINDS[change.kind](do, row, arms, change))
@@ -58,7 +63,7 @@ SELECT = "SELECT id, name, status, config, config_version, seq, default_arm, cre
 
 def _add_arm(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Written:
     if any(arm.name == change.name for arm in arms):
-        raise UserError(f"an arm of {row.name!r} is, or was, called {change.name!r}: give a name that was never used")
+        raise Conflict(f"an arm of {row.name!r} is, or was, called {change.name!r}: give a name that was never used")
     _write_arm(do, row.id, len(arms), change.name, change.payload)
     return len(arms), document(name=quoted(change.name), payload=change.payload)
 
@@ -72,9 +77,18 @@ def _retire(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: 
 
 
 def _configure(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Written:
-    default, config = _open_arm(row, arms, change.default_arm).place, json_text("config", change.config)
+    default = row.default_arm if change.default_arm is None else change.default_arm
+    default, config = _open_arm(row, arms, default).place, _merged(row.config, change.config)
     do.changed("UPDATE experiment SET config = ?, default_arm = ? WHERE id = ?", (config, default, row.id))
     return None, document(config=config, default_arm=quoted(default))
+
+
+def _merged(before: str, changes: str) -> str:
+    """Return a configuration with some members changed; what others have changed meanwhile stays."""
+    told = json.loads(json_text("config", changes))
+    if not isinstance(told, dict):
+        raise WrongValueError("config", told, "a JSON object of what is to change")
+    return json.dumps({**json.loads(before), **told})
 
 
 def _set_status(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Written:
@@ -95,7 +109,7 @@ KINDS: dict[str, Callable[[Statements, ExperimentRow, Sequence[ArmRow], Change],
 def _open_arm(row: ExperimentRow, arms: Sequence[ArmRow], place: int) -> ArmRow:
     found = next((arm for arm in arms if arm.place == place and arm.status == OPEN), None)
     if found is None:
-        raise UserError(f"{row.name!r} has no open arm at place {place}")
+        raise Conflict(f"{row.name!r} has no open arm at place {place}: choose another")
     return found
 
 

@@ -48,10 +48,12 @@ class PostgresStore(Store):
         answers: dict[int, bytes] = {}
         for now, places in _rounds(visits):
             keys = [[visits[place].experiment for place in places], [visits[place].visitor for place in places]]
-            found = self._trip((self._settings, ()), (_KEPT, (now, *keys)))
+            instead = [visits[place].instead for place in places]
+            found = self._trip((self._settings, ()), (_KEPT, (now, *keys, instead)))
             if any(token is None for (token,) in found):  # as on no reload: then something is written
                 given = [visits[place].token for place in places], [visits[place].expires for place in places]
-                written = (_VISIT, (*keys, *given, now)), (_KEPT, (BEFORE, *keys))
+                nothing = [b""] * len(places)
+                written = (_VISIT, (*keys, *given, now, *keys, instead)), (_KEPT, (BEFORE, *keys, nothing))
                 found = self._trip((self._settings, ()), *written)
             answers.update(zip(places, (token for (token,) in found), strict=True))
         return [answers[place] for place in range(len(visits))]
@@ -269,7 +271,9 @@ _KEPT = b"""
 SELECT (
     SELECT token FROM visitor
     WHERE visitor.experiment = g.experiment AND visitor.visitor = g.visitor AND visitor.expires > %s
-) FROM unnest(%s::int[], %s::bytea[]) WITH ORDINALITY AS g (experiment, visitor, place) ORDER BY place
+        AND visitor.token <> g.instead
+) FROM unnest(%s::int[], %s::bytea[], %s::bytea[]) WITH ORDINALITY AS g (experiment, visitor, instead, place)
+ORDER BY place
 """
 
 # Rows that stay as they are get locked, too; in order, so that no two wait for each other.
@@ -278,5 +282,7 @@ INSERT INTO visitor (experiment, visitor, token, expires)
 SELECT * FROM unnest(%s::int[], %s::bytea[], %s::bytea[], %s::int[]) AS g (experiment, visitor, token, expires)
 ORDER BY experiment, visitor
 ON CONFLICT (experiment, visitor) DO UPDATE SET token = excluded.token, expires = excluded.expires
-WHERE visitor.expires <= %s
+WHERE visitor.expires <= %s OR (visitor.experiment, visitor.visitor, visitor.token) IN (
+    SELECT * FROM unnest(%s::int[], %s::bytea[], %s::bytea[])
+)
 """

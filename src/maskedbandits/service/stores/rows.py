@@ -91,18 +91,25 @@ class KeyRow(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A visitor who is given a token, unless an earlier one has not expired; both times are minutes."""
+    """A visitor who is given a token, unless an earlier one has not expired; both times are minutes.
+
+    ``instead`` is an earlier token that is of no more use: it is replaced, unless somebody else has done so already.
+    """
 
     experiment: int
     visitor: bytes
     token: bytes
     expires: int
     now: int
+    instead: bytes = b""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of an experiment: "arm" (name, payload), "retire" (place), "config" (and default_arm) or "status"."""
+    """A change of an experiment: "arm" (name, payload), "retire" (place), "config" (and default_arm) or "status".
+
+    Of the configuration those members are told that change, and are merged into what stands in the store.
+    """
 
     kind: str
     hour: int
@@ -110,5 +117,5 @@ class Change:
     payload: str = "null"  # JSON text
     place: int = 0
     config: str = "{}"  # JSON text
-    default_arm: int = 0
+    default_arm: int | None = None  # it stays
     status: str = ""

@@ -127,10 +127,10 @@ def _appended(do: Statements, log: list[int] | None, report: NewReport) -> int:
 
 
 def _kept(do: Statements, visit: Visit) -> bytes | None:
-    """Return the token that a visitor has, unless it has expired."""
+    """Return the token that a visitor has, unless it has expired or is of no more use."""
     found = do.rows(
-        "SELECT token FROM visitor WHERE experiment = ? AND visitor = ? AND expires > ?",
-        (visit.experiment, visit.visitor, visit.now),
+        "SELECT token FROM visitor WHERE experiment = ? AND visitor = ? AND expires > ? AND token <> ?",
+        (visit.experiment, visit.visitor, visit.now, visit.instead),
     )
     return found[0][0] if found else None
 

@@ -39,7 +39,7 @@ from .rows import (
     Visit,
 )
 from .texts import short, text
-from .trouble import StoreGone
+from .trouble import Conflict, StoreGone
 
 __all__ = [
     "DUPLICATE",
@@ -119,7 +119,7 @@ class Store(Counts, Keys):
         """Create an experiment; the first event of its log says how."""
         with self._writing(alone=True) as do:
             if do.rows("SELECT 1 FROM experiment WHERE name = ?", (short("experiment name", name),)):
-                raise UserError(f"an experiment is called {name!r} already: give another name")
+                raise Conflict(f"an experiment is called {name!r} already: give another name")
             last = do.rows("SELECT max(id) FROM experiment")[0][0] or 0
             row = ExperimentRow(last + 1, name, "running", config, 0, 0, default_arm, hour, 0)
             return changes.created(do, row, arms)
@@ -134,14 +134,21 @@ class Store(Counts, Keys):
         with self._reading() as do:
             return [ArmRow(*row) for row in do.rows(_ARMS, (experiment,))]
 
-    def change(self, experiment: int, change: Change) -> ExperimentRow:
-        """Change an experiment, and append the event that says so."""
+    def change(self, experiment: int, change: Change, check: changes.Check | None = None) -> ExperimentRow:
+        """Change an experiment, and append the event that says so.
+
+        ``check`` sees the experiment and its arms as they are after the change, while nobody else can change them;
+        what it refuses has not happened.
+        """
         with self._writing() as do:
             found = do.rows(f"{changes.SELECT} WHERE id = ?{self.FOR_CHANGE}", (experiment,))
             if not found:
                 raise UserError(f"there is no experiment {experiment}")
             arms = [ArmRow(*row) for row in do.rows(_ARMS, (experiment,))]
-            return changes.changed(do, ExperimentRow(*found[0]), arms, change)
+            row = changes.changed(do, ExperimentRow(*found[0]), arms, change)
+            if check is not None:
+                check(row, [ArmRow(*each) for each in do.rows(_ARMS, (experiment,))])
+            return row
 
     def events(self, experiment: int, after: int, limit: int) -> list[EventRow]:
         """Return the next events of a log after a number, in order; at most so many."""

@@ -19,6 +19,10 @@ class StoreGone(Exception):  # noqa: N818 - the word is an error already
         self.reason, self.unknown = reason, unknown
 
 
+class Conflict(UserError):  # noqa: N818 - as above
+    """What cannot be done as things stand: the name is taken, the arm retired already, or the experiment archived."""
+
+
 class Unreachable(StoreGone, UserError):  # noqa: N818 - as above
     """A store that cannot be opened now: whoever waits may try again, whoever sits at the keyboard is told why."""
 

@@ -1,0 +1,80 @@
+"""An experiment that cannot be followed is set aside, and the others go on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Never
+
+import pytest
+from halls import quick_hall, until
+from web import SMALL, Served
+
+from maskedbandits.service import follower, terms
+from maskedbandits.service.fold import Fold
+from maskedbandits.service.follower import Follower
+from maskedbandits.service.live import Live
+
+pytest_plugins = ["service_fixtures"]
+
+ONE, OTHER = "/v1/experiments/headline", "/v1/experiments/other"
+
+
+def no_memory(*_: object, **__: object) -> Never:
+    raise MemoryError
+
+
+def test_what_does_not_fit_into_memory_is_not_written(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(terms, "make_policy", no_memory)
+        reply = served.post("/v1/experiments", {**SMALL, "name": "other"})
+    assert (reply.status, "does not fit into memory" in reply.error) == (400, True)
+    assert served.post("/v1/experiments", {**SMALL, "name": "other"}).status == 201
+
+
+def test_the_others_go_on_and_it_is_tried_again(
+    storage: str, served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.post("/v1/experiments", {**SMALL, "name": "other"})
+    token = served.post(f"{OTHER}/decisions").json["token"]
+    whole = Follower._from_snapshot
+
+    def from_snapshot(self: Follower, experiment: int) -> Fold:
+        return whole(self, experiment) if experiment == 1 else no_memory()
+
+    monkeypatch.setattr(Follower, "_from_snapshot", from_snapshot)
+    monkeypatch.setattr(follower, "MINUTE", 0.2)
+    with Served(quick_hall(storage)) as later:
+        assert later.get("/readyz").status == 200
+        mine = later.post(f"{ONE}/decisions").json["token"]
+        for reply in (later.post(f"{OTHER}/decisions"), later.post("/v1/reports", {"token": token, "bit": 1})):
+            assert (reply.status, "cannot be followed now" in reply.error) == (503, True)
+            assert reply.headers["retry-after"]
+        both = {"reports": [{"token": token, "bit": 1}, {"token": mine, "bit": 1}]}
+        told = [each["status"] for each in later.post("/v1/reports", both).json["results"]]
+        assert told == ["later", "accepted"]
+        assert b"maskedbandits_experiments_aside 1\n" in later.get("/metrics").body
+        monkeypatch.undo()
+        later.run(until(lambda: later.hall.experiment("other") is not None))
+        assert later.post("/v1/reports", {"token": token, "bit": 1}).json == {"status": "accepted"}
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    (line,) = [line for line in lines if line["event"] == "experiment is set aside"]  # it is said once
+    assert (line["experiment"], line["kind"]) == ("other", "MemoryError")
+
+
+def test_what_failed_half_way_is_folded_anew(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = [each["token"] for each in served.post(f"{ONE}/decisions", {"n": 5}).json["decisions"]]
+    take, failures = Live.take, [1]
+
+    def half(self: Live, events: Any) -> None:
+        take(self, events)
+        if failures:
+            failures.pop()
+            no_memory()
+
+    monkeypatch.setattr(Live, "take", half)
+    monkeypatch.setattr(follower, "MINUTE", 0.05)
+    before = served.hall.experiment("headline")
+    served.post("/v1/reports", {"token": tokens[0], "bit": 1})
+    served.run(until(lambda: served.hall.experiment("headline") not in (before, None)))
+    state = served.get(f"{ONE}/state").json
+    assert (state["observations"], state["seq"], sum(state["pending"])) == (1, 2, 4)

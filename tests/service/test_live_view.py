@@ -1,0 +1,88 @@
+"""What an experiment tells of itself: of one moment, without keeping others waiting, and what became of decisions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from halls import config, open_hall, report_of, storage_in, until
+
+from maskedbandits.policies import Policy
+from maskedbandits.service import live as module
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.pending import missing
+from maskedbandits.service.stores.rows import EventRow
+
+
+def test_a_view_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as hall:
+            live = await hall.create(config(arms=2))
+            whole, added = Policy.estimates, EventRow(2, "arm", 2, None, None, None, None, None, 0, "{}")
+
+            def meanwhile(self: Policy) -> Any:
+                found = whole(self)
+                live.fold.take([added])
+                return found
+
+            monkeypatch.setattr(Policy, "estimates", meanwhile)
+            view = live.view()
+            assert live.policy.arms == 3
+            assert {name: len(each) for name, each in view.items() if isinstance(each, list)} == dict.fromkeys(
+                ("arms", "estimates", "intervals", "suspects", "probabilities", "pending", "reported"), 2
+            )
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(("arms", "total"), [(3, 1000), (2_000, 1000), (65_536, 64)])
+def test_draws_for_a_view_are_made_some_at_a_time(arms: int, total: int) -> None:
+    asked: list[int] = []
+
+    def probabilities(draws: int) -> Any:
+        asked.append(draws)
+        return np.full(arms, 1 / arms)
+
+    policy: Any = SimpleNamespace(arms=arms, kind=SimpleNamespace(draws_from="posterior"), probabilities=probabilities)
+    assert sum(module._probabilities(policy)) == pytest.approx(1.0)
+    assert sum(asked) == total
+    assert max(asked) * arms <= module.MOST_WORK
+
+
+def test_what_nobody_reports_in_time_is_missing(tmp_path: Path) -> None:
+    now = [1_800_000_000.0]
+
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path), Clock(lambda: now[0], lambda: 0.0)) as hall:
+            live = await hall.create(config(report_after=1, expires_after=600))
+            issued = live.decide(7)
+            arms = [each.arm for each in issued]
+            assert await hall.write.reports([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]
+            await until(lambda: sum(live.fold.reported) == 3)
+            told = [arms.count(arm) for arm in range(3)]
+            await until(lambda: sum(_issued(hall, live)) == 7)
+            view = await hall.view(live)
+            assert view["issued"] == told
+            assert view["reported"] == [arms[:3].count(arm) for arm in range(3)]
+            assert view["pending"] == [arms[3:].count(arm) for arm in range(3)]
+            assert view["missing"] == [0, 0, 0]
+            now[0] += 700
+            view = await hall.view(live)
+            assert view["pending"] == [0, 0, 0]
+            assert view["missing"] == [arms[3:].count(arm) for arm in range(3)]
+            assert await hall.fates() == {"headline": {"issued": 7, "reported": 3, "pending": 0, "missing": 4}}
+
+    asyncio.run(use())
+
+
+def _issued(hall: Any, live: Any) -> list[int]:
+    """What the follower has told the store."""
+    return list(hall.follower.store.issued_total(live.id).values())
+
+
+def test_less_than_none_is_never_missing() -> None:
+    assert missing([3, 0, 5], [1, 1, 2], [1, 0, 4]) == [1, 0, 0]
