@@ -1,7 +1,7 @@
 """Several policies of one kind side by side, one for each group of people: their compiled steps.
 
-The states of all groups are one: each of its arrays is G times as long, a group's part after the other's, and ``nth`` is
-the state of one group in it. So a kernel takes any number of groups, and a step of all of them crosses into machine
+The states of all groups are one: each of its arrays is G times as long, a group's part after the other's, and ``nth``
+is the state of one group in it. So a kernel takes any number of groups, and a step of all of them crosses into machine
 code once.
 """
 
@@ -67,7 +67,7 @@ def _nth(typing: Any, state: Any, group: Any) -> Any:
             length = builder.udiv(builder.extract_value(array.shape, 0), groups)
             part = context.make_array(kind)(context, builder)
             itemsize = ir.Constant(ir.IntType(64), context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-            populate_array(
+            populate_array(  # type: ignore[no-untyped-call]
                 part,
                 data=builder.gep(array.data, [builder.mul(place, length)], inbounds=True),
                 shape=[length],
@@ -83,7 +83,7 @@ def _nth(typing: Any, state: Any, group: Any) -> Any:
 
 @overload(nth, strict=False, jit_options=FORCED)
 def _compiled_nth(state: Any, group: Any) -> Any:
-    return lambda state, group: _nth(state, group)
+    return lambda state, group: _nth(state, group)  # type: ignore[call-arg]
 
 
 @entry
