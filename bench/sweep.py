@@ -128,8 +128,9 @@ def measured(size: str, backend: str, cells: int) -> Spent:
         (folder / "sweep.toml").write_text(text, encoding="utf-8")
         options = ["--out", str(folder / "out"), "--backend", backend, "--no-progress"]
         command = [sys.executable, "-m", "maskedbandits", "run", str(folder / "sweep.toml"), *options]
+        meter = Meter()  # before it starts: who is there already is not counted
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-            total = Meter().watch(process)
+            total = meter.watch(process)
         if process.returncode != 0:
             raise SystemExit(f"the sweep by {backend} has failed")
         made = results.load(folder / "out")
@@ -191,6 +192,7 @@ def main() -> None:
             for backend in options.backends:
                 print(f"{options.cells:,} {size} cells by {backend} ...", file=sys.stderr, flush=True)
                 rows.append(measured(size, backend, options.cells))
+                print(f"{rows[-1].outside:.1%} outside the kernels", file=sys.stderr, flush=True)
     if options.json:
         print(json.dumps([{**asdict(row), "outside": row.outside} for row in rows], indent=2))
         return
