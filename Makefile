@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint crash bench bench-delays bench-liars bench-regret bench-service bench-sweep docs site \
+.PHONY: help run test test-slow lint crash bench bench-context bench-delays bench-liars bench-regret bench-service bench-sweep docs site \
 	release-check clean
 
 help: ## list the commands
@@ -29,6 +29,9 @@ lint: $(VENV)/.test ## ruff, mypy, import-linter
 
 bench: $(VENV)/.run ## speed, as ratios to other libraries and to a bare loop
 	@mkdir -p results && $(BIN)/python -m bench.speed > results/speed.txt && cat results/speed.txt
+
+bench-context: $(VENV)/.run ## regret of contextual policies beside their goals, some minutes
+	@$(BIN)/python -m bench.context
 
 bench-delays: $(VENV)/.run ## what reports that come 500 steps late cost every policy, some minutes
 	@$(BIN)/python -m bench.delays
@@ -54,6 +57,7 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.policies
 	@$(BIN)/python -m docs.planner
 	@$(BIN)/python -m docs.noise
+	@$(BIN)/python -m docs.context
 	@$(BIN)/python -m docs.speed
 	@$(BIN)/python -m docs.experiments
 	@$(BIN)/python -m docs.data

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench import cold, delays, goals, growth, liars, peers, regret, speed, suite, sweep
+from bench import cold, context, delays, goals, growth, liars, peers, regret, speed, suite, sweep
 
 from maskedbandits import make_policy, simulate, theory
 
@@ -155,6 +155,25 @@ def test_what_a_sweep_takes_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         "The goal, at most 10 % outside the kernels where cells are short, is missed. "
         "All backends made the same numbers."
     )
+
+
+def test_what_contextual_policies_lose_is_told_beside_the_goals(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(context, "lost", lambda policy, problem, epsilon, runs, seed: 100.0 * epsilon + seed)
+    monkeypatch.setattr(sys, "argv", ["context"])
+    context.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + sum(len(goals) for _, goals in context.WORLDS.values())
+    assert lines[2].split("|")[2:5] == [" 1 ", " 2,800 ", " 104 ± 2 "]
+
+
+def test_worlds_of_groups_are_what_they_are_called() -> None:
+    still, changing, alike = (world(3) for world, _ in context.WORLDS.values())
+    assert (still.segments, changing.segments, alike.segments) == (1, 4, 1)
+    best = np.sort(changing.means, axis=2)
+    assert np.min(best[:, :, -1] - best[:, :, -2]) >= 0.2
+    assert np.ptp(alike.means, axis=1).max() == 0.0
 
 
 def test_a_goal_is_met_by_all_backends_or_by_none() -> None:

@@ -137,6 +137,12 @@ def test_the_computed_table_of_the_noise_page_is_what_the_code_computes() -> Non
             assert int(cells[0]) > 3 or place == 1 or float(cells[place]) > allowed
 
 
+def test_the_visitors_of_the_page_on_groups_are_what_the_code_computes() -> None:
+    from docs import context as page
+
+    assert blocks.read(page.PAGE, "visitors") == page.visitors()
+
+
 def test_the_noise_page_says_what_was_measured() -> None:
     lost = {cells[0]: int(cells[2].split()[0]) for cells in rows("noise.md", "stuck")}
     assert all((count == 0) == index.startswith("sub-gamma") for index, count in lost.items())

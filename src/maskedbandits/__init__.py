@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "Contextual",
+    "ContextualProblem",
     "Device",
     "GaussianNoise",
     "LaplaceNoise",
@@ -15,7 +17,9 @@ __all__ = [
     "RandomizedResponse",
     "Simulation",
     "data",
+    "load_contextual",
     "load_policy",
+    "make_contextual",
     "make_policy",
     "planner",
     "privacy",
@@ -26,6 +30,10 @@ __all__ = [
 
 # Names are imported when they are first used: the command line answers --help without loading the compiler.
 _HOMES = {
+    "Contextual": "context",
+    "ContextualProblem": "problems",
+    "load_contextual": "context",
+    "make_contextual": "context",
     "Device": "device",
     "GaussianNoise": "corruption",
     "LaplaceNoise": "corruption",
@@ -45,6 +53,9 @@ if TYPE_CHECKING:
     from maskedbandits import privacy as privacy
     from maskedbandits import problems as problems
     from maskedbandits import theory as theory
+    from maskedbandits.context import Contextual as Contextual
+    from maskedbandits.context import load_contextual as load_contextual
+    from maskedbandits.context import make_contextual as make_contextual
     from maskedbandits.corruption import GaussianNoise as GaussianNoise
     from maskedbandits.corruption import LaplaceNoise as LaplaceNoise
     from maskedbandits.corruption import Monotone as Monotone
@@ -53,6 +64,7 @@ if TYPE_CHECKING:
     from maskedbandits.policies import Policy as Policy
     from maskedbandits.policies import make_policy as make_policy
     from maskedbandits.policies.saved import load_policy as load_policy
+    from maskedbandits.problems import ContextualProblem as ContextualProblem
     from maskedbandits.problems import Problem as Problem
     from maskedbandits.simulation import Simulation as Simulation
     from maskedbandits.simulation import simulate as simulate

@@ -42,6 +42,27 @@ def shares(name: str, numbers: ArrayLike, row: str) -> Floats:
     return found
 
 
+def cube(name: str, numbers: ArrayLike) -> Floats:
+    """Return numbers in [0, 1] by segment, group and arm; a table of groups and arms is one segment."""
+    found = _floats(name, numbers, "no numbers by segment, group and arm: give as many arms in every group")
+    if found.ndim == 2:
+        found = found[None]
+    if found.ndim != 3 or 0 in found.shape:
+        raise UserError(f"{name} have shape {found.shape}: give (segments, groups, arms), at least one of each")
+    if (wrong := _outside(found)) is not None:
+        raise UserError(f"{name}: {found[wrong]} at {wrong}: give numbers in [0, 1]")
+    return found
+
+
+def parts_of_one(name: str, numbers: ArrayLike, count: int) -> Floats:
+    """Return so many numbers above 0 that add up to 1."""
+    found = shares(name, numbers, "group")
+    total = float(found.sum())
+    if found.size != count or found.min() <= 0.0 or abs(total - 1.0) > 1e-6:
+        raise UserError(f"{name} = {shown(numbers)}: give {count} numbers above 0 that add up to 1, one for each group")
+    return np.asarray(found / total)
+
+
 def whole_numbers(name: str, numbers: ArrayLike) -> Ints:
     """Return an array of whole numbers; 1.0 is one, True is none."""
     try:

@@ -15,15 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.bar import Progress, shown
+from maskedbandits.context import Contextual, masks
 from maskedbandits.delays import Delay
 from maskedbandits.errors import UserError
 from maskedbandits.maths import lots
 from maskedbandits.policies import Policy
+from maskedbandits.policies.groups import Groups, advance_groups, nth
 from maskedbandits.policies.late import advance_late
 from maskedbandits.policies.logs import advance_log
 from maskedbandits.policies.noisy import advance_noisy, feedback
 from maskedbandits.policies.play import Tally, World, advance
-from maskedbandits.problems import Log, Problem
+from maskedbandits.problems import ContextualProblem, Log, Problem
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
 # Bounds remembered by a long run: they fit the processor's cache, and nearly all that are asked for are there.
@@ -43,13 +45,14 @@ class Simulation:
     pulls_over_time: NDArray[np.int64]  # (C, K) pulls up to each checkpoint, of all runs together
     seconds: float
     kernel_seconds: float = 0.0  # of CPU that the steps themselves took, of all threads together
+    group_regret: NDArray[np.float64] | None = None  # (runs, C, G) of a problem with groups; then pulls are (.., G, K)
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
     """What is to be played, checked."""
 
-    problem: Problem
+    problem: Problem | ContextualProblem
     runs: int
     seed: int
     times: NDArray[np.int64]
@@ -61,9 +64,9 @@ class Order:
         """Steps in all."""
         return self.runs * self.problem.horizon
 
-    def lot(self, run: int) -> np.random.SeedSequence:
-        """Return the seed of a run."""
-        return np.random.SeedSequence(self.seed, spawn_key=(self.first_run + run,))
+    def lot(self, run: int, *within: int) -> np.random.SeedSequence:
+        """Return the seed of a run, or of something within it."""
+        return np.random.SeedSequence(self.seed, spawn_key=(self.first_run + run, *within))
 
 
 def refuse_too_much(numbers: int) -> None:
@@ -75,16 +78,19 @@ def refuse_too_much(numbers: int) -> None:
 class Batch:
     """The runs of one simulation: their world, their results, and how far they are."""
 
-    def __init__(self, order: Order, policy: Policy, workers: int) -> None:
-        problem, runs, arms, checkpoints = order.problem, order.runs, order.problem.arms, order.times.size
+    def __init__(self, order: Order, policy: Policy | Contextual, workers: int) -> None:
+        problem, runs, arms, checkpoints = order.problem, order.runs, order.problem.columns, order.times.size
         self.order, self.policy, self.workers = order, policy, workers
         self.times, self.horizon = order.times, problem.horizon
         self.world = World(*problem.rows(masked=not policy.kind.sees_rewards))
         self.chosen = problem.chosen.copy() if isinstance(problem, Log) else None
         # what learns from nothing, or from rewards, sees no noise
-        noisy = problem.is_noisy and policy.sigma is not None
-        self.feedback = feedback(problem.law, problem.corruption) if noisy else None
-        refuse_too_much(runs * (checkpoints + 2 * arms + 1) + workers * checkpoints * arms)
+        self.feedback = None
+        if isinstance(problem, Problem) and problem.is_noisy and policy.sigma is not None:
+            self.feedback = feedback(problem.law, problem.corruption)
+        groups = problem.groups if isinstance(problem, ContextualProblem) else 0
+        refuse_too_much(runs * (checkpoints * (groups + 1) + 2 * arms + 1) + workers * checkpoints * arms)
+        self.group_regret = np.zeros((runs, checkpoints, groups))
         self.regret = np.zeros((runs, checkpoints))
         self.pulls = np.zeros((runs, arms), dtype=np.int64)
         self.suboptimal_pulls = np.zeros((runs, arms), dtype=np.int64)
@@ -104,7 +110,13 @@ class Batch:
         seconds = time.perf_counter() - started
         over_time = self.pulls_over_time.sum(axis=0)
         spent = sum(self.kernel_seconds)
-        return Simulation(self.times, self.regret, self.pulls, self.suboptimal_pulls, over_time, seconds, spent)
+        pulls, suboptimal, lost = self.pulls, self.suboptimal_pulls, None
+        if isinstance(self.order.problem, ContextualProblem):
+            shape, lost = (self.order.problem.groups, self.order.problem.arms), self.group_regret
+            pulls, suboptimal, over_time = (
+                each.reshape(*each.shape[:-1], *shape) for each in (pulls, suboptimal, over_time)
+            )
+        return Simulation(self.times, self.regret, pulls, suboptimal, over_time, seconds, spent, lost)
 
     def _play_here(self, show: Progress) -> None:
         """Play all runs in this thread: another takes as long to start as a short run."""
@@ -141,6 +153,8 @@ class Batch:
     @property
     def kernel(self) -> Any:
         """The loop that plays such a world."""
+        if isinstance(self.policy, Contextual):
+            return advance_groups
         if self.chosen is not None:
             return advance_log
         if self.feedback is not None:
@@ -163,8 +177,14 @@ class Batch:
         self.states = [self.policy.for_simulation(self.horizon, memo) for _ in range(self.workers)]
         self.words = [lots.seeded(self.order.lot(run)) for run in range(min(self.order.runs, AHEAD))]
 
-    def more(self) -> tuple[Any, ...]:
+    def more(self, run: int = 0) -> tuple[Any, ...]:
         """Return what a run is played with beside its world."""
+        problem, policy = self.order.problem, self.policy
+        if isinstance(problem, ContextualProblem) and isinstance(policy, Contextual):
+            slope = masks.slope(policy.answers, float(policy.epsilon), policy.groups)
+            table, lost = np.zeros(policy.groups, dtype=np.int64), np.zeros(policy.groups)
+            ends = np.cumsum(problem.shares)
+            return (Groups(ends, slope, int(policy.answers == masks.BIT), table, lost, self.group_regret[run]),)
         if self.chosen is not None:
             return (self.chosen,)
         if self.feedback is not None:
@@ -186,8 +206,10 @@ class Batch:
 
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
-        state, tally, more = self.states[worker], self.tally(run, worker), self.more()
+        state, tally, more = self.states[worker], self.tally(run, worker), self.more(run)
         state.lots[:] = self.words[run] if run < len(self.words) else lots.seeded(self.order.lot(run))
+        for group in range(1, state.own.size):
+            nth(state, group).lots[:] = lots.seeded(self.order.lot(run, group))
         self.start(state)
         for pause in range(0, self.horizon + 1, PAUSE):
             if self.stop.is_set():

@@ -12,18 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits import arrays, delays, outside
 from maskedbandits.bar import Progress, shown
 from maskedbandits.batch import Batch, Order, Simulation, refuse_too_much
+from maskedbandits.context import Contextual
 from maskedbandits.errors import UserError, WrongValueError, whole
 from maskedbandits.errors import shown as in_short
 from maskedbandits.outside import Factory
 from maskedbandits.policies import Policy, kind_of, make_policy
-from maskedbandits.problems import Gaussian, Log, Problem
+from maskedbandits.problems import ContextualProblem, Gaussian, Log, Problem
 
 __all__ = ["Simulation", "cores", "get_ready", "prepared", "simulate"]
 
 
 def simulate(
-    problem: Problem,
-    policy: Policy | str | Factory,
+    problem: Problem | ContextualProblem,
+    policy: Policy | Contextual | str | Factory,
     runs: int = 100,
     seed: int = 0,
     checkpoints: int | ArrayLike = 100,
@@ -53,8 +54,8 @@ def simulate(
 
 
 def prepared(
-    problem: Problem,
-    policy: Policy | str | Factory,
+    problem: Problem | ContextualProblem,
+    policy: Policy | Contextual | str | Factory,
     runs: int,
     seed: int,
     checkpoints: int | ArrayLike,
@@ -68,8 +69,10 @@ def prepared(
     Of many short ones it pays to prepare some, and then to play them: after it has played, a processor has to be
     reminded of how to prepare.
     """
+    if isinstance(problem, ContextualProblem):
+        return _prepared_groups(problem, policy, runs, seed, checkpoints, delay, first_run, threads)
     if not isinstance(problem, Problem):
-        raise WrongValueError("problem", problem, "a Problem")
+        raise WrongValueError("problem", problem, "a Problem or a ContextualProblem")
     if isinstance(problem, Log) and delay is not None:
         raise UserError("delay: a log is replayed without; leave it out, or replay rounds whose outcomes are all known")
     if problem.is_noisy and delay is not None:
@@ -87,7 +90,36 @@ def prepared(
         whole("first_run", first_run, 0),
     )
     if not isinstance(policy, Policy):
-        return partial(_played_outside, order, policy)
+        assert not isinstance(policy, Contextual)  # noqa: S101 -- which was refused
+        return partial(_played_outside, order, problem, policy)
+    workers = min(whole("threads", cores() if threads is None else threads), order.runs)
+    batch = Batch(order, policy, workers)
+    batch.get_ready()
+    return batch.played
+
+
+def _prepared_groups(
+    problem: ContextualProblem,
+    policy: object,
+    runs: int,
+    seed: int,
+    checkpoints: int | ArrayLike,
+    delay: delays.Delays,
+    first_run: int,
+    threads: int | None,
+) -> Callable[[Progress | bool | None], Simulation]:
+    """Return a simulation of a problem with groups."""
+    if not isinstance(policy, Contextual):
+        raise UserError(f"a problem with groups was given {in_short(policy)}: give a policy of make_contextual")
+    if (policy.groups, policy.arms) != (problem.groups, problem.arms):
+        raise UserError(
+            f"the policy has {policy.groups} groups and {policy.arms} arms, the problem {problem.groups} and "
+            f"{problem.arms}: make one to fit"
+        )
+    if delay is not None:
+        raise UserError("delay: of a problem with groups answers come at once; leave it out")
+    times = _checked_times(checkpoints, problem.horizon)
+    order = Order(problem, whole("runs", runs), whole("seed", seed, 0), times, None, whole("first_run", first_run, 0))
     workers = min(whole("threads", cores() if threads is None else threads), order.runs)
     batch = Batch(order, policy, workers)
     batch.get_ready()
@@ -131,9 +163,9 @@ def _refuse_what_it_cannot_see(policy: Policy, problem: Problem) -> None:
         )
 
 
-def _played_outside(order: Order, factory: Factory, progress: Progress | bool | None) -> Simulation:
+def _played_outside(order: Order, problem: Problem, factory: Factory, progress: Progress | bool | None) -> Simulation:
     """Play policies of somebody's own, one run after the other."""
-    problem, times, runs, late = order.problem, order.times, order.runs, order.delay
+    times, runs, late = order.times, order.runs, order.delay
     refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
     regret = np.zeros((runs, times.size))
     pulls, suboptimal = (np.zeros((runs, problem.arms), dtype=np.int64) for _ in range(2))

@@ -19,7 +19,7 @@ import numpy as np
 
 from maskedbandits import cache
 from maskedbandits.compiled import INTERPRETED, interpreted
-from maskedbandits.policies import play
+from maskedbandits.policies import groups, play
 from maskedbandits.record import Layout
 
 MODE = "MASKEDBANDITS_COMPILE"
@@ -47,8 +47,21 @@ _MANY: Kernels = {
 }
 _AMONG: Kernels = {"choose_open": (play.choose_open_live, (numba.int64[::1], numba.int64))}
 _SAMPLE: Kernels = {"sample": (play.sample_live, (numba.int64[::1],))}
+_GROUPS: Kernels = {
+    "ask_groups": (groups.ask_groups, (numba.int64[::1],)),
+    "take_in_bits": (groups.take_in_bits, (numba.int64[::1], numba.int64[::1], numba.int64)),
+    "take_in_one": (groups.take_in_one, (numba.int64[::1], numba.int64, numba.float64)),
+}
 # What is compiled together: few need more than the first.
-_PARTS = {"": _LIVE, ".masked": _MASKED, ".scores": _SCORES, ".many": _MANY, ".sample": _SAMPLE, ".among": _AMONG}
+_PARTS = {
+    "": _LIVE,
+    ".masked": _MASKED,
+    ".scores": _SCORES,
+    ".many": _MANY,
+    ".sample": _SAMPLE,
+    ".among": _AMONG,
+    ".groups": _GROUPS,
+}
 
 
 def _mode() -> str:
@@ -98,6 +111,9 @@ class Entries:
     observe_many: Callable[[Any, Any, Any], None]
     sample: Callable[[Any, Any], None]
     choose_open: Callable[[Any, Any, int], None]
+    ask_groups: Callable[[Any, Any], None]
+    take_in_bits: Callable[[Any, Any, Any, int], None]
+    take_in_one: Callable[[Any, Any, int, float], None]
 
     @cached_property
     def _type(self) -> Any:
@@ -158,16 +174,18 @@ class Entries:
 
     def simulator(self, advance: Any, *arguments: Any) -> tuple[Callable[[Any], None], Callable[..., None]]:
         """Return what starts a run and what plays it on (such as ``play.advance``, of such arguments), compiled."""
+        first = groups.start_groups if advance is groups.advance_groups else play.start_live
         if INTERPRETED:
-            return play.start_live, advance
+            return first, advance
         if not self.simulates(advance):
             cache.say(f"compiling {self.title} for simulations, once; this takes about {SECONDS} s of CPU ...")
         types = [numba.typeof(each) for each in arguments]
         with self._lock:
-            start = cache.entry_point(play.start_live, (self._type,))
+            start = cache.entry_point(first, (self._type,))
             made = cache.entry_point(advance, (self._type, *types))
         cache.mark(self._mark(advance))
-        self.start = start  # also for policies that are made from now on
+        if first is play.start_live:
+            self.start = start  # also for policies that are made from now on
         return start, made
 
     def simulates(self, advance: Any) -> bool:
@@ -192,7 +210,8 @@ def entries(layout: Layout, title: str, part: str = "") -> Entries:
 
 def parts(layout: Layout) -> list[str]:
     """Return the parts that a kind of state has, beside the first."""
-    return [part for part in _PARTS if part and (part != ".masked" or hasattr(layout.State.code, "observe_masked"))]
+    takes_masks = hasattr(layout.State.code, "observe_masked")
+    return [part for part in _PARTS if part not in ("", ".groups") and (part != ".masked" or takes_masks)]
 
 
 _held: list[Entries] = []  # during a fork

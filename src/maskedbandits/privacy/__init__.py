@@ -8,6 +8,7 @@ from .composition import total_delta, total_epsilon
 from .exact import ExactEpsilon, as_epsilon, threshold
 from .ledger import Ledger, LedgerError, Overdraft
 from .mechanism import KaryRandomizer, Randomizer, Report, mechanism_for, round_value
+from .question import Question
 
 __all__ = [
     "ExactEpsilon",
@@ -15,6 +16,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Overdraft",
+    "Question",
     "Randomizer",
     "Report",
     "as_epsilon",

@@ -1,5 +1,6 @@
 """Problems to learn in: means that change abruptly or drift, seen through a corruption; given, or drawn from a seed."""
 
+from maskedbandits.problems.contextual import ContextualProblem
 from maskedbandits.problems.generators import (
     GENERATORS,
     best_stays_best,
@@ -17,6 +18,7 @@ from maskedbandits.problems.rewards import Beta, Gaussian
 __all__ = [
     "GENERATORS",
     "Beta",
+    "ContextualProblem",
     "Gaussian",
     "Log",
     "Problem",

@@ -62,7 +62,7 @@ class Problem:
         table = arrays.table("means", means, "segment", one_row=True)
         steps = whole("horizon", horizon, 1, LARGEST)
         refuse_more_arms(table.shape[1], steps)
-        begins = _checked_starts(starts, table.shape[0], steps)
+        begins = checked_starts(starts, table.shape[0], steps)
         each = per_arm(corruption, table.shape[1])
         share = number("liars", liars, 0.0, 1.0)
         drawn = checked(rewards)
@@ -88,6 +88,11 @@ class Problem:
     def arms(self) -> int:
         """Number of arms, K."""
         return int(self.means.shape[1])
+
+    @property
+    def columns(self) -> int:
+        """Number of means in a row."""
+        return self.arms
 
     @property
     def segments(self) -> int:
@@ -195,7 +200,8 @@ def refuse_more_arms(arms: int, horizon: int) -> None:
         raise UserError(f"horizon {horizon} is shorter than the number of arms {arms}: not every arm could be tried")
 
 
-def _checked_starts(given: ArrayLike, segments: int, horizon: int) -> Ints:
+def checked_starts(given: ArrayLike, segments: int, horizon: int) -> Ints:
+    """Return when segments start, one for each row of means."""
     begins = arrays.starts("starts", given, horizon)
     if begins.size != segments:
         raise UserError(f"{begins.size} starts, but means have {segments} rows: give one start per segment")

@@ -34,7 +34,7 @@ from typing import Self
 from ...errors import UserError
 from ..composition import added, as_delta, fits, total_epsilon
 from ..exact import Number, as_epsilon, as_number, as_sum, as_text
-from ..mechanism import Report, mechanism_for
+from ..mechanism import KaryRandomizer, Report, mechanism_for
 from . import file, rows
 from .period import FOR_EVER, LONG_AGO, Length, as_period, moment_at, now, still_counts
 from .rows import Decision, Terms, name_of
@@ -112,6 +112,18 @@ class Ledger:
             else:
                 bit = rows.remembered(entry)
         return mechanism.as_report(bit)
+
+    def answer(self, decision: Decision, truth: int, answers: int) -> int:
+        """Return the masked answer, one of several, of a reserved decision: drawn once, the same ever after."""
+        name = name_of(decision)
+        with self._transaction() as connection:
+            entry = rows.reserved(connection, name)
+            drawn = KaryRandomizer(answers, Fraction(entry.epsilon)).answer(truth)  # a retry's is thrown away
+            if entry.bit is None:
+                rows.write_entry(connection, name, entry.epsilon, rows.ANSWERS + drawn)
+            else:
+                drawn = rows.remembered_answer(entry, answers)
+        return drawn
 
     def recall(self, decision: Decision) -> Report | None:
         """Return the report of a reserved decision if it has been drawn: for a retry that lost the value."""

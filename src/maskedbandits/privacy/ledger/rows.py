@@ -25,6 +25,7 @@ Spending = dict[tuple[int, str], int]  # reports by the moment of their payment 
 LONGEST = 200  # characters of a decision's name
 MOST_BITS = 256  # of an epsilon's denominator
 FORGOTTEN = 2  # in place of a bit; NULL is a decision whose report is not drawn yet
+ANSWERS = 3  # in place of a bit: this and more is an answer of several, the first of them
 
 TABLES = {
     "decisions": "CREATE TABLE decisions (decision TEXT PRIMARY KEY NOT NULL, epsilon TEXT NOT NULL, bit INTEGER, "
@@ -126,9 +127,20 @@ def reserved(connection: sqlite3.Connection, name: str) -> Entry:
 
 def remembered(entry: Entry) -> int:
     """Return the bit of a decision whose report is drawn."""
+    if entry.bit is not None and entry.bit >= ANSWERS:
+        raise LedgerError(f"decision {entry.decision!r} was answered with one of several answers, not with a bit")
     if entry.bit not in (0, 1):
         raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and is forgotten")
     return entry.bit
+
+
+def remembered_answer(entry: Entry, answers: int) -> int:
+    """Return the answer of a decision whose answer is drawn."""
+    if entry.bit == FORGOTTEN:
+        raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and is forgotten")
+    if entry.bit is None or not ANSWERS <= entry.bit < ANSWERS + answers:
+        raise LedgerError(f"decision {entry.decision!r} was not answered with one of {answers} answers before")
+    return entry.bit - ANSWERS
 
 
 def write_entry(connection: sqlite3.Connection, name: str, epsilon: str, bit: int | None) -> None:

@@ -1,0 +1,64 @@
+"""What each group of people sees of a masked answer, and which kind of answer needs fewer visitors.
+
+With shares p_k of the groups and s = (e^eps - 1) / (e^eps + 1), the masked bit, turned round again by the sign of group
+k, is a one with probability ``1/2 + s p_k (mean - 1/2)``: the mask of group k is randomised response with
+``p00 = p11 = (1 + s p_k) / 2``, and every answer is one to all groups.
+
+Of 2 G answers with probabilities p of the truth and q of each other, one names group k with probability
+``2 q + (p - q) p_k``, and a one with it with probability ``q + (p - q) p_k mean``: a mask of slope
+``(p - q) p_k / (2 q + (p - q) p_k)``, and an answer is one to the group that it names alone.
+
+A report through a mask of slope c says c^2 of what a reward says, as long as rewards are nearly fair coins. So a
+visitor is worth (s p_k)^2 of one whose group and reward are seen, or ((p - q) p_k)^2 / (2 q + (p - q) p_k).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.corruption import RandomizedResponse
+
+BIT, ONE_OF_MANY = "bit", "one of many"
+KINDS = (BIT, ONE_OF_MANY)
+
+Floats = NDArray[np.float64]
+
+
+def truth_and_other(epsilon: float, groups: int) -> tuple[float, float]:
+    """Return the probabilities of the true one of 2 G answers, and of each other."""
+    other = 1.0 / (math.exp(epsilon) + 2 * groups - 1)
+    return 1.0 - (2 * groups - 1) * other, other
+
+
+def slope(kind: str, epsilon: float, groups: int) -> float:
+    """Return how much likelier an answer is under its own truth: s for a bit, p - q for one of many."""
+    if kind == BIT:
+        return 2.0 * (RandomizedResponse.from_epsilon(epsilon).p11 - 0.5)
+    truth, other = truth_and_other(epsilon, groups)
+    return truth - other
+
+
+def masks(kind: str, epsilon: float, shares: Floats) -> list[RandomizedResponse]:
+    """Return the mask through which each group sees an answer."""
+    half = 0.5 * slope(kind, epsilon, shares.size) * shares
+    if kind == ONE_OF_MANY:
+        half = half / named(epsilon, shares)
+    return [RandomizedResponse(0.5 + float(each), 0.5 + float(each)) for each in half]
+
+
+def named(epsilon: float, shares: Floats) -> Floats:
+    """Return how often one of many answers names each group."""
+    truth, other = truth_and_other(epsilon, shares.size)
+    return np.asarray(2.0 * other + (truth - other) * shares)
+
+
+def worth(kind: str, epsilon: float, shares: Floats) -> Floats:
+    """Return what a visitor tells about each group, of what one tells whose group and reward are seen."""
+    told = (slope(kind, epsilon, shares.size) * shares) ** 2
+    return told / shares if kind == BIT else told / (shares * named(epsilon, shares))
+
+
+def better_kind(epsilon: float, shares: Floats) -> str:
+    """Return the kind of answers that needs fewer visitors, for the group that needs most."""
+    return max(KINDS, key=lambda kind: float(worth(kind, epsilon, shares).min()))
