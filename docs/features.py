@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bench import features
+
 from docs import blocks
 
 PAGE = Path(__file__).with_suffix(".md")

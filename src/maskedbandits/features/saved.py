@@ -84,8 +84,10 @@ def _fill(key: str, array: NDArray[Any], found: NDArray[Any]) -> None:
         raise ValueError(f"its {key} are not of the shape that it says")
     if array.dtype != np.uint64 and not np.all(np.isfinite(found)):
         raise ValueError(f"its {key} are no numbers")
-    if key in ("pulls", "lengths", "clock", "left") and np.any(found < 0):
+    if key in ("pulls", "lengths", "clock") and np.any(found < 0):
         raise ValueError(f"its {key} are below 0")
+    if key == "left" and not found[0] > 0.0:
+        raise ValueError("nothing is left of its ridge")
     if found.ndim == 3 and np.any(np.diagonal(found, axis1=1, axis2=2) <= 0.0):
         raise ValueError(f"its {key} measure no lengths")
     array[:] = found
