@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint crash bench bench-context bench-delays bench-liars bench-regret bench-service bench-sweep docs site \
-	release-check clean
+.PHONY: help run test test-slow lint crash bench bench-context bench-delays bench-features bench-liars bench-regret \
+	bench-service bench-sweep docs site release-check clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,9 @@ bench-context: $(VENV)/.run ## regret of contextual policies beside their goals,
 bench-delays: $(VENV)/.run ## what reports that come 500 steps late cost every policy, some minutes
 	@$(BIN)/python -m bench.delays
 
+bench-features: $(VENV)/.run ## what knowing the mask is worth to policies over features, some minutes
+	@$(BIN)/python -m bench.features
+
 bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a minute
 	@$(BIN)/python -m bench.liars
 
@@ -58,6 +61,7 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.planner
 	@$(BIN)/python -m docs.noise
 	@$(BIN)/python -m docs.context
+	@$(BIN)/python -m docs.features
 	@$(BIN)/python -m docs.speed
 	@$(BIN)/python -m docs.experiments
 	@$(BIN)/python -m docs.data

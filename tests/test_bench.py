@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench import cold, context, delays, goals, growth, liars, peers, regret, speed, suite, sweep
+from bench import cold, context, delays, features, goals, growth, liars, peers, regret, speed, suite, sweep
 
 from maskedbandits import make_policy, simulate, theory
 
@@ -117,6 +117,22 @@ def test_delays_are_told_as_a_table(
     monkeypatch.setattr(sys, "argv", ["delays", "--policies", "klucb-cf"])
     delays.main()
     assert "| `klucb-cf` |" in capsys.readouterr().out
+
+
+def test_what_knowing_the_mask_saves_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {"HORIZON": 500, "EPSILONS": (1.0, 16.0), "SIZES": (1.0,)}.items():
+        monkeypatch.setattr(features, name, value)
+    monkeypatch.setattr(sys, "argv", ["features", "--problems", "3", "--runs", "1"])
+    features.main()
+    words, *_, masked, plain = capsys.readouterr().out.splitlines()
+    assert "500 steps" in words
+    assert "3 problems, 1 runs" in words
+    assert plain.split(" | ")[2] == plain.split(" | ")[3]
+    assert masked.split(" | ")[2] != masked.split(" | ")[3]
+    row = features.Row(1.0, 1.0, np.array([1.0, 3.0]), np.array([2.0, 6.0]), np.zeros(2))
+    assert row.saved == pytest.approx((50.0, 0.0))
 
 
 def test_speed_is_measured_of_what_is_played() -> None:

@@ -9,6 +9,8 @@ __all__ = [
     "Contextual",
     "ContextualProblem",
     "Device",
+    "Featured",
+    "FeaturedProblem",
     "GaussianNoise",
     "LaplaceNoise",
     "Monotone",
@@ -18,8 +20,10 @@ __all__ = [
     "Simulation",
     "data",
     "load_contextual",
+    "load_featured",
     "load_policy",
     "make_contextual",
+    "make_featured",
     "make_policy",
     "planner",
     "privacy",
@@ -34,6 +38,10 @@ _HOMES = {
     "ContextualProblem": "problems",
     "load_contextual": "context",
     "make_contextual": "context",
+    "Featured": "features",
+    "FeaturedProblem": "problems",
+    "load_featured": "features",
+    "make_featured": "features",
     "Device": "device",
     "GaussianNoise": "corruption",
     "LaplaceNoise": "corruption",
@@ -61,10 +69,14 @@ if TYPE_CHECKING:
     from maskedbandits.corruption import Monotone as Monotone
     from maskedbandits.corruption import RandomizedResponse as RandomizedResponse
     from maskedbandits.device import Device as Device
+    from maskedbandits.features import Featured as Featured
+    from maskedbandits.features import load_featured as load_featured
+    from maskedbandits.features import make_featured as make_featured
     from maskedbandits.policies import Policy as Policy
     from maskedbandits.policies import make_policy as make_policy
     from maskedbandits.policies.saved import load_policy as load_policy
     from maskedbandits.problems import ContextualProblem as ContextualProblem
+    from maskedbandits.problems import FeaturedProblem as FeaturedProblem
     from maskedbandits.problems import Problem as Problem
     from maskedbandits.simulation import Simulation as Simulation
     from maskedbandits.simulation import simulate as simulate

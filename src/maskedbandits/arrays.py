@@ -54,6 +54,18 @@ def cube(name: str, numbers: ArrayLike) -> Floats:
     return found
 
 
+def weights(name: str, numbers: ArrayLike) -> Floats:
+    """Return finite numbers by segment, arm and feature; a table of arms and features is one segment."""
+    found = _floats(name, numbers, "no numbers by segment, arm and feature: give as many features for every arm")
+    if found.ndim == 2:
+        found = found[None]
+    if found.ndim != 3 or 0 in found.shape:
+        raise UserError(f"{name} have shape {found.shape}: give (segments, arms, features), at least one of each")
+    if not np.isfinite(found).all():
+        raise UserError(f"{name} are not all finite: give finite numbers")
+    return found
+
+
 def parts_of_one(name: str, numbers: ArrayLike, count: int) -> Floats:
     """Return so many numbers above 0 that add up to 1."""
     found = shares(name, numbers, "group")
@@ -61,6 +73,19 @@ def parts_of_one(name: str, numbers: ArrayLike, count: int) -> Floats:
     if found.size != count or found.min() <= 0.0 or abs(total - 1.0) > 1e-6:
         raise UserError(f"{name} = {shown(numbers)}: give {count} numbers above 0 that add up to 1, one for each group")
     return np.asarray(found / total)
+
+
+def vector(name: str, numbers: ArrayLike, count: int, most: float) -> Floats:
+    """Return so many numbers, none of them further from 0 than this."""
+    found = _floats(name, numbers, f"no list of numbers: give {count}")
+    if found.shape != (count,):
+        raise UserError(f"{name} have shape {found.shape}: give a list of {count} numbers")
+    if not np.all(np.abs(found) <= most):  # nor is NaN
+        place = int(np.argmin(np.abs(found) <= most))
+        raise UserError(
+            f"{name}: number {place} is {found[place]}: give numbers from {-most:g} to {most:g}; scale them"
+        )
+    return found
 
 
 def whole_numbers(name: str, numbers: ArrayLike) -> Ints:

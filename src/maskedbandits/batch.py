@@ -6,6 +6,7 @@ for it is the one that asks.
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from maskedbandits.bar import Progress, shown
 from maskedbandits.context import Contextual, masks
 from maskedbandits.delays import Delay
 from maskedbandits.errors import UserError
+from maskedbandits.features import Featured
+from maskedbandits.features import play as features
 from maskedbandits.maths import lots
 from maskedbandits.policies import Policy
 from maskedbandits.policies.groups import Groups, advance_groups, nth
@@ -25,7 +28,7 @@ from maskedbandits.policies.late import advance_late
 from maskedbandits.policies.logs import advance_log
 from maskedbandits.policies.noisy import advance_noisy, feedback
 from maskedbandits.policies.play import Tally, World, advance
-from maskedbandits.problems import ContextualProblem, Log, Problem
+from maskedbandits.problems import ContextualProblem, FeaturedProblem, Log, Problem
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
 # Bounds remembered by a long run: they fit the processor's cache, and nearly all that are asked for are there.
@@ -52,7 +55,7 @@ class Simulation:
 class Order:
     """What is to be played, checked."""
 
-    problem: Problem | ContextualProblem
+    problem: Problem | ContextualProblem | FeaturedProblem
     runs: int
     seed: int
     times: NDArray[np.int64]
@@ -75,19 +78,13 @@ def refuse_too_much(numbers: int) -> None:
         raise UserError(f"the results would take {numbers >> 27} GiB: ask for fewer runs or checkpoints")
 
 
-class Batch:
-    """The runs of one simulation: their world, their results, and how far they are."""
+class Runs(ABC):
+    """The runs of one simulation: their results, and how far they are."""
 
-    def __init__(self, order: Order, policy: Policy | Contextual, workers: int) -> None:
+    def __init__(self, order: Order, workers: int) -> None:
         problem, runs, arms, checkpoints = order.problem, order.runs, order.problem.columns, order.times.size
-        self.order, self.policy, self.workers = order, policy, workers
+        self.order, self.workers = order, workers
         self.times, self.horizon = order.times, problem.horizon
-        self.world = World(*problem.rows(masked=not policy.kind.sees_rewards))
-        self.chosen = problem.chosen.copy() if isinstance(problem, Log) else None
-        # what learns from nothing, or from rewards, sees no noise
-        self.feedback = None
-        if isinstance(problem, Problem) and problem.is_noisy and policy.sigma is not None:
-            self.feedback = feedback(problem.law, problem.corruption)
         groups = problem.groups if isinstance(problem, ContextualProblem) else 0
         refuse_too_much(runs * (checkpoints * (groups + 1) + 2 * arms + 1) + workers * checkpoints * arms)
         self.group_regret = np.zeros((runs, checkpoints, groups))
@@ -150,6 +147,51 @@ class Batch:
         for run in range(worker, self.order.runs, self.workers):
             self._play_one(run, worker, look)
 
+    def tally(self, run: int, worker: int) -> Tally:
+        """Return what is counted of a run that this worker plays."""
+        arms = self.pulls.shape[1]
+        return Tally(
+            position=np.zeros(3, dtype=np.int64),
+            regret=self.regret[run],
+            total=np.zeros(1),
+            pulls=self.pulls[run],
+            suboptimal_pulls=self.suboptimal_pulls[run],
+            recent=np.zeros(arms, dtype=np.int64),
+            pulls_over_time=self.pulls_over_time[worker],
+        )
+
+    @abstractmethod
+    def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
+        """Play one run."""
+
+    def _advance(self, run: int, worker: int, look: Callable[[], None], advance: Callable[[int], None]) -> None:
+        """Play a run on, with a pause now and then to see whether to stop."""
+        for pause in range(0, self.horizon + 1, PAUSE):
+            if self.stop.is_set():
+                return
+            until = min(pause + PAUSE, self.horizon)
+            before = time.thread_time()
+            advance(until)
+            self.kernel_seconds[worker] += time.thread_time() - before
+            self.done[run] = until
+            look()
+
+
+class Batch(Runs):
+    """The runs of a policy, and their world."""
+
+    def __init__(self, order: Order, policy: Policy | Contextual, workers: int) -> None:
+        super().__init__(order, workers)
+        problem = order.problem
+        assert not isinstance(problem, FeaturedProblem)  # noqa: S101 -- whose runs are FeaturedBatch
+        self.policy = policy
+        self.world = World(*problem.rows(masked=not policy.kind.sees_rewards))
+        self.chosen = problem.chosen.copy() if isinstance(problem, Log) else None
+        # what learns from nothing, or from rewards, sees no noise
+        self.feedback = None
+        if isinstance(problem, Problem) and problem.is_noisy and policy.sigma is not None:
+            self.feedback = feedback(problem.law, problem.corruption)
+
     @property
     def kernel(self) -> Any:
         """The loop that plays such a world."""
@@ -191,19 +233,6 @@ class Batch:
             return (self.feedback,)
         return () if self.order.delay is None else (self.order.delay.mail(self.horizon),)
 
-    def tally(self, run: int, worker: int) -> Tally:
-        """Return what is counted of a run that this worker plays."""
-        arms = self.pulls.shape[1]
-        return Tally(
-            position=np.zeros(3, dtype=np.int64),
-            regret=self.regret[run],
-            total=np.zeros(1),
-            pulls=self.pulls[run],
-            suboptimal_pulls=self.suboptimal_pulls[run],
-            recent=np.zeros(arms, dtype=np.int64),
-            pulls_over_time=self.pulls_over_time[worker],
-        )
-
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
         state, tally, more = self.states[worker], self.tally(run, worker), self.more(run)
@@ -211,15 +240,31 @@ class Batch:
         for group in range(1, state.own.size):
             nth(state, group).lots[:] = lots.seeded(self.order.lot(run, group))
         self.start(state)
-        for pause in range(0, self.horizon + 1, PAUSE):
-            if self.stop.is_set():
-                return
-            until = min(pause + PAUSE, self.horizon)
-            before = time.thread_time()
-            self.advance(state, self.world, self.times, tally, until, *more)
-            self.kernel_seconds[worker] += time.thread_time() - before
-            self.done[run] = until
-            look()
+        advance, world, times = self.advance, self.world, self.times
+        self._advance(run, worker, look, lambda until: advance(state, world, times, tally, until, *more))
+
+
+class FeaturedBatch(Runs):
+    """The runs of a policy over features."""
+
+    def __init__(self, order: Order, problem: FeaturedProblem, policy: Featured, workers: int) -> None:
+        super().__init__(order, workers)
+        self.problem, self.policy = problem, policy
+
+    def get_ready(self) -> None:
+        """Compile, or load what is compiled: no step is played."""
+        features.advance(self.policy.for_simulation(), self._world(), self.times, self.tally(0, 0), 0)
+
+    def _world(self) -> features.World:
+        problem, mask = self.problem, self.problem.corruption
+        starts, drawn = np.append(problem.starts, problem.horizon), np.zeros(problem.features)
+        return features.World(starts, problem.weights.copy(), mask.p00, mask.p11, drawn)
+
+    def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
+        """Play one run."""
+        state, world, tally = self.policy.for_simulation(), self._world(), self.tally(run, worker)
+        state.lots[:] = lots.seeded(self.order.lot(run))
+        self._advance(run, worker, look, lambda until: features.advance(state, world, self.times, tally, until))
 
 
 _READY: dict[Any, tuple[Callable[[Any], None], Callable[..., None]]] = {}  # by policy, loop and what it is given

@@ -31,7 +31,7 @@ from numba.core.errors import NumbaError
 from maskedbandits.files import user_cache
 
 HERE = Path(__file__).parent
-KERNELS = ("maths/**/*.py", "policies/**/*.py", "compiled.py", "record.py")
+KERNELS = ("maths/**/*.py", "policies/**/*.py", "features/**/*.py", "compiled.py", "record.py")
 VARIABLE = "MASKEDBANDITS_CACHE"
 KEPT_FOR = 30 * 86_400.0  # seconds after which the code of another version is removed from a shared place
 

@@ -11,20 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import arrays, delays, outside
 from maskedbandits.bar import Progress, shown
-from maskedbandits.batch import Batch, Order, Simulation, refuse_too_much
+from maskedbandits.batch import Batch, FeaturedBatch, Order, Simulation, refuse_too_much
 from maskedbandits.context import Contextual
 from maskedbandits.errors import UserError, WrongValueError, whole
 from maskedbandits.errors import shown as in_short
+from maskedbandits.features import Featured
 from maskedbandits.outside import Factory
 from maskedbandits.policies import Policy, kind_of, make_policy
-from maskedbandits.problems import ContextualProblem, Gaussian, Log, Problem
+from maskedbandits.problems import ContextualProblem, FeaturedProblem, Gaussian, Log, Problem
 
 __all__ = ["Simulation", "cores", "get_ready", "prepared", "simulate"]
 
 
 def simulate(
-    problem: Problem | ContextualProblem,
-    policy: Policy | Contextual | str | Factory,
+    problem: Problem | ContextualProblem | FeaturedProblem,
+    policy: Policy | Contextual | Featured | str | Factory,
     runs: int = 100,
     seed: int = 0,
     checkpoints: int | ArrayLike = 100,
@@ -54,8 +55,8 @@ def simulate(
 
 
 def prepared(
-    problem: Problem | ContextualProblem,
-    policy: Policy | Contextual | str | Factory,
+    problem: Problem | ContextualProblem | FeaturedProblem,
+    policy: Policy | Contextual | Featured | str | Factory,
     runs: int,
     seed: int,
     checkpoints: int | ArrayLike,
@@ -71,8 +72,10 @@ def prepared(
     """
     if isinstance(problem, ContextualProblem):
         return _prepared_groups(problem, policy, runs, seed, checkpoints, delay, first_run, threads)
+    if isinstance(problem, FeaturedProblem):
+        return _prepared_features(problem, policy, runs, seed, checkpoints, delay, first_run, threads)
     if not isinstance(problem, Problem):
-        raise WrongValueError("problem", problem, "a Problem or a ContextualProblem")
+        raise WrongValueError("problem", problem, "a Problem, a ContextualProblem or a FeaturedProblem")
     if isinstance(problem, Log) and delay is not None:
         raise UserError("delay: a log is replayed without; leave it out, or replay rounds whose outcomes are all known")
     if problem.is_noisy and delay is not None:
@@ -90,10 +93,9 @@ def prepared(
         whole("first_run", first_run, 0),
     )
     if not isinstance(policy, Policy):
-        assert not isinstance(policy, Contextual)  # noqa: S101 -- which was refused
+        assert not isinstance(policy, (Contextual, Featured))  # noqa: S101 -- which was refused
         return partial(_played_outside, order, problem, policy)
-    workers = min(whole("threads", cores() if threads is None else threads), order.runs)
-    batch = Batch(order, policy, workers)
+    batch = Batch(order, policy, _workers(threads, order.runs))
     batch.get_ready()
     return batch.played
 
@@ -120,10 +122,41 @@ def _prepared_groups(
         raise UserError("delay: of a problem with groups answers come at once; leave it out")
     times = _checked_times(checkpoints, problem.horizon)
     order = Order(problem, whole("runs", runs), whole("seed", seed, 0), times, None, whole("first_run", first_run, 0))
-    workers = min(whole("threads", cores() if threads is None else threads), order.runs)
-    batch = Batch(order, policy, workers)
+    batch = Batch(order, policy, _workers(threads, order.runs))
     batch.get_ready()
     return batch.played
+
+
+def _prepared_features(
+    problem: FeaturedProblem,
+    policy: object,
+    runs: int,
+    seed: int,
+    checkpoints: int | ArrayLike,
+    delay: delays.Delays,
+    first_run: int,
+    threads: int | None,
+) -> Callable[[Progress | bool | None], Simulation]:
+    """Return a simulation of a problem with features."""
+    if not isinstance(policy, Featured):
+        raise UserError(f"a problem with features was given {in_short(policy)}: give a policy of make_featured")
+    if (policy.arms, policy.features) != (problem.arms, problem.features):
+        raise UserError(
+            f"the policy has {policy.arms} arms and {policy.features} features, the problem {problem.arms} and "
+            f"{problem.features}: make one to fit"
+        )
+    if delay is not None:
+        raise UserError("delay: of a problem with features reports come at once; leave it out")
+    times = _checked_times(checkpoints, problem.horizon)
+    order = Order(problem, whole("runs", runs), whole("seed", seed, 0), times, None, whole("first_run", first_run, 0))
+    batch = FeaturedBatch(order, problem, policy, _workers(threads, order.runs))
+    batch.get_ready()
+    return batch.played
+
+
+def _workers(threads: int | None, runs: int) -> int:
+    """Return how many threads play so many runs."""
+    return min(whole("threads", cores() if threads is None else threads), runs)
 
 
 def get_ready(problem: Problem, policy: Policy, *, only_new: bool = False) -> None:

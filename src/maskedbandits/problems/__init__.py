@@ -1,6 +1,7 @@
 """Problems to learn in: means that change abruptly or drift, seen through a corruption; given, or drawn from a seed."""
 
 from maskedbandits.problems.contextual import ContextualProblem
+from maskedbandits.problems.featured import FeaturedProblem
 from maskedbandits.problems.generators import (
     GENERATORS,
     best_stays_best,
@@ -19,6 +20,7 @@ __all__ = [
     "GENERATORS",
     "Beta",
     "ContextualProblem",
+    "FeaturedProblem",
     "Gaussian",
     "Log",
     "Problem",
