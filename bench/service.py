@@ -212,9 +212,9 @@ def offered(port: int, path: str, body: Path, folder: Path) -> float:
     return times[int(0.99 * len(times))] / 1e6
 
 
-def memory(port: int, process: int, wanted: int) -> list[str]:
-    """Return how much memory the service holds as reports come in."""
-    rows, done = [], 0
+def memory(port: int, process: int, wanted: int) -> Iterator[str]:
+    """Yield how much memory the service holds as reports come in."""
+    done = 0
     step = max(1, wanted // 10)
     cpu = cpu_seconds(process)
     while done < wanted:
@@ -222,9 +222,9 @@ def memory(port: int, process: int, wanted: int) -> list[str]:
         load = loaded(port, iter(sent), 8, 600.0)
         done += load.statuses[200] * 200
         if done % step < 100_000 or done >= wanted:
-            rows.append(f"after {done:>10,} reports: {resident_bytes(process) / 2**20:.0f} MiB")
+            yield f"after {done:>10,} reports: {resident_bytes(process) / 2**20:.0f} MiB"
     each = (cpu_seconds(process) - cpu) / done * 1e6
-    return [*rows, f"CPU of the service: {each:.1f} us a report, its decision included"]
+    yield f"CPU of the service: {each:.1f} us a report, its decision included"
 
 
 def starts(folder: Path) -> list[str]:
