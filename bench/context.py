@@ -14,7 +14,12 @@ from maskedbandits import ContextualProblem, make_contextual, simulate
 GROUPS = ARMS = 5
 EPSILONS = (1.0, 2.0, 4.0)
 PROBLEMS = 8
-POLICIES = ("auto", "ts-cf", "klucb-cf")
+POLICIES: dict[str, tuple[str, bool | None]] = {
+    "auto": ("auto", None),
+    "auto, not pooled": ("auto", False),
+    "auto, pooled": ("auto", True),
+    "klucb-cf": ("klucb-cf", None),
+}
 
 Floats = NDArray[np.float64]
 
@@ -57,9 +62,9 @@ WORLDS: dict[str, tuple[Callable[[int], ContextualProblem], Sequence[int]]] = {
 }
 
 
-def lost(policy: str, problem: ContextualProblem, epsilon: float, runs: int, seed: int) -> float:
+def lost(policy: str, pool: bool | None, problem: ContextualProblem, epsilon: float, runs: int, seed: int) -> float:
     """Return the mean regret."""
-    asks = make_contextual(policy, groups=GROUPS, arms=ARMS, epsilon=epsilon)
+    asks = make_contextual(policy, groups=GROUPS, arms=ARMS, epsilon=epsilon, pool=pool)
     return float(simulate(problem, asks, runs=runs, seed=seed, checkpoints=1).regret.mean())
 
 
@@ -73,7 +78,8 @@ def main() -> None:
     for name, (world, goals) in WORLDS.items():
         for epsilon, goal in zip(EPSILONS, goals, strict=False):
             found = [
-                [lost(policy, world(seed), epsilon, runs, seed) for seed in range(PROBLEMS)] for policy in POLICIES
+                [lost(*policy, world(seed), epsilon, runs, seed) for seed in range(PROBLEMS)]
+                for policy in POLICIES.values()
             ]
             told = [f"{np.mean(each):,.0f} ± {2 * np.std(each) / PROBLEMS**0.5:,.0f}" for each in found]
             print(f"| {name} | {epsilon:g} | {goal:,} | {' | '.join(told)} |", flush=True)

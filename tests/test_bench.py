@@ -176,7 +176,7 @@ def test_what_a_sweep_takes_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_what_contextual_policies_lose_is_told_beside_the_goals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(context, "lost", lambda policy, problem, epsilon, runs, seed: 100.0 * epsilon + seed)
+    monkeypatch.setattr(context, "lost", lambda policy, pool, problem, epsilon, runs, seed: 100.0 * epsilon + seed)
     monkeypatch.setattr(sys, "argv", ["context"])
     context.main()
     lines = capsys.readouterr().out.splitlines()

@@ -16,18 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.bar import Progress, shown
-from maskedbandits.context import Contextual, masks
+from maskedbandits.context import Contextual
 from maskedbandits.delays import Delay
 from maskedbandits.errors import UserError
 from maskedbandits.features import Featured
 from maskedbandits.features import play as features
 from maskedbandits.maths import lots
 from maskedbandits.policies import Policy
-from maskedbandits.policies.groups import Groups, advance_groups, nth
+from maskedbandits.policies.groups import Groups, advance_groups
 from maskedbandits.policies.late import advance_late
 from maskedbandits.policies.logs import advance_log
 from maskedbandits.policies.noisy import advance_noisy, feedback
 from maskedbandits.policies.play import Tally, World, advance
+from maskedbandits.policies.stacks import nth
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Log, Problem
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
@@ -223,10 +224,9 @@ class Batch(Runs):
         """Return what a run is played with beside its world."""
         problem, policy = self.order.problem, self.policy
         if isinstance(problem, ContextualProblem) and isinstance(policy, Contextual):
-            slope = masks.slope(policy.answers, float(policy.epsilon), policy.groups)
-            table, lost = np.zeros(policy.groups, dtype=np.int64), np.zeros(policy.groups)
-            ends = np.cumsum(problem.shares)
-            return (Groups(ends, slope, int(policy.answers == masks.BIT), table, lost, self.group_regret[run]),)
+            grains = policy.fresh_grains()
+            table, lost = np.zeros(grains.told.size, dtype=np.int64), np.zeros(policy.groups)
+            return Groups(np.cumsum(problem.shares), table, lost, self.group_regret[run]), grains
         if self.chosen is not None:
             return (self.chosen,)
         if self.feedback is not None:

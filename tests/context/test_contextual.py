@@ -9,9 +9,11 @@ import pytest
 
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, make_policy, simulate
 from maskedbandits.context import masks
+from maskedbandits.context.grouping import Grouping
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import UserError
 from naive import Twin
+from naive.grains import Pooled
 from specimens import CERTAIN
 
 MEANS = np.array([[[0.9, 0.2, 0.4], [0.1, 0.6, 0.3]], [[0.3, 0.8, 0.1], [0.5, 0.2, 0.9]]])
@@ -85,42 +87,54 @@ def test_one_group_is_the_policy_of_today(name: str) -> None:
         plain.observe(question.table[0], float(bit))
 
 
-def naive_play(problem: ContextualProblem, kind: str, epsilon: float, seed: int) -> tuple[float, np.ndarray[Any, Any]]:
-    """One run of klucb-cf, as the simulator draws it: regret, and pulls by group and arm."""
+def naive_play(
+    problem: ContextualProblem, grouping: Grouping, seed: int
+) -> tuple[float, np.ndarray[Any, Any], list[float]]:
+    """One run of klucb-cf, as the simulator draws it: regret, pulls by group and arm, and the weights of the grains."""
     lots = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,))))
     shares, (groups, arms) = problem.shares, problem.means.shape[1:]
-    twins = [Twin([mask] * arms, "klucb") for mask in masks.masks(kind, epsilon, shares)]
-    slope = masks.slope(kind, epsilon, groups)
+    spans, sizes = iter([mask.slope for mask in grouping.masks]), grouping.sizes
+    twin = Pooled(
+        grouping.parts.tolist(),
+        shares.tolist(),
+        [[next(spans) for _ in range(size)] for size in sizes],
+        lambda slope: Twin([RandomizedResponse(0.5 + 0.5 * slope, 0.5 + 0.5 * slope)] * arms, "klucb"),
+        arms,
+    )
     regret, pulls = 0.0, np.zeros((groups, arms))
     for step in range(problem.horizon):
         means = problem.means[np.searchsorted(problem.starts, step, side="right") - 1]
-        table = [twin.choose() for twin in twins]
         group = int(np.searchsorted(np.cumsum(shares)[:-1], lots.random(), side="right"))
-        mean = means[group, table[group]]
+        grain = twin.drawn(lots)
+        visited, kind, many = grouping.parts[grain, group], grouping.kinds[grain], sizes[grain]
+        slope = masks.slope(kind, grouping.epsilon, many)
+        table = [policy.choose() for policy in twin.policies[grain]]
+        mean = means[group, table[visited]]
         regret += means[group].max() - mean
-        pulls[group, table[group]] += 1
+        pulls[group, table[visited]] += 1
         if kind == masks.BIT:
             own = float(lots.random() < 0.5 + slope * (mean - 0.5))
             coins = int(lots.bit_generator.random_raw())
-            for each, twin in enumerate(twins):
-                twin.observe(table[each], own if each == group else float(coins >> each & 1))
+            told = [own if part == visited else float(coins >> part & 1) for part in range(many)]
+            twin.take_in_bit(grain, slope, table, told)
             continue
         lot = lots.random()
         if lot < slope:
-            twins[group].observe(table[group], float(lots.random() < mean))
+            twin.take_in_one(grain, visited, table[visited], float(lots.random() < mean))
         else:
-            place = int((lot - slope) / (1 - slope) * 2 * groups)
-            twins[place >> 1].observe(table[place >> 1], float(place & 1))
-    return regret, pulls
+            place = int((lot - slope) / (1 - slope) * 2 * many)
+            twin.take_in_one(grain, place >> 1, table[place >> 1], float(place & 1))
+    return regret, pulls, twin.weights
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)
 @pytest.mark.parametrize("shares", [None, [0.3, 0.7]])
-def test_a_run_is_the_naive_run(kind: str, shares: list[float] | None) -> None:
+@pytest.mark.parametrize("pool", [False, True])
+def test_a_run_is_the_naive_run(kind: str, shares: list[float] | None, pool: bool) -> None:
     problem = ContextualProblem(MEANS, [0, 150], 300, shares)
-    policy = make_contextual("klucb-cf", groups=2, arms=3, epsilon=3, shares=shares, answers=kind)
+    policy = make_contextual("klucb-cf", groups=2, arms=3, epsilon=3, shares=shares, answers=kind, pool=pool)
     played = simulate(problem, policy, runs=2, seed=5, checkpoints=[100, 300])
-    regret, pulls = naive_play(problem, kind, 3.0, 5)
+    regret, pulls, _ = naive_play(problem, policy.grouping, 5)
     assert played.regret[0, -1] == pytest.approx(regret)
     assert np.array_equal(played.pulls[0], pulls)
     assert played.group_regret is not None
@@ -141,7 +155,7 @@ def test_threads_change_nothing() -> None:
 @pytest.mark.parametrize("kind", masks.KINDS)
 def test_it_learns_what_is_best_for_each_group_and_is_saved(kind: str, tmp_path: Path) -> None:
     """By real answers of devices: with epsilon = 8 they are true but for one in a thousand."""
-    policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=8, answers=kind, seed=1)
+    policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=8, answers=kind, pool=False, seed=1)
     for visitor in range(400):
         question = policy.ask()
         group = visitor % 2
@@ -159,7 +173,7 @@ def test_it_learns_what_is_best_for_each_group_and_is_saved(kind: str, tmp_path:
 
 
 def test_a_burst_of_questions_is_spread_and_may_expire() -> None:
-    policy = make_contextual("klucb-cf", groups=3, arms=4, epsilon=1)
+    policy = make_contextual("klucb-cf", groups=3, arms=4, epsilon=1, pool=False)
     burst = [policy.ask() for _ in range(40)]
     assert {question.table[0] for question in burst} == {0, 1, 2, 3}
     for question in burst:

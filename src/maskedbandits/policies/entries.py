@@ -20,6 +20,7 @@ import numpy as np
 from maskedbandits import cache
 from maskedbandits.compiled import INTERPRETED, interpreted
 from maskedbandits.policies import groups, play
+from maskedbandits.policies.grains import NO_GRAINS
 from maskedbandits.record import Layout
 
 MODE = "MASKEDBANDITS_COMPILE"
@@ -47,10 +48,11 @@ _MANY: Kernels = {
 }
 _AMONG: Kernels = {"choose_open": (play.choose_open_live, (numba.int64[::1], numba.int64))}
 _SAMPLE: Kernels = {"sample": (play.sample_live, (numba.int64[::1],))}
+_ASKED = (numba.typeof(NO_GRAINS), numba.int64, numba.int64[::1])  # all grains, the one that was asked, and its table
 _GROUPS: Kernels = {
-    "ask_groups": (groups.ask_groups, (numba.int64[::1],)),
-    "take_in_bits": (groups.take_in_bits, (numba.int64[::1], numba.int64[::1], numba.int64)),
-    "take_in_one": (groups.take_in_one, (numba.int64[::1], numba.int64, numba.float64)),
+    "ask_groups": (groups.ask_groups, (numba.typeof(NO_GRAINS), numba.int64[::1])),
+    "take_in_bits": (groups.take_in_bits, (*_ASKED, numba.int64[::1], numba.int64)),
+    "take_in_one": (groups.take_in_one, (*_ASKED, numba.int64, numba.float64)),
 }
 # What is compiled together: few need more than the first.
 _PARTS = {
@@ -111,9 +113,9 @@ class Entries:
     observe_many: Callable[[Any, Any, Any], None]
     sample: Callable[[Any, Any], None]
     choose_open: Callable[[Any, Any, int], None]
-    ask_groups: Callable[[Any, Any], None]
-    take_in_bits: Callable[[Any, Any, Any, int], None]
-    take_in_one: Callable[[Any, Any, int, float], None]
+    ask_groups: Callable[[Any, Any, Any], int]
+    take_in_bits: Callable[[Any, Any, int, Any, Any, int], None]
+    take_in_one: Callable[[Any, Any, int, Any, int, float], None]
 
     @cached_property
     def _type(self) -> Any:

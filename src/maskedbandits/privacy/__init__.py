@@ -8,6 +8,7 @@ from .composition import total_delta, total_epsilon
 from .exact import ExactEpsilon, as_epsilon, threshold
 from .ledger import Ledger, LedgerError, Overdraft
 from .mechanism import KaryRandomizer, Randomizer, Report, mechanism_for, round_value
+from .partition import Partition
 from .question import Question
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Overdraft",
+    "Partition",
     "Question",
     "Randomizer",
     "Report",

@@ -1,0 +1,37 @@
+"""Partitions: every point has a cell, and no error repeats a feature."""
+
+import itertools
+import math
+
+import pytest
+
+from maskedbandits.errors import UserError
+from maskedbandits.privacy import Partition
+
+
+@pytest.mark.parametrize("intervals", [[1], [4], [3, 2], [2, 3, 4]])
+def test_a_cell_is_an_interval_of_each_axis(intervals: list[int]) -> None:
+    """The middles of all intervals, counted as an odometer does, and their lower ends."""
+    grid = Partition(intervals)
+    every = list(itertools.product(*(range(many) for many in intervals)))
+    for offset in (0.5, 0.01):
+        points = [[(place + offset) / many for place, many in zip(at, intervals, strict=True)] for at in every]
+        assert [grid.cell(point) for point in points] == list(range(grid.cells)) == list(range(math.prod(intervals)))
+
+
+def test_what_lies_outside_is_in_the_nearest_cell() -> None:
+    grid = Partition([3, 3])
+    assert [grid.cell(point) for point in ([0, 0], [1, 1], [-5, 0.5], [1e300, -1e300])] == [0, 8, 1, 6]
+
+
+@pytest.mark.parametrize("intervals", [[], [0], [3, -1], [100, 100]])
+def test_what_is_no_partition_is_refused(intervals: list[int]) -> None:
+    with pytest.raises(UserError, match="a partition has 1 to 4,096 cells"):
+        Partition(intervals)
+
+
+@pytest.mark.parametrize("features", [[0.123], [0.123, math.nan], [0.123, math.inf], [0.123, 0.1, 0.1]])
+def test_features_that_do_not_fit_are_refused_and_not_repeated(features: list[float]) -> None:
+    with pytest.raises(UserError) as caught:
+        Partition([3, 3]).cell(features)
+    assert "0.123" not in str(caught.value)
