@@ -25,7 +25,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "full"))
 # test` has all memories, detectors and indices, and leaves these pairs to `make test-slow`.
 RARE_PAIRS = {
     *("cusum-ucb-cf", "cusum-ts-cf", "ph-ts-cf", "ph-ucb-cf", "m-klucb-cf", "m-ucb-cf"),
-    *("d-klucb-plus-cf", "sw-klucb-plus-cf"),
+    *("d-klucb-plus-cf", "sw-klucb-plus-cf", "glr-ucb-cf", "glr-ts-cf", "d-ts-cf", "d-klucb-cf"),
 }
 
 # What a service asks of a policy is compiled in parts of its own, for each kind again: `make test` has some kinds, and
@@ -58,7 +58,7 @@ def quick_fonts() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process have all tests of a kind of policy, which then compiles it once (`make test` runs two)."""
+    """Let one process have all tests of a kind of policy, which then compiles it once (`make test` runs three)."""
     for item in items:
         kind = _kind_of(item)
         if kind is not None:
@@ -70,5 +70,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Return when a test has its turn: what takes long comes first, so that both processes end together."""
+    """Return when a test has its turn: what takes long comes first, so that all processes end together."""
     return 0 if item.get_closest_marker("long") else 1 if _kind_of(item) else 2

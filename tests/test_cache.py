@@ -77,7 +77,13 @@ def test_a_full_disk_is_no_reason_to_stop(tmp_path: Path, expected: str) -> None
 
 
 @pytest.mark.parametrize(
-    "nowhere", ["", "import tempfile\ntempfile.mkdtemp = lambda prefix: open('/nowhere/at/all')\n"]
+    "nowhere",
+    [
+        "",
+        pytest.param(
+            "import tempfile\ntempfile.mkdtemp = lambda prefix: open('/nowhere/at/all')\n", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_with_no_folder_at_all_it_runs_and_says_so_once(nowhere: str, expected: str) -> None:
     done = run(UNWRITABLE + nowhere + PLAY, None)

@@ -24,7 +24,7 @@ SIGNALS = {
     signal.SIGTERM: (128 + 15, "ended by SIGTERM"),
     signal.SIGHUP: (128 + 1, "ended by SIGHUP"),
 }
-QUICK = [("threads", signal.SIGTERM), ("processes", signal.SIGINT)]
+QUICK = [("threads", signal.SIGTERM)]
 SLOW = [(backend, number) for backend in ("threads", "processes", "ray") for number in SIGNALS]
 CELLS = 60
 MARK = "MASKEDBANDITS_TEST_SWEEP"

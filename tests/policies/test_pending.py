@@ -212,7 +212,7 @@ class TestChoosingAhead:
 
     @pytest.mark.parametrize(("kind", "index"), [("klucb", {}), ("ucb", {}), ("klucb-plus", {"horizon": 5000})])
     @pytest.mark.parametrize(("before", "memory"), [("", {}), ("sw-", {"window": 150}), ("d-", {"gamma": 0.99})])
-    @examples(8)
+    @examples(4)
     @given(data=st.data())
     def test_it_is_the_naive_choice_of_many_arms(
         self, before: str, memory: dict[str, Any], kind: str, index: dict[str, Any], data: st.DataObject

@@ -216,6 +216,7 @@ class TestChangedNumbers:
         """In a process of its own, without the compiler: what is out of bounds or divided by zero raises an error."""
         self.tried(1, {"NUMBA_DISABLE_JIT": "1"})
 
+    @pytest.mark.slow
     def test_every_number_compiled(self) -> None:
         self.tried(1, {})
 

@@ -240,7 +240,7 @@ def test_policies_may_be_made_while_another_thread_forks() -> None:
     maker = threading.Thread(target=keep_making)
     maker.start()
     try:
-        for _ in range(20):
+        for _ in range(8):
             with forked(lambda: b"here") as reading:
                 assert told(reading) == b"here"
     finally:
