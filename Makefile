@@ -16,7 +16,7 @@ run: $(VENV)/.run ## the paper's experiment, 10 runs: a table, figures and a pag
 	@echo "More: $(BIN)/maskedbandits --help, or type 'source $(BIN)/activate' once and then maskedbandits --help"
 
 test: $(VENV)/.test ## all tests but the slow ones
-	@$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 test-slow: $(VENV)/.test ## statistical checks against published numbers, some minutes
 	@$(BIN)/python -m pytest -m slow

@@ -58,7 +58,7 @@ def quick_fonts() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process have all tests of a kind of policy, which then compiles it once (`make test` runs three)."""
+    """Let one process have all tests of a kind of policy, which then compiles it once (`make test` runs two)."""
     for item in items:
         kind = _kind_of(item)
         if kind is not None:
