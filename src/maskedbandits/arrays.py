@@ -44,11 +44,7 @@ def shares(name: str, numbers: ArrayLike, row: str) -> Floats:
 
 def cube(name: str, numbers: ArrayLike) -> Floats:
     """Return numbers in [0, 1] by segment, group and arm; a table of groups and arms is one segment."""
-    found = _floats(name, numbers, "no numbers by segment, group and arm: give as many arms in every group")
-    if found.ndim == 2:
-        found = found[None]
-    if found.ndim != 3 or 0 in found.shape:
-        raise UserError(f"{name} have shape {found.shape}: give (segments, groups, arms), at least one of each")
+    found = _by_segment(name, numbers, "group", "arm")
     if (wrong := _outside(found)) is not None:
         raise UserError(f"{name}: {found[wrong]} at {wrong}: give numbers in [0, 1]")
     return found
@@ -56,13 +52,19 @@ def cube(name: str, numbers: ArrayLike) -> Floats:
 
 def weights(name: str, numbers: ArrayLike) -> Floats:
     """Return finite numbers by segment, arm and feature; a table of arms and features is one segment."""
-    found = _floats(name, numbers, "no numbers by segment, arm and feature: give as many features for every arm")
+    found = _by_segment(name, numbers, "arm", "feature")
+    if not np.isfinite(found).all():
+        raise UserError(f"{name} are not all finite: give finite numbers")
+    return found
+
+
+def _by_segment(name: str, numbers: ArrayLike, row: str, column: str) -> Floats:
+    """Return numbers by segment, row and column; a table is one segment."""
+    found = _floats(name, numbers, f"no numbers by segment, {row} and {column}: give as many {column}s for every {row}")
     if found.ndim == 2:
         found = found[None]
     if found.ndim != 3 or 0 in found.shape:
-        raise UserError(f"{name} have shape {found.shape}: give (segments, arms, features), at least one of each")
-    if not np.isfinite(found).all():
-        raise UserError(f"{name} are not all finite: give finite numbers")
+        raise UserError(f"{name} have shape {found.shape}: give (segments, {row}s, {column}s), at least one of each")
     return found
 
 

@@ -71,19 +71,13 @@ def prepared(
     reminded of how to prepare.
     """
     if isinstance(problem, ContextualProblem):
-        return _prepared_groups(problem, policy, runs, seed, checkpoints, delay, first_run, threads)
-    if isinstance(problem, FeaturedProblem):
-        return _prepared_features(problem, policy, runs, seed, checkpoints, delay, first_run, threads)
-    if not isinstance(problem, Problem):
+        _refuse_misfit_of_groups(policy, problem, delay)
+    elif isinstance(problem, FeaturedProblem):
+        _refuse_misfit_of_features(policy, problem, delay)
+    elif isinstance(problem, Problem):
+        policy = _fitting(policy, problem, delay)
+    else:
         raise WrongValueError("problem", problem, "a Problem, a ContextualProblem or a FeaturedProblem")
-    if isinstance(problem, Log) and delay is not None:
-        raise UserError("delay: a log is replayed without; leave it out, or replay rounds whose outcomes are all known")
-    if problem.is_noisy and delay is not None:
-        raise UserError("delay: under noise reports come at once; leave it out, or take a RandomizedResponse")
-    if isinstance(policy, str):
-        policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption, **_told(policy, problem))
-    if isinstance(policy, Policy) or not outside.is_factory(policy):
-        _refuse_misfit(policy, problem)
     order = Order(
         problem,
         whole("runs", runs),
@@ -92,25 +86,35 @@ def prepared(
         delays.checked(delay),
         whole("first_run", first_run, 0),
     )
-    if not isinstance(policy, Policy):
-        assert not isinstance(policy, (Contextual, Featured))  # noqa: S101 -- which was refused
+    if isinstance(problem, FeaturedProblem) and isinstance(policy, Featured):
+        batch: Batch | FeaturedBatch = FeaturedBatch(order, problem, policy, _workers(threads, order.runs))
+    elif isinstance(policy, (Policy, Contextual)):
+        batch = Batch(order, policy, _workers(threads, order.runs))
+    else:
+        assert isinstance(problem, Problem)  # noqa: S101 -- others were refused what is none of theirs
+        assert not isinstance(policy, (str, Featured))  # noqa: S101 -- as above
         return partial(_played_outside, order, problem, policy)
-    batch = Batch(order, policy, _workers(threads, order.runs))
     batch.get_ready()
     return batch.played
 
 
-def _prepared_groups(
-    problem: ContextualProblem,
-    policy: object,
-    runs: int,
-    seed: int,
-    checkpoints: int | ArrayLike,
-    delay: delays.Delays,
-    first_run: int,
-    threads: int | None,
-) -> Callable[[Progress | bool | None], Simulation]:
-    """Return a simulation of a problem with groups."""
+def _fitting(
+    policy: Policy | Contextual | Featured | str | Factory, problem: Problem, delay: delays.Delays
+) -> Policy | Contextual | Featured | str | Factory:
+    """Return a policy for a problem, made if it is a name; refuse what does not fit."""
+    if isinstance(problem, Log) and delay is not None:
+        raise UserError("delay: a log is replayed without; leave it out, or replay rounds whose outcomes are all known")
+    if problem.is_noisy and delay is not None:
+        raise UserError("delay: under noise reports come at once; leave it out, or take a RandomizedResponse")
+    if isinstance(policy, str):
+        policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption, **_told(policy, problem))
+    if isinstance(policy, Policy) or not outside.is_factory(policy):
+        _refuse_misfit(policy, problem)
+    return policy
+
+
+def _refuse_misfit_of_groups(policy: object, problem: ContextualProblem, delay: delays.Delays) -> None:
+    """Refuse what does not fit a problem with groups."""
     if not isinstance(policy, Contextual):
         raise UserError(f"a problem with groups was given {in_short(policy)}: give a policy of make_contextual")
     if (policy.groups, policy.arms) != (problem.groups, problem.arms):
@@ -120,24 +124,10 @@ def _prepared_groups(
         )
     if delay is not None:
         raise UserError("delay: of a problem with groups answers come at once; leave it out")
-    times = _checked_times(checkpoints, problem.horizon)
-    order = Order(problem, whole("runs", runs), whole("seed", seed, 0), times, None, whole("first_run", first_run, 0))
-    batch = Batch(order, policy, _workers(threads, order.runs))
-    batch.get_ready()
-    return batch.played
 
 
-def _prepared_features(
-    problem: FeaturedProblem,
-    policy: object,
-    runs: int,
-    seed: int,
-    checkpoints: int | ArrayLike,
-    delay: delays.Delays,
-    first_run: int,
-    threads: int | None,
-) -> Callable[[Progress | bool | None], Simulation]:
-    """Return a simulation of a problem with features."""
+def _refuse_misfit_of_features(policy: object, problem: FeaturedProblem, delay: delays.Delays) -> None:
+    """Refuse what does not fit a problem with features."""
     if not isinstance(policy, Featured):
         raise UserError(f"a problem with features was given {in_short(policy)}: give a policy of make_featured")
     if (policy.arms, policy.features) != (problem.arms, problem.features):
@@ -147,11 +137,6 @@ def _prepared_features(
         )
     if delay is not None:
         raise UserError("delay: of a problem with features reports come at once; leave it out")
-    times = _checked_times(checkpoints, problem.horizon)
-    order = Order(problem, whole("runs", runs), whole("seed", seed, 0), times, None, whole("first_run", first_run, 0))
-    batch = FeaturedBatch(order, problem, policy, _workers(threads, order.runs))
-    batch.get_ready()
-    return batch.played
 
 
 def _workers(threads: int | None, runs: int) -> int:
