@@ -190,6 +190,7 @@ def test_a_burst_of_questions_is_spread_and_may_expire() -> None:
         ({"shares": [1.0, 0.0]}, "above 0"),
         ({"shares": [1.0]}, "give 2 numbers"),
         ({"answers": "bits"}, "answers = 'bits': give bit or one of many; did you mean 'bit'"),
+        ({"pool": "yes"}, "pool = 'yes': give True, False, or nothing"),
         ({"name": "uniform"}, "uniform does not learn through a mask"),
         ({"name": "dp-ucb"}, "dp-ucb does not learn through a mask"),
     ],

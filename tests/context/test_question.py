@@ -84,6 +84,8 @@ def test_a_ledger_tells_bits_from_answers() -> None:
         ([0.5], None, "not a whole number"),
         ([0, 1], [0], "signs are 0 or 1, one for each group"),
         ([0, 1], [0, 2], "signs are 0 or 1, one for each group"),
+        (5, None, "table and signs are lists"),
+        ([0, 1], 1, "table and signs are lists"),
     ],
 )
 def test_what_is_no_question_is_refused(table: Any, signs: Any, complaint: str) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits import arrays
 from maskedbandits.context import masks
 from maskedbandits.context.grouping import Asked, Grouping
-from maskedbandits.errors import DAMAGED, UserError, nearest, whole
+from maskedbandits.errors import DAMAGED, UserError, WrongValueError, nearest, whole
 from maskedbandits.files import write_whole
 from maskedbandits.policies import Policy, kind_of, make_policy, saved
 from maskedbandits.policies.entries import Entries, entries
@@ -65,6 +65,8 @@ def make_contextual(
         raise UserError(f"{name} does not learn through a mask: take one that does, such as auto or klucb-cf")
     if answers is not None and answers not in masks.KINDS:
         raise UserError(f"answers = {answers!r}: give {' or '.join(masks.KINDS)}{nearest(answers, masks.KINDS)}")
+    if pool not in (None, True, False):
+        raise WrongValueError("pool", pool, "True, False, or nothing")
     kind = answers or masks.better_kind(float(exact), known)
     alone = np.arange(many)
     pooled = (kind == masks.BIT if pool is None else pool) and many > 1

@@ -35,6 +35,8 @@ class Question:
     epsilon: Fraction
 
     def __init__(self, table: Sequence[SupportsIndex], signs: Sequence[SupportsIndex] | None, epsilon: Number) -> None:
+        if not isinstance(table, Sequence) or not (signs is None or isinstance(signs, Sequence)):
+            raise UserError("table and signs are lists, with a number for each group: give such, or no signs")
         arms = tuple(as_whole("an arm of the table", arm) for arm in table)
         if not 1 <= len(arms) <= MOST_GROUPS or min(arms) < 0:
             raise UserError(
