@@ -1,12 +1,14 @@
-"""Writes the tables of docs/experiments.md and the README's figure: `python -m docs.experiments`.
+"""Writes the tables of docs/experiments.md, and figures of this and other pages: `python -m docs.experiments`.
 
 The experiments are run, or gone on with, in their usual places first, as `maskedbandits run` would. What sweeps cost is
-what `make bench-sweep` has left; where it has left nothing, the page keeps the figures that it has.
+what `make bench-sweep` has left; where it has left nothing, the page keeps the figures that it has. With the names of
+blocks, such as `context`, it writes these alone.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,12 +16,14 @@ from docs import blocks
 from maskedbandits import experiments, report
 from maskedbandits.experiments.progress import watcher
 from maskedbandits.experiments.results import Cell, Results
+from maskedbandits.report import context
 from maskedbandits.report.tables import stands_out
 
 PAGE = Path(__file__).with_suffix(".md")
 ROOT = PAGE.parent.parent
 MEASURED = ROOT / "results" / "sweep.md"
-FIGURE = PAGE.parent / "figures" / "regret.png"
+FIGURES = PAGE.parent / "figures"
+DRAWN = {"paper": "regret.png", "context": "context.png"}  # of each experiment, the figure that pages show
 
 
 def results(name: str, command: str) -> Results:
@@ -45,15 +49,30 @@ def table(made: Results) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def when_context_pays(made: Results) -> str:
+    """Return from how many visitors on context pays, a row for every problem and a column for every epsilon."""
+    found = context.pairs(made.cells)
+    rows = [[problem, *(pair.in_words for pair in own)] for problem, own in found]
+    settings = context.settings(found)
+    lines = [["context pays from", *settings], ["---", *["--:"] * len(settings)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+TABLES = {"paper": table, "collapse": table, "context": when_context_pays}
+
+
 def main() -> None:
-    """Write the tables into the page, and copy the figure."""
-    command = "maskedbandits run experiments/{}.toml"
-    made = {name: results(name, command.format(name)) for name in ("paper", "collapse")}
-    blocks.fill(PAGE, {name: table(found) for name, found in made.items()})
-    if MEASURED.exists():
+    """Write the tables into the page, and copy the figures."""
+    wanted = sys.argv[1:] or [*TABLES, "sweep"]
+    for name in TABLES:
+        if name in wanted:
+            made = results(name, f"maskedbandits run experiments/{name}.toml")
+            blocks.fill(PAGE, {name: TABLES[name](made)})
+            if name in DRAWN:
+                report.write(made, ROOT / "results" / name)
+                shutil.copy(ROOT / "results" / name / "figures" / DRAWN[name], FIGURES / DRAWN[name])
+    if "sweep" in wanted and MEASURED.exists():
         blocks.fill(PAGE, {"sweep": MEASURED.read_text(encoding="utf-8").strip("\n")})
-    report.write(made["paper"], ROOT / "results" / "paper")
-    shutil.copy(ROOT / "results" / "paper" / "figures" / "regret.png", FIGURE)
 
 
 if __name__ == "__main__":

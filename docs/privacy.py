@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from math import comb
 from pathlib import Path
 
 from docs import blocks
 from maskedbandits.privacy import Randomizer
-from maskedbandits.privacy.audit import words
+from maskedbandits.privacy.audit import group_words, words
 from maskedbandits.privacy.audit.doubt import levels
+from maskedbandits.privacy.audit.enumerated import enumerated as count_all
 from maskedbandits.privacy.audit.evidence import smallest_excess
+from maskedbandits.privacy.exact import ExactEpsilon
 from maskedbandits.readable import percent as percent
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -72,7 +75,31 @@ def seen() -> str:
     return markdown(heading, rows)
 
 
-TABLES = {"reveals": reveals, "repeated": repeated, "exact": exact, "seen": seen}
+def groups() -> str:
+    """Return what answers at several visits reveal of a group, at most: they add up."""
+    epsilons = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
+    heading = ["answers of one person", *(f"a belief of 10 % becomes, ε = {float(one):g}" for one in epsilons)]
+    rows = []
+    for visits in (1, 3, 10, 30):
+        odds = [Fraction(math.exp(visits * one)) for one in epsilons]
+        rows.append([str(visits), *(percent(ExactEpsilon(one).belief(Fraction(1, 10))) for one in odds)])
+    return markdown(heading, rows)
+
+
+def enumerated() -> str:
+    """Return what `maskedbandits audit --exact --groups 3` prints."""
+    lines = group_words.exact_lines(count_all("1", 3))
+    return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact --groups 3", *lines])
+
+
+TABLES = {
+    "reveals": reveals,
+    "groups": groups,
+    "enumerated": enumerated,
+    "repeated": repeated,
+    "exact": exact,
+    "seen": seen,
+}
 
 
 def main() -> None:

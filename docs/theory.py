@@ -15,11 +15,12 @@ import numpy as np
 from bench import growth
 from numpy.typing import NDArray
 
-from docs import blocks
+from docs import blocks, context
 from maskedbandits import theory
+from maskedbandits.context import contextual_bound, make_contextual
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.policies import make_policy
-from maskedbandits.problems import Problem
+from maskedbandits.problems import ContextualProblem, Problem
 from maskedbandits.simulation import simulate
 
 matplotlib.use("Agg")
@@ -230,6 +231,22 @@ def alarms_table() -> str:
     return "\n".join(lines)
 
 
+def groups_table() -> str:
+    """Return the bound on regret with groups beside what is measured, in Markdown; one row a kind of answers."""
+    lines = ["| answers | ε | T | bound | measured, 20 plays |", "|---|--:|--:|--:|--:|"]
+    for kind in ("bit", "one of many"):
+        for epsilon in (1.0, 2.0, 4.0):
+            horizon = 100_000
+            problem = ContextualProblem([[0.9, 0.1], [0.1, 0.9]], [0], horizon)
+            policy = make_contextual(
+                "sw-klucb-cf", groups=2, arms=2, epsilon=epsilon, answers=kind, pool=False, window=horizon
+            )
+            mean, half = _mean(simulate(problem, policy, runs=20, seed=1, checkpoints=1).regret[:, -1])
+            bound = contextual_bound(problem, epsilon, horizon, answers=kind).sum()
+            lines.append(f"| {kind} | {epsilon:g} | {horizon:,} | {bound:,.0f} | {mean:,.0f} ± {half:,.0f} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Draw the figure and write the tables into the page."""
     rows = list(measure())
@@ -237,7 +254,7 @@ def main() -> None:
     grown = growth.measured()
     growth.draw(grown, GROWTH)
     tables = {"pulls": pulls_table(rows), "windows": windows_table(), "growth": growth.as_table(grown)}
-    blocks.fill(PAGE, {**tables, "alarms": alarms_table()})
+    blocks.fill(PAGE, {**tables, "alarms": alarms_table(), "visitors": context.naive(), "groups": groups_table()})
 
 
 if __name__ == "__main__":

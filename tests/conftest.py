@@ -8,6 +8,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from maskedbandits.policies import KINDS
+from maskedbandits.policies.entries import Entries
+
+pytest.register_assert_rewrite("browsers")  # a plugin whose marks are imported, too, before pytest comes to it
 
 # No deadlines: the first example of a process may wait for the compiler.
 # Where a change is judged (CI), the same examples each time: a new find should not hold up whoever happens to be next.
@@ -28,6 +31,21 @@ RARE_PAIRS = {
     *("d-klucb-plus-cf", "sw-klucb-plus-cf", "glr-ucb-cf", "glr-ts-cf", "d-ts-cf", "d-klucb-cf"),
 }
 
+# Of what is left, these are made of memories, indices and detectors that others in `make test` have as machine code.
+# Here they are interpreted, which takes a fraction of a second for what is tried here; simulations of them, which wait
+# for machine code, are slow tests. `make test-slow` has all of it compiled (`--compiled`).
+PLAIN = {"cusum-klucb-cf", "ph-klucb-cf", "m-ts-cf", "ucb-cf", "sw-ucb-cf", "klucb-plus-cf", "sw-ts-cf"}
+PLAIN |= {"oracle-ucb-cf", "ldp-ucb-b", "oracle-klucb-plus-cf"}  # under other names
+PLAIN_IN = {  # what these ask for is compiled in parts of its own
+    "test_arms": {"sw-klucb-cf", "ts-cf"},
+    "test_arms_twins": {"sw-klucb-cf", "d-ucb-cf", "glr-klucb-cf"},
+    "test_fold": {"sw-klucb-cf"},
+    "test_live_groups": {"klucb-cf", "ts-cf"},
+    "test_contextual": {"klucb-cf"},
+    "test_learnt_shares": {"klucb-cf"},
+}
+SIMULATED = ("tests/test_digests.py", "tests/policies/test_pending.py::TestDelay")
+
 # What a service asks of a policy is compiled in parts of its own, for each kind again: `make test` has some kinds, and
 # beside their twins one of each memory and index, and a detector; `make test-slow` has all of those that are offered.
 USUAL = {"auto", "klucb-cf", "ts-cf", "sw-klucb-cf"}
@@ -44,6 +62,19 @@ def _kind_of(item: pytest.Item) -> str | None:
     name, kind = told.get("name"), told.get("kind")
     first = told.get("before", told.get("memory", f"{name}-"))
     return next((each for each in (name, f"{first}{kind}-cf") if isinstance(each, str) and each in KINDS), None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--compiled", action="store_true", help="have machine code of every kind of policy")
+
+
+@pytest.fixture(autouse=True)
+def _plain_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave some kinds, and all in tests that are marked plain, without machine code."""
+    kinds = PLAIN | PLAIN_IN.get(request.path.stem, set())
+    plain = _kind_of(request.node) in kinds or request.node.get_closest_marker("plain") is not None
+    if plain and not request.config.getoption("--compiled"):
+        monkeypatch.setattr(Entries, "get_ready", lambda entries: None)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +96,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(KINDS[kind].layout.name))
         usual = ASKED_BY_SERVICES.get(item.path.stem)
         if kind in RARE_PAIRS or (kind is not None and usual is not None and kind not in usual):
+            item.add_marker(pytest.mark.slow)
+        if kind in PLAIN and item.nodeid.startswith(SIMULATED):
             item.add_marker(pytest.mark.slow)
     items.sort(key=_turn)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from maskedbandits.planner import Estimate, Level, Plan, Question, Settling
-from maskedbandits.planner.findings import exposure
+from maskedbandits.privacy.exposure import exposure
 
 HORIZON, BLIND = 10_000, 500.0  # people; what a blind choice loses with two arms and a gap of 0.1
 

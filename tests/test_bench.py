@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bench import cold, context, delays, features, goals, growth, liars, peers, regret, speed, suite, sweep
 
-from maskedbandits import make_policy, simulate, theory
+from maskedbandits import ContextualProblem, RandomizedResponse, make_featured, make_policy, simulate, theory
 
 
 @pytest.fixture
@@ -119,20 +119,37 @@ def test_delays_are_told_as_a_table(
     assert "| `klucb-cf` |" in capsys.readouterr().out
 
 
+def test_a_step_over_features_takes_some_time() -> None:
+    mask = RandomizedResponse.from_epsilon(1.0)
+    policy = make_featured("logistic-ts-cf", arms=features.ARMS, features=features.FEATURES, corruption=mask)
+    assert features.step(policy, steps=500) > 0
+
+
 def test_what_knowing_the_mask_saves_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, value in {"HORIZON": 500, "EPSILONS": (1.0, 16.0), "SIZES": (1.0,)}.items():
+    for name, value in {"HORIZON": 500, "EPSILONS": (1.0, 16.0), "SIZES": (1.0,), "step": lambda policy: 1.5}.items():
         monkeypatch.setattr(features, name, value)
     monkeypatch.setattr(sys, "argv", ["features", "--problems", "3", "--runs", "1"])
     features.main()
-    words, *_, masked, plain = capsys.readouterr().out.splitlines()
+    words, *_, masked, plain, _, speed = capsys.readouterr().out.splitlines()
+    assert "`logistic-ts-cf` takes 1.50 us" in speed
+    assert "`d-linucb-cf` with gamma = 0.999 1.50 us" in speed
     assert "500 steps" in words
     assert "3 problems, 1 runs" in words
     assert plain.split(" | ")[2] == plain.split(" | ")[3]
     assert masked.split(" | ")[2] != masked.split(" | ")[3]
     row = features.Row(1.0, 1.0, np.array([1.0, 3.0]), np.array([2.0, 6.0]), np.zeros(2))
     assert row.saved == pytest.approx((50.0, 0.0))
+
+
+@pytest.mark.slow
+def test_knowing_the_mask_saves_what_is_its_goal() -> None:
+    """Weights of 1, 8 problems of 100,000 steps: the interval is above 15 %; hardly masked, both lose alike."""
+    saved, error = features.measured(1.0, 1.0, 8, 2).saved
+    assert saved - error > 15.0
+    plain = features.measured(1.0, 16.0, 4, 1)
+    assert plain.known.sum() == pytest.approx(plain.face_value.sum(), rel=5e-4)
 
 
 def test_speed_is_measured_of_what_is_played() -> None:
@@ -157,6 +174,7 @@ def test_cold_starts_are_told_with_their_goals(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are watched in /proc")
+@pytest.mark.slow
 def test_what_a_sweep_takes_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sweep, "SIZES", {"short": (500, 2), "very short": (100, 2)})
     monkeypatch.setattr(sys, "argv", ["sweep", "--cells", "20", "--backends", "processes", "--sizes", "short"])
@@ -177,19 +195,42 @@ def test_what_contextual_policies_lose_is_told_beside_the_goals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(context, "lost", lambda policy, pool, problem, epsilon, runs, seed: 100.0 * epsilon + seed)
+    monkeypatch.setattr(context, "without_groups", lambda problem, epsilon, runs, seed: 200.0 * epsilon + seed)
+    monkeypatch.setattr(context, "step", lambda: 1.5)
     monkeypatch.setattr(sys, "argv", ["context"])
     context.main()
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 + sum(len(goals) for _, goals in context.WORLDS.values())
+    assert lines[-1] == "A step of klucb-cf with 10 groups and 10 arms takes 1.50 us (goal 3)."
+    assert len(lines) == 4 + sum(len(goals) for _, goals in context.WORLDS.values())
     assert lines[2].split("|")[2:5] == [" 1 ", " 2,800 ", " 104 ± 2 "]
+    assert lines[2].split("|")[-3:-1] == [" 204 ± 2 ", " 30,367 ± 2,663 "]
+    assert lines[-3].split("|")[1:4] == [" groups all alike ", " 4 ", "  "]
 
 
 def test_worlds_of_groups_are_what_they_are_called() -> None:
-    still, changing, alike = (world(3) for world, _ in context.WORLDS.values())
-    assert (still.segments, changing.segments, alike.segments) == (1, 4, 1)
-    best = np.sort(changing.means, axis=2)
-    assert np.min(best[:, :, -1] - best[:, :, -2]) >= 0.2
+    uniform, near, far, changing, alike = (world(3) for world, _ in context.WORLDS.values())
+    assert [each.segments for each in (uniform, near, far, changing, alike)] == [1, 1, 1, 4, 1]
+    for world, gap in ((near, 0.15), (far, 0.2), (changing, 0.2)):
+        best = np.sort(world.means, axis=2)
+        assert np.min(best[:, :, -1] - best[:, :, -2]) >= gap
     assert np.ptp(alike.means, axis=1).max() == 0.0
+
+
+@pytest.mark.parametrize(("gap", "spread"), [(0.0, 1600), (0.15, 1340), (0.2, 1250)])
+def test_an_arm_at_random_loses_what_the_law_of_means_says(gap: float, spread: float) -> None:
+    """0.3 + 7 gap / 15 a visitor, in 200 worlds within four standard errors; means of eight spread as the page says."""
+    lost = [context.at_random(context.independent(seed, gap)) for seed in range(200)]
+    off = np.std(lost, ddof=1)
+    assert abs(np.mean(lost) - 100_000 * (0.3 + 7 * gap / 15)) < 4 * off / 200**0.5
+    assert off / 8**0.5 == pytest.approx(spread, rel=0.15)
+
+
+def test_at_random_and_without_groups_count_every_segment() -> None:
+    """Two groups that like different arms, and change their minds: one arm for all loses 0.4 in every step."""
+    means = [[[0.9, 0.1], [0.1, 0.9]], [[0.2, 0.6], [0.6, 0.2]]]
+    problem = ContextualProblem(means, [0, 750], 1000)
+    assert context.at_random(problem) == pytest.approx(750 * 0.4 + 250 * 0.2)
+    assert context.without_groups(problem, 1.0, 400, 1) == pytest.approx(350, rel=0.02)  # half of the visitors lose
 
 
 def test_a_goal_is_met_by_all_backends_or_by_none() -> None:

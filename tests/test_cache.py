@@ -1,11 +1,16 @@
 """Machine code is kept where it can be, and nothing that happens to it stops a policy."""
 
+import itertools
 import os
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from numba.core import caching
 
 from maskedbandits import cache
 
@@ -16,6 +21,21 @@ PLAY = (
     "print([policy.choose() for _ in range(10)], policy.entries.is_machine_code)\n"
 )
 UNWRITABLE = "from maskedbandits import cache\ncache._is_writable = lambda folder: False\n"
+
+
+IN_CHILD = """
+import maskedbandits, os, pathlib
+from maskedbandits import cache
+from maskedbandits.policies import entries
+print(maskedbandits.__file__)
+child = entries.start_child(["uniform"])
+assert child.wait(1200) == 0
+folder = cache.folder()
+private = folder.parent.stat()
+temporary = pathlib.Path(os.environ["TMPDIR"])
+print(cache.is_marked("uniform"), private.st_mode & 0o777 == 0o700, list(temporary.iterdir()) == [folder.parent])
+"""
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="who may write is told otherwise there")
 
 
 def run(script: str, folder: Path | None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -50,7 +70,8 @@ def test_it_lies_where_the_variable_says_and_is_used_again(filled: Path, expecte
     assert (done.stdout, done.stderr) == (expected, "")
 
 
-@pytest.mark.parametrize("share", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 0.5])
 @pytest.mark.parametrize("ending", [".nbi", ".nbc"])
 def test_damaged_files_are_thrown_away_and_made_anew(filled: Path, expected: str, ending: str, share: float) -> None:
     for file in filled.rglob(f"*{ending}"):
@@ -68,7 +89,7 @@ def test_a_full_disk_is_no_reason_to_stop(tmp_path: Path, expected: str) -> None
     full = (
         "import numba.core.caching as caching\n"
         "def save(*arguments): raise OSError(28, 'No space left on device')\n"
-        "caching.IndexDataCacheFile.save = save\n"
+        "caching.IndexDataCacheFile._save_data = save\n"
     )
     done = run(full + PLAY, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -124,20 +145,113 @@ def test_two_processes_may_compile_at_once(tmp_path: Path, expected: str) -> Non
             one.wait()
 
 
+def saved_in_turns(files: type[Any], folder: Path, turns: tuple[int, ...]) -> dict[str, str | None]:
+    """Let two save at once, each reading or writing when it is its turn; return what is then kept for each."""
+    kinds = ("klucb", "ts")
+    each = [files(str(folder), "kernel", "stamp") for _ in kinds]
+    may, has = [threading.Semaphore(0) for _ in kinds], threading.Semaphore(0)
+
+    def in_turn(who: int, work: Any) -> Any:
+        def do(*arguments: Any) -> Any:
+            may[who].acquire()
+            try:
+                return work(*arguments)
+            finally:
+                has.release()
+
+        return do
+
+    for who, one in enumerate(each):
+        for step in ("_load_index", "_save_index", "_save_data"):
+            setattr(one, step, in_turn(who, getattr(one, step)))
+    both = [
+        threading.Thread(target=one.save, args=(kind, f"code of {kind}")) for one, kind in zip(each, kinds, strict=True)
+    ]
+    for one in both:
+        one.start()
+    for who in turns:
+        may[who].release()
+        has.acquire()
+    for one in both:
+        one.join()
+    reader = files(str(folder), "kernel", "stamp")
+    return {kind: reader.load(kind) for kind in kinds}
+
+
+def mistaken(files: type[Any], folder: Path) -> int:
+    """Return in how many orders of two savers' steps a kind is given the code of another."""
+    orders = sorted(set(itertools.permutations([0, 0, 0, 1, 1, 1])))
+    assert len(orders) == 20
+    found = 0
+    for turns in orders:
+        place = folder / "".join(map(str, turns))
+        place.mkdir()
+        kept = saved_in_turns(files, place, turns)
+        assert any(kept.values())
+        found += any(code not in (None, f"code of {kind}") for kind, code in kept.items())
+    return found
+
+
+def test_what_two_processes_keep_at_the_same_moment_is_not_taken_for_each_other(tmp_path: Path) -> None:
+    assert mistaken(cache.ApartFiles, tmp_path) == 0
+
+
+def test_numba_by_itself_would_take_one_for_the_other(tmp_path: Path) -> None:
+    """When it no longer does, ``ApartFiles`` is needed no more."""
+    assert mistaken(caching.IndexDataCacheFile, tmp_path) > 0
+
+
+def test_every_kernel_that_is_kept_has_such_files() -> None:
+    kinds = {type(kernel._cache._cache_file) for kernel in cache._kept}
+    assert kinds == {cache.ApartFiles}
+
+
 def test_code_of_other_versions_is_removed_beside_the_source_and_kept_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "HERE", tmp_path)
     for place, kept in ((tmp_path / "__pycache__", False), (tmp_path / "shared", True)):
-        ours, others = place / "compiled-ours", place / "compiled-others"
-        ours.mkdir(parents=True)
-        others.mkdir()
+        ours, others, strange = (place / f"compiled-{name}" for name in ("0" * 16, "f" * 16, "programs"))
+        for folder in (ours, others, strange):
+            folder.mkdir(parents=True)
+        os.utime(strange, (0, 0))
         cache._remove_stale(ours)
         assert ours.exists()
         assert others.exists() == kept
     os.utime(others, (0, 0))  # long unused
     cache._remove_stale(ours)
     assert not others.exists()
+    assert strange.exists()  # somebody else's: it only has a name like ours
+
+
+@POSIX
+def test_what_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies there is run when it is loaded."""
+    folder = tmp_path / "deep" / "compiled-1"
+    assert cache._is_writable(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    assert not cache._is_writable(folder)
+    folder.chmod(0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)  # somebody else has made it
+    assert not cache._is_writable(folder)
+
+
+@POSIX
+@pytest.mark.long
+def test_with_no_home_children_share_a_private_folder(tmp_path: Path) -> None:
+    """Nothing can be written beside the source, nor at home: there are files in the place of folders."""
+    installed = tmp_path / "installed" / "maskedbandits"
+    shutil.copytree(cache.HERE, installed, ignore=shutil.ignore_patterns("__pycache__"))
+    (installed / "__pycache__").write_text("")
+    (tmp_path / "home").write_text("")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    places = {"PYTHONPATH": str(installed.parent), "HOME": str(tmp_path / "home"), "TMPDIR": str(temporary)}
+    done = run(IN_CHILD, None, **places, XDG_CACHE_HOME="", MASKEDBANDITS_CACHE="")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [str(installed / "__init__.py"), "True True True"]
+    assert list(temporary.iterdir()) == []  # neither what the child made
 
 
 def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

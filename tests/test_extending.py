@@ -22,6 +22,7 @@ def code(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_policies_of_other_libraries_play(tmp_path: Path) -> None:
     others, use, *_ = code("python")
     (tmp_path / "others.py").write_text(others, encoding="utf-8")

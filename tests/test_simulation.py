@@ -154,7 +154,7 @@ def test_an_interrupt_stops_it() -> None:
         "import maskedbandits as mb\n"
         "rr = mb.RandomizedResponse.from_epsilon(1.0)\n"
         "problem = mb.Problem([[0.9, 0.8]], [0], 10**12, rr)\n"
-        "policy = mb.make_policy('klucb-cf', arms=2, corruption=rr)\n"
+        "policy = mb.make_policy('uniform', arms=2)\n"
         "mb.simulate(problem, policy, runs=2, progress=lambda a, b: print(a, flush=True))\n"
     )
     with child([sys.executable, "-c", script]) as run:
@@ -178,6 +178,7 @@ def test_kernels_do_the_same_with_the_compiler_off() -> None:
     assert done.returncode == 0, done.stdout[-3000:]
 
 
+@pytest.mark.slow
 def test_a_simulation_is_the_same_with_the_compiler_off() -> None:
     script = (
         "import maskedbandits as mb, sys\n"

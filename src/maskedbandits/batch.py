@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.bar import Progress, shown
-from maskedbandits.context import Contextual
+from maskedbandits.context import Contextual, one_for_all
 from maskedbandits.delays import Delay
 from maskedbandits.errors import UserError
 from maskedbandits.features import Featured
@@ -186,7 +186,8 @@ class Batch(Runs):
         problem = order.problem
         assert not isinstance(problem, FeaturedProblem)  # noqa: S101 -- whose runs are FeaturedBatch
         self.policy = policy
-        self.world = World(*problem.rows(masked=not policy.kind.sees_rewards))
+        # questions mask by themselves
+        self.world = World(*problem.rows(masked=not (policy.kind.sees_rewards or isinstance(policy, Contextual))))
         self.chosen = problem.chosen.copy() if isinstance(problem, Log) else None
         # what learns from nothing, or from rewards, sees no noise
         self.feedback = None
@@ -196,7 +197,7 @@ class Batch(Runs):
     @property
     def kernel(self) -> Any:
         """The loop that plays such a world."""
-        if isinstance(self.policy, Contextual):
+        if isinstance(self.order.problem, ContextualProblem):
             return advance_groups
         if self.chosen is not None:
             return advance_log
@@ -223,9 +224,10 @@ class Batch(Runs):
     def more(self, run: int = 0) -> tuple[Any, ...]:
         """Return what a run is played with beside its world."""
         problem, policy = self.order.problem, self.policy
-        if isinstance(problem, ContextualProblem) and isinstance(policy, Contextual):
-            grains = policy.fresh_grains()
-            table, lost = np.zeros(grains.told.size, dtype=np.int64), np.zeros(policy.groups)
+        if isinstance(problem, ContextualProblem):
+            everybody = one_for_all(problem.shares, problem.arms)
+            grains = policy.fresh_grains() if isinstance(policy, Contextual) else everybody
+            table, lost = np.zeros(grains.told.size, dtype=np.int64), np.zeros(problem.groups)
             return Groups(np.cumsum(problem.shares), table, lost, self.group_regret[run]), grains
         if self.chosen is not None:
             return (self.chosen,)

@@ -9,6 +9,9 @@ that can be written to:
     beside the source           as __pycache__ does
     $XDG_CACHE_HOME/maskedbandits, or ~/.cache/maskedbandits
     a temporary folder          gone with the process: then all is compiled each time, which is said once
+
+What is loaded from there is run. So the folder is this user's own, and nobody else can write to it: one that somebody
+has put in its place is not used.
 """
 
 import atexit
@@ -19,32 +22,37 @@ import shutil
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import NullCache
+from numba.core.caching import IndexDataCacheFile, NullCache
 from numba.core.errors import NumbaError
 
 from maskedbandits.files import user_cache
 
 HERE = Path(__file__).parent
-KERNELS = ("maths/**/*.py", "policies/**/*.py", "features/**/*.py", "compiled.py", "record.py")
+KERNELS = ("maths/**/*.py", "policies/**/*.py", "features/**/*.py", "compiled.py", "record.py", "within.py")
 VARIABLE = "MASKEDBANDITS_CACHE"
+NAME, DIGITS = "compiled-", 16  # of the folder, with so many of the digest's
 KEPT_FOR = 30 * 86_400.0  # seconds after which the code of another version is removed from a shared place
 
 
 @cache
-def digest() -> str:
-    """Return what all machine code depends on: the kernels' files, the compiler and the processor."""
+def digest(files: tuple[str, ...] = KERNELS, *others: str) -> str:
+    """Return what all machine code depends on: the kernels' files, the compiler and the processor.
+
+    What depends on more names other files, which include the kernels', and whatever else.
+    """
     from llvmlite import binding
 
     about = [sys.version, numba.__version__, binding.get_host_cpu_name(), str(dict(binding.get_host_cpu_features()))]
-    files = sorted(path for pattern in KERNELS for path in HERE.glob(pattern))
-    parts = [text.encode() for text in about] + [path.read_bytes() for path in files]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    found = sorted({path for pattern in files for path in HERE.glob(pattern)})
+    parts = [text.encode() for text in (*about, *others)] + [path.read_bytes() for path in found]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:DIGITS]
 
 
 def _places() -> Iterator[Path]:
@@ -57,19 +65,24 @@ def _places() -> Iterator[Path]:
 
 
 def _is_writable(folder: Path) -> bool:
+    """Tell whether this user can write to a folder, and nobody else; it is made if there is none."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"room")
+        return _is_private(folder.stat())
     except OSError:
         return False
-    return True
+
+
+def _is_private(about: os.stat_result) -> bool:
+    return sys.platform == "win32" or (about.st_uid == os.geteuid() and not about.st_mode & 0o022)
 
 
 def _remove_stale(folder: Path) -> None:
     """Remove the code of other versions: at once beside the source, where no other is used, elsewhere after a while."""
     alone = folder.parent == HERE / "__pycache__"
-    for other in folder.parent.glob("compiled-*"):
+    for other in folder.parent.glob(f"{NAME}{'[0-9a-f]' * DIGITS}"):
         with contextlib.suppress(OSError):  # another process may be removing it too
             if other != folder and (alone or time.time() - other.stat().st_mtime > KEPT_FOR):
                 shutil.rmtree(other)
@@ -78,24 +91,36 @@ def _remove_stale(folder: Path) -> None:
 @cache
 def folder() -> Path | None:
     """Return the folder of this version's machine code, or None if nothing can be written anywhere."""
-    name = f"compiled-{digest()}"
+    name = f"{NAME}{digest()}"
     for place in _places():
         if _is_writable(place / name):
             _remove_stale(place / name)
             return place / name
         if str(place) == os.environ.get(VARIABLE):
-            say(f"{VARIABLE} = {place} cannot be written to: machine code is kept elsewhere; name a folder that can")
-    return _temporary()
+            what = f"{VARIABLE} = {place} cannot be written to by this user, or can be by others"
+            say(f"{what}: machine code is kept elsewhere; name a folder of this user's own")
+    return _temporary(name)
 
 
-def _temporary() -> Path | None:
-    """Return a folder that is gone with the process, if there can be one, and say what that means."""
+def _temporary(name: str) -> Path | None:
+    """Return a folder that is gone with the process, if there can be one, and say what that means.
+
+    It lies in another that nobody else can look into: children are told of that one, as of any place.
+    """
     made = None
     with contextlib.suppress(OSError):
-        made = Path(tempfile.mkdtemp(prefix="maskedbandits-"))
-        atexit.register(shutil.rmtree, made, ignore_errors=True)
+        place = Path(tempfile.mkdtemp(prefix="maskedbandits-"))
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
+        made = place / name
+        made.mkdir(mode=0o700)
     say(f"no folder for machine code can be written to, so all is compiled in every process; name one with {VARIABLE}")
     return made
+
+
+def for_children() -> dict[str, str]:
+    """Return the environment of a child that keeps machine code where this process looks for it."""
+    place = folder()
+    return {**os.environ} if place is None else {**os.environ, VARIABLE: str(place.parent)}
 
 
 _said: set[str] = set()  # once is enough
@@ -163,8 +188,24 @@ def _keep_nothing() -> None:
 _kept: list[Any] = []  # kernels that have a cache
 
 
+class ApartFiles(IndexDataCacheFile):
+    """The files of one kernel's machine code, a new one for each kind of state.
+
+    Numba numbers them. Two processes that compile a kernel for two kinds at once would give both the same number, and
+    one kind would be run by the code of the other. Here one of the two is forgotten at worst, and compiled again.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep machine code; a file stands in the index only when all of it is there."""
+        name = f"{self._index_name.removesuffix('.nbi')}.{uuid.uuid4().hex}.nbc"
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
+
+
 def keep(kernel: Any) -> None:
     """Take note of a kernel that has a cache."""
+    if not isinstance(kernel._cache, NullCache):
+        kernel._cache._cache_file.__class__ = ApartFiles
     _kept.append(kernel)
 
 

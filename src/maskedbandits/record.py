@@ -164,7 +164,7 @@ class Layout:
         self.sections: dict[str, Section] = {key: what for key, (_, what) in told if isinstance(what, Section)}
         self.stored = [key for key, what in self.given.items() if what.stored]
         numbers = [(key, self._type(key)) for key in (*self.sizes, *self.stored, *self.derived, *self.gathered)]
-        contents = [(place, np.int64) for key in self.sections for place in _places(key)]
+        contents = [(place, np.int64) for key in self.sections for place in ends_of(key)]
         self.holders = {key: "floats" if self.declarations[key][0] == Floats else "ints" for key in self.sections}
         self.dtype = np.dtype([*numbers, *contents], align=True)
         self.State: Any = _state_class(self, module, code)
@@ -185,7 +185,7 @@ class Layout:
         places: dict[str, int] = {}
         ends = {"ints": 0, "floats": 0}
         for key, section in self.sections.items():
-            begin, end = _places(key)
+            begin, end = ends_of(key)
             holder = self.holders[key]
             places[begin] = ends[holder]
             ends[holder] += int(section.length(own))
@@ -218,7 +218,7 @@ class Layout:
         return same_types and same_lengths and all(own[key][0] == place for key, place in places.items())
 
 
-def _places(key: str) -> tuple[str, str]:
+def ends_of(key: str) -> tuple[str, str]:
     """Return the names of the numbers that tell where a section begins and ends."""
     return f"{key}_begin", f"{key}_end"
 
@@ -235,7 +235,7 @@ def _state_class(layout: Layout, module: str, code: Mapping[str, Any]) -> Any:
 
 
 def _view(layout: Layout, key: str) -> Callable[[Any], Any]:
-    begin, end = _places(key)
+    begin, end = ends_of(key)
 
     def view(state: Any) -> Any:
         own = state.own[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -41,15 +41,26 @@ class Signals:
 
 @contextmanager
 def caught_signals() -> Iterator[Signals]:
-    """Catch signals for a while; one that is ignored, as nohup does, stays so, and only a main thread gets any."""
+    """Catch signals that would end this process for a while."""
     signals = Signals()
+    with heard(signals, *ENDING):
+        yield signals
+
+
+@contextmanager
+def heard(handler: Callable[[int, FrameType | None], None], *numbers: int) -> Iterator[None]:
+    """Have signals handled for a while, by a main thread, which alone gets any.
+
+    One that is ignored stays so: nohup ignores SIGHUP, and a shell SIGINT for what it starts in the background, which a
+    Ctrl-C is not meant for.
+    """
     main = threading.current_thread() is threading.main_thread()
-    before = {one: signal.getsignal(one) for one in ENDING if main}
-    caught = {one: handler for one, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    before = {one: signal.getsignal(one) for one in numbers if main}
+    caught = {one: earlier for one, earlier in before.items() if earlier not in (signal.SIG_IGN, None)}
     try:
         for one in caught:
-            signal.signal(one, signals)
-        yield signals
-    finally:
-        for one, handler in caught.items():
             signal.signal(one, handler)
+        yield
+    finally:
+        for one, earlier in caught.items():
+            signal.signal(one, earlier)

@@ -38,7 +38,8 @@ def simulate(
     """Play a fresh copy of the policy on the problem, ``runs`` times, independently.
 
     A policy is one of ours, or its name; or a function that makes one of your own, any object with ``choose()`` and
-    ``observe(arm, feedback)``, from a generator of random numbers (``outside.py``), played in plain Python.
+    ``observe(arm, feedback)``, from a generator of random numbers (``outside.py``), played in plain Python. On a
+    problem with groups a policy that knows none plays one arm for everybody.
 
     The same seed gives the same numbers on any number of threads; with ``first_run``, those of the runs from there on,
     so that the runs of one seed can be shared out. ``checkpoints`` are times at which the regret is
@@ -71,7 +72,7 @@ def prepared(
     reminded of how to prepare.
     """
     if isinstance(problem, ContextualProblem):
-        _refuse_misfit_of_groups(policy, problem, delay)
+        policy = _fitting_groups(policy, problem, delay)
     elif isinstance(problem, FeaturedProblem):
         _refuse_misfit_of_features(policy, problem, delay)
     elif isinstance(problem, Problem):
@@ -113,17 +114,27 @@ def _fitting(
     return policy
 
 
-def _refuse_misfit_of_groups(policy: object, problem: ContextualProblem, delay: delays.Delays) -> None:
-    """Refuse what does not fit a problem with groups."""
-    if not isinstance(policy, Contextual):
-        raise UserError(f"a problem with groups was given {in_short(policy)}: give a policy of make_contextual")
-    if (policy.groups, policy.arms) != (problem.groups, problem.arms):
-        raise UserError(
-            f"the policy has {policy.groups} groups and {policy.arms} arms, the problem {problem.groups} and "
-            f"{problem.arms}: make one to fit"
-        )
+def _fitting_groups(policy: object, problem: ContextualProblem, delay: delays.Delays) -> Policy | Contextual:
+    """Return a policy for a problem with groups, made if it is a name; refuse what does not fit."""
     if delay is not None:
         raise UserError("delay: of a problem with groups answers come at once; leave it out")
+    if isinstance(policy, Contextual):
+        if (policy.groups, policy.arms) != (problem.groups, problem.arms):
+            raise UserError(
+                f"the policy has {policy.groups} groups and {policy.arms} arms, the problem {problem.groups} and "
+                f"{problem.arms}: make one to fit"
+            )
+        return policy
+    if not isinstance(policy, Policy | str):
+        raise UserError(
+            f"a problem with groups was given {in_short(policy)}: give a policy of make_contextual, or of make_policy "
+            "to play one arm for everybody"
+        )
+    average = problem.averaged()  # is refused without a corruption
+    if isinstance(policy, str):
+        return make_policy(policy, arms=problem.arms, corruption=average.corruption)
+    _refuse_misfit(policy, average)
+    return policy
 
 
 def _refuse_misfit_of_features(policy: object, problem: FeaturedProblem, delay: delays.Delays) -> None:
@@ -144,7 +155,7 @@ def _workers(threads: int | None, runs: int) -> int:
     return min(whole("threads", cores() if threads is None else threads), runs)
 
 
-def get_ready(problem: Problem, policy: Policy, *, only_new: bool = False) -> None:
+def get_ready(problem: Problem | ContextualProblem, policy: Policy | Contextual, *, only_new: bool = False) -> None:
     """Compile what simulates a policy on a problem, or load it; or do nothing unless it has never been compiled."""
     batch = Batch(Order(problem, 1, 0, np.array([problem.horizon])), policy, 1)
     if not (only_new and policy.entries.simulates(batch.kernel)):

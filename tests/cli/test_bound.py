@@ -36,6 +36,12 @@ def test_mistakes_are_refused(file: Path, arguments: list[str], complaint: str) 
     refused(call("bound", *arguments), complaint)
 
 
+def test_groups_have_no_bounds(file: Path) -> None:
+    text = 'epsilons = [1]\n[[problems]]\nname = "people"\nhorizon = 9\ngroups = 1\nmeans = [[0.1, 0.2]]\n'
+    file.write_text(f'{text}[[policies]]\nname = "auto"\n', encoding="utf-8")
+    refused(call("bound", "small.toml"), "small.toml: people has groups, and bounds are for problems without")
+
+
 def test_windows_alone() -> None:
     document = json.loads(call("bound", "--horizon", 100_000, "--changes", 4, "--json").stdout)
     assert document["windows"]["paper"] == 368  # floor of sqrt(4 e 10^5 / 8)

@@ -22,8 +22,9 @@ C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 ENCODINGS = [
     C_LOCALE,
     pytest.param({"PYTHONIOENCODING": "ascii"}, marks=pytest.mark.slow),
-    {"PYTHONIOENCODING": "latin-1"},
+    pytest.param({"PYTHONIOENCODING": "latin-1"}, marks=pytest.mark.slow),
 ]
+SELDOM = [pytest.param(encoding, marks=pytest.mark.slow) for encoding in ("latin-1", "cp1252", "utf-8")]
 
 
 @pytest.fixture
@@ -160,6 +161,7 @@ def test_output_that_nobody_gets_is_one_line(verb: list[str]) -> None:
 
 
 @pytest.mark.parametrize("environment", ENCODINGS, ids=lambda environment: "-".join(environment.values()))
+@pytest.mark.slow
 def test_a_run_survives_an_output_that_is_not_unicode(tmp_path: Path, environment: dict[str, str]) -> None:
     file = small_file(tmp_path, ODD.replace("[1, inf]", "[inf]"))
     command = [*PROGRAM, "run", file, "--out", tmp_path / "out", "--no-progress"]
@@ -172,7 +174,7 @@ def test_a_run_survives_an_output_that_is_not_unicode(tmp_path: Path, environmen
     assert gives_no_orders(done.stdout)
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", *SELDOM])
 def test_every_verb_survives_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "of_problem", lambda *arguments: [])  # they are the same in every encoding
     file = odd.parent / "small.toml"
@@ -230,7 +232,7 @@ def test_progress_gives_no_orders() -> None:
 def test_a_file_name_that_the_locale_cannot_read(tmp_path: Path) -> None:
     name, folder = os.fsdecode("é".encode() + b"\xff.toml"), os.fsdecode("ü".encode())
     small_file(tmp_path, SMALL.replace("[1, inf]", "[1]")).rename(tmp_path / name)
-    command = [*PROGRAM, "run", name, "--runs", "1", "--out", folder]
+    command = [*PROGRAM, "run", name, "--runs", "1", "--out", folder, "--no-progress"]
     done = finished(command, environment=C_LOCALE, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     plan = (tmp_path / folder / "results.json").read_text(encoding="utf-8")

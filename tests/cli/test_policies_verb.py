@@ -66,3 +66,17 @@ def test_an_unknown_name_is_answered_with_the_nearest(name: str, complaint: str)
     result = call("policies", name)
     refused(result, complaint)
     assert result.stderr.count("\n") == 1
+
+
+def test_a_policy_over_features_is_explained_too() -> None:
+    printed = call("policies", "d-linucb-cf").stdout
+    assert printed.startswith("d-linucb-cf: discounted linear UCB")
+    assert "  gamma (must be given)\n" in printed
+    document = json.loads(call("policies", "logistic-ts-cf", "--json").stdout)
+    assert (document["parameters"]["prior"]["default"], document["for_groups"]) == (1.0, False)
+
+
+def test_who_may_choose_for_groups_says_so() -> None:
+    assert "make_contextual" in call("policies", "auto").stdout
+    document = {entry["name"]: entry["for_groups"] for entry in json.loads(call("policies", "--json").stdout)}
+    assert (document["auto"], document["uniform"], document["dp-ucb"]) == (True, False, False)

@@ -55,6 +55,7 @@ def test_run_prints_a_table_and_says_where_things_are(finished: tuple[Path, Resu
     assert "(12 files: png, pdf and svg)" in result.stdout
 
 
+@pytest.mark.slow
 def test_run_goes_to_a_folder_named_after_the_file(file: Path) -> None:
     result = call("run", file, "--runs", 1, "--json", "--no-progress")
     assert result.exit_code == 0, result.output
@@ -197,6 +198,7 @@ def test_what_keeps_figures_from_being_drawn_is_one_line_and_the_cells_are_kept(
     assert call("report", "results/small").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_program_gets_its_document_also_without_figures(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "save", no_space)
     result = call("run", file, "--json")

@@ -1,5 +1,6 @@
 """Contextual policies: a policy for each group, fed by answers that hide who is in which."""
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -7,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grouped import naive_play
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, make_policy, simulate
 from maskedbandits.context import masks
-from maskedbandits.context.grouping import Grouping
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import UserError
-from naive import Twin
-from naive.grains import Pooled
-from specimens import CERTAIN
 
 MEANS = np.array([[[0.9, 0.2, 0.4], [0.1, 0.6, 0.3]], [[0.3, 0.8, 0.1], [0.5, 0.2, 0.9]]])
 
@@ -36,7 +34,7 @@ def answered(kind: str, epsilon: float, shares: list[float], group: int, mean: f
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("shares", [[1.0], [0.5, 0.5], [0.1, 0.7, 0.2]])
 def test_each_group_sees_a_corrupt_bandit(shares: list[float], epsilon: float) -> None:
-    """The identity: summed over all visitors, by the definition of randomised response."""
+    """The identity: summed over all visitors and signs, by the definition of randomised response."""
     means = np.linspace(0.1, 0.9, len(shares))
     for kind in masks.KINDS:
         seen = masks.masks(kind, epsilon, np.array(shares))
@@ -52,9 +50,12 @@ def test_each_group_sees_a_corrupt_bandit(shares: list[float], epsilon: float) -
                 chance = told[2 * group + 1] / (told[2 * group] + told[2 * group + 1])
                 named = masks.named(epsilon, np.array(shares))[group]
                 assert named == pytest.approx(told[2 * group : 2 * group + 2].sum())
-            else:  # the sign of any other group is a fair coin, so to this one such an answer is one, too
-                own = answered(kind, epsilon, shares, group, means[group])[1]
-                chance = shares[group] * own + (1 - shares[group]) * 0.5
+            else:
+                chance = sum(
+                    share * answered(kind, epsilon, shares, other, means[other])[1 ^ signs[other] ^ signs[group]]
+                    for other, share in enumerate(shares)
+                    for signs in itertools.product((0, 1), repeat=len(shares))
+                ) / 2 ** len(shares)
             assert mask(means[group]) == pytest.approx(chance, abs=1e-12)
 
 
@@ -85,46 +86,6 @@ def test_one_group_is_the_policy_of_today(name: str) -> None:
         assert question.signs is not None
         contextual.observe(question, bit ^ question.signs[0])
         plain.observe(question.table[0], float(bit))
-
-
-def naive_play(
-    problem: ContextualProblem, grouping: Grouping, seed: int
-) -> tuple[float, np.ndarray[Any, Any], list[float]]:
-    """One run of klucb-cf, as the simulator draws it: regret, pulls by group and arm, and the weights of the grains."""
-    lots = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,))))
-    shares, (groups, arms) = problem.shares, problem.means.shape[1:]
-    spans, sizes = iter([mask.slope for mask in grouping.masks]), grouping.sizes
-    twin = Pooled(
-        grouping.parts.tolist(),
-        shares.tolist(),
-        [[next(spans) for _ in range(size)] for size in sizes],
-        lambda slope: Twin([RandomizedResponse(0.5 + 0.5 * slope, 0.5 + 0.5 * slope)] * arms, "klucb"),
-        arms,
-    )
-    regret, pulls = 0.0, np.zeros((groups, arms))
-    for step in range(problem.horizon):
-        means = problem.means[np.searchsorted(problem.starts, step, side="right") - 1]
-        group = int(np.searchsorted(np.cumsum(shares)[:-1], lots.random(), side="right"))
-        grain = twin.drawn(lots)
-        visited, kind, many = grouping.parts[grain, group], grouping.kinds[grain], sizes[grain]
-        slope = masks.slope(kind, grouping.epsilon, many)
-        table = [policy.choose() for policy in twin.policies[grain]]
-        mean = means[group, table[visited]]
-        regret += means[group].max() - mean
-        pulls[group, table[visited]] += 1
-        if kind == masks.BIT:
-            own = float(lots.random() < 0.5 + slope * (mean - 0.5))
-            coins = int(lots.bit_generator.random_raw())
-            told = [own if part == visited else float(coins >> part & 1) for part in range(many)]
-            twin.take_in_bit(grain, slope, table, told)
-            continue
-        lot = lots.random()
-        if lot < slope:
-            twin.take_in_one(grain, visited, table[visited], float(lots.random() < mean))
-        else:
-            place = int((lot - slope) / (1 - slope) * 2 * many)
-            twin.take_in_one(grain, place >> 1, table[place >> 1], float(place & 1))
-    return regret, pulls, twin.weights
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)
@@ -211,8 +172,6 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="answer = 2"):
         policy.observe(policy.ask(), 2)
     problem = ContextualProblem(MEANS, [0, 10], 20)
-    with pytest.raises(UserError, match="give a policy of make_contextual"):
-        simulate(problem, make_policy("klucb-cf", arms=3, corruption=CERTAIN))
     with pytest.raises(UserError, match="2 groups and 2 arms, the problem 2 and 3"):
         simulate(problem, make_contextual("klucb-cf", groups=2, arms=2, epsilon=1))
     with pytest.raises(UserError, match="answers come at once"):

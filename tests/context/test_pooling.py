@@ -1,43 +1,22 @@
 """Groups that are asked as one until they are seen to differ."""
 
+import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from grouped import answer_of, lived, same_lots
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, simulate
 from maskedbandits.context import masks
-from maskedbandits.context.grouping import Asked
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import UserError
+from maskedbandits.privacy import Question
 from naive import Twin
 from naive.grains import Pooled
 
 DIFFERENT = [[0.95, 0.05], [0.05, 0.95]]
 ALIKE = [[0.9, 0.3]] * 5
-
-
-def same_lots(words: np.ndarray[Any, Any]) -> np.random.Generator:
-    """numpy's generator in the state of a policy's."""
-    source = np.random.SFC64()
-    source.state = {"bit_generator": "SFC64", "state": {"state": words.copy()}, "has_uint32": 0, "uinteger": 0}
-    return np.random.Generator(source)
-
-
-def lived(policy: Any, means: Any, visitors: int) -> list[Any]:
-    """Let visitors answer, as devices do but with lots that repeat; the questions."""
-    rng, asked = np.random.default_rng(3), []
-    for _ in range(visitors):
-        question, group = policy.ask(), int(rng.integers(policy.groups))
-        reward = int(rng.random() < means[group][question.arm(group)])
-        truth = 2 * group + reward if question.signs is None else reward ^ question.signs[group]
-        keep = masks.truth_and_other(float(policy.epsilon), question.answers // 2)
-        chances = np.full(question.answers, keep[1])
-        chances[truth] = keep[0]
-        policy.observe(question, int(rng.choice(question.answers, p=chances)))
-        asked.append(question)
-    return asked
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)
@@ -59,7 +38,6 @@ def test_a_live_policy_is_its_twin(kind: str) -> None:
     for _ in range(150):
         question, grain = policy.ask(), twin.drawn(lots)
         table = [own.choose() for own in twin.policies[grain]]
-        assert isinstance(question, Asked)
         assert (question.grain, question.table) == (grain, tuple(table[part] for part in twin.parts[grain]))
         answer = int(answers.integers(question.answers))
         policy.observe(question, answer)
@@ -130,8 +108,46 @@ def test_unasked_groups_are_pooled_where_answers_are_bits() -> None:
 
 def test_a_question_that_fits_no_grain_is_refused() -> None:
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1)
-    for odd in (Asked([0, 1], [0, 0], policy.epsilon, 0), Asked([0, 0], [0, 1], policy.epsilon, 0)):
+    for odd in (Question([0, 1], [0, 0], policy.epsilon, grain=0), Question([0, 0], [0, 1], policy.epsilon, grain=0)):
         with pytest.raises(UserError, match="not one of this policy"):
             policy.observe(odd, 0)
     with pytest.raises(UserError, match="not one of this policy"):
-        policy.observe(Asked([0, 0], [0, 0], policy.epsilon, 2), 0)
+        policy.observe(Question([0, 0], [0, 0], policy.epsilon, grain=2), 0)
+
+
+def test_a_question_is_rebuilt_as_it_was_asked() -> None:
+    """Groups that are alike, and answers to questions that came back as JSON: as if they had never left."""
+    policies = [make_contextual("auto", groups=5, arms=2, epsilon=1, seed=1) for _ in range(2)]
+    rng = np.random.default_rng(4)
+    for _ in range(400):
+        kept, sent = (policy.ask() for policy in policies)
+        again = Question(**json.loads(json.dumps(sent.as_dict())))
+        assert again == kept
+        answer = answer_of(kept, int(rng.integers(5)), ALIKE, rng)
+        policies[0].observe(kept, answer)
+        policies[1].observe(again, answer)
+    assert policies[0].fold_digest() == policies[1].fold_digest()
+    assert all(policy.pending.sum() == 0 for policy in policies)
+
+
+def test_a_question_that_does_not_say_at_which_grain_it_was_asked() -> None:
+    """It is taken if it can have been asked at one alone, and else refused: a guess would teach the wrong policies."""
+    policy = make_contextual("klucb-cf", groups=3, arms=2, epsilon=1, seed=1)
+    asked = policy.ask()
+    assert asked.grain == 0
+    with pytest.raises(UserError, match=r"rebuild it with its grain, as by Question\(\*\*question.as_dict\(\)\)"):
+        policy.observe(Question(asked.table, asked.signs, asked.epsilon), 1)
+    with pytest.raises(UserError, match="rebuild it with its grain"):
+        policy.expire(Question(asked.table, asked.signs, asked.epsilon))
+    assert policy.observations == 0
+    policy.observe(Question([0, 1, 0], [0, 0, 0], 1), 1)
+    policy.observe(Question([0, 0, 0], [0, 1, 0], 1), 1)
+    assert [own.observations for own in policy._policies] == [0, 2, 2, 2]
+    many = make_contextual("klucb-cf", groups=3, arms=2, epsilon=4, pool=True, seed=1)
+    first = many.ask()
+    many.observe(Question(first.table, first.signs, 4), 1)  # a bit, which single groups are never asked for
+    many.observe(Question([0, 0, 0], None, 4), 1)
+    assert [own.observations for own in many._policies] == [1, 1, 0, 0]
+    alone = make_contextual("klucb-cf", groups=3, arms=2, epsilon=1, pool=False)
+    alone.observe(Question([0, 0, 0], [0, 0, 0], 1), 1)
+    assert alone.observations == 1

@@ -60,10 +60,10 @@ def test_the_mask_is_what_the_file_says(tmp_path: Path, mask: str, top: str, exp
 )
 def test_rewards_are_drawn_as_the_file_says(tmp_path: Path, rewards: str, law: object) -> None:
     [condition] = loaded(tmp_path, f"noise = {{ gaussian = 1.5 }}\n{rewards}").conditions
-    assert condition.problem.law == law
+    assert condition.alike.law == law
     drawn = 'generator = "one-ahead"\narms = 2\nsegments = 2\nhorizon = 300\n'
     [condition] = loaded(tmp_path, f"noise = {{ gaussian = 1.5 }}\n{rewards}", problem=drawn).conditions
-    assert condition.problem.law == law
+    assert condition.alike.law == law
 
 
 def test_cells_are_what_a_simulation_gives(tmp_path: Path) -> None:
@@ -95,6 +95,7 @@ def test_bits_do_not_tell_how_rewards_were_drawn(tmp_path: Path) -> None:
     assert plain == beta
 
 
+@pytest.mark.slow
 def test_a_page_tells_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("maskedbandits.report.page.save_figure", lambda picture, folder: [])
     for mask, words in (

@@ -217,6 +217,7 @@ class TestCode:
         ignore = shutil.ignore_patterns("__pycache__")
         return shutil.copytree(Path(maskedbandits.__file__).parent, tmp_path / "maskedbandits", ignore=ignore)
 
+    @pytest.mark.slow
     def test_a_change_anywhere_changes_it_but_in_what_is_only_shown(self, package: Path) -> None:
         before = questions.code_in(package)
         assert before == questions.code()

@@ -19,7 +19,7 @@ VARYING = "starts = [0, 100]\nmeans = [[0.8, 0.3], [0.3, 0.3]]"
 @pytest.mark.parametrize("rule", ["paper", "lambert", "corrected", "variation"])
 def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
     task = experiments.load(write(tmp_path, GOOD.replace('"paper"', f'"{rule}"'))).tasks[0]
-    problem = task.condition.problem
+    problem = task.condition.alike
     expected = {
         "paper": theory.paper_window(600, 2),
         "lambert": theory.lambert_window(600, 2),
@@ -32,7 +32,7 @@ def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
 def test_corrected_window_follows_the_policys_exploration(tmp_path: Path) -> None:
     text = GOOD.replace('window = "paper"', 'window = "corrected"\nc = 0')
     task = experiments.load(write(tmp_path, text)).tasks[0]
-    assert task.parameters["window"] == theory.corrected_window(task.condition.problem, 0)
+    assert task.parameters["window"] == theory.corrected_window(task.condition.alike, 0)
 
 
 def test_variation_window_follows_each_arms_slope(tmp_path: Path) -> None:

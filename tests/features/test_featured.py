@@ -91,7 +91,7 @@ def test_the_link_is_that_of_randomised_response(z: float, p00: float, p11: floa
     assert slope == pytest.approx(rise / (2 * step), abs=1e-8)
 
 
-def test_the_link_of_the_issue_of_symmetric_masks() -> None:
+def test_the_link_of_symmetric_masks() -> None:
     s = math.tanh(0.5)  # of epsilon = 1
     for z in (-3.0, 0.0, 0.4, 8.0):
         assert masked(z, MASK.p00, MASK.p11)[0] == pytest.approx(0.5 + s * (sigma(z) - 0.5), abs=1e-15)
@@ -130,6 +130,21 @@ def test_whatever_is_seen_no_number_is_lost(case: Any, mask: RandomizedResponse,
         assert np.linalg.eigvalsh(matrix).min() > -1e-9 * np.abs(matrix).max()
     if name == "logistic-ts-cf":
         assert np.diagonal(state.covariances, axis1=1, axis2=2).max() <= state.prior * (1 + 1e-9)
+
+
+def test_a_covariance_stays_one_however_much_is_forgotten() -> None:
+    """60 streams of features far apart in size, each repeated: what two halves of a matrix differ by must not grow."""
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        policy = make_featured("logistic-ts-cf", arms=ARMS, features=D, corruption=MASKS[1], gamma=0.5, prior=2.0)
+        for _ in range(25):
+            x, arm = rng.choice([-100.0, -1.0, -1e-9, 0.0, 1.0, 3.0, 100.0], D), int(rng.integers(ARMS))
+            feedback = float(rng.choice([0.0, 0.5, 1.0]))
+            for _ in range(25):
+                policy.observe(x, arm, feedback)
+        for matrix in policy._state.covariances:
+            assert np.abs(matrix - matrix.T).max() <= 1e-9 * np.abs(matrix).max()
+            assert np.linalg.eigvalsh(matrix).min() > 0.0
 
 
 def test_what_was_known_is_forgotten_up_to_the_prior_and_no_further() -> None:
@@ -176,6 +191,39 @@ def test_the_proved_interval_misses_no_more_often_than_it_says() -> None:
             missed[place] += any(off)
     assert missed[0] <= 0.3 * 300
     assert missed[1] > missed[0]
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=str)
+@pytest.mark.parametrize("parameters", [parameters for name, parameters in CASES if name == "d-linucb-cf"])
+def test_the_width_is_the_proved_one(parameters: dict[str, float], mask: RandomizedResponse) -> None:
+    """As the twin works it out from all that was seen, with every constant of the theorem; and half of it, if asked."""
+    ours, twin = pair("d-linucb-cf", mask, parameters)
+    half, _ = pair("d-linucb-cf", mask, parameters)
+    half._state = half._state._replace(width=0.5)
+    assert isinstance(twin, DiscountedLinUCB)
+    for step, (x, lot) in enumerate(stream(40)):
+        for arm in range(ARMS):
+            _, width = twin.interval(x, arm)
+            assert half_width(ours._state, x, arm) == pytest.approx(width, rel=1e-6)
+            assert half_width(half._state, x, arm) == pytest.approx(0.5 * width, rel=1e-6)
+        for each in (ours, half, twin):
+            each.observe(x, step % ARMS, float(lot < 0.5))
+
+
+def test_the_width_of_nothing_seen_and_of_one_report_by_hand() -> None:
+    """Two arms, one feature: after a report at x = 2, V = U = ridge + 4 at gamma = 1, and q = 4."""
+    policy = make_featured(
+        "d-linucb-cf", arms=2, features=1, corruption=MASK, gamma=1.0, size=3.0, ridge=5.0, delta=0.1
+    )
+    sigma_of_reports = 0.5 / math.tanh(0.5)
+    x = np.array([2.0])
+    before = (math.sqrt(5) * 3 + sigma_of_reports * math.sqrt(2 * math.log(2 / 0.1))) * 2 / math.sqrt(5)
+    assert half_width(policy._state, x, 0) == pytest.approx(before)
+    policy.observe(x, 0, 1)
+    level = 2 * math.log(2 / 0.1) + math.log(1 + 4 / 5)
+    after = (math.sqrt(5) * 3 + sigma_of_reports * math.sqrt(level)) * 2 / math.sqrt(5 + 4)
+    assert half_width(policy._state, x, 0) == pytest.approx(after)
+    assert half_width(policy._state, x, 1) == pytest.approx(before)
 
 
 @pytest.mark.parametrize("name", NAMES)

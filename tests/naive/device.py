@@ -1,7 +1,7 @@
 """A device that is obvious: what is left to wait, counted down; nothing of the package is imported.
 
-Its chances are all 1/2: a report waits half of the jitter, and a try that failed is followed by the next after 3/4 of
-the pause, which doubles from 30 seconds to an hour.
+Its chances are all 1/2: a report waits half of the jitter and a little more, and a try that failed is followed by the
+next after 3/4 of the pause, which doubles from 30 seconds to an hour.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ class Promise:
     value: float | None = None  # once it is fixed, what is masked and sent
     until_sent: float | None = None  # once it is closed
     tries: int = 0
+    late: int = 0  # tries after the end
 
 
 class NaiveDevice:
@@ -25,13 +26,22 @@ class NaiveDevice:
     def __init__(self, cap: int, jitter: float) -> None:
         self.left, self.jitter = cap, jitter  # every report costs 1
         self.last: float | None = None  # when it was looked at
+        self.behind = 0.0  # seconds by which the clock was set back
         self.promises: dict[str, Promise] = {}
         self.kept: set[str] = set()
 
     def pass_to(self, at: float) -> None:
-        """Let time pass; a clock that is set back passes none."""
-        passed = 0.0 if self.last is None else max(0.0, at - self.last)
+        """Let time pass; a clock that is set back passes none, and it may be put right at a jump."""
+        passed = 0.0 if self.last is None else at - self.last
         self.last = at
+        if not self.promises:
+            self.behind = 0.0
+        if passed < 0:
+            self.behind -= passed
+            passed = 0.0
+        elif passed >= 300 and passed >= self.behind - 5:
+            passed -= self.behind
+            self.behind = 0.0
         for promise in self.promises.values():
             promise.until_closed -= passed
             promise.until_expired -= passed
@@ -45,7 +55,8 @@ class NaiveDevice:
             return False
         self.pass_to(at)
         self.left -= 1
-        delay = 0.5 * min(self.jitter, (expires_in - report_in) / 2)
+        longest = min(self.jitter, (expires_in - report_in) / 2)
+        delay = (min(0.25, longest / 2) + longest) / 2  # half-way from the least
         self.promises[token] = Promise(report_in, delay, expires_in)
         return True
 
@@ -62,7 +73,7 @@ class NaiveDevice:
             self.pass_to(at)
         sent = []
         for token, promise in list(self.promises.items()):
-            if promise.until_expired <= 0:
+            if promise.late > 48:
                 del self.promises[token]
                 self.kept.add(token)
             elif promise.until_sent is not None and promise.until_sent <= 0:
@@ -70,6 +81,7 @@ class NaiveDevice:
                 sent.append((token, promise.value))
                 promise.until_sent = 0.75 * min(30.0 * 2**promise.tries, 3600.0)
                 promise.tries += 1
+                promise.late += promise.until_expired <= 0
                 if answered:
                     del self.promises[token]
                     self.kept.add(token)

@@ -1,4 +1,4 @@
-"""A slow, obvious reference for groups that are asked one by one or as one; nothing of the package is imported."""
+"""A slow, obvious reference for groups that are asked at several grains; nothing of the package is imported."""
 
 import math
 from collections.abc import Callable
@@ -17,63 +17,98 @@ class Pooled:
         slopes: list[list[float]],
         make: Callable[[float], Any],
         arms: int,
+        tree: bool = False,
     ) -> None:
         self.parts, self.shares, self.slopes, self.arms = parts, shares, slopes, arms
         self.policies = [[make(slope) for slope in row] for row in slopes]
-        self.seen: list[list[list[tuple[int, float]]]] = [[[] for _ in row] for row in slopes]
-        self.weights = [-2.0] * (len(parts) - 1) + [0.0]
+        self.seen: list[list[list[tuple[int, float, float]]]] = [[[] for _ in row] for row in slopes]  # with its slope
+        self.tree = tree
+        self.weights = [-2.0 * grain for grain in range(len(parts))] if tree else [-2.0] * (len(parts) - 1) + [0.0]
+
+    @property
+    def settled(self) -> bool:
+        return all(weight == -math.inf for weight in self.weights[:-1])
+
+    def known(self, grain: int) -> float:
+        """How many unmasked observations a part of a grain has seen, on average."""
+        each = [sum(slope**2 for _, _, slope in history) for history in self.seen[grain]]
+        return sum(each) / len(each)
+
+    def may_decide(self) -> list[int]:
+        """The coarsest grain that is left, and in a tree those whose parts have seen enough."""
+        left = [grain for grain, weight in enumerate(self.weights) if weight > -math.inf]
+        return [g for g in left if not self.tree or g == left[0] or self.known(g) >= 4 * self.arms]
 
     def drawn(self, lots: np.random.Generator) -> int:
-        """The grain that is asked."""
+        """The grain that decides."""
         finest = len(self.parts) - 1
-        if all(weight == -math.inf for weight in self.weights[:-1]):
+        if self.settled:
             return finest
         if len(self.seen[0][0]) < 3 * self.arms / self.slopes[0][0] ** 2:
             return 0
-        best = self.weights.index(max(self.weights))
-        lot = lots.random()
-        if lot < 0.03 and best < finest:
-            return best + 1 + int(lot / 0.03 * (finest - best))
-        chances = np.exp(self.weights)
-        return int(np.searchsorted(np.cumsum(chances), chances.sum() * lots.random(), side="right"))
+        may = self.may_decide()
+        best, lot, curious = max(may, key=lambda grain: self.weights[grain]), lots.random(), 0.01 if self.tree else 0.03
+        if lot < curious and best < finest:
+            return best + 1 + int(lot / curious * (finest - best))
+        chances = [math.exp(self.weights[grain] - self.weights[best]) for grain in may]
+        return may[int(np.searchsorted(np.cumsum(chances), sum(chances) * lots.random(), side="right"))]
+
+    def listening(self, grain: int, lots: np.random.Generator) -> int:
+        """The grain that learns from what this one decides."""
+        finer = len(self.parts) - 1 - grain
+        if not self.tree or finer == 0:
+            return grain
+        lot, chance = lots.random(), 0.9 * self.known(grain) / (self.known(grain) + 50)
+        return grain if lot >= chance else grain + 1 + int(lot / chance * finer)
+
+    def decided(self, grain: int, listening: int) -> list[int]:
+        """The arm of each part of the grain that listens: that of the part of the deciding one in which it lies."""
+        arms = [policy.choose() for policy in self.policies[grain]]
+        groups = [self.parts[listening].index(part) for part in range(len(self.policies[listening]))]
+        return [arms[self.parts[grain][group]] for group in groups]
 
     def mean(self, grain: int, group: int, arm: int) -> float:
         """What a grain takes a mean to be: unmasked feedbacks, by what they are worth, and what is expected before."""
-        part = self.parts[grain][group]
-        if grain == 0:  # all that was seen, wherever
-            seen = [
-                (feedback, self.slopes[other][place])
-                for other, row in enumerate(self.seen)
-                for place, history in enumerate(row)
-                for each, feedback in history
-                if each == arm
-            ]
-            before, times = 0.5, 3.0
-        else:
-            seen = [(feedback, self.slopes[grain][part]) for each, feedback in self.seen[grain][part] if each == arm]
-            before, times = self.mean(0, group, arm), 8.0
+        within = [other for other, part in enumerate(self.parts[grain]) if part == self.parts[grain][group]]
+        seen = [
+            (feedback, slope)
+            for finer in range(grain, len(self.parts))
+            if self.weights[finer] > -math.inf
+            for place in {self.parts[finer][other] for other in within}
+            for each, feedback, slope in self.seen[finer][place]
+            if each == arm
+        ]
+        before, times = (0.5, 3.0) if grain == 0 else (self.mean(grain - 1, group, arm), 8.0)
         total = sum(slope**2 * (0.5 + (feedback - 0.5) / slope) for feedback, slope in seen)
         return (total + times * before) / (sum(slope**2 for _, slope in seen) + times)
 
     def weigh(self, chance: Callable[[int], float]) -> None:
         """Every grain is weighed by the chance that it gave to what came."""
-        if all(weight == -math.inf for weight in self.weights[:-1]):
+        if self.settled:
             return
-        told = [weight + math.log(chance(grain)) for grain, weight in enumerate(self.weights)]
+        told = [
+            weight + math.log(chance(grain)) if weight > -math.inf else weight
+            for grain, weight in enumerate(self.weights)
+        ]
         best = told.index(max(told))
+        ahead = max(self.may_decide(), key=lambda grain: told[grain])
         for grain, weight in enumerate(told):
             behind = weight - told[best]
             if grain > best:
                 self.weights[grain] = max(behind, -6.0)
             else:
-                self.weights[grain] = -math.inf if behind < -7.0 else behind
+                self.weights[grain] = -math.inf if grain < ahead and weight < told[ahead] - 7.0 else behind
 
-    def learn(self, grain: int, part: int, arm: int, feedback: float) -> None:
-        self.policies[grain][part].observe(arm, feedback)
-        self.seen[grain][part].append((arm, feedback))
+    def learn(self, grain: int, part: int, arm: int, feedback: float, slope: float | None) -> None:
+        """With a slope, it has a mask of its own."""
+        more = () if slope is None else (slope,)
+        self.policies[grain][part].observe(arm, feedback, *more)
+        self.seen[grain][part].append((arm, feedback, self.slopes[grain][part] if slope is None else slope))
 
-    def take_in_bit(self, grain: int, slope: float, table: list[int], told: list[float]) -> None:
-        """A bit, as it looks to each part of the grain."""
+    def take_in_bit(
+        self, grain: int, slope: float, table: list[int], told: list[float], slopes: list[float] | None = None
+    ) -> None:
+        """A bit, as it looks to each part of the grain; slopes are those of the parts, if they are not as usual."""
         part = self.parts[grain]
 
         def chance(other: int) -> float:
@@ -85,17 +120,17 @@ class Pooled:
 
         self.weigh(chance)
         for place, feedback in enumerate(told):
-            self.learn(grain, place, table[place], feedback)
+            self.learn(grain, place, table[place], feedback, None if slopes is None else slopes[place])
 
-    def take_in_one(self, grain: int, named: int, arm: int, feedback: float) -> None:
+    def take_in_one(self, grain: int, named: int, arm: int, feedback: float, slope: float | None = None) -> None:
         """An answer that names a part of the grain."""
         groups = [group for group, part in enumerate(self.parts[grain]) if part == named]
 
         def chance(other: int) -> float:
             total = sum(self.shares[group] for group in groups)
             mean = sum(self.shares[group] * self.mean(other, group, arm) for group in groups) / total
-            one = 0.5 + self.slopes[grain][named] * (mean - 0.5)
+            one = 0.5 + (self.slopes[grain][named] if slope is None else slope) * (mean - 0.5)
             return one if feedback == 1 else 1 - one
 
         self.weigh(chance)
-        self.learn(grain, named, arm, feedback)
+        self.learn(grain, named, arm, feedback, slope)

@@ -97,7 +97,13 @@ class NaiveStore:
     def reported(self, experiment: int, since: int, seq: int) -> dict[tuple[int, int], int]:
         log = self.experiments[experiment].log[:seq]
         expiring = [event for event in log if event.get("expires") is not None]
-        return Counter((event["arm"], event["expires"]) for event in expiring if event["expires"] >= since)
+        known = [event for event in expiring if event["arm"] is not None]
+        return Counter((event["arm"], event["expires"]) for event in known if event["expires"] >= since)
+
+    def asked(self, experiment: int, since: int, seq: int) -> Counter[tuple[bytes, int]]:
+        log = self.experiments[experiment].log[:seq]
+        found = [(event.get("question"), event.get("expires") or 0) for event in log]
+        return Counter((question, minute) for question, minute in found if question is not None and minute >= since)
 
     def visit(self, experiment: int, visitor: bytes, token: bytes, expires: int, now: int, instead: bytes) -> bytes:
         kept = self.visitors.get((experiment, visitor))

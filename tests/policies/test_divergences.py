@@ -43,6 +43,7 @@ def numbers(most: int) -> st.SearchStrategy[list[float]]:
     return st.lists(st.one_of(st.floats(-4, 5), st.sampled_from([-0.5, 0.0, 1.0, 1.5])), max_size=most)
 
 
+@pytest.mark.plain
 class TestIndex:
     """Both divergences, by the definition of the index."""
 
@@ -128,6 +129,7 @@ class TestIndex:
         assert there.indices() == pytest.approx(here.indices() + 7.0)
 
 
+@pytest.mark.plain
 class TestChoice:
     """The corruption says which divergence fits."""
 
@@ -196,6 +198,7 @@ class TestChoice:
             made("ucb-cf", RR, divergence="kl")
 
 
+@pytest.mark.plain
 class TestFeedback:
     """Any number is taken in, and no nonsense."""
 

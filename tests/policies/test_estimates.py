@@ -13,6 +13,7 @@ from trials import examples
 from twins import feedbacks, play_both, responses
 
 
+@pytest.mark.plain
 class TestContamination:
     """A share of the reports may be lies: bounds are wider by what so many lies can do."""
 

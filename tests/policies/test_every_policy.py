@@ -18,7 +18,7 @@ from trials import INTERPRETED, generator
 from twins import choose, observe, stream
 
 LONG = 2000 if INTERPRETED else 100_000
-PLAYED = ["adswitch", "auto", "d-klucb-cf", "exp3s", "glr-klucb-cf", "klucb-cf", "oracle", "sw-klucb-cf", "ts-cf"]
+PLAYED = ["adswitch", "auto", "d-ucb-cf", "exp3s", "glr-klucb-cf", "klucb-cf", "oracle", "sw-klucb-cf", "ts-cf"]
 
 
 @pytest.fixture(params=names())

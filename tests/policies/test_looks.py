@@ -14,6 +14,8 @@ from trials import examples
 from twins import changing, planned_look, play_both
 from watchers import DETECTORS
 
+pytestmark = pytest.mark.plain
+
 
 class TestDetection:
     """Restarts by detection; the twin scans everything at every step."""

@@ -43,6 +43,7 @@ def recent(policy: Policy, twin: Twin, steps: int) -> None:
     assert policy.observations == steps
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("kind", ["ucb", "ts"])
 def test_weights_that_grow_too_large_are_scaled_down(kind: str) -> None:
     """At a discount of 0.5 weights pass 1e100 every 333 steps."""
@@ -79,6 +80,7 @@ def test_fractions_do_not_pile_up_rounding_errors() -> None:
 
 # klucb-plus with other memories is a rare pair (conftest.py)
 @pytest.mark.parametrize("kind", ["klucb", "ucb", "ts", pytest.param("klucb-plus", marks=pytest.mark.slow)])
+@pytest.mark.plain
 class TestLimits:
     """Memories that come to the same."""
 

@@ -46,6 +46,7 @@ def refused(path: Path, complaint: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.plain
 class TestLongPlays:
     """What takes long to happen must not end in a file that cannot be loaded."""
 
@@ -229,6 +230,7 @@ class TestChangedNumbers:
         assert refused > harmless > 0
 
 
+@pytest.mark.plain
 class TestFeedbackOfAnySize:
     """What is saved goes on exactly, and is checked for its kind."""
 

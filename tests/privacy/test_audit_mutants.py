@@ -83,6 +83,7 @@ def test_a_sound_randomiser_is_not_refuted(name: str, epsilon: float, trials: in
     assert found["epsilon_at_least"] > epsilon - 3 * excess
 
 
+@pytest.mark.slow
 def test_a_smallest_excess_is_promised_for_single_bits_only() -> None:
     for name, options, one in [
         ("sound", (), True),

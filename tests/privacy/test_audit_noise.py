@@ -63,6 +63,7 @@ def test_noise_that_is_shared_dealt_or_another_at_times_is_refuted(name: str, tr
         assert any(block["too_even"] for block in found["noise"]["blocks"])
 
 
+@pytest.mark.slow
 def test_noise_by_a_hash_of_the_decision_is_refuted() -> None:
     # With 256 values of the hash, runs flip with a deviation of 0.028; each of 8 shows 0.0085. All hide once in 10^5.
     result, found = audited("noise_by_a_hash_of_the_decision", 1, 200_000, "--retries", 2, "--confidence", "0.99")

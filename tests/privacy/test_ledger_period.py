@@ -1,6 +1,7 @@
 """A cap that renews: what counts when, clocks that go anywhere, restarts, crashes, and a change of terms."""
 
 import contextlib
+import math
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from ledgers import Clock, refused
 
 from maskedbandits.errors import UserError
-from maskedbandits.privacy.ledger import Ledger, Overdraft, period
+from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft, period
 
 pytest_plugins = ["ledger_fixtures"]
 
@@ -235,3 +236,25 @@ def test_a_crash_at_any_statement_leaves_a_sound_ledger(folder: Path) -> None:
             assert ledger.spent <= 1
     assert ends[-1] == 0
     assert number > 8  # one transaction that forgets the time of a payment and makes another
+
+
+def test_a_second_clock_keeps_one_that_is_set_ahead_from_passing_the_cap(clock: Clock) -> None:
+    right = clock.at
+    with Ledger(2, per="30 days") as ledger:
+        for decision in range(2):
+            ledger.reserve(decision, 1, elsewhere=right)
+            clock.at += 31 * 86_400
+        with pytest.raises(Overdraft):
+            ledger.reserve("third", 1, elsewhere=right)
+        ledger.reserve("third", 1)  # with the own clock alone it has been two months
+
+
+@pytest.mark.parametrize("elsewhere", [math.nan, math.inf, -math.inf, -1.0, 1e300, 253_402_300_799.0, "x"])
+def test_a_second_clock_that_is_none_or_years_ahead_is_paid_nothing(elsewhere: Any, clock: Clock) -> None:
+    """What is paid is dated by it, and no later payment before that: it would never be old."""
+    with Ledger(1, per="1 day") as ledger:
+        with pytest.raises(LedgerError, match="elsewhere is no time"):
+            ledger.reserve("first", 1, elsewhere=elsewhere)
+        ledger.reserve("second", 1, elsewhere=clock.at + 60)
+        clock.at += 2 * 86_400
+        ledger.reserve("third", 1)

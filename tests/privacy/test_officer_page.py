@@ -50,6 +50,7 @@ def test_it_has_what_is_to_be_signed() -> None:
     assert headings == [
         "What flows where",
         "Who could learn what",
+        "If devices hide a group, too",
         "Which ε, and what it costs",
         "The cap",
         "What is kept, for how long, and how it is erased",
@@ -57,7 +58,7 @@ def test_it_has_what_is_to_be_signed() -> None:
         "Signed",
     ]
     signed = TEXT[TEXT.index("## Signed") :]
-    assert {"signature", "date", "cap", "period"} <= set(re.findall(r"\w+", signed))
+    assert {"signature", "date", "cap", "period", "groups"} <= set(re.findall(r"\w+", signed))
     for anchor in re.findall(r"privacy\.md#([\w-]+)", TEXT):
         titles = re.findall(r"^#+ (.*)$", (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8"), re.MULTILINE)
         assert anchor in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]

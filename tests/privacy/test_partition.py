@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import sys
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,8 @@ def test_a_cell_is_an_interval_of_each_axis(intervals: list[int]) -> None:
 def test_what_lies_outside_is_in_the_nearest_cell() -> None:
     grid = Partition([3, 3])
     assert [grid.cell(point) for point in ([0, 0], [1, 1], [-5, 0.5], [1e300, -1e300])] == [0, 8, 1, 6]
+    most = sys.float_info.max  # times an interval it is no number any more
+    assert [grid.cell(point) for point in ([most, -most], [1e308, 0.5], [10**400, -(10**400)])] == [6, 7, 6]
 
 
 @pytest.mark.parametrize("intervals", [[], [0], [3, -1], [100, 100]])
@@ -35,3 +39,15 @@ def test_features_that_do_not_fit_are_refused_and_not_repeated(features: list[fl
     with pytest.raises(UserError) as caught:
         Partition([3, 3]).cell(features)
     assert "0.123" not in str(caught.value)
+
+
+@pytest.mark.parametrize("features", [None, 3, [None, 0.5], ["0.5", 0.5], "12", [[0.5], 0.5]])
+def test_what_are_no_features_is_refused_in_a_line(features: Any) -> None:
+    with pytest.raises(UserError, match="give numbers in"):
+        Partition([2, 2]).cell(features)
+
+
+@pytest.mark.parametrize("intervals", [None, 3])
+def test_what_are_no_intervals_is_refused_in_a_line(intervals: Any) -> None:
+    with pytest.raises(UserError, match="a list of intervals"):
+        Partition(intervals)

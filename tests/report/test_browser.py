@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from browsers import needs_browser, one_at_a_time
 from made_up import of_cells, results
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell
 from maskedbandits.report import page as page_module
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH: on Debian, apt-get install chromium"),
-    pytest.mark.xdist_group("browser"),
-]
+pytest_plugins = ["browsers"]
+pytestmark = [needs_browser, one_at_a_time]
 
 NASTY = "</script><script>alert(1)</script> & \"so' on"
 
@@ -39,14 +36,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "save_figure", lambda picture, folder: [])
         yield report.write(of_cells(made()), tmp_path_factory.mktemp("browser")).page.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Results, load, save_outcome, save_plan, write_whole
 from maskedbandits.report import figures, page
 
-pytestmark = pytest.mark.usefixtures("quick_fonts")
+# in one process: its report takes ten seconds to write
+pytestmark = [pytest.mark.usefixtures("quick_fonts"), pytest.mark.xdist_group("page")]
 
 
 @pytest.fixture(scope="module")

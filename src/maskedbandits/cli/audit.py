@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -33,6 +33,7 @@ class Within(click.FloatRange):
     examples=[
         "maskedbandits audit --epsilon 1",
         'maskedbandits audit --epsilon 1 --command "python mine.py"',
+        "maskedbandits audit --epsilon 1 --groups 5",
         "maskedbandits audit --exact",
     ],
 )
@@ -40,11 +41,20 @@ class Within(click.FloatRange):
 @click.option(
     "--trials",
     type=click.IntRange(100, 10**9),
-    default=10**6,
-    show_default=True,
-    help="Reports (with --retries: decisions) for each of the two inputs.",
+    show_default="1000000; with --groups 10000",
+    help="Reports (with --retries: decisions) for each input: a bit, or a group and a reward.",
 )
 @click.option("--command", help="Audit this program instead of our own randomiser; no shell is asked.")
+@click.option("--groups", type=click.IntRange(1, 64), help="Audit answers to questions to so many private groups.")
+@click.option(
+    "--answers",
+    type=click.Choice(["bit", "one of many", "one of parts"]),
+    show_default="what takes fewer visitors",
+    help="With --groups: what is answered.",
+)
+@click.option(
+    "--arms", type=click.IntRange(1, 10**6), show_default="as many as groups", help="With --groups: arms in the tables."
+)
 @click.option(
     "--retries",
     type=click.IntRange(1, 100),
@@ -67,15 +77,20 @@ class Within(click.FloatRange):
     help="Of all bounds together.",
 )
 @click.option(
-    "--exact", is_flag=True, help="Draw nothing: print the real epsilon, proved, for --epsilon or for a grid."
+    "--exact",
+    is_flag=True,
+    help="Draw nothing: print the real epsilon, proved, for --epsilon or for a grid; with --groups, count all words.",
 )
 @as_json
 @click.pass_context
 def audit(
     ctx: click.Context,
     epsilon: str,
-    trials: int,
+    trials: int | None,
     command: str | None,
+    groups: int | None,
+    answers: str | None,
+    arms: int | None,
     retries: int,
     timeout: float,
     confidence: float,
@@ -92,18 +107,31 @@ def audit(
     standard output. It is started 8 times with the same opening, so that a fixed seed shows. With --retries R a line
     is a bit and the name of a decision, and every decision comes R times, in a row and later: a program that promises
     one permanent answer for each decision, and draws a new one, is refuted.
+
+    With --groups G a line is a question and what is true on the device, TABLE SIGNS EPSILON GROUP REWARD, such as
+    `0,2,1 1,0,1 1 2 1`; SIGNS is `-` if the answer is one of 2 G. With --answers "one of parts" it ends in PARTS, such
+    as `0,2,1 - 1 2 1 0,0,1`, and the answer is 2 times the part of the group, and the reward. The program writes its
+    answer, and an empty line for none. Tables, signs and parts are hostile, and some questions ask for an epsilon far
+    above the claim.
     """
     given = ctx.get_parameter_source("epsilon") is not click.core.ParameterSource.DEFAULT
     if exact and command is not None:
         raise click.UsageError("--exact is of our own randomiser, and draws nothing: leave out --exact or --command")
+    if groups is None and (answers, arms) != (None, None):
+        raise click.UsageError("--answers and --arms are of questions to groups: give --groups, too")
     if exact:
         with unmade():
-            show_exact(epsilon if given else None, json_wanted)
+            show_exact(ctx, epsilon if given else None, groups, json_wanted)
         return
-    if command is None and retries != 1:
-        raise click.UsageError("--retries goes with --command: our own randomiser draws every report anew")
+    if retries != 1 and (command is None or groups is not None):
+        raise click.UsageError("--retries goes with --command, and not with --groups: leave out --retries")
     with unmade():
-        show_findings(ctx, audited(command, epsilon, trials, retries, timeout, confidence), json_wanted)
+        if groups is None:
+            found = audited(command, epsilon, trials or 10**6, retries, timeout, confidence)
+        else:
+            asked = Asked(groups, answers or better_answers(epsilon, groups), arms or groups, trials or 10**4)
+            found = audited_groups(command, epsilon, asked, timeout, confidence)
+        show_findings(ctx, found, json_wanted)
 
 
 @contextmanager
@@ -140,6 +168,42 @@ def audited(
         watch.end()
 
 
+class Asked(NamedTuple):
+    """What a device of groups is asked."""
+
+    groups: int
+    answers: str
+    arms: int
+    trials: int
+
+
+def better_answers(epsilon: str, groups: int) -> str:
+    """Return the kind of answers that a contextual policy would ask for."""
+    import numpy as np
+
+    from maskedbandits.context import masks
+    from maskedbandits.privacy import as_epsilon
+
+    return masks.better_kind(float(as_epsilon(epsilon)), np.full(groups, 1.0 / groups))
+
+
+def audited_groups(command: str | None, epsilon: str, asked: Asked, timeout: float, confidence: float) -> Findings:
+    """Return the findings about our own answers to questions, or about somebody's."""
+    from maskedbandits.privacy import audit as audits
+    from maskedbandits.privacy.audit.groups import MOST_LINES
+
+    if 2 * asked.groups * asked.trials > MOST_LINES:
+        most = MOST_LINES // (2 * asked.groups)
+        raise click.UsageError(f"--trials {asked.trials} with --groups {asked.groups}: at most {most} for each input")
+    watch = Slow()
+    try:
+        if command is None:
+            return audits.audit_own_groups(epsilon, *asked, confidence, watch)
+        return audits.audit_group_program(command, epsilon, *asked, confidence, timeout, watch)
+    finally:
+        watch.end()
+
+
 class Slow:
     """Says on standard error how far some work is, once it has lasted two seconds, and every two seconds."""
 
@@ -166,25 +230,37 @@ class Slow:
 
 def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> None:
     """Print the findings; a refuted claim is a failure."""
-    from maskedbandits.privacy.audit import words as verdict
+    from maskedbandits.privacy.audit import GroupFindings, group_words, words
 
-    if json_wanted:
-        echo_json(verdict.as_json(findings))
+    if isinstance(findings, GroupFindings):
+        lines, document = group_words.lines(findings), group_words.as_json(findings)
     else:
-        for line in verdict.lines(findings):
+        lines, document = words.lines(findings), words.as_json(findings)
+    if json_wanted:
+        echo_json(document)
+    else:
+        for line in lines:
             echo(line)
     if findings.outcome != "not refuted":
         ctx.exit(UNMADE if findings.outcome == "cannot tell" else FAILED)
 
 
-def show_exact(epsilon: str | None, json_wanted: bool) -> None:
-    """Print the real epsilon of one stated epsilon, or of a grid of them."""
+def show_exact(ctx: click.Context, epsilon: str | None, groups: int | None, json_wanted: bool) -> None:
+    """Print the real epsilon of one stated epsilon, or of a grid of them; with groups, what all words make of them."""
     from maskedbandits.privacy import Randomizer
-    from maskedbandits.privacy.audit import words as verdict
+    from maskedbandits.privacy.audit import group_words, words
+    from maskedbandits.privacy.audit.enumerated import enumerated
 
-    randomizers = [Randomizer(stated) for stated in (verdict.GRID if epsilon is None else [epsilon])]
-    if json_wanted:
-        echo_json([verdict.exact_as_json(randomizer) for randomizer in randomizers])
+    if groups is None:
+        randomizers = [Randomizer(stated) for stated in (words.GRID if epsilon is None else [epsilon])]
+        lines, document = words.exact_lines(randomizers), [words.exact_as_json(one) for one in randomizers]
     else:
-        for line in verdict.exact_lines(randomizers):
+        found = enumerated("1" if epsilon is None else epsilon, groups)
+        lines, document = group_words.exact_lines(found), [group_words.exact_as_json(one) for one in found]
+    if json_wanted:
+        echo_json(document)
+    else:
+        for line in lines:
             echo(line)
+    if groups is not None and not all(one.holds for one in found):
+        ctx.exit(FAILED)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maskedbandits import extras
+from maskedbandits import extras, readable
 from maskedbandits.cli.output import console, echo, echo_json
 from maskedbandits.cli.verb import Verb, as_json
 from maskedbandits.errors import UserError
@@ -99,7 +99,11 @@ def settings_of_file(file: Path) -> list[Setting]:
     """Return the problems of an experiment, at each of their epsilons."""
     from maskedbandits import experiments
 
-    return [(world.name, world.epsilon, world.problem) for world in experiments.load(file).conditions]
+    worlds = experiments.load(file).conditions
+    for world in worlds:
+        if world.alike is not world.problem:
+            raise UserError(f"{file}: {readable.one_line(world.name)} has groups, and bounds are for problems without")
+    return [(world.name, world.epsilon, world.alike) for world in worlds]
 
 
 def settings_of_options(

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.verb import Verb, as_json
+from maskedbandits.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from maskedbandits.policies import Kind
 
 
 @click.command(
@@ -15,31 +22,70 @@ from maskedbandits.cli.verb import Verb, as_json
     cls=Verb,
     examples=[
         "maskedbandits compile auto",
-        "maskedbandits compile auto sw-klucb-cf --json",
+        "maskedbandits compile auto --groups",
+        "maskedbandits compile auto logistic-ts-cf --json",
     ],
 )
 @click.argument("names", metavar="[POLICY]...", nargs=-1)
+@click.option("--groups", is_flag=True, help="Also what it takes to choose for groups of people: make_contextual.")
 @as_json
-def compile_policies(names: tuple[str, ...], json_wanted: bool) -> None:
+def compile_policies(names: tuple[str, ...], groups: bool, json_wanted: bool) -> None:
     """Compile policies for this machine, so that no first call has to wait; without a POLICY, all of them.
 
-    The machine code lies in a folder that is named at the end; MASKEDBANDITS_CACHE names another place. It is of use on
-    machines with the same processor, to the same version of this package, of Python and of numba.
+    Policies over features are among them. The machine code lies in a folder that is named at the end;
+    MASKEDBANDITS_CACHE names another place. It is of use on machines with the same processor, to the same version of
+    this package, of Python and of numba.
     """
-    from maskedbandits import cache, policies
-    from maskedbandits.policies.entries import compile_all
+    from maskedbandits import cache
 
-    kinds = {kind.layout.name: kind for kind in map(policies.kind_of, names or policies.names())}
-    done = []
-    for place, kind in enumerate(kinds.values(), 1):
+    work, done = list(to_compile(names, groups)), []
+    for place, (name, make) in enumerate(work, 1):
         started = time.process_time()
-        compile_all(kind.layout, kind.name)
+        make()
         seconds = round(time.process_time() - started, 1)
-        done.append({"policy": kind.name, "cpu_seconds": seconds})
+        done.append({"policy": name, "cpu_seconds": seconds})
         if not json_wanted:
-            echo(f"{place}/{len(kinds)} {kind.name}: {seconds} s of CPU")
+            echo(f"{place}/{len(work)} {name}: {seconds} s of CPU")
     folder = cache.folder()
     if json_wanted:
         echo_json({"folder": None if folder is None else str(folder), "compiled": done})
     else:
         echo(f"Machine code: {folder or 'kept nowhere, since no folder can be written to'}")
+
+
+def to_compile(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield what is to be compiled, each with what compiles it; policies that share their code are one."""
+    from maskedbandits import features, policies
+
+    known = [*policies.names(), *features.NAMES]
+    for name in names:
+        if name not in known:
+            raise UserError(f"no policy is called {name!r}{nearest(name, known)}")
+    plain = [name for name in names or policies.names() if name not in features.NAMES]
+    for kind in {kind.layout.name: kind for kind in map(policies.kind_of, plain)}.values():
+        yield kind.name, partial(compile_plain, kind, groups)
+    for name in features.NAMES:
+        if not names or name in names:
+            yield name, partial(compile_featured, name)
+
+
+def compile_plain(kind: Kind, groups: bool) -> None:
+    """Compile a policy, and what choosing for groups takes of it."""
+    from maskedbandits.context.ahead import compile_groups
+    from maskedbandits.policies.entries import compile_all
+
+    compile_all(kind.layout, kind.name)
+    if groups:
+        compile_groups(kind)
+
+
+def compile_featured(name: str) -> None:
+    """Compile a policy over features: a step of its life, and one of a simulation."""
+    from maskedbandits import FeaturedProblem, RandomizedResponse, make_featured, simulate
+
+    mask = RandomizedResponse(0.75, 0.75)
+    policy = make_featured(name, arms=2, features=2, corruption=mask, seed=0, gamma=1.0)
+    x = [1.0, 0.0]
+    policy.observe(x, policy.choose(x), 1.0)
+    policy.estimates(x)
+    simulate(FeaturedProblem([[[0.0, 0.0], [0.0, 0.0]]], [0], 2, mask), policy, runs=1, progress=False)

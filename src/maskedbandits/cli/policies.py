@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +13,7 @@ from maskedbandits.cli.verb import Verb, as_json
 
 if TYPE_CHECKING:
     from maskedbandits.policies import Kind
+    from maskedbandits.record import Given
 
 
 @click.command(
@@ -24,10 +27,15 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @as_json
 def policies(name: str | None, json_wanted: bool) -> None:
-    """List the policies, or explain each parameter of the one called NAME."""
+    """List the policies, or explain each parameter of the one called NAME, which may be one over features, too."""
+    from maskedbandits import features
     from maskedbandits.policies import kind_of, names
 
-    known = [kind_of(one) for one in (names() if name is None else [name])]
+    known: list[Kind | Featured]
+    if name in features.NAMES:
+        known = [over_features(name)]
+    else:
+        known = [kind_of(one) for one in (names() if name is None else [name])]
     if json_wanted:
         documents = [as_document(policy) for policy in known]
         echo_json(documents if name is None else documents[0])
@@ -38,16 +46,43 @@ def policies(name: str | None, json_wanted: bool) -> None:
             echo(line)
 
 
-def listed(policy: Kind, width: int) -> str:
+@dataclass(frozen=True)
+class Featured:
+    """What is told of a policy over features, as of others."""
+
+    name: str
+    summary: str
+    parameters: Mapping[str, Given]
+    learns_from: str = "masked feedback, and features that everybody may see: make_featured"
+    reference: str = ""
+
+
+def over_features(name: str) -> Featured:
+    """Return what a policy over features is, as its module says."""
+    from maskedbandits.features.featured import MODULES
+
+    module = MODULES[name]
+    _, _, summary = (module.__doc__ or "").splitlines()[0].partition(": ")
+    return Featured(name, summary.rstrip("."), module.PARAMETERS)
+
+
+def chooses_for_groups(policy: Kind | Featured) -> bool:
+    """Tell whether a policy can choose for each group of people."""
+    return not isinstance(policy, Featured) and policy.sees_corruption and not policy.sees_rewards
+
+
+def listed(policy: Kind | Featured, width: int) -> str:
     """Return a policy on one line."""
     parts = [key if one.required else f"{key}={one.default}" for key, one in policy.parameters.items()]
     return f"{policy.name:{width}}  {policy.summary}" + (f"  [{', '.join(parts)}]" if parts else "")
 
 
-def explained(policy: Kind) -> list[str]:
+def explained(policy: Kind | Featured) -> list[str]:
     """Return the lines that explain a policy and each of its parameters."""
     lines = [f"{policy.name}: {policy.summary}"]
     lines.append(f"Learns from: {policy.learns_from}")
+    if chooses_for_groups(policy):
+        lines.append("Groups of people: may choose for each of them, by make_contextual")
     if policy.reference:
         lines.append(f"Reference: {policy.reference}")
     for key, one in policy.parameters.items():
@@ -63,7 +98,7 @@ def default_text(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def as_document(policy: Kind) -> dict[str, Any]:
+def as_document(policy: Kind | Featured) -> dict[str, Any]:
     """Return what a program needs to know of a policy."""
     from maskedbandits.experiments.canonical import plain
 
@@ -77,4 +112,5 @@ def as_document(policy: Kind) -> dict[str, Any]:
         for key, one in policy.parameters.items()
     }
     about = {"name": policy.name, "summary": policy.summary, "reference": policy.reference}
-    return {**about, "learns_from": policy.learns_from, "parameters": parameters}
+    groups = chooses_for_groups(policy)
+    return {**about, "learns_from": policy.learns_from, "for_groups": groups, "parameters": parameters}

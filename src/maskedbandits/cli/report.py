@@ -144,7 +144,7 @@ def show(results: Results, folder: Path, json_wanted: bool, problems: Sequence[s
 
 def print_tables(results: Results, wanted: Sequence[str]) -> None:
     """Print a table for each problem, or what came out in words if there are very many, and what is missing."""
-    from maskedbandits.report import answer, are_many, as_table, problems
+    from maskedbandits.report import answer, are_many, as_table, by_group, context, problems
 
     out = console()
     if are_many(results.cells) and not wanted:
@@ -154,7 +154,12 @@ def print_tables(results: Results, wanted: Sequence[str]) -> None:
         for problem, groups in problems(results.cells):
             if not wanted or problem in wanted:
                 out.print(as_table(problem, groups, out.width, out.encoding))
+                if by_group.are_few(groups[0]):
+                    columns = by_group.columns([cell for group in groups for cell in group])
+                    out.print(as_table(problem, groups, out.width, out.encoding, columns))
                 out.print()
+    if compared := context.pairs(results.cells):
+        echo(context.sentence(compared))
     if missing := unfinished(results):
         echo(missing)
 

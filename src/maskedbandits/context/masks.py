@@ -41,10 +41,13 @@ def slope(kind: str, epsilon: float, groups: int) -> float:
 
 def masks(kind: str, epsilon: float, shares: Floats) -> list[RandomizedResponse]:
     """Return the mask through which each group sees an answer."""
+    return [RandomizedResponse(0.5 + float(each), 0.5 + float(each)) for each in halves(kind, epsilon, shares)]
+
+
+def halves(kind: str, epsilon: float, shares: Floats) -> Floats:
+    """Return half the slope of the mask through which each group sees an answer."""
     half = 0.5 * slope(kind, epsilon, shares.size) * shares
-    if kind == ONE_OF_MANY:
-        half = half / named(epsilon, shares)
-    return [RandomizedResponse(0.5 + float(each), 0.5 + float(each)) for each in half]
+    return np.asarray(half / named(epsilon, shares) if kind == ONE_OF_MANY else half)
 
 
 def named(epsilon: float, shares: Floats) -> Floats:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from maskedbandits import data
 from maskedbandits.corruption import IDENTITY
-from maskedbandits.errors import LARGEST, WrongValueError, nearest, whole
-from maskedbandits.experiments import masks
+from maskedbandits.experiments import drawn, groups, masks
 from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.masks import Masks
-from maskedbandits.experiments.section import Section, got, show
-from maskedbandits.problems import GENERATORS, Problem
+from maskedbandits.experiments.section import Section, show
+from maskedbandits.problems import ContextualProblem, Problem
 
 EVERY_KEYS = ("name", "epsilons", "p00", "p11", "published")  # of every problem
 DRAWN_KEYS = (*EVERY_KEYS, "horizon", *masks.KEYS)  # of every one that was not recorded
@@ -30,7 +29,7 @@ class Bare:
     """A problem of which it is not known yet what masks the feedback."""
 
     arms: int
-    masked: Callable[[Masks], Problem]
+    masked: Callable[[Masks], Problem | ContextualProblem]
     names: tuple[str, ...] = ()  # of the arms, where they have any
 
 
@@ -40,10 +39,15 @@ class Condition:
 
     name: str
     epsilon: float | None
-    problem: Problem
+    problem: Problem | ContextualProblem
     masks: Masks  # the problem's corruption, arm by arm
     published: dict[str, float]  # regret that a publication reports, by the policy's name or label
     arms: tuple[str, ...] = ()  # their names, where they have any
+
+    @cached_property
+    def alike(self) -> Problem:
+        """The problem that a policy without groups meets: with groups, their average."""
+        return self.problem.averaged() if isinstance(self.problem, ContextualProblem) else self.problem
 
     def __str__(self) -> str:
         return self.name if self.epsilon is None else f"{self.name}, epsilon {self.epsilon:g}"
@@ -68,7 +72,7 @@ def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, .
     return tuple(conditions)
 
 
-def problem_behind(section: Section, bare: Bare, each: Masks) -> Problem:
+def problem_behind(section: Section, bare: Bare, each: Masks) -> Problem | ContextualProblem:
     """Return a problem, now that it is known what masks the feedback."""
     try:
         return bare.masked(each)
@@ -80,6 +84,9 @@ def problem_of(section: Section) -> Bare:
     """Return a problem that waits for its corruption."""
     if "data" in section.values or "csv" in section.values:
         return recorded_of(section)
+    if groups.are_in(section):
+        people = groups.problem_of(section)
+        return Bare(people.arms, lambda each: groups.masked(people, each))
     plain = drawn_of(section) if "generator" in section.values else given_of(section)
     rewards = masks.rewards_of(section)
     return Bare(plain.arms, lambda each: Problem(plain.means, plain.starts, plain.horizon, each, rewards=rewards))
@@ -119,46 +126,24 @@ def table_of(section: Section) -> data.Rounds | data.Log | data.Segments:
         raise section.refusal(error) from error
 
 
-def generator_of(section: Section) -> str:
-    """Return the name of a generator that exists."""
-    name = section.text("generator")
-    if name not in GENERATORS:
-        raise section.mistake("generator", f"unknown generator {show(name)}{nearest(name, GENERATORS)}")
-    return name
-
-
 def parameters_of(section: Section) -> list[str]:
     """Return what a problem can be given beside what all can, in its table or by the grid."""
     if "data" in section.values or "csv" in section.values:
         return []
-    if "generator" not in section.values:
-        return ["horizon"]
-    return [key for key in inspect.signature(GENERATORS[generator_of(section)]).parameters if key != "corruption"]
+    return drawn.parameters_of(section) if "generator" in section.values else ["horizon"]
 
 
 def drawn_of(section: Section) -> Problem:
-    """Return a problem drawn from a seed, yet without corruption; its parameters are those of the generator."""
-    name = generator_of(section)
-    for key in ("means", "starts"):
-        if key in section.values:
-            raise section.mistake(key, f"expected either a generator or means, got both generator and {key}")
-    known = inspect.signature(GENERATORS[name]).parameters
-    parameters = parameters_of(section)
-    section.refuse_unknown(["generator", *DRAWN_KEYS, *parameters], "parameter")
-    for key in parameters:
-        if known[key].default is inspect.Parameter.empty:
-            section.whole(key, least=1)
-    given = {key: value for key, value in section.values.items() if key in parameters}
-    try:
-        return GENERATORS[name](**given, corruption=IDENTITY)
-    except ValueError as error:
-        raise section.refusal(error) from error
+    """Return a problem drawn from a seed, yet without corruption."""
+    made = drawn.problem_of(section, DRAWN_KEYS)
+    assert isinstance(made, Problem)  # noqa: S101 -- those with groups are told by their generators
+    return made
 
 
 def given_of(section: Section) -> Problem:
     """Return a problem whose means the file gives, yet without corruption."""
     section.refuse_unknown(PROBLEM_KEYS)
-    means, starts = means_of(section), starts_of(section)
+    means, starts = means_of(section), section.wholes("starts", [0])
     if len(starts) != len(means):
         raise section.mistake("starts", f"expected one for each row of means ({len(means)}), got {len(starts)}")
     horizon = section.whole("horizon", least=1)
@@ -166,15 +151,6 @@ def given_of(section: Section) -> Problem:
         return Problem(means, starts, horizon, IDENTITY)
     except ValueError as error:
         raise section.refusal(error) from error
-
-
-def starts_of(section: Section) -> list[int]:
-    """Return where segments start."""
-    starts: Any = section.values.get("starts", [0])
-    try:
-        return [whole("starts", start, 0, LARGEST) for start in (starts if isinstance(starts, list) else [None])]
-    except WrongValueError:
-        raise section.mistake("starts", f"expected a list of whole numbers from 0, {got(starts)}") from None
 
 
 def means_of(section: Section) -> list[list[float]]:

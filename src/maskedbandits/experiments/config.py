@@ -17,6 +17,7 @@ from maskedbandits.errors import LARGEST, UserError, WrongValueError, whole
 from maskedbandits.experiments.conditions import Condition, conditions_of
 from maskedbandits.experiments.section import Section, got, show
 from maskedbandits.experiments.tasks import Task, labels_of, policies_of, tasks_of
+from maskedbandits.problems import ContextualProblem
 
 TOP_KEYS = ("title", "runs", "seed", "checkpoints", "epsilons", "problems", "policies", "grid")
 MOST_NUMBERS = 1 << 33  # in all results together, which are held in memory: 64 GiB
@@ -115,6 +116,7 @@ def refuse_too_much(top: Section, experiment: Experiment) -> None:
     for task in experiment.tasks:
         problem = task.condition.problem
         times = min(asked, problem.horizon) if isinstance(asked, int) else len(asked) + 1
-        total += experiment.runs * (times + 2 * problem.arms) + times * problem.arms
+        groups = problem.groups if isinstance(problem, ContextualProblem) else 0
+        total += experiment.runs * (times * (1 + groups) + 2 * problem.columns) + times * problem.columns
     if total > MOST_NUMBERS:
         raise top.mistake("runs", f"expected fewer, or fewer checkpoints: the results would take {total >> 27} GiB")

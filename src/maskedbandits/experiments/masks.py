@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Noise, RandomizedResponse
 from maskedbandits.errors import nearest
 from maskedbandits.experiments.section import Section, got, show
-from maskedbandits.problems import Problem
+from maskedbandits.problems import ContextualProblem, Problem
 from maskedbandits.problems.rewards import Bernoulli, Beta, Gaussian, Rewards
 
 KEYS = ("noise", "delta", "rewards")  # of problems that were not recorded
@@ -117,10 +117,10 @@ def chosen(section: Section, key: str, known: dict[str, Callable[[float], Made]]
         raise section.mistake(f"{key}.{kind}", str(error)) from error
 
 
-def asked_of(problem: Problem, each: Masks) -> dict[str, Any]:
+def asked_of(problem: Problem | ContextualProblem, each: Masks) -> dict[str, Any]:
     """Return what cells ask of the masks and of the rewards behind them, where these make a difference: under noise."""
     asked: dict[str, Any] = {name: [getattr(mask, name, 1.0) for mask in each] for name in ("p00", "p11")}
-    if problem.is_noisy:
+    if isinstance(problem, Problem) and problem.is_noisy:
         asked["noise"] = [noise_in_values(mask) for mask in each]
         asked["rewards"] = law_in_values(problem.law)
     return asked

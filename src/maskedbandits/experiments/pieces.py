@@ -16,13 +16,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maskedbandits import simulation
 from maskedbandits.bar import Progress
+from maskedbandits.context import Contextual, make_contextual
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.results import Outcome
 from maskedbandits.experiments.tasks import Task
 from maskedbandits.policies import Policy, make_policy
+from maskedbandits.problems import ContextualProblem
 from maskedbandits.simulation import Simulation
 
 KEPT, LIGHT = 64, 1 << 20  # policies that are kept, if they take up fewer bytes
@@ -35,7 +38,7 @@ BESIDE = 1e-3  # seconds that a piece takes beside its steps
 GUESS, GUESS_OUTSIDE = 3e-6, 1e-4
 
 
-_made: dict[Any, Policy] = {}  # simulations change none of them
+_made: dict[Any, Policy | Contextual] = {}  # simulations change none of them
 
 Play = Callable[[Progress | bool], Simulation]
 
@@ -62,18 +65,29 @@ class Piece:
         return self.runs * self.horizon
 
 
-def policy_of(task: Task) -> Policy:
+def policy_of(task: Task) -> Policy | Contextual:
     """Return the policy of a task that is one of ours: many cells have the same."""
     problem = task.condition.problem
-    key = (task.policy, repr(task.parameters), problem.corruption)
+    shape = (problem.groups, task.condition.epsilon) if isinstance(problem, ContextualProblem) else None
+    key = (task.policy, repr(task.parameters), problem.corruption, shape)
     if key in _made:
         return _made[key]
-    policy = make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **task.parameters)
+    policy = made_for(task)
     if policy.nbytes < LIGHT:
         if len(_made) == KEPT:
             _made.clear()
         _made[key] = policy
     return policy
+
+
+def made_for(task: Task) -> Policy | Contextual:
+    """Make the policy of a task."""
+    problem, epsilon = task.condition.problem, task.condition.epsilon
+    parameters = {key: value for key, value in task.parameters.items() if key != "context"}
+    if isinstance(problem, ContextualProblem) and task.parameters["context"]:
+        assert epsilon is not None  # noqa: S101 -- such problems have no mask of their own
+        return make_contextual(task.policy, groups=problem.groups, arms=problem.arms, epsilon=epsilon, **parameters)
+    return make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **parameters)
 
 
 def get_ready(load: Sequence[Piece], known: set[Any], *, only_new: bool = False) -> None:
@@ -139,7 +153,13 @@ def joined(question: dict[str, Any], parts: Sequence[Simulation]) -> Outcome:
         seconds=sum(part.seconds for part in parts),
         pulls_over_time=np.sum([part.pulls_over_time for part in parts], axis=0),
         kernel_seconds=sum(part.kernel_seconds for part in parts),
+        group_regret=together([part.group_regret for part in parts if part.group_regret is not None]),
     )
+
+
+def together(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+    """Return the regret of groups from that of some runs each; nothing where there are no groups."""
+    return np.concatenate(parts) if parts else None
 
 
 class Cutter:
@@ -181,9 +201,12 @@ class Cutter:
         """Learn from a load that has come back how long a step takes."""
         for piece, part in zip(load, parts, strict=True):
             found = part.seconds / piece.steps
-            before = self.seconds.get(piece.task.policy, found)
-            self.seconds[piece.task.policy] = max(0.5 * (before + found), 1e-9)
+            kind, _ = _kind(piece)
+            before = self.seconds.get(kind, found)
+            self.seconds[kind] = max(0.5 * (before + found), 1e-9)
 
 
 def _kind(piece: Piece) -> tuple[str, bool]:
-    return piece.task.policy, piece.task.factory is not None
+    """Return what takes about as long: a policy, that of every group being another than one for everybody."""
+    asks = " for each group" if piece.task.parameters.get("context") else ""
+    return f"{piece.task.policy}{asks}", piece.task.factory is not None

@@ -25,7 +25,7 @@ from maskedbandits.experiments.canonical import canonical, digest, plain
 from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.config import Experiment
 from maskedbandits.experiments.tasks import Task
-from maskedbandits.problems import Log, Replay
+from maskedbandits.problems import ContextualProblem, Log, Replay
 
 # What cannot change a cell's numbers, because it only shows them. Whatever is not named here counts: a file that is
 # forgotten costs a run too many, and never a number that is out of date.
@@ -105,6 +105,8 @@ def world_of(condition: Condition) -> dict[str, Any]:
         "horizon": problem.horizon,
         **masks.asked_of(problem, condition.masks),
     }
+    if isinstance(problem, ContextualProblem):
+        return asked | {"shares": problem.shares, "epsilon": condition.epsilon}
     return asked | {"record": record_of(problem)} if isinstance(problem, Replay | Log) else asked
 
 

@@ -13,137 +13,27 @@ Every file appears whole or not at all, and none needs pickle.
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from maskedbandits.errors import DAMAGED, UserError, number, shown
 from maskedbandits.experiments import soundness
 from maskedbandits.experiments.canonical import canonical, plain
+from maskedbandits.experiments.cells import Cell as Cell
+from maskedbandits.experiments.cells import Label as Label
+from maskedbandits.experiments.cells import Outcome as Outcome
+from maskedbandits.experiments.cells import half_width as half_width
 from maskedbandits.files import HEADERS, MOST, archive, refuse_more, unpacked_sizes
 from maskedbandits.files import write_whole as write_whole
-from maskedbandits.problems.problem import means_drift, variation_of
 
 FORMAT = 1
 INDEX = "results.json"
 SMALL = 1 << 18  # bytes of a cell that are not worth packing
 ARRAYS, LATER = soundness.ARRAYS, soundness.LATER
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-def half_width(samples: Floats | Ints) -> Floats:
-    """Return half of the 95 % interval of the mean of each column (Student's t); NaN with a single row."""
-    count = len(samples)
-    if count < 2:
-        return np.full(samples.shape[1:], math.nan)
-    spread = samples.std(axis=0, ddof=1) / math.sqrt(count)
-    return np.asarray(stdtrit(count - 1, 0.975) * spread, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class Label:
-    """What a cell is called: nothing here changes its numbers."""
-
-    key: str
-    problem: str
-    policy: str
-    epsilon: float | None  # None where the problem gives a mask of its own
-    window: str | None = None  # the rule that chose the window, if one did
-    published: float | None = None  # the regret that a publication reports
-
-    @property
-    def setting(self) -> str:
-        """The corruption, as a figure's title says it."""
-        if self.epsilon is None:
-            return "own mask"
-        return "ε = ∞" if math.isinf(self.epsilon) else f"ε = {self.epsilon:g}"
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The numbers of one cell, and the question that they answer."""
-
-    question: dict[str, Any]
-    times: Ints
-    regret: Floats
-    pulls: Ints
-    suboptimal_pulls: Ints
-    seconds: float
-    pulls_over_time: Ints | None = None  # (C, K), of all runs together; None in folders of earlier versions
-    kernel_seconds: float | None = None  # of CPU that the steps themselves took; likewise
-
-
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """One finished cell: a policy on a problem under one corruption."""
-
-    label: Label
-    outcome: Outcome
-
-    @property
-    def runs(self) -> int:
-        """How many times the cell was played."""
-        return int(self.outcome.regret.shape[0])
-
-    @property
-    def horizon(self) -> int:
-        """How many steps one run has."""
-        return int(self.outcome.question["horizon"])
-
-    @property
-    def changes(self) -> list[int]:
-        """The times at which the means change."""
-        return [int(start) for start in self.outcome.question["starts"][1:]]
-
-    @cached_property
-    def means(self) -> Floats:
-        """The mean rewards, (segments, arms)."""
-        return np.array(self.outcome.question["means"], dtype=np.float64)
-
-    @cached_property
-    def drifts(self) -> bool:
-        """Whether the means drift rather than jump: then single changes say nothing (``Problem.drifts``)."""
-        return means_drift(self.means)
-
-    @property
-    def variation(self) -> float:
-        """How far the means move in all (``Problem.variation``)."""
-        return variation_of(self.means)
-
-    @property
-    def window(self) -> int | str | None:
-        """The window that the policy was given, if it has one; the word inf for one without end."""
-        window: int | str | None = self.outcome.question["parameters"].get("window")
-        return window
-
-    @cached_property
-    def mean(self) -> Floats:
-        """Mean regret at each checkpoint."""
-        return np.asarray(self.outcome.regret.mean(axis=0), dtype=np.float64)
-
-    @cached_property
-    def half_width(self) -> Floats:
-        """Half of the 95 % interval of the mean regret (Student's t); NaN with a single run."""
-        return half_width(self.outcome.regret)
-
-    @property
-    def suboptimal_share(self) -> float:
-        """The share of steps in which another arm than the best was pulled."""
-        return float(self.outcome.suboptimal_pulls.sum() / (self.runs * self.horizon))
-
-    @property
-    def steps_per_second(self) -> float:
-        """Simulated steps per second of wall time."""
-        return self.runs * self.horizon / max(self.outcome.seconds, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -295,6 +185,6 @@ def load(folder: str | os.PathLike[str]) -> Results:
 
 def _refuse_other_names(path: Path, plan: Plan, cell: Cell) -> None:
     """Refuse names that are not those of the arms of a cell."""
-    names, arms = plan.arms.get(cell.label.problem), cell.means.shape[1]
+    names, arms = plan.arms.get(cell.label.problem), cell.arms
     if names is not None and len(names) != arms:
         raise UserError(f"{path}: damaged results file: {len(names)} names for {arms} arms; run the experiment again")

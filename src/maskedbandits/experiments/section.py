@@ -57,6 +57,14 @@ class Section:
             raise self.mistake(key, f"expected {expected}, got an empty list")
         return [self._number(key, expected, entry, limits) for entry in entries]
 
+    def wholes(self, key: str, default: list[int]) -> list[int]:
+        """Return a list of whole numbers from 0."""
+        value: Any = self.values.get(key, default)
+        try:
+            return [whole(key, entry, 0, LARGEST) for entry in (value if isinstance(value, list) else [None])]
+        except WrongValueError:
+            raise self.mistake(key, f"expected a list of whole numbers from 0, {got(value)}") from None
+
     def sections(self, key: str) -> list[Section]:
         """Return the tables of an array of tables, at least one."""
         value = self.values.get(key)

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, line, number, shown, whole
 
 ARRAYS = ("times", "regret", "pulls", "suboptimal_pulls")
-LATER = ("pulls_over_time",)  # arrays that older folders do not have
+LATER = ("pulls_over_time", "group_regret")  # arrays that older folders do not have, or problems without groups
 TEXTS = ("title", "version", "command", "file", "source")
+ROUNDING = 1e-6  # by which sums of regrets may differ, of their size
 LABEL_KEYS = {"key", "problem", "policy", "epsilon", "window", "published"}
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -70,8 +71,10 @@ def bytes_of(question: Any) -> int:
     runs = whole("runs", question["runs"], 1, LARGEST)
     told = question["checkpoints"]
     checkpoints = len(told) if isinstance(told, list) else whole("checkpoints", told, 1, LARGEST)
-    arms = len(question["means"][0])
-    return 8 * (checkpoints + runs * (checkpoints + 2 * arms) + checkpoints * arms)
+    groups = len(question.get("shares", ()))
+    arms = len(question["means"][0][0] if groups else question["means"][0])
+    means = max(groups, 1) * arms
+    return 8 * (checkpoints + runs * (checkpoints * (1 + groups) + 2 * means) + checkpoints * means)
 
 
 def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
@@ -82,27 +85,33 @@ def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
     line("policy", question["policy"])
     whole("seed", question["seed"], 0)
     horizon = whole("horizon", question["horizon"], 1, LARGEST)
-    arms = _check_means(question["means"], question["starts"], horizon)
+    shape = _check_means(question["means"], question["starts"], horizon, grouped="shares" in question)
+    arms = shape[-1]
     for name in ("p00", "p11"):
         _check_shares(name, question[name], arms)
     _check_noise(question, arms)
     _check_window(question["parameters"].get("window"))
-    _check_arrays(arrays, arms, horizon)
+    _check_arrays(arrays, shape, horizon)
     if "record" not in question:
         _check_sums(arrays, horizon)
     if "pulls_over_time" in arrays:
         _check_over_time(arrays)
+    if "shares" in question:
+        _check_groups(question, arrays, shape[0])
+    elif "group_regret" in arrays:
+        raise UserError("regret of groups, and there are none")
 
 
-def _check_means(means: Any, starts: Any, horizon: int) -> int:
-    """Refuse means and starts that are no problem; return the number of arms."""
+def _check_means(means: Any, starts: Any, horizon: int, *, grouped: bool) -> tuple[int, ...]:
+    """Refuse means and starts that are no problem; return the number of arms, after that of groups if there are any."""
     table, begins = np.array(_rows("means", means)), np.array(_rows("starts", starts))
-    if table.ndim != 2 or table.dtype.kind not in "fi" or not np.all((table >= 0.0) & (table <= 1.0)):
+    inside = table.dtype.kind in "fi" and bool(np.all((table >= 0.0) & (table <= 1.0)))
+    if table.ndim != 2 + grouped or not table.size or not inside:
         raise WrongValueError("means", means, "a row of numbers in [0, 1] for each segment")
     rising = begins.dtype.kind == "i" and begins[0] == 0 and np.all(np.diff(begins) > 0) and begins[-1] < horizon
     if begins.shape != (len(table),) or not rising:
         raise WrongValueError("starts", starts, "increasing times from 0, one for each row of means")
-    return int(table.shape[1])
+    return table.shape[1:]
 
 
 def _rows(name: str, value: Any) -> list[Any]:
@@ -111,10 +120,10 @@ def _rows(name: str, value: Any) -> list[Any]:
     return value
 
 
-def _check_shares(name: str, shares: Any, arms: int) -> None:
-    """Refuse what is not a number in [0, 1] for each arm."""
-    if len(_rows(name, shares)) != arms:
-        raise WrongValueError(name, shares, "a number for each arm")
+def _check_shares(name: str, shares: Any, count: int, of: str = "arm") -> None:
+    """Refuse what is not a number in [0, 1] for each arm, or group."""
+    if len(_rows(name, shares)) != count:
+        raise WrongValueError(name, shares, f"a number for each {of}")
     for share in shares:
         number(name, share, 0.0, 1.0)
 
@@ -138,7 +147,7 @@ def _check_window(window: Any) -> None:
         whole("window", window)
 
 
-def _check_arrays(arrays: Arrays, arms: int, horizon: int) -> None:
+def _check_arrays(arrays: Arrays, shape: tuple[int, ...], horizon: int) -> None:
     times, regret, pulls, wasted = (arrays[name] for name in ARRAYS)
     for name in ARRAYS:
         if arrays[name].dtype != (np.float64 if name == "regret" else np.int64):
@@ -148,9 +157,9 @@ def _check_arrays(arrays: Arrays, arms: int, horizon: int) -> None:
         raise UserError(f"regret of shape {regret.shape} for {times.size} checkpoints")
     if times[0] < 1 or times[-1] != horizon or np.any(np.diff(times) <= 0):
         raise UserError(f"checkpoints do not rise to the horizon {horizon}")
-    if pulls.shape != (runs, arms) or wasted.shape != (runs, arms):
-        raise UserError(f"pulls of shapes {pulls.shape} and {wasted.shape} for {runs} runs of {arms} arms")
-    if np.any(wasted < 0) or np.any(wasted > pulls) or np.any(pulls.sum(axis=1) > horizon):
+    if pulls.shape != (runs, *shape) or wasted.shape != (runs, *shape):
+        raise UserError(f"pulls of shapes {pulls.shape} and {wasted.shape} for {runs} runs of {shape[-1]} arms")
+    if np.any(wasted < 0) or np.any(wasted > pulls) or np.any(pulls.reshape(runs, -1).sum(axis=1) > horizon):
         raise UserError(f"pulls that do not add up to the horizon {horizon}")
     if not np.all(np.isfinite(regret)):
         raise UserError("regret that is no number")
@@ -158,7 +167,7 @@ def _check_arrays(arrays: Arrays, arms: int, horizon: int) -> None:
 
 def _check_sums(arrays: Arrays, horizon: int) -> None:
     """Refuse what can be where something recorded is replayed, and nowhere else."""
-    if np.any(arrays["pulls"].sum(axis=1) != horizon):
+    if np.any(arrays["pulls"].reshape(len(arrays["pulls"]), -1).sum(axis=1) != horizon):
         raise UserError(f"pulls that do not add up to the horizon {horizon}")
     if np.any(arrays["regret"] < 0.0) or np.any(np.diff(arrays["regret"], axis=1) < 0.0):
         raise UserError("regret that is negative or falling")
@@ -167,8 +176,25 @@ def _check_sums(arrays: Arrays, horizon: int) -> None:
 def _check_over_time(arrays: Arrays) -> None:
     """Refuse pulls at the checkpoints that are not those of all runs together."""
     times, pulls, found = arrays["times"], arrays["pulls"], arrays["pulls_over_time"]
-    if found.dtype != np.int64 or found.shape != (times.size, pulls.shape[1]):
+    if found.dtype != np.int64 or found.shape != (times.size, *pulls.shape[1:]):
         raise UserError(f"pulls over time of type {found.dtype} and shape {found.shape}")
-    added = np.diff(found, axis=0, prepend=0)
-    if np.any(added < 0) or np.any(found.sum(axis=1) > len(pulls) * times) or np.any(found[-1] != pulls.sum(axis=0)):
+    added, total = np.diff(found, axis=0, prepend=0), found.reshape(times.size, -1).sum(axis=1)
+    if np.any(added < 0) or np.any(total > len(pulls) * times) or np.any(found[-1] != pulls.sum(axis=0)):
         raise UserError("pulls over time that do not add up to all pulls")
+
+
+def _check_groups(question: dict[str, Any], arrays: Arrays, groups: int) -> None:
+    """Refuse shares that are none, and regret of groups that is not the regret of all."""
+    _check_shares("shares", question["shares"], groups, "group")
+    if abs(sum(question["shares"]) - 1.0) > ROUNDING:
+        raise WrongValueError("shares", question["shares"], "numbers that add up to 1")
+    flag = question["parameters"].get("context")
+    if not isinstance(flag, bool):
+        raise WrongValueError("context", flag, "true or false")
+    regret, found = arrays["regret"], arrays.get("group_regret")
+    if found is None or found.dtype != np.float64 or found.shape != (*regret.shape, groups):
+        raise UserError(f"no regret of {groups} groups at {regret.shape[1]} checkpoints")
+    if not np.all(np.isfinite(found)) or np.any(np.diff(found, axis=1, prepend=0.0) < 0.0):
+        raise UserError("regret of a group that is negative or falling")
+    if not np.allclose(found.sum(axis=2), regret, rtol=ROUNDING, atol=ROUNDING):
+        raise UserError("regret of groups that does not add up to the regret")

@@ -15,12 +15,13 @@ import numpy as np
 
 from maskedbandits import outside, theory
 from maskedbandits.errors import LARGEST, nearest
+from maskedbandits.experiments import groups
 from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.section import Section, show
 from maskedbandits.outside import Factory, Named
 from maskedbandits.policies import KINDS, check_policy, names
-from maskedbandits.problems import Problem
+from maskedbandits.problems import ContextualProblem, Problem
 
 WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
     "paper": lambda problem, c: theory.paper_window(problem.horizon, problem.segments),
@@ -44,12 +45,12 @@ def best_fixed(problem: Problem) -> int:
 
 # What the problem knows of what policies ask for.
 KNOWN: dict[str, Callable[[Condition], Any]] = {
-    "horizon": lambda condition: condition.problem.horizon,
-    "restarts": lambda condition: condition.problem.starts.tolist(),
-    "best": lambda condition: bests(condition.problem),
-    "variation": lambda condition: condition.problem.variation,
+    "horizon": lambda condition: condition.alike.horizon,
+    "restarts": lambda condition: condition.alike.starts.tolist(),
+    "best": lambda condition: bests(condition.alike),
+    "variation": lambda condition: condition.alike.variation,
     # of the best arm, the first one included: the hardness of Auer et al. 2002
-    "changes": lambda condition: 1 + int(np.count_nonzero(np.diff(bests(condition.problem)))),
+    "changes": lambda condition: 1 + int(np.count_nonzero(np.diff(bests(condition.alike)))),
     "epsilon": lambda condition: condition.epsilon,
 }
 
@@ -88,8 +89,13 @@ def label_of(section: Section) -> str:
     section.refuse_unknown(["name", "label", *parameters_of(section, name)], "parameter")
     for key, value in section.values.items():
         refuse_endless(section, key, value)
-    given = [f"{key}={value}" for key, value in section.values.items() if key not in ("name", "label")]
+    given = [f"{key}={told_as(value)}" for key, value in section.values.items() if key not in ("name", "label")]
     return section.text("label", f"{name} ({', '.join(given)})" if given else name)
+
+
+def told_as(value: Any) -> str:
+    """Return a value as a label tells it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def checked_name(section: Section) -> str:
@@ -103,7 +109,7 @@ def checked_name(section: Section) -> str:
 def parameters_of(section: Section, name: str) -> list[str]:
     """Return what a policy may be given in the file."""
     if ":" not in name:
-        return list(KINDS[name].parameters)
+        return [*KINDS[name].parameters, *groups.policy_keys(name)]
     return sorted(outside.asked_by(found_outside(section, name)) - set(outside.TOLD))
 
 
@@ -142,10 +148,15 @@ def tasks_of(
 
 def task_of(section: Section, label: str, condition: Condition) -> Task:
     """Return a policy in one condition, its window chosen by the rule that the file names."""
-    name, problem = section.values["name"], condition.problem
-    given = {key: value for key, value in section.values.items() if key not in ("name", "label")}
+    name, problem = section.values["name"], condition.alike
+    given = {key: value for key, value in section.values.items() if key not in ("name", "label", "context")}
+    if not isinstance(condition.problem, ContextualProblem):
+        groups.refuse_words_about_groups(section)
+    elif groups.asks(section):
+        asked = groups.parameters_of(section, given, condition.problem, condition.epsilon, str(condition))
+        return Task(condition, name, label, asked, None)
     if ":" in name:
-        return Task(condition, name, label, given, None, checked_factory(section, given, problem))
+        return Task(condition, name, label, given, None, checked_factory(section, given, condition.problem))
     rule = given.get("window")
     if isinstance(rule, str) and rule not in WINDOW_RULES:
         raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
@@ -158,11 +169,15 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
         check_policy(name, arms=problem.arms, corruption=problem.corruption, **parameters)
     except (ValueError, TypeError, OverflowError) as error:
         raise section.refusal(error, f" (on {condition})") from error
+    if isinstance(condition.problem, ContextualProblem):
+        parameters["context"] = False
     return Task(condition, name, label, parameters, rule if isinstance(rule, str) else None)
 
 
-def checked_factory(section: Section, given: dict[str, Any], problem: Problem) -> Named:
+def checked_factory(section: Section, given: dict[str, Any], problem: Problem | ContextualProblem) -> Named:
     """Return what makes a policy from outside, if it can be called with what it is given."""
+    if isinstance(problem, ContextualProblem):
+        raise section.mistake("name", "a policy from outside plays no problem with groups: leave one of them out")
     factory = Named(section.values["name"], folder_of(section), given)
     try:
         outside.check(factory, problem)
@@ -188,7 +203,7 @@ def told(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str,
             wanted = False  # the file's segments are not the problem's
         if wanted and (value := KNOWN[key](condition)) is not None:
             found[key] = value
-    spread = condition.problem.spread
+    spread = condition.alike.spread
     if spread is not None and "sigma" in KINDS[name].parameters and "sigma" not in given:
         found["sigma"] = spread.sigma  # of what is no bits: how far it strays depends on the rewards, too
     return found

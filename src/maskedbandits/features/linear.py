@@ -17,8 +17,10 @@ The arm is chosen whose mean may be the highest.
 
 In the paper r = ridge at all times. Then V gains a multiple of I in every step, and its inverse has to be made anew, in
 d^3 operations. The theorem holds for any r that does not depend on what is seen: so r fades with the rest, and is set
-back to the ridge, and the inverse made anew, every d steps, or when half of it is gone. A step takes of the order of
-K d^2 operations on average.
+back to the ridge, and the inverse made anew, every d steps, or when half of it is gone. So a step takes of the order of
+K d^2 operations on average while gamma^d is 1/2 or more. Where it is less, where hardly more than d steps are
+remembered, half is gone sooner, and a step takes of the order of K d^3 ln(1 / gamma). To wait longer would leave so
+little of r that the inverse loses its digits, and widths grow.
 """
 
 import math

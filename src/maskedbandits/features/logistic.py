@@ -107,8 +107,10 @@ def _grow_older(covariance: NDArray[np.float64], gamma: float, prior: float, roo
     for place in range(roots.size):
         roots[place] = math.sqrt(min(1.0 / gamma, prior / covariance[place, place]))
     for row in range(roots.size):
-        for column in range(roots.size):
-            covariance[row, column] *= roots[row] * roots[column]
+        for column in range(row + 1):
+            older = covariance[row, column] * (roots[row] * roots[column])
+            covariance[row, column] = older
+            covariance[column, row] = older  # else rounding would make them differ, and what they differ by would grow
 
 
 @inlined

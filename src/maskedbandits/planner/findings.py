@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 from maskedbandits.planner import measures
@@ -13,21 +12,11 @@ from maskedbandits.planner.advice import Advice, advise
 from maskedbandits.planner.measures import Estimate, Settling
 from maskedbandits.planner.playing import Outcome, Setting, play
 from maskedbandits.planner.question import EPSILONS, Question, asked
-from maskedbandits.privacy import Randomizer
+from maskedbandits.privacy.exposure import Exposure, exposure
 
 APART = 4  # times as many people as in the next smaller audience that is tried
 
 Progress = Callable[[float], None]  # is told the share of the work that is done
-
-
-@dataclass(frozen=True)
-class Exposure:
-    """What one report says about a person."""
-
-    truth: float  # how often it is true
-    odds: float  # the factor by which it moves the odds of a guess
-    from_half: float  # what it makes of a guess of 50 %
-    from_tenth: float  # and of one of 10 %
 
 
 @dataclass(frozen=True)
@@ -184,13 +173,3 @@ def _concluded(question: Question, search: _Search) -> Plan:
         for epsilon, outcome in played.items()
     ]
     return Plan(question, tuple(levels), measures.estimate(gains))
-
-
-def exposure(epsilon: float) -> Exposure:
-    """Return what one report says about a person, of the randomiser that devices use."""
-    if math.isinf(epsilon):
-        return Exposure(1.0, math.inf, 1.0, 1.0)
-    randomizer = Randomizer(epsilon)
-    exact = randomizer.exact_epsilon
-    beliefs = [float(exact.belief(prior)) for prior in (Fraction(1, 2), Fraction(1, 10))]
-    return Exposure(float(randomizer.p00), float(exact.odds), *beliefs)

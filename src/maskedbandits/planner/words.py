@@ -166,12 +166,7 @@ def exposed(level: Level) -> str:
     """Return what one report at this epsilon says about a person."""
     if not level.private:
         return "no privacy: a report is the truth; whoever sees it knows what the person did."
-    told = level.exposure
-    return (
-        f"{setting(level)}: it is true {percent(told.truth)} of the time. It can turn a guess of 50 % into "
-        f"{percent(told.from_half)}, one of 10 % into {percent(told.from_tenth)}: the odds become {told.odds:.3g} "
-        "times as high."
-    )
+    return f"{setting(level)}: {level.exposure.words}"
 
 
 def advice(plan: Plan) -> str:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -48,11 +48,10 @@ _MANY: Kernels = {
 }
 _AMONG: Kernels = {"choose_open": (play.choose_open_live, (numba.int64[::1], numba.int64))}
 _SAMPLE: Kernels = {"sample": (play.sample_live, (numba.int64[::1],))}
-_ASKED = (numba.typeof(NO_GRAINS), numba.int64, numba.int64[::1])  # all grains, the one that was asked, and its table
+_GRAINS, _ANSWERS = numba.typeof(NO_GRAINS), numba.typeof(groups.NO_ANSWERS)
 _GROUPS: Kernels = {
-    "ask_groups": (groups.ask_groups, (numba.typeof(NO_GRAINS), numba.int64[::1])),
-    "take_in_bits": (groups.take_in_bits, (*_ASKED, numba.int64[::1], numba.int64)),
-    "take_in_one": (groups.take_in_one, (*_ASKED, numba.int64, numba.float64)),
+    "ask_groups": (groups.ask_groups, (_GRAINS, numba.int64[::1], numba.int64, numba.int64)),
+    "take_in_answers": (groups.take_in_answers, (_GRAINS, _ANSWERS, numba.int64, numba.float64)),
 }
 # What is compiled together: few need more than the first.
 _PARTS = {
@@ -113,9 +112,8 @@ class Entries:
     observe_many: Callable[[Any, Any, Any], None]
     sample: Callable[[Any, Any], None]
     choose_open: Callable[[Any, Any, int], None]
-    ask_groups: Callable[[Any, Any, Any], int]
-    take_in_bits: Callable[[Any, Any, int, Any, Any, int], None]
-    take_in_one: Callable[[Any, Any, int, Any, int, float], None]
+    ask_groups: Callable[[Any, Any, Any, int, int], int]
+    take_in_answers: Callable[[Any, Any, Any, int, float], None]
 
     @cached_property
     def _type(self) -> Any:
@@ -158,20 +156,12 @@ class Entries:
         threading.Thread(target=self._wait_for_help, name="maskedbandits-compile", daemon=True).start()
 
     def _wait_for_help(self) -> None:
-        command = [sys.executable, "-m", "maskedbandits.policies.entries", self.name]
-        place = cache.folder()
-        environment = {**os.environ, MODE: "now"} | ({} if place is None else {cache.VARIABLE: str(place.parent)})
-        with contextlib.suppress(OSError, subprocess.SubprocessError):  # then it is compiled here
-            subprocess.run(  # noqa: S603 -- this program
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=PATIENCE,
-                check=False,
-                start_new_session=True,  # an interrupt is meant for the program that decides
-            )
+        failing = contextlib.suppress(OSError, subprocess.SubprocessError)  # then it is compiled here
+        with failing, start_child([self.name]) as child:
+            try:
+                child.wait(PATIENCE)
+            finally:
+                child.kill()
         self.load()
 
     def simulator(self, advance: Any, *arguments: Any) -> tuple[Callable[[Any], None], Callable[..., None]]:
@@ -248,6 +238,11 @@ def compile_all(layout: Layout, title: str) -> None:
         found.simulator(play.advance, world, times, tally, 0)
 
 
+def is_loaded(name: str) -> bool:
+    """Tell whether machine code of this name, a layout's and a part's, is at work in this process."""
+    return name in _all and _all[name].is_machine_code
+
+
 def fill_cache(name: str) -> None:
     """Compile some of what live policies of a layout need."""
     from maskedbandits.policies import KINDS, kinds
@@ -259,7 +254,21 @@ def fill_cache(name: str) -> None:
                 return
 
 
+def start_child(names: Iterable[str]) -> "subprocess.Popen[bytes]":
+    """Start a process that compiles what is not kept yet, beside those who decide."""
+    return subprocess.Popen(  # noqa: S603 -- this program
+        [sys.executable, "-m", __name__, *names],
+        env=cache.for_children(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # an interrupt is meant for the program that decides
+    )
+
+
 if __name__ == "__main__":
     with contextlib.suppress(AttributeError, OSError):
         os.nice(5)  # those who decide come first
-    fill_cache(sys.argv[1])
+    for each in sys.argv[1:]:
+        if not cache.is_marked(each):
+            fill_cache(each)

@@ -12,6 +12,7 @@ from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
 
 from maskedbandits.compiled import FORCED
+from maskedbandits.record import ends_of
 
 
 def stacked(states: list[Any]) -> Any:
@@ -32,6 +33,13 @@ def nth(state: Any, group: int) -> Any:
         state.ints[group * ints : (group + 1) * ints],
         state.floats[group * floats : (group + 1) * floats],
     )
+
+
+def rows(state: Any, section: str) -> Any:
+    """Return a section of all groups at once, a row for each; it shares the state's arrays."""
+    layout, own = type(state).layout, state.own[0]
+    begin, end = ends_of(section)
+    return getattr(state, layout.holder(section)).reshape(state.own.size, -1)[:, own[begin] : own[end]]
 
 
 @intrinsic

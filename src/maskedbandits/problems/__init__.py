@@ -12,12 +12,14 @@ from maskedbandits.problems.generators import (
     random_walk,
     sinusoid,
 )
+from maskedbandits.problems.groups import GROUP_GENERATORS, independent_groups, similar_groups
 from maskedbandits.problems.problem import Problem
 from maskedbandits.problems.replay import Log, Replay
 from maskedbandits.problems.rewards import Beta, Gaussian
 
 __all__ = [
     "GENERATORS",
+    "GROUP_GENERATORS",
     "Beta",
     "ContextualProblem",
     "FeaturedProblem",
@@ -26,10 +28,12 @@ __all__ = [
     "Problem",
     "Replay",
     "best_stays_best",
+    "independent_groups",
     "linear",
     "one_ahead",
     "one_arm_at_a_time",
     "random_segments",
     "random_walk",
+    "similar_groups",
     "sinusoid",
 ]

@@ -1,13 +1,17 @@
 """A problem in which each group of people has means of its own, and nobody may learn who is in which."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import arrays
-from maskedbandits.errors import LARGEST, UserError, whole
-from maskedbandits.problems.problem import Floats, Ints, Rows, checked_starts
+from maskedbandits.corruption import RandomizedResponse, per_arm
+from maskedbandits.errors import LARGEST, UserError, shown, whole
+from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, checked_starts, seen_through
+
+MOST_MEANS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,24 +19,40 @@ class ContextualProblem:
     """A bandit with groups: ``means[i, g, a]`` holds for arm a in group g from step ``starts[i]`` on.
 
     A visitor is of group g with probability ``shares[g]``. Regret is what the best arm of the visitor's own group would
-    have given more.
+    have given more. The ``corruption`` masks the rewards of a policy without groups, which plays one arm for everybody;
+    the questions of others carry an epsilon of their own.
     """
 
     means: Floats
     starts: Ints
     horizon: int
     shares: Floats
+    corruption: tuple[RandomizedResponse, ...] | None
     best: Floats = field(init=False, repr=False)
 
-    def __init__(self, means: ArrayLike, starts: ArrayLike, horizon: int, shares: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        means: ArrayLike,
+        starts: ArrayLike,
+        horizon: int,
+        shares: ArrayLike | None = None,
+        corruption: RandomizedResponse | Sequence[RandomizedResponse] | None = None,
+    ) -> None:
         cube = arrays.cube("means", means)
         steps = whole("horizon", horizon, 1, LARGEST)
         begins = checked_starts(starts, cube.shape[0], steps)
         groups = cube.shape[1]
         own = np.full(groups, 1.0 / groups) if shares is None else arrays.parts_of_one("shares", shares, groups)
-        if groups * cube.shape[2] > 1 << 20:
+        if groups * cube.shape[2] > MOST_MEANS:
             raise UserError("a million means are more than can be played: give fewer groups, or fewer arms")
-        values = {"means": cube, "starts": begins, "horizon": steps, "shares": own, "best": cube.max(axis=2)}
+        values = {
+            "means": cube,
+            "starts": begins,
+            "horizon": steps,
+            "shares": own,
+            "corruption": None if corruption is None else _responses(corruption, cube.shape[2]),
+            "best": cube.max(axis=2),
+        }
         for name, value in values.items():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
@@ -69,8 +89,37 @@ class ContextualProblem:
         return False
 
     def rows(self, *, masked: bool) -> Rows:
-        """Return what is played, a row for each segment, in it the arms of one group after the other's."""
-        gaps = self.gaps.reshape(self.segments, -1)
-        return Rows(
-            np.append(self.starts, self.horizon), self.means.reshape(self.segments, -1).copy(), gaps, gaps > 0.0
-        )
+        """Return what is played, a row for each segment, in it the arms of one group after the other's.
+
+        Masked, it is what a policy without groups is shown.
+        """
+        gaps, means = (each.reshape(self.segments, -1) for each in (self.gaps, self.means))
+        if masked and self.corruption is not None:
+            means = seen_through(self.corruption * self.groups, means)
+        return Rows(np.append(self.starts, self.horizon), means.copy(), gaps, gaps > 0.0)
+
+    def averaged(self) -> Problem:
+        """Return the problem that a policy without groups meets: means are those over all visitors."""
+        if self.corruption is None:
+            raise no_corruption()
+        return Problem(self.shares @ self.means, self.starts, self.horizon, self.corruption)
+
+
+def no_corruption() -> UserError:
+    """Return what is said where a policy without groups is to play, and nothing masks its rewards."""
+    return UserError(
+        "the problem says nothing of what masks rewards, as a policy without groups sees them: give ContextualProblem "
+        "a corruption, or play a policy of make_contextual"
+    )
+
+
+def _responses(
+    corruption: RandomizedResponse | Sequence[RandomizedResponse], arms: int
+) -> tuple[RandomizedResponse, ...]:
+    """Return the randomised response of every arm."""
+    found = []
+    for one in per_arm(corruption, arms):
+        if not isinstance(one, RandomizedResponse):
+            raise UserError(f"corruption = {shown(one)}: give a RandomizedResponse")
+        found.append(one)
+    return tuple(found)

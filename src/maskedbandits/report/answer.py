@@ -42,7 +42,8 @@ def what_was_run(results: Results) -> str:
 def problem_in_words(cell: Cell) -> str:
     """Return what a problem is like, in a few words."""
     noise = noise_in_words(cell.outcome.question)
-    return f"{counted(cell.means.shape[1], 'arms')}, {cell.horizon:,} steps, {changes.in_words(cell)}{noise}"
+    people = "" if cell.shares is None else f"{counted(len(cell.shares), 'groups')}, "
+    return f"{people}{counted(cell.arms, 'arms')}, {cell.horizon:,} steps, {changes.in_words(cell)}{noise}"
 
 
 def privacy(cells: Sequence[Cell]) -> str:

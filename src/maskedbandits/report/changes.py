@@ -46,4 +46,4 @@ def curves(cell: Cell) -> tuple[NDArray[np.int64], Floats]:
     if starts.size > POINTS:
         starts = np.unique(np.linspace(0, cell.horizon, POINTS, endpoint=False).astype(np.int64))
     segments = np.searchsorted([0, *cell.changes], starts, side="right") - 1
-    return np.append(starts, cell.horizon), cell.means[np.append(segments, -1)]
+    return np.append(starts, cell.horizon), cell.rows[np.append(segments, -1)]

@@ -192,7 +192,8 @@ def mark_changes(panel: Axes, times: Sequence[int], word: str) -> None:
 def draw_means(panel: Axes, cell: Cell) -> None:
     """Draw the arms' means over time, thin, and the best of them at each time on top."""
     times, means = changes.curves(cell)
-    for heights, colour, width in ((means, PALE, 0.8), (means.max(axis=1, keepdims=True), INK, 1.3)):
+    best = means.reshape(len(means), -1, cell.arms).max(axis=2)  # of each group
+    for heights, colour, width in ((means, PALE, 0.8), (best, INK, 1.3)):
         if cell.drifts:
             panel.plot(times, heights, color=colour, linewidth=width)
         else:  # jumps would cover the panel with verticals

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from maskedbandits.experiments.results import Cell
-from maskedbandits.report import tables
+from maskedbandits.report import by_group, tables
 
 # What LaTeX takes for orders.
 ESCAPES = {
@@ -81,7 +81,34 @@ def table(problem: str, groups: Sequence[Sequence[Cell]]) -> str:
     )
 
 
+def table_by_group(problem: str, groups: Sequence[Sequence[Cell]]) -> str:
+    """Return one problem's table of the regret of each group."""
+    shares = groups[0][0].shares or []
+    rows = []
+    for cell in (cell for group in groups for cell in group):
+        found = [by_group.regret(place, cell).replace(",", r"\,").replace("±", r"\pm") for place in range(len(shares))]
+        rows.append(" & ".join([heading(cell), escape(cell.label.policy), *(f"${text}$" for text in found)]) + r" \\")
+    heads = ["", "policy", *(escape(by_group.heading(place, share)) for place, share in enumerate(shares))]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{rl{'r' * len(shares)}}}",
+            r"\toprule",
+            rf"\multicolumn{{{len(heads)}}}{{l}}{{{escape(problem)}: regret by group}} \\",
+            r"\midrule",
+            " & ".join(heads) + r" \\",
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
 def as_latex(cells: Sequence[Cell]) -> str:
-    """Return a table for each problem, one after the other."""
-    parts = [table(problem, groups) for problem, groups in tables.problems(cells)]
+    """Return a table for each problem, one after the other, and after one with groups that of its groups."""
+    parts = []
+    for problem, groups in tables.problems(cells):
+        parts.append(table(problem, groups))
+        if by_group.are_few(groups[0]):
+            parts.append(table_by_group(problem, groups))
     return "% needs \\usepackage{booktabs}\n" + "\n\n".join(parts) + "\n"

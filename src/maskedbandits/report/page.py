@@ -14,7 +14,7 @@ from pathlib import Path
 
 from maskedbandits import readable
 from maskedbandits.experiments.results import Cell, Results, write_whole
-from maskedbandits.report import answer, figures, pictures, tables
+from maskedbandits.report import answer, by_group, context, figures, pictures, tables
 from maskedbandits.report.panels import Panel
 from maskedbandits.report.pictures import Picture
 
@@ -54,6 +54,11 @@ def write(results: Results, folder: Path, problems: Collection[str] = ()) -> Rep
                 shown.append(figure_html(picture, drawn))
                 panels += picture.panels
             parts.append(section_html(problem, groups, shown, alone=len(found) == 1))
+        compared = context.pairs(results.cells)
+        if 0 < len(compared) <= context.MANY:
+            picture = pictures.when_context_pays(results.plan.title, compared)
+            paths += save_figure(picture, target)
+            parts.insert(0, context_html(compared, figure_html(picture, drawn)))
     page = folder / "index.html"
     save(page, page_html(results, parts, numbers_json(panels, drawn), missing).encode())
     return Report(page, tuple(paths), missing)
@@ -116,7 +121,7 @@ def numbers_json(panels: Sequence[Panel], drawn: dict[str, figures.Look]) -> str
 def figure_html(picture: Picture, drawn: dict[str, figures.Look]) -> str:
     """Return a figure: what it shows, its legend, its panels."""
     files = ", ".join(f"figures/{picture.name}.{kind}" for kind in figures.KINDS)
-    rows = "".join(row_html(heading, row, picture.small) for heading, row in picture.rows)
+    rows = "".join(row_html(heading, row, picture.size) for heading, row in picture.rows)
     legend = "".join(f"<li>{entry}</li>" for entry in legend_html(picture, drawn))
     return (
         f"<figure><h3>{escape(picture.heading)}</h3>"
@@ -145,10 +150,10 @@ def swatch(colour: str, dash: str, width: int) -> str:
     return f'<svg viewBox="0 0 27 10" aria-hidden="true">{line}</svg>'
 
 
-def row_html(heading: str, row: Sequence[Panel], small: bool) -> str:
+def row_html(heading: str, row: Sequence[Panel], size: str) -> str:
     """Return panels side by side, as far as there is room, under their heading if there is one."""
     above = f"<h4>{escape(heading)}</h4>" if heading else ""
-    return f'{above}<div class="panels{" small" * small}">{"".join(map(panel_html, row))}</div>'
+    return f'{above}<div class="{" ".join(filter(None, ("panels", size)))}">{"".join(map(panel_html, row))}</div>'
 
 
 def panel_html(panel: Panel) -> str:
@@ -166,12 +171,32 @@ def section_html(problem: str, groups: Sequence[Sequence[Cell]], shown: Sequence
             f'<p class="facts">{answer.problem_in_words(groups[0][0])}.</p>',
             f"<p>{escape(answer.answer(groups))}</p>",
         ]
-    return "\n".join(["<section>", *head, table_html(groups), *shown, "</section>"])
+    cells = [cell for group in groups for cell in group]
+    made = [table_html(groups, tables.columns(cells))]
+    if by_group.are_few(cells):
+        made += ["<h3>Regret of each group</h3>", table_html(groups, by_group.columns(cells))]
+    return "\n".join(["<section>", *head, *made, *shown, "</section>"])
 
 
-def table_html(groups: Sequence[Sequence[Cell]]) -> str:
+def context_html(compared: context.Problems, shown: str) -> str:
+    """Return when context pays: a table of problems and epsilons, and a picture."""
+    settings = context.settings(compared)
+    heads = "".join(f"<th>{escape(setting)}</th>" for setting in settings)
+    rows = []
+    for problem, own in compared:
+        verdicts = {pair.asking.label.setting: pair for pair in own}
+        cells = [verdicts.get(setting) for setting in settings]
+        marks = [' class="pays"' if pair and pair.pays_from is not None else "" for pair in cells]
+        texts = [pair.in_words if pair else "–" for pair in cells]
+        line = "".join(f"<td{mark}>{escape(text)}</td>" for mark, text in zip(marks, texts, strict=True))
+        rows.append(f'<tr><td class="row">{escape(problem)}</td>{line}</tr>')
+    table = f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    heading = "<h2>When context pays: from how many visitors on</h2>"
+    return f'<section>{heading}<div class="scroll">{table}</div>{shown}</section>'
+
+
+def table_html(groups: Sequence[Sequence[Cell]], shown: Sequence[tables.Column]) -> str:
     """Return one problem's table, sortable; the lowest regret of each group is bold."""
-    shown = tables.columns([cell for group in groups for cell in group])
     kinds = [' class="left"' if column.justify == "left" else "" for column in shown]
     heading = "".join(
         f'<th scope="col" aria-sort="none"{kind}><button type="button">{escape(column.heading)}</button></th>'
@@ -221,6 +246,14 @@ again from the saved results: <code>maskedbandits report</code> and this folder.
 <tbody>{rows}</tbody></table></div></details></section>"""
 
 
+def answer_html(results: Results) -> str:
+    """Return the answer; where context is compared with none, when it pays comes first."""
+    usual, compared = escape(answer.overall(results)), context.pairs(results.cells)
+    if not compared:
+        return f'<p class="answer">{usual}</p>'
+    return f'<p class="answer">{escape(context.sentence(compared))}</p>\n<p class="facts">{usual}</p>'
+
+
 def page_html(results: Results, parts: Sequence[str], numbers: str, missing: int = 0) -> str:
     """Return the whole page; it may run no script but its own, and fetch nothing."""
     plan = results.plan
@@ -244,7 +277,7 @@ def page_html(results: Results, parts: Sequence[str], numbers: str, missing: int
 <style>{style_sheet()}</style>
 <h1>{escape(plan.title)}</h1>
 <p class="run">{escape(answer.what_was_run(results))}</p>
-<p class="answer">{escape(answer.overall(results))}</p>
+{answer_html(results)}
 <p class="facts">Policies see randomised feedback alone; a smaller ε hides more. Lower regret is better.</p>
 {warning}
 {"".join(parts)}

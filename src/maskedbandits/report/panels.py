@@ -17,7 +17,8 @@ from matplotlib.ticker import MaxNLocator
 from maskedbandits.experiments.canonical import plain
 from maskedbandits.experiments.results import Cell
 from maskedbandits.report import by_epsilon as regret_by_epsilon
-from maskedbandits.report import changes, figures, pulls, shares, svg
+from maskedbandits.report import by_group as regret_by_group
+from maskedbandits.report import changes, context, figures, pulls, shares, svg
 
 Groups = Sequence[Sequence[Cell]]
 Looks = dict[str, figures.Look]
@@ -151,6 +152,30 @@ def against_bounds(name: str, rows: Sequence[pulls.Pulls], settings: Sequence[st
             series.append(line(drawn, policy, values, halves if what == "measured" else None, f", {what}"))
     numbers = {"places": places(panel, list(range(len(settings)))), "heads": list(settings), "series": series}
     return [finished(figure, name, "", numbers, "Pulls of worse arms and their bounds")]
+
+
+def by_group(name: str, groups: Groups, drawn: Looks) -> list[Panel]:
+    """Return what visitors of each group have lost, a panel for each corruption."""
+    made = []
+    for place, group in enumerate(groups):
+        figure, panel = canvas()
+        regret_by_group.draw(panel, group, drawn)
+        panel.set_ylim(regret_by_group.scale(groups))
+        panel.set(xlabel="group", ylabel="lost per visitor")
+        made.append(finished(figure, f"{name}-{place}", figures.setting_of(group)))
+    return made
+
+
+def when_context_pays(name: str, problems: context.Problems) -> list[Panel]:
+    """Return what a choice for each group loses beside one arm for everybody, a panel for each problem."""
+    made = []
+    for place, (problem, own) in enumerate(problems):
+        figure, panel = canvas(3.9, 2.9)
+        context.draw(panel, own, problems)
+        context.label(panel)
+        panel.set(xlabel="visitors so far", ylabel=context.RATIO)
+        made.append(finished(figure, f"{name}-{place}", problem))
+    return made
 
 
 def line(

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from maskedbandits.experiments.results import Cell
 from maskedbandits.report import by_epsilon as regret_by_epsilon
-from maskedbandits.report import changes, figures, panels, pulls, shares
+from maskedbandits.report import by_group as regret_by_group
+from maskedbandits.report import changes, context, figures, panels, pulls, shares
 from maskedbandits.report.panels import Panel
 
 Groups = Sequence[Sequence[Cell]]
@@ -27,7 +28,7 @@ class Picture:
     rows: Sequence[tuple[str, Sequence[Panel]]]  # for a page: rows of panels under their headings
     policies: Sequence[str] = ()  # whose curves can be hidden
     colours: Sequence[tuple[str, str]] = ()  # names and colours of what is no policy
-    small: bool = False
+    size: str = ""  # of its panels, where it is not the usual: small, or three side by side
 
     @property
     def panels(self) -> list[Panel]:
@@ -41,7 +42,9 @@ def of_problem(prefix: str, problem: str, groups: Groups, drawn: Looks, names: S
     yield over_time(f"{prefix}regret", problem, groups, drawn)
     if len(groups) > 1:
         yield by_epsilon(f"{prefix}epsilon", problem, groups, drawn)
-    if shares.known(cells):
+    if cells[0].shares is not None:
+        yield by_group(f"{prefix}groups", problem, groups, drawn)
+    elif shares.known(cells):
         yield arm_shares(f"{prefix}shares", problem, groups, names)
     if any(map(pulls.bounded, cells)):
         yield against_bounds(f"{prefix}pulls", problem, groups, drawn)
@@ -77,6 +80,34 @@ def by_epsilon(name: str, problem: str, groups: Groups, drawn: Looks) -> Picture
     )
 
 
+def by_group(name: str, problem: str, groups: Groups, drawn: Looks) -> Picture:
+    """Return the regret of each group."""
+    return Picture(
+        name,
+        "Regret by group",
+        "Who pays: regret at the end by a visitor of each group, on average, with 95 % intervals.",
+        lambda: regret_by_group.figure(problem, groups, drawn),
+        [("", panels.by_group(name, groups, drawn))],
+        policies_of(groups),
+    )
+
+
+def when_context_pays(title: str, problems: context.Problems) -> Picture:
+    """Return a choice for each group beside one arm for everybody, on all problems."""
+    first = problems[0][1][0]
+    return Picture(
+        "context",
+        "Regret with context beside regret without",
+        f"How many times the regret of “{first.plain.label.policy}” that of “{first.asking.label.policy}” is, by the "
+        "number of visitors so far, on log scales. Below 1× context has lost less; from a dot on it pays, the 95 % "
+        "intervals apart.",
+        lambda: context.figure(title, problems),
+        [("", panels.when_context_pays("context", problems))],
+        colours=[(setting, context.colour_of(setting, problems)) for setting in context.settings(problems)],
+        size="three",
+    )
+
+
 def without_place(groups: Groups) -> str:
     """Say which policies a log scale cannot show."""
     lost = [cell.label.policy for group in groups for cell in group if cell.mean[-1] <= 0.0]
@@ -96,7 +127,7 @@ def arm_shares(name: str, problem: str, groups: Groups, names: Sequence[str]) ->
         lambda: shares.figure(problem, groups, names),
         panels.arm_shares(name, groups),
         colours=shares.legend(cells, names),
-        small=True,
+        size="small",
     )
 
 
@@ -121,6 +152,7 @@ def caption(groups: Groups) -> str:
     """Return what regret against time shows, in words."""
     first = groups[0][0]
     best = "the best arm of every period" if "record" in first.outcome.question else "the best arm"
+    best = best if first.shares is None else "the best arm of each visitor's own group"
     parts = [f"Regret against time: what was lost so far by not knowing {best}."]
     if changes.are_many(first):
         parts += ["Lines are means over runs, bands their 95 % intervals."]

@@ -38,7 +38,8 @@ def bounded(cell: Cell) -> bool:
     plain = question["policy"] == "sw-klucb-cf" and set(question["parameters"]) <= {"window", "c"}
     plain = plain and "record" not in question  # what was recorded stands still in no period
     plain = plain and "noise" not in question  # the proofs are about bits
-    return plain and isinstance(cell.window, int) and cell.window >= cell.means.shape[1] and not changes.are_many(cell)
+    plain = plain and cell.shares is None
+    return plain and isinstance(cell.window, int) and cell.window >= cell.arms and not changes.are_many(cell)
 
 
 def against_bounds(cell: Cell) -> Pulls:

@@ -53,7 +53,7 @@ def legend(cells: Sequence[Cell], names: Sequence[str] = ()) -> list[tuple[str, 
     """Return what each colour stands for: the names of the arms, or their numbers where they have none."""
     arms = coloured(cells)
     said = [(names[arm] if names else f"arm {arm}", figures.COLOURS[place]) for place, arm in enumerate(arms)]
-    return said + [("other arms", OTHERS)] * (len(arms) < cells[0].means.shape[1])
+    return said + [("other arms", OTHERS)] * (len(arms) < cells[0].arms)
 
 
 def draw(panel: Axes, cell: Cell, arms: Sequence[int], most: int) -> None:

@@ -131,13 +131,22 @@ def stands_out(cell: Cell, group: Sequence[Cell]) -> bool:
     return len(group) > 1 and cell in contenders(group) and float(cell.mean[-1]) == lowest(group)
 
 
-def as_table(problem: str, groups: Sequence[Sequence[Cell]], width: int = WIDE, encoding: str = "utf-8") -> Table:
-    """Return one problem's table for a terminal; the best policy of each group is bold."""
-    shown = columns([cell for group in groups for cell in group])
-    if width < WIDE:
-        shown = [column for column in shown if column.heading != "steps/s"]
+def as_table(
+    problem: str,
+    groups: Sequence[Sequence[Cell]],
+    width: int = WIDE,
+    encoding: str = "utf-8",
+    shown: Sequence[Column] = (),
+) -> Table:
+    """Return one problem's table for a terminal, with these columns or the usual; the best policy of each is bold."""
     first = groups[0][0]
     facts = f"{problem}: {first.horizon:,} steps, {first.runs:,} runs, {changes.in_words(first)}"
+    if shown:
+        facts = f"{problem}: regret by group"
+    else:
+        shown = columns([cell for group in groups for cell in group])
+    if width < WIDE:
+        shown = [column for column in shown if column.heading != "steps/s"]
     table = Table(
         title=Text(for_terminal(facts, encoding)),
         title_justify="left",
@@ -204,8 +213,17 @@ def cell_as_json(cell: Cell) -> dict[str, Any]:
         "seed": question["seed"],
         "regret": {"mean": mean, "low": mean - half, "high": mean + half},
         "published": label.published,
+        **groups_as_json(cell),
         "suboptimal_share": cell.suboptimal_share,
         "pulls": cell.outcome.pulls.mean(axis=0),
         "seconds": cell.outcome.seconds,
         "steps_per_second": cell.steps_per_second,
     }
+
+
+def groups_as_json(cell: Cell) -> dict[str, Any]:
+    """Return what a program wants to know of the groups, where there are any."""
+    if cell.shares is None:
+        return {}
+    lost = [{"mean": mean, "low": mean - half, "high": mean + half} for mean, half in zip(*cell.by_group, strict=True)]
+    return {"context": cell.asks_groups, "shares": cell.shares, "group_regret": lost}

@@ -9,6 +9,7 @@ from maskedbandits.policies import indices, memories
 from maskedbandits.policies.axes import watch
 from maskedbandits.policies.axes.restarts import Phases, forget_everything
 from maskedbandits.policies.axes.state import Axes
+from maskedbandits.policies.axes.state import evidence_of as evidence_of  # what groups are compared by (``grains.py``)
 from maskedbandits.policies.state import NOT_NEGATIVE, await_nothing, flipped
 
 

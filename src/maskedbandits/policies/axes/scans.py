@@ -6,7 +6,8 @@ awaited the lower is the score, so a burst of decisions goes to several arms as 
 Of many arms these scores stand in a tournament of their own. A decision, a report or a wait that is given up changes
 the score of its arm; the level of all changes with the number of reports that count or are awaited, which is therefore
 rounded up to seven binary digits: until it reaches the next such number nothing else changes. So each arm is asked
-whether it is what it was when it was scored, which takes a nanosecond, and scored again if not.
+whether it is what it was when it was scored, which takes a nanosecond, and scored again if not. Counts and sums change
+with the time alone: as long as no report comes, only what is awaited is looked at.
 """
 
 import math
@@ -81,17 +82,20 @@ def _highest_of_many(state: Scores) -> int:
     heavy = memories.weight(state)
     level = indices.level_of(state, _rounded_up(memories.seen_with(state, own.awaited)))
     time = int(_rounded_up(float(own.time + own.awaited)))
-    seen = own.time if own.mixed else 0  # masks of reports' own may change with no count and no sum
-    if level != own.ahead_level or heavy != own.ahead_weight or time != own.ahead_time or seen != own.ahead_seen:
+    is_news = own.time != own.ahead_seen
+    own.ahead_seen = own.time
+    # masks of reports' own may change with no count and no sum
+    if level != own.ahead_level or heavy != own.ahead_weight or time != own.ahead_time or (own.mixed and is_news):
         own.ahead_level = level
         own.ahead_weight = heavy
         own.ahead_time = time
-        own.ahead_seen = seen
         return _highest_scored_anew(state)
-    pending, counts, sums = state.ahead_pending, state.ahead_counts, state.ahead_sums
+    if is_news:
+        for arm in range(own.arms):
+            if state.ahead_counts[arm] != state.counts[arm] or state.ahead_sums[arm] != state.sums[arm]:
+                tournament.place(state.ahead_values, state.ahead_winners, arm, _scored_anew(state, arm))
     for arm in range(own.arms):
-        asked = -1 if state.closed[arm] else state.pending[arm]
-        if pending[arm] != asked or counts[arm] != state.counts[arm] or sums[arm] != state.sums[arm]:
+        if state.ahead_pending[arm] != (-1 if state.closed[arm] else state.pending[arm]):
             tournament.place(state.ahead_values, state.ahead_winners, arm, _scored_anew(state, arm))
     return state.ahead_winners[1]
 

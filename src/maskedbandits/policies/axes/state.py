@@ -32,6 +32,15 @@ def mean_of(state: Axes, arm: int, feedback_mean: float) -> float:
     return mean_behind(state, arm, feedback_mean)
 
 
+@inlined
+def evidence_of(state: Axes, arm: int) -> tuple[float, float]:
+    """Return how many unmasked observations of an arm its reports are worth, and by how much they are above 1/2."""
+    count, low, span = state.counts[arm], state.lows[arm], 1.0 / state.rates[arm]
+    if state.own[0].mixed and count > 0.0:
+        low, span = state.mask_lows[arm] / state.mask_weights[arm], state.mask_spans[arm] / state.mask_weights[arm]
+    return count * span * span, (state.sums[arm] - low * count - 0.5 * count * span) * span
+
+
 @inner
 def forget_reports(state: Axes, first: int, last: int) -> None:
     """Forget what was seen of some arms, the last included."""

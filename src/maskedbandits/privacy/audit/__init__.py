@@ -3,7 +3,8 @@
 from maskedbandits.errors import UserError
 
 try:
-    from maskedbandits.privacy.audit.findings import Findings
+    from maskedbandits.privacy.audit.findings import Findings, GroupFindings
+    from maskedbandits.privacy.audit.groups import audit_group_program, audit_own_groups
     from maskedbandits.privacy.audit.judge import audit_program
     from maskedbandits.privacy.audit.ours import audit_own
 except ModuleNotFoundError as _missing:
@@ -13,4 +14,11 @@ except ModuleNotFoundError as _missing:
         f"an audit needs {_missing.name}, which is not installed: pip install maskedbandits installs it"
     ) from None
 
-__all__ = ["Findings", "audit_own", "audit_program"]
+__all__ = [
+    "Findings",
+    "GroupFindings",
+    "audit_group_program",
+    "audit_own",
+    "audit_own_groups",
+    "audit_program",
+]

@@ -17,6 +17,9 @@ CONTEXTS = 4 * EACH_KIND + RUNS  # each run is one, too
 BLOCKS = 16  # lengths of blocks in which the noise may be too even
 
 
+VIEWS = 8  # of the questions to a device of groups in which g is looked at, at most
+
+
 class Levels(NamedTuple):
     """What each bound may be wrong with."""
 
@@ -29,3 +32,14 @@ def levels(confidence: float) -> Levels:
     """Return what each bound may be wrong with: an event and a context have four bounds, a block and a name one."""
     wrong = 1.0 - confidence
     return Levels(wrong / 2 / (4 * KNOWN), wrong / 4 / (4 * CHOSEN), wrong / 4 / (4 * CONTEXTS + BLOCKS + 1))
+
+
+def group_levels(confidence: float, groups: int, answers: int) -> Levels:
+    """Return the same for a device of groups: an event has two bounds for each of 2 G inputs, and so has a distance.
+
+    Answers are those to all questions of different sizes, one after the other.
+    """
+    wrong, inputs = 1.0 - confidence, 2 * groups
+    return Levels(
+        wrong / 2 / (2 * inputs * answers * VIEWS), wrong / 4 / (2 * inputs * CHOSEN), levels(confidence).noise
+    )

@@ -1,8 +1,8 @@
 """What counts of events say of epsilon at least, and what so many trials could have seen.
 
-For an event E, Clopper and Pearson's bounds give ``P(E | x) >= L_x`` and ``P(E | x) <= U_x`` for both inputs x, each
-wrong with a probability of at most a level. While they hold, epsilon is at least ``ln(L_0 / U_1)``, and
-``ln(L_1 / U_0)``.
+For an event E, Clopper and Pearson's bounds give ``P(E | x) >= L_x`` and ``P(E | x) <= U_x`` for every input x, each
+wrong with a probability of at most a level. While they hold, epsilon is at least ``ln(L_x / U_y)`` for any two inputs.
+A bit has two inputs, a device of groups two for each group.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ def highest(hits: Ints, trials: Ints, level: float) -> Floats:
 
 def epsilon_at_least(hits: Ints, trials: Ints, level: float) -> Floats:
     """Return the lower bound on epsilon that events give; the last axis is the input."""
-    low, high = lowest(hits, trials, level), highest(hits, trials, level)
-    ratios = np.maximum(low[..., 0] / high[..., 1], low[..., 1] / high[..., 0])
-    return np.log(np.maximum(ratios, 1.0))
+    ratios = lowest(hits, trials, level).max(axis=-1) / highest(hits, trials, level).min(axis=-1)
+    return np.asarray(np.log(np.maximum(ratios, 1.0)))
 
 
 @dataclass(frozen=True)
@@ -43,20 +42,27 @@ class Event:
     """Something that may be true of a report, and how often it was, for each input."""
 
     name: str
-    hits: tuple[int, int]
-    trials: tuple[int, int]
+    hits: tuple[int, ...]
+    trials: tuple[int, ...]
     level: float
     before: bool = False  # whether the input is the one before the report's own
 
     @property
-    def shares(self) -> tuple[float, float]:
+    def shares(self) -> tuple[float, ...]:
         """How often it was true, for each input."""
-        return self.hits[0] / max(self.trials[0], 1), self.hits[1] / max(self.trials[1], 1)
+        return tuple(hits / max(trials, 1) for hits, trials in zip(self.hits, self.trials, strict=True))
 
     @property
     def epsilon(self) -> float:
         """The lower bound on epsilon that it gives."""
         return float(epsilon_at_least(np.array(self.hits), np.array(self.trials), self.level))
+
+    @property
+    def apart(self) -> tuple[int, int]:
+        """The two inputs under which it is surely frequent, and surely rare: those that give the bound."""
+        hits, trials = np.array(self.hits), np.array(self.trials)
+        most, least = lowest(hits, trials, self.level).argmax(), highest(hits, trials, self.level).argmin()
+        return int(most), int(least)
 
     def interval(self, given: int) -> tuple[float, float]:
         """Return the bounds on its probability, given an input."""
@@ -72,7 +78,7 @@ def epsilon_at_most(event: Event) -> float:
 
 def event(name: str, hits: Ints, trials: Ints, level: float, *, before: bool = False) -> Event:
     """Return an event of plain numbers."""
-    return Event(name, (int(hits[0]), int(hits[1])), (int(trials[0]), int(trials[1])), level, before)
+    return Event(name, tuple(map(int, hits)), tuple(map(int, trials)), level, before)
 
 
 def smallest_excess(claimed: float, trials: int, level: float) -> float | None:

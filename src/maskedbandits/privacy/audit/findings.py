@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from maskedbandits.privacy.audit.evidence import Event, epsilon_at_most
+import numpy as np
+
+from maskedbandits.privacy.audit.evidence import Event, epsilon_at_most, highest, lowest
 from maskedbandits.privacy.audit.seeds import Seeds
 from maskedbandits.privacy.mechanism import Randomizer
 
@@ -135,16 +137,56 @@ class Findings:
         return max([event.epsilon for event in self.events] + [context.epsilon for context in contexts])
 
     @property
+    def g_holds(self) -> bool:
+        """Tell whether reports may be masked as stated."""
+        return all(channel.holds for channel in self.channels)
+
+    @property
     def outcome(self) -> Outcome:
         """What follows for the claim."""
         if self.epsilon > self.claimed:
             return "refuted"
         if self.seeds is not None and self.seeds.fixed:
             return "fixed seed"
-        if not all(channel.holds for channel in self.channels):
+        if not self.g_holds:
             return "other g"
         if self.noise is not None and not self.noise.holds:
             return "uneven noise"
         if self.needed is not None or (self.seeds is not None and self.seeds.deaf):
             return "cannot tell"
         return "not refuted"
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How often the answers of one group and reward were so many steps from the truth, and how often they should be."""
+
+    where: str  # among which questions
+    group: int
+    reward: int
+    steps: int
+    hits: int
+    trials: int
+    stated: float
+    level: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The bounds on how often they are."""
+        hits, trials = np.array(self.hits), np.array(self.trials)
+        return float(lowest(hits, trials, self.level)), float(highest(hits, trials, self.level))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupFindings(Findings):
+    """All that an audit of a device of groups has found."""
+
+    groups: int
+    answers: str  # the kind: a bit, or one of many
+    distances: int  # that were looked at, none where g cannot be checked
+    off: tuple[Distance, ...]  # of these, those that are not as stated, the farthest off first
+
+    @property
+    def g_holds(self) -> bool:
+        """Tell whether answers may be masked as stated, whatever is asked."""
+        return not self.off

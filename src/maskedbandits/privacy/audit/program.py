@@ -1,4 +1,4 @@
-"""Somebody's randomiser as a program: it reads one 0 or 1 a line, and writes one report a line.
+"""Somebody's randomiser as a program: it reads one 0 or 1 a line (or a question), and writes one report a line.
 
 It is started several times at once, so that a generator seeded with a constant, or with the clock, shows. Everything
 passes through files: the input is complete before the program starts and ends where the file ends, so no program can
@@ -17,7 +17,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import IO, NamedTuple, NoReturn
 
@@ -61,13 +61,24 @@ def ask(
 
     The last decisions, as many as are common, have the same names in all runs.
     """
-    words, names = split(command), os.urandom(NAME_BYTES * common)
+    names = os.urandom(NAME_BYTES * common)
+    texts = (
+        text_of(bits, (os.urandom(NAME_BYTES * (bits.size - common)) if retries > 1 else b"") + names, retries)
+        for bits in inputs
+    )
+    return answers_to(command, texts, timeout, watch)
+
+
+def answers_to(
+    command: str, texts: Iterable[bytes], timeout: float, watch: Callable[[float], None]
+) -> list[list[bytes]]:
+    """Start the program once for each text, and return the lines that each run wrote, as many as it read."""
+    words = split(command)
     runs: list[Run] = []
     with ExitStack() as files, caught_signals() as signals:
         try:
-            for bits in inputs:
-                own = os.urandom(NAME_BYTES * (bits.size - common)) if retries > 1 else b""
-                start(words, text_of(bits, own + names, retries), bits.size * retries, runs, files, signals)
+            for text in texts:
+                start(words, text, text.count(b"\n"), runs, files, signals)
             wait(runs, timeout, watch, signals)
         finally:
             signals.held = True

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import os
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maskedbandits.privacy.audit.doubt import RUNS
 from maskedbandits.privacy.audit.evidence import Bits
 from maskedbandits.privacy.audit.seeds import CHANCE
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 def opening_length(claimed: float, trials: int) -> int:
@@ -25,16 +29,20 @@ def opening_length(claimed: float, trials: int) -> int:
 
 def questions(trials: int, opening: int) -> list[Bits]:
     """Return the inputs of every run: the same opening, then as many of each bit, in an order that nobody can know."""
-    shared = shuffled(opening // 2)
+    shared = balanced(opening // 2)
     ends = [trials * run // RUNS for run in range(RUNS + 1)]
     sizes = [end - start for start, end in pairwise(ends)]
-    return [np.concatenate([shared, shuffled(size - opening // 2)]) for size in sizes]
+    return [np.concatenate([shared, balanced(size - opening // 2)]) for size in sizes]
 
 
-def shuffled(each: int) -> Bits:
+def balanced(each: int) -> Bits:
     """Return as many zeros as ones, in random order."""
-    bits = np.repeat(np.array([0, 1], dtype=np.uint8), each)
-    return bits[np.argsort(np.frombuffer(os.urandom(8 * bits.size), dtype=np.uint64), kind="stable")]
+    return shuffled(np.repeat(np.array([0, 1], dtype=np.uint8), each))
+
+
+def shuffled(inputs: NDArray[Number]) -> NDArray[Number]:
+    """Return the inputs in an order that nobody can know."""
+    return inputs[np.argsort(np.frombuffer(os.urandom(8 * inputs.size), dtype=np.uint64), kind="stable")]
 
 
 def drawn(count: int) -> Bits:

@@ -84,23 +84,27 @@ def look(answers: Answers, inputs: Sequence[Bits], opening: int, looks: int, par
     same = sum(count for count in times.values() if count > 1)
     if not same and part:  # nothing to judge
         return Seeds(runs, 0, opening, 1.0, part)
-    agree = [math.log(most_frequent(answers, inputs, opening, bit)) for bit in (0, 1)]
-    chance = math.exp(opening / 2 * sum(agree)) * looks * runs * (runs - 1) / 2
+    asked = np.bincount(inputs[0][:opening]).tolist()
+    often = [(one, lines) for one, lines in enumerate(asked) if lines]
+    agree = sum(lines * math.log(most_frequent(answers, inputs, lines, one)) for one, lines in often)
+    chance = math.exp(agree) * looks * runs * (runs - 1) / 2
     pairs = [(a, b) for a, b in combinations(range(runs), 2) if openings[a] == openings[b]]
     depends = any(differ(answers[a], answers[b], inputs[a], inputs[b], opening) for a, b in pairs)
     return Seeds(runs, same, opening, min(1.0, chance), part, depends)
 
 
-def most_frequent(answers: Answers, inputs: Sequence[Bits], opening: int, bit: int) -> float:
-    """Return at most how likely the most frequent answer to a bit is: in all runs, in each, and in each opening.
+def most_frequent(answers: Answers, inputs: Sequence[Bits], first: int, given: int) -> float:
+    """Return at most how likely the most frequent answer to an input is: in all runs, in each, and in each opening.
+
+    So many of its first answers in every run are in the opening.
 
     A program that settles on one answer for each run has no frequent one in all runs together; one that answers alike
     at first, none in the rest.
     """
-    given = [run[bits == bit] for run, bits in zip(answers, inputs, strict=True)]
-    together = np.concatenate(given)
+    told = [run[asked == given] for run, asked in zip(answers, inputs, strict=True)]
+    together = np.concatenate(told)
     frequent = highest(np.bincount(together).max(), np.array(together.size), CHANCE)
-    parts = [*given, *(run[: opening // 2] for run in given)]  # half of the opening is this bit
+    parts = [*told, *(run[:first] for run in told)]
     shares = [float(np.bincount(part).max() / part.size) for part in parts if part.size]
     return max(float(frequent), *shares)
 

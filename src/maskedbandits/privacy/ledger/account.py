@@ -36,9 +36,9 @@ from ..composition import added, as_delta, fits, total_epsilon
 from ..exact import Number, as_epsilon, as_number, as_sum, as_text
 from ..mechanism import KaryRandomizer, Report, mechanism_for
 from . import file, rows
-from .period import FOR_EVER, LONG_AGO, Length, as_period, moment_at, now, still_counts
+from .period import FOR_EVER, LONG_AGO, Length, as_period, by_both, moment_at, now, still_counts
 from .rows import Decision, Terms, name_of
-from .trouble import LedgerError, Overdraft, told
+from .trouble import LedgerError, OtherTerms, Overdraft, told
 
 
 class Ledger:
@@ -85,17 +85,22 @@ class Ledger:
             self._connection.close()
             raise
 
-    def reserve(self, decision: Decision, epsilon: Number) -> None:
-        """Pay for the report of a decision whose reward is not known yet; to repeat it costs nothing."""
+    def reserve(self, decision: Decision, epsilon: Number, elsewhere: float | None = None) -> None:
+        """Pay for the report of a decision whose reward is not known yet; to repeat it costs nothing.
+
+        ``elsewhere`` is what time it is by another clock, such as a server's, in seconds since 1970. A cap that renews
+        does so only when both clocks say so: then no clock that is set ahead can pass it alone.
+        """
         name, asked = name_of(decision), rows.written(as_epsilon(epsilon))
         with self._transaction() as connection:
             entry = rows.entry_of(connection, name)
             if entry is None:
                 spending, at = self._spending(connection)
-                counts = rows.counted(spending, self._period, at)
+                judged, latest = by_both(at, elsewhere, self._period)
+                counts = rows.counted(spending, self._period, judged)
                 self._refuse_overdraft(name, counts, {**counts, Fraction(asked): counts.get(Fraction(asked), 0) + 1})
                 rows.write_entry(connection, name, asked, None)
-                self._pay(connection, spending, asked, at)
+                self._pay(connection, spending, asked, judged, latest)
             elif entry.epsilon != asked:
                 before, now = as_text(Fraction(entry.epsilon)), as_text(Fraction(asked))
                 raise LedgerError(f"decision {name!r} is reserved at epsilon = {before}, not {now}: keep to the first")
@@ -133,6 +138,21 @@ class Ledger:
         if entry.bit is None:
             return None
         return mechanism_for(Fraction(entry.epsilon)).as_report(rows.remembered(entry))
+
+    def epsilon_of(self, decision: Decision) -> Fraction:
+        """Return the epsilon at which a decision is reserved, and its report or answer is masked."""
+        name = name_of(decision)
+        with self._reading() as connection:
+            return Fraction(rows.reserved(connection, name).epsilon)
+
+    def drawn(self, decision: Decision) -> bool:
+        """Tell whether the report, or the answer, of a reserved decision has been drawn; refuse one that is settled."""
+        name = name_of(decision)
+        with self._reading() as connection:
+            entry = rows.reserved(connection, name)
+        if entry.bit == rows.FORGOTTEN:
+            rows.remembered(entry)
+        return entry.bit is not None
 
     def settle(self, decision: Decision) -> None:
         """Forget the bit of a report that has been received; what it cost stays spent."""
@@ -189,11 +209,11 @@ class Ledger:
     def _spending(self, connection: sqlite3.Connection) -> tuple[rows.Spending, int]:
         """Return all payments, and what time it is; a cap that does not renew asks no clock."""
         spending = rows.spending_of(connection)
-        return spending, 0 if self._period == FOR_EVER else now(moment for moment, _ in spending)
+        return spending, 0 if self._period == FOR_EVER else now()
 
-    def _pay(self, connection: sqlite3.Connection, spending: rows.Spending, epsilon: str, at: int) -> None:
+    def _pay(self, connection: sqlite3.Connection, spending: rows.Spending, epsilon: str, at: int, latest: int) -> None:
         """Write a payment down; when earlier ones were made is forgotten as soon as they do not count."""
-        moment = LONG_AGO if self._period == FOR_EVER else moment_at(at)
+        moment = LONG_AGO if self._period == FOR_EVER else moment_at(latest, (moment for moment, _ in spending))
         rows.date_anew(connection, spending, lambda other: other if still_counts(other, self._period, at) else LONG_AGO)
         rows.write_spending(connection, moment, epsilon, spending.get((moment, epsilon), 0) + 1)
 
@@ -246,9 +266,11 @@ class Ledger:
         if terms.writes < self._seen:
             raise LedgerError(f"{self._name}: older than it was, so no report is made: put the newest copy back")
         if self.cap > terms.cap or (self.delta, self._period) != (terms.delta, terms.period):
-            raise LedgerError(
+            raise OtherTerms(
                 f"{self._name}: made for {terms}, not {self._terms}: keep to its own, or to a lower cap, or open it "
-                "once with change=True"
+                "once with change=True",
+                terms.delta,
+                terms.period,
             )
         self._seen = terms.writes
         return terms

@@ -75,8 +75,9 @@ def _change_period(connection: sqlite3.Connection, before: int, period: int) -> 
     if period == FOR_EVER:
         date_anew(connection, spending, lambda moment: LONG_AGO)
         return
-    at = now(moment for moment, _ in spending)
-    latest = moment_at(at) if before == FOR_EVER else at - before
+    latest = moment_at(now(), (moment for moment, _ in spending))
+    if before != FOR_EVER:
+        latest -= 1 + before
     date_anew(connection, spending, lambda moment: latest if moment == LONG_AGO and period > before else moment)
 
 

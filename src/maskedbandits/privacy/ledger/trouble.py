@@ -21,6 +21,14 @@ class LedgerError(UserError):
     """The ledger cannot do what is asked; nothing was spent and no report was made."""
 
 
+class OtherTerms(LedgerError):  # noqa: N818 - as below
+    """The ledger was made for less than is asked, or for another delta or period: those are told."""
+
+    def __init__(self, message: str, delta: float, period: int) -> None:
+        super().__init__(message)
+        self.delta, self.period = delta, period
+
+
 class Overdraft(LedgerError):  # noqa: N818 - the word is an error already
     """A report would pass the cap."""
 

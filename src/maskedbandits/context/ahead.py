@@ -1,0 +1,24 @@
+"""Machine code for policies that choose for each group, made ahead of time."""
+
+import numpy as np
+
+from maskedbandits.compiled import INTERPRETED
+from maskedbandits.policies.entries import entries
+from maskedbandits.policies.grains import NO_GRAINS
+from maskedbandits.policies.groups import Groups, advance_groups
+from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies.play import Tally, World
+
+
+def compile_groups(kind: Kind) -> None:
+    """Compile what it takes to ask groups, of a policy that can, and to simulate it on problems with groups."""
+    if INTERPRETED:
+        return
+    layout, title = kind.layout, kind.name
+    if kind.sees_corruption and not kind.sees_rewards:
+        entries(layout, title, ".groups").load()
+    times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
+    world = World(times, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), dtype=np.bool_))
+    tally = Tally(times, zeros, zeros, times, times, times, times[None, :])
+    groups = Groups(zeros, times, zeros, zeros[None, :])
+    entries(layout, title).simulator(advance_groups, world, times, tally, 0, groups, NO_GRAINS)

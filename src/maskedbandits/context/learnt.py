@@ -1,0 +1,58 @@
+"""What policies tell of groups once answers have told how large these are.
+
+Where shares are not given, groups are taken for equally large, and every policy learns through the mask that follows
+from that. A wrong share makes a mask of another slope: what is seen is the same, but stretched about 1/2. Answers that
+are one of many tell the shares, so what is *told* of means is put right by them: by copies of the policies whose masks
+have the slopes that the shares make. What is learnt, and chosen, stays as it is: the same log makes the same policy.
+"""
+
+import copy
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maskedbandits.context import masks
+from maskedbandits.context.grouping import Grouping
+from maskedbandits.policies import Policy
+
+Floats = NDArray[np.float64]
+
+
+def shares_from(named: ArrayLike, chance: float, more: float) -> Floats:
+    """Return the shares of groups from how often answers named each of them.
+
+    By chance alone each is named so often, and so much oftener if all visitors are of it. No share is below that of one
+    answer: none at all would leave a group of which nothing can be learnt.
+    """
+    counts = np.asarray(named, dtype=np.float64)
+    found = np.clip((counts - chance) / more, 1.0 / counts.sum(), 1.0)
+    return np.asarray(found / found.sum())
+
+
+def stretches(grouping: Grouping, grain: int, shares: Floats) -> Floats:
+    """Return how many times as large the slope of each part's mask is if the groups have these shares.
+
+    It is that of answers with the usual epsilon. With a smaller one it is farther from 1, so what is told of answers
+    with an epsilon of their own is put right in part.
+    """
+    kind, epsilon = grouping.kinds[grain], grouping.epsilon
+    parts = np.asarray(np.bincount(grouping.parts[grain], shares), dtype=np.float64)
+    return masks.halves(kind, epsilon, parts) / masks.halves(kind, epsilon, grouping.shares_of_parts[grain])
+
+
+def stretched(policy: Policy, times: float) -> Policy:
+    """Return a copy of a policy with a mask of so many times the slope, to tell of means alone.
+
+    Masks of groups are symmetric: what a slope gains, half of it the low end loses.
+    """
+    told = copy.copy(policy)
+    state = told._state
+    spans = 1.0 / state.rates
+    state.lows[:] += 0.5 * (1.0 - times) * spans
+    state.rates[:] /= times
+    middle = 0.5 * (1.0 - policy.contamination)
+    state.node_feedbacks[:] = middle + times * (state.node_feedbacks - middle)
+    if hasattr(state, "mask_spans"):  # of answers with masks of their own, too
+        state.mask_lows[:] += 0.5 * (1.0 - times) * state.mask_spans
+        state.mask_spans[:] *= times
+    return told

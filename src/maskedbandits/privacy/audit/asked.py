@@ -1,0 +1,154 @@
+"""What a device of groups is asked: questions as a hostile server would send them, with every group and reward.
+
+Tables give all groups one arm, each an arm of its own, or any; signs are all 0, all 1, 1 for the first group alone, or
+any; parts are one for all groups, one for the first and one for all others, one for each, or any. Some questions ask
+for the largest epsilon that there is, far above the claim. None depends on group and reward, so no event of a report,
+by itself or together with the question, may be more than e^eps times as likely under one input,
+``2 group + reward``, as under another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedbandits.privacy.audit.doubt import RUNS
+from maskedbandits.privacy.audit.evidence import Ints
+from maskedbandits.privacy.audit.questions import shuffled
+from maskedbandits.privacy.exact import MOST, as_text
+from maskedbandits.privacy.question import Question
+
+BIT, ONE_OF_MANY, ONE_OF_PARTS = "bit", "one of many", "one of parts"
+TABLES = ("where all groups have one arm", "where each group has an arm of its own", "where arms are drawn")
+SIGNS = (
+    "where all signs are 0",
+    "where all signs are 1",
+    "where the sign of group 0 alone is 1",
+    "where signs are drawn",
+)
+PARTS = (
+    "where all groups are one part",
+    "where group 0 is apart from all others",
+    "where each group is a part",
+    "where parts are drawn",
+)
+GREEDY = 4  # of so many questions one asks for the largest epsilon
+NO_SIGNS = "-"
+
+
+class Asked(NamedTuple):
+    """Questions and what is true on the device, a row for each line."""
+
+    tables: Ints  # (n, G)
+    signs: Ints  # (n, G), or (n, 0) if answers are one of several
+    parts: Ints  # (n, G), or (n, 0) if no answer tells a part
+    inputs: Ints  # (n,) 2 group + reward
+    table_kinds: Ints  # (n,) which of TABLES
+    sign_kinds: Ints  # (n,) which of SIGNS
+    part_kinds: Ints  # (n,) which of PARTS
+    greedy: NDArray[np.bool_]  # (n,) whether more is asked for than claimed
+
+    @property
+    def answers(self) -> int:
+        """How many answers there are, at most."""
+        return 2 if self.signs.shape[1] else 2 * self.tables.shape[1]
+
+    @property
+    def sizes(self) -> Ints:
+        """How many answers there are to each question."""
+        if self.parts.shape[1]:
+            return np.asarray(2 * (self.parts.max(axis=1) + 1))
+        return np.full(self.inputs.size, self.answers)
+
+    @property
+    def truths(self) -> Ints:
+        """What a sound device masks: group or part and reward, or the reward turned round by the sign of the group."""
+        lines, groups, rewards = np.arange(self.inputs.size), self.inputs // 2, self.inputs & 1
+        if self.signs.shape[1]:
+            return np.asarray(rewards ^ self.signs[lines, groups])
+        return np.asarray(2 * self.parts[lines, groups] + rewards) if self.parts.shape[1] else self.inputs
+
+    def question(self, line: int, claimed: Fraction) -> Question:
+        """Return what is asked in one line."""
+        signs = self.signs[line].tolist() if self.signs.shape[1] else None
+        parts = self.parts[line].tolist() if self.parts.shape[1] else None
+        return Question(self.tables[line].tolist(), signs, MOST if self.greedy[line] else claimed, parts)
+
+
+def asked_of(groups: int, arms: int, kind: str, trials: int, opening: int, claimed: Fraction) -> list[Asked]:
+    """Return what every run is asked: the same opening, then each input equally often, in all so often as trials."""
+    shared = drawn(opening, groups, arms, kind, False)
+    ends = [2 * groups * trials * run // RUNS for run in range(RUNS + 1)]
+    sizes = [max(end - start - opening, 0) for start, end in pairwise(ends)]
+    return [joined([shared, drawn(size, groups, arms, kind, claimed < MOST)]) for size in sizes]
+
+
+def drawn(size: int, groups: int, arms: int, kind: str, greedy: bool) -> Asked:
+    """Return so many lines."""
+    which = below(len(TABLES), (size,))
+    tables = np.where(
+        (which == 0)[:, None],
+        below(arms, (size, 1)),
+        np.where((which == 1)[:, None], np.arange(groups) % arms, below(arms, (size, groups))),
+    )
+    signed = below(len(SIGNS), (size,))
+    fixed = np.stack([np.zeros(groups), np.ones(groups), np.arange(groups) == 0]).astype(np.int64)
+    signs = np.where((signed < 3)[:, None], fixed[np.minimum(signed, 2)], below(2, (size, groups)))
+    apart = below(len(PARTS), (size,))
+    none = np.zeros((size, 0), dtype=np.int64)
+    return Asked(
+        tables,
+        signs if kind == BIT else none,
+        parts(apart, groups) if kind == ONE_OF_PARTS else none,
+        shuffled(np.arange(size) % (2 * groups)),
+        which,
+        signed,
+        apart,
+        below(GREEDY, (size,)) == 0 if greedy else np.zeros(size, dtype=np.bool_),
+    )
+
+
+def parts(kinds: Ints, groups: int) -> Ints:
+    """Return in which part each group is, a row for each of the kinds, which are places in PARTS."""
+    lines, each = np.arange(kinds.size)[:, None], np.arange(groups)
+    fixed = np.stack([0 * each, np.minimum(each, 1), each])
+    drawn = below(groups, (kinds.size, groups))
+    is_there = np.zeros((kinds.size, groups), dtype=np.int64)
+    is_there[lines, drawn] = 1
+    numbered = (np.cumsum(is_there, axis=1) - 1)[lines, drawn]  # no number is left out
+    return np.asarray(np.where((kinds < 3)[:, None], fixed[np.minimum(kinds, 2)], numbered))
+
+
+def below(limit: int, shape: tuple[int, ...]) -> Ints:
+    """Return whole numbers from 0 to below the limit, each as likely as the others to one in 2^50."""
+    words = np.frombuffer(os.urandom(8 * prod(shape)), dtype=np.uint64)
+    return (words % np.uint64(limit)).astype(np.int64).reshape(shape)
+
+
+def joined(parts: Sequence[Asked]) -> Asked:
+    """Return lines one after the other."""
+    return Asked(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def text_of(asked: Asked, claimed: Fraction) -> bytes:
+    """Return what a program reads, a line each: table, signs, the epsilon asked for, group, reward, perhaps parts."""
+    stated, most = as_text(claimed), str(MOST)
+    columns = (asked.tables, asked.signs, asked.greedy, asked.inputs, asked.parts)
+    lines = (
+        f"{listed(table)} {listed(signs) or NO_SIGNS} {most if greedy else stated} {given // 2} {given % 2}"
+        f"{' ' * bool(parts)}{listed(parts)}\n"
+        for table, signs, greedy, given, parts in zip(*(column.tolist() for column in columns), strict=True)
+    )
+    return "".join(lines).encode()
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Return numbers with commas between them."""
+    return ",".join(map(str, numbers))

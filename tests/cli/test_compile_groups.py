@@ -1,0 +1,46 @@
+"""`maskedbandits compile` for policies that choose for groups, and over features: which work there is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from maskedbandits import ContextualProblem, RandomizedResponse, compiled, make_contextual, make_policy, policies
+from maskedbandits.batch import Batch, Order
+from maskedbandits.cli.compile import compile_featured, to_compile
+from maskedbandits.context.ahead import compile_groups
+from maskedbandits.errors import UserError
+from maskedbandits.policies.entries import entries
+from maskedbandits.policies.groups import advance_groups
+
+
+def test_every_name_is_known_and_code_is_shared() -> None:
+    everything = [name for name, _ in to_compile((), groups=False)]
+    assert {"auto", "logistic-ts-cf", "d-linucb-cf"} <= set(everything)
+    assert len(everything) < len(policies.names())
+    assert [name for name, _ in to_compile(("d-linucb-cf", "auto"), groups=True)] == ["auto", "d-linucb-cf"]
+    with pytest.raises(UserError, match="no policy is called 'logistic-ts'; did you mean 'logistic-ts-cf'"):
+        list(to_compile(("logistic-ts",), groups=False))
+
+
+def test_policies_over_features_are_compiled_by_a_step() -> None:
+    compile_featured("logistic-ts-cf")
+
+
+@pytest.mark.skipif(compiled.INTERPRETED, reason="nothing is compiled")
+@pytest.mark.parametrize("context", [True, False])
+def test_groups_are_compiled_as_they_are_played(context: bool) -> None:
+    """The code that is made ahead is that which a simulation asks for: no other comes into being."""
+    compile_groups(policies.kind_of("klucb-cf"))
+    before = len(advance_groups.signatures)  # type: ignore[attr-defined]
+    assert before > 0
+    mask = RandomizedResponse(0.75, 0.75)
+    problem = ContextualProblem([[0.5, 0.2], [0.2, 0.5]], [0], 10, corruption=mask)
+    policy = (
+        make_contextual("klucb-cf", groups=2, arms=2, epsilon=1)
+        if context
+        else make_policy("klucb-cf", arms=2, corruption=mask)
+    )
+    Batch(Order(problem, 1, 0, np.array([10])), policy, 1).compile()
+    assert len(advance_groups.signatures) == before  # type: ignore[attr-defined]
+    assert entries(policies.kind_of("klucb-cf").layout, "klucb-cf", ".groups").is_machine_code

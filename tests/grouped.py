@@ -1,0 +1,83 @@
+"""Visitors of groups for tests: runs as the simulator draws them, and lots that repeat."""
+
+from typing import Any
+
+import numpy as np
+
+from maskedbandits.context import masks
+from maskedbandits.context.grouping import Grouping
+from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.privacy import Question
+from maskedbandits.problems import ContextualProblem
+from naive import Twin
+from naive.grains import Pooled
+
+
+def naive_play(
+    problem: ContextualProblem, grouping: Grouping, seed: int
+) -> tuple[float, np.ndarray[Any, Any], list[float]]:
+    """One run of klucb-cf, as the simulator draws it: regret, pulls by group and arm, and the weights of the grains."""
+    lots = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,))))
+    shares, (groups, arms) = problem.shares, problem.means.shape[1:]
+    spans, sizes = iter([mask.slope for mask in grouping.masks]), grouping.sizes
+    twin = Pooled(
+        grouping.parts.tolist(),
+        shares.tolist(),
+        [[next(spans) for _ in range(size)] for size in sizes],
+        lambda slope: Twin([RandomizedResponse(0.5 + 0.5 * slope, 0.5 + 0.5 * slope)] * arms, "klucb"),
+        arms,
+        grouping.tree,
+    )
+    regret, pulls = 0.0, np.zeros((groups, arms))
+    for step in range(problem.horizon):
+        means = problem.means[np.searchsorted(problem.starts, step, side="right") - 1]
+        group = int(np.searchsorted(np.cumsum(shares)[:-1], lots.random(), side="right"))
+        decides = twin.drawn(lots)
+        grain = twin.listening(decides, lots)
+        visited, kind, many = grouping.parts[grain, group], grouping.kinds[grain], sizes[grain]
+        slope = masks.slope(kind, grouping.epsilon, many)
+        table = twin.decided(decides, grain)
+        mean = means[group, table[visited]]
+        regret += means[group].max() - mean
+        pulls[group, table[visited]] += 1
+        if kind == masks.BIT:
+            own = float(lots.random() < 0.5 + slope * (mean - 0.5))
+            coins = int(lots.bit_generator.random_raw())
+            told = [own if part == visited else float(coins >> part & 1) for part in range(many)]
+            twin.take_in_bit(grain, slope, table, told)
+            continue
+        lot = lots.random()
+        if lot < slope:
+            twin.take_in_one(grain, visited, table[visited], float(lots.random() < mean))
+        else:
+            place = int((lot - slope) / (1 - slope) * 2 * many)
+            twin.take_in_one(grain, place >> 1, table[place >> 1], float(place & 1))
+    return regret, pulls, twin.weights
+
+
+def same_lots(words: np.ndarray[Any, Any]) -> np.random.Generator:
+    """numpy's generator in the state of a policy's."""
+    source = np.random.SFC64()
+    source.state = {"bit_generator": "SFC64", "state": {"state": words.copy()}, "has_uint32": 0, "uinteger": 0}
+    return np.random.Generator(source)
+
+
+def answer_of(question: Question, group: int, means: Any, rng: np.random.Generator) -> int:
+    """The answer of somebody, as a device gives it but with lots that repeat."""
+    reward = int(rng.random() < means[group][question.arm(group)])
+    part = group if question.parts is None else question.parts[group]
+    truth = 2 * part + reward if question.signs is None else reward ^ question.signs[group]
+    keep = masks.truth_and_other(float(question.epsilon), question.answers // 2)
+    chances = np.full(question.answers, keep[1])
+    chances[truth] = keep[0]
+    return int(rng.choice(question.answers, p=chances))
+
+
+def lived(policy: Any, means: Any, visitors: int) -> list[Any]:
+    """Let visitors answer; the questions."""
+    rng, asked = np.random.default_rng(3), []
+    for _ in range(visitors):
+        question, group = policy.ask(), int(rng.integers(policy.groups))
+        policy.observe(question, answer_of(question, group, means, rng))
+        asked.append(question)
+    return asked

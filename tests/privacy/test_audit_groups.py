@@ -1,0 +1,330 @@
+"""The audit of devices of groups refutes planted leaks, and leaves sound devices alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import group_mutants
+import numpy as np
+import pytest
+from audits import SURE, call, python
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maskedbandits import cli
+from maskedbandits.errors import UserError
+from maskedbandits.privacy import KaryRandomizer, Question, Randomizer
+from maskedbandits.privacy.audit import choice, enumerated, evidence, group_words
+from maskedbandits.privacy.audit.asked import asked_of, joined, text_of
+from maskedbandits.privacy.audit.groups import judged_groups
+from maskedbandits.privacy.audit.questions import opening_length
+from naive import audit as naive
+from naive import mechanism as naive_mechanism
+
+MUTANTS = Path(__file__).parent / "group_mutants.py"
+BIT, MANY, PARTS = "bit", "one of many", "one of parts"
+
+
+def audited(name: str, answers: str, trials: int = 1500, groups: int = 3, arms: int = 3) -> dict[str, Any]:
+    """The mutant's answers to what a program would be asked, judged: eight runs, all in this process."""
+    opening = opening_length(1.0, trials * groups)
+    asked = asked_of(groups, arms, answers, trials, opening, Fraction(1))
+    told = []
+    for run in asked:
+        group_mutants.begin()
+        lines = map(group_mutants.read, text_of(run, Fraction(1)).decode().splitlines())
+        told.append([getattr(group_mutants, name)(line, 1.0).encode() for line in lines])
+    found = judged_groups(name, Fraction(1), 0.9999999, answers, asked, told, opening)
+    printed: dict[str, Any] = json.loads(json.dumps(group_words.as_json(found)))
+    assert group_words.lines(found)[-1] == printed["verdict"]
+    return printed
+
+
+# Planted leaks: each is far above the claim, and missing it is less likely than one in a million.
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "telling"),
+    [
+        ("arm_in_clear", BIT, "where each group has an arm of its own"),
+        ("arm_in_clear", MANY, "where each group has an arm of its own"),
+        ("silent_without_reward", BIT, "(empty)"),
+        ("silent_without_reward", MANY, "(empty)"),
+        ("never_names_its_neighbour", MANY, ""),
+        ("trusts_the_question", BIT, "where far too much is asked for"),
+        ("trusts_the_question", MANY, "where far too much is asked for"),
+        ("masks_the_reward_alone", MANY, ""),
+        ("weaker_where_all_groups_have_one_arm", MANY, "where all groups have one arm"),
+        ("tells_the_group_before", BIT, ""),
+        ("arm_in_clear", PARTS, "where each group has an arm of its own"),
+        ("silent_without_reward", PARTS, "(empty)"),
+        ("trusts_the_question", PARTS, "where far too much is asked for"),
+        ("weaker_where_all_groups_are_one_part", PARTS, "where all groups are one part"),
+        ("place_in_the_part_in_clear", PARTS, ""),
+        ("masks_the_reward_within_the_part", PARTS, ""),
+    ],
+)
+def test_a_planted_leak_is_refuted(name: str, answers: str, telling: str) -> None:
+    found = audited(name, answers, 5000 if name.startswith("weaker") else 1500)  # of which an eighth is weaker
+    assert found["outcome"] == "refuted", found["verdict"]
+    assert found["epsilon_at_least"] > 1.2
+    shown = [one["event"] for one in found["events"] if one["epsilon_at_least"] > 1]
+    assert any(telling in name for name in shown), shown
+    assert found["verdict"].startswith("REFUTED: epsilon is at least")
+
+
+def test_one_epsilon_for_the_group_and_one_for_the_reward_are_two() -> None:
+    found = audited("group_and_reward_with_epsilon_each", MANY, 9000)
+    assert (found["outcome"], found["epsilon_at_least"] > 1.1) == ("refuted", True)  # it is 2
+
+
+@pytest.mark.parametrize(
+    ("name", "answers"),
+    [
+        ("one_sign_for_all", BIT),
+        ("signs_of_the_first_question", BIT),
+        ("no_sign", BIT),
+        ("more_for_group_1", BIT),
+        ("more_for_group_1", MANY),
+        ("more_for_group_1", PARTS),
+        ("takes_the_group_for_the_part", PARTS),
+    ],
+)
+def test_private_enough_but_not_what_was_claimed(name: str, answers: str) -> None:
+    found = audited(name, answers, 4000)
+    assert found["outcome"] == "other g", found["verdict"]
+    assert found["verdict"].startswith("REFUTED: answers of group ")
+    assert found["verdict"].endswith(": a learner that believes it would be misled.")
+    assert found["epsilon_at_least"] <= 1
+
+
+@pytest.mark.parametrize("answers", [BIT, MANY, PARTS])
+def test_a_fixed_seed_is_refuted(answers: str) -> None:
+    found = audited("same_seed", answers, 500)
+    assert (found["seed"]["fixed"], found["seed"]["same"]) == (True, 8)
+    assert found["outcome"] in ("fixed seed", "refuted")  # eight times the same draws are not independent
+
+
+@pytest.mark.parametrize("answers", [BIT, MANY, PARTS])
+@pytest.mark.parametrize(("name", "groups"), [("sound", 3), ("refuses_what_is_too_much", 2), ("sound_with_padding", 1)])
+def test_a_sound_device_is_not_refuted(name: str, groups: int, answers: str) -> None:
+    found = audited(name, answers, 500 if name == "sound_with_padding" else 2000, groups, arms=2)
+    assert found["outcome"] == "not refuted", found["verdict"]
+    assert found["seed"]["telling"]
+    assert (found["g"]["frequencies"] > 0) == (name != "sound_with_padding")
+    assert 0 < found["epsilon_at_least"] <= 1 or name == "sound_with_padding"
+
+
+# Programs
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "outcome"),
+    [("sound", MANY, "not refuted"), ("silent_without_reward", BIT, "refuted"), ("sound", PARTS, "not refuted")],
+)
+def test_a_program_is_asked_and_judged(name: str, answers: str, outcome: str) -> None:
+    options = ("--epsilon", 1, "--groups", 2, "--answers", answers, "--trials", 500, "--json", *SURE)
+    result = call(*options, "--command", python(MUTANTS, name, 1))
+    assert json.loads(result.stdout)["outcome"] == outcome
+    assert result.exit_code == (0 if outcome == "not refuted" else cli.FAILED)
+
+
+def test_a_program_that_writes_no_line_for_silence_is_told_so() -> None:
+    script = "import sys\nfor line in sys.stdin:\n    if line.split()[4] == '1': print(1)"
+    result = call("--groups", 2, "--trials", 100, "--command", python("-c", script))
+    assert result.exit_code == cli.UNMADE
+    assert "it must write one report for each" in result.output
+
+
+# Our own
+
+
+@pytest.mark.parametrize("answers", [BIT, MANY, PARTS])
+def test_our_own_answers_are_not_refuted(answers: str) -> None:
+    result = call("--groups", 4, "--answers", answers, "--trials", 600, *SURE)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    drawn = f"600 trials for each group and reward, answers: {answers}, joint confidence 99.99999 %"
+    assert lines[0] == f"Question.answer, 4 groups, epsilon 1: {drawn}"
+    assert lines[-1].startswith("Not refuted: nothing that was seen contradicts epsilon = 1 for group, arm and reward")
+
+
+def test_our_own_answers_would_be_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Question, "answer", lambda self, group, reward, most: self._truth(group, reward))
+    result = call("--groups", 2, "--trials", 1000, "--json", *SURE)
+    assert (result.exit_code, json.loads(result.stdout)["outcome"]) == (cli.FAILED, "refuted")
+
+
+def test_a_device_has_a_largest_epsilon_of_its_own() -> None:
+    for signs in (None, [0, 1]):
+        assert Question([0, 1], signs, "0.5").answer(1, 1, most="0.5") in range(4)
+        with pytest.raises(UserError, match=r"asks for epsilon = 16, above the device's own 0\.5: it is not answered"):
+            Question([0, 1], signs, 16).answer(1, 1, most="0.5")
+
+
+def test_the_kind_is_the_one_that_a_policy_would_ask_for() -> None:
+    for epsilon, kind in (("1", BIT), ("3", MANY)):
+        found = json.loads(call("--epsilon", epsilon, "--groups", 3, "--trials", 200, "--json").stdout)
+        assert (found["answers"], found["claimed_epsilon"]) == (kind, epsilon)
+
+
+def test_too_few_trials_are_said_to_be_too_few() -> None:
+    found = json.loads(call("--epsilon", 8, "--groups", 2, "--trials", 500, "--json").stdout)
+    assert (found["outcome"], found["trials_needed"] > 500) == ("cannot tell", True)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--answers", "bit"), "give --groups, too"),
+        (("--arms", 2), "give --groups, too"),
+        (("--groups", 2, "--retries", 2, "--command", "true"), "not with --groups"),
+        (("--groups", 50, "--trials", 10**6), "at most 100000 for each input"),
+        (("--groups", 7, "--exact"), "groups"),
+        (("--groups", 3, "--answers", "one of many", "--epsilon", 0), "epsilon"),  # no word draws it: none is answered
+    ],
+)
+def test_mistakes_are_told_in_a_line(options: tuple[object, ...], complaint: str) -> None:
+    result = call(*options)
+    assert result.exit_code == cli.USAGE
+    assert complaint in result.output
+
+
+# What is asked
+
+
+@pytest.mark.parametrize("kind", [BIT, MANY, PARTS])
+def test_what_is_asked_depends_on_nobody_and_is_hostile(kind: str) -> None:
+    runs = asked_of(3, 2, kind, 4000, 40, Fraction(1))
+    every = joined(runs)
+    assert every.inputs.size == 24_000
+    assert len({run.tables[:40].tobytes() + run.inputs[:40].tobytes() for run in runs}) == 1
+    assert not any(run.greedy[:40].any() for run in runs)
+    share = every.greedy[every.inputs % 2 == 1].mean()
+    assert abs(share - 0.25) < 0.03  # 12,000 lines: seven deviations
+    text = text_of(runs[0], Fraction(1)).decode().splitlines()
+    for line, row in enumerate(text):
+        table, signs, epsilon, group, reward, *parts = row.split()
+        question = runs[0].question(line, Fraction(1))
+        assert table == ",".join(map(str, question.table))
+        assert signs == ("-" if question.signs is None else ",".join(map(str, question.signs)))
+        assert parts == ([] if question.parts is None else [",".join(map(str, question.parts))])
+        assert runs[0].sizes[line] == question.answers
+        assert (epsilon == "16") == bool(runs[0].greedy[line]) == (question.epsilon == 16)
+        assert runs[0].truths[line] == question._truth(int(group), int(reward))
+        if runs[0].table_kinds[line] == 1:
+            assert table == "0,1,0"
+        if kind == PARTS:
+            assert question.parts == {0: (0, 0, 0), 1: (0, 1, 1), 2: (0, 1, 2)}.get(
+                int(runs[0].part_kinds[line]), question.parts
+            )
+    assert len({tuple(row) for row in every.parts.tolist()}) == (13 if kind == PARTS else 1)  # all that there are
+
+
+# Bounds with many inputs, and scores
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=5))
+def test_the_bound_is_that_of_the_two_inputs_farthest_apart(cells: list[tuple[int, int]]) -> None:
+    hits, trials = np.array([hit for hit, _ in cells]), np.array([hit + miss for hit, miss in cells])
+    low = [naive.lowest_share(int(hit), int(n), 0.01) for hit, n in zip(hits, trials, strict=True)]
+    high = [1 - naive.lowest_share(int(n - hit), int(n), 0.01) for hit, n in zip(hits, trials, strict=True)]
+    ratios = [one / other for one in low for other in high if other > 0]
+    expected = math.log(max([1.0, *ratios]))
+    found = evidence.event("", hits, trials, 0.01)
+    assert found.epsilon == pytest.approx(expected, abs=1e-6)
+    assert low[found.apart[0]] == pytest.approx(max(low), abs=1e-9)
+
+
+def test_scores_tell_rewards_apart_and_every_group_from_the_others() -> None:
+    names = [one.name for one in choice.contrasts(6)]
+    assert names == ["", " for group 0", " for group 1", " for group 2"]
+    assert [(one.some.tolist(), one.others.tolist()) for one in choice.contrasts(2)] == [([1], [0])]
+    assert choice.contrasts(6)[2].some.tolist() == [2, 3]
+
+
+# All words
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
+def test_all_words_tell_at_most_epsilon(epsilon: str) -> None:
+    found = {(one.groups, one.answers): one for one in enumerated.enumerated(epsilon, 4)}
+    assert all(one.holds for one in found.values())
+    each: dict[int, Fraction] = {}
+    for groups in range(1, 5):
+        asked = [found[groups, kind].questions for kind in (BIT, MANY, PARTS)]
+        assert asked == [4**groups, 2**groups, 2**groups * [1, 2, 5, 15][groups - 1]]
+        flips = naive_mechanism.threshold(Fraction(epsilon), 8, 2)
+        assert found[groups, BIT].ratio == Fraction(256 - flips, flips)
+        own = naive_mechanism.threshold(Fraction(epsilon), 8, 2 * groups)
+        each[groups] = Fraction(256 - (2 * groups - 1) * own, own)
+        assert found[groups, MANY].ratio == each[groups]
+        assert found[groups, PARTS].ratio == max(each.values())
+
+
+def test_a_mask_that_tells_more_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    enumerated.words_of_bits.cache_clear()
+    monkeypatch.setattr(enumerated, "Randomizer", lambda epsilon, bits: Randomizer(2 * epsilon, bits=bits))
+    result = call("--exact", "--groups", 2)
+    enumerated.words_of_bits.cache_clear()
+    assert result.exit_code == cli.FAILED
+    assert [line.split()[-1] for line in result.stdout.splitlines()[1:]] == ["NO", "yes", "yes", "NO", "yes", "yes"]
+
+
+def tells_the_arm(self: Question, group: int, reward: int, *ledger: Any) -> Any:
+    return ANSWER(self, group, reward, *ledger), self.arm(group)
+
+
+def tells_the_truth(self: Question, group: int, reward: int, *ledger: Any) -> int:
+    return self._truth(group, reward)
+
+
+def turned_round_after_masking(self: Question, group: int, reward: int, *ledger: Any) -> int:
+    return ANSWER(self, group, reward, *ledger) ^ (group & 1)
+
+
+def less_hidden_with_a_ledger(self: Question, group: int, reward: int, *ledger: Any) -> int:
+    return self._truth(group, reward) if ledger else ANSWER(self, group, reward)
+
+
+def answers_only_after_a_reward(self: Question, group: int, reward: int, *ledger: Any) -> int:
+    if not reward:
+        raise UserError("nothing to say")
+    return ANSWER(self, group, reward, *ledger)
+
+
+ANSWER = Question.answer
+
+
+@pytest.mark.parametrize(
+    ("leak", "holds"),
+    [
+        (tells_the_arm, "NO NO NO"),
+        (tells_the_truth, "NO NO NO"),
+        (less_hidden_with_a_ledger, "NO NO NO"),
+        (answers_only_after_a_reward, "NO NO NO"),
+        (turned_round_after_masking, "yes yes yes"),
+    ],
+)
+def test_what_devices_do_is_tried_and_not_masks_alone(leak: Any, holds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table, the ledger, and whatever is done to an answer; to turn a masked one round tells no more."""
+    monkeypatch.setattr(Question, "answer", leak)
+    result = call("--exact", "--groups", 2)
+    assert " ".join(line.split()[-1] for line in result.stdout.splitlines()[4:]) == holds
+    assert ("infinite" in result.stdout) == ("NO" in holds)
+    assert result.exit_code == (cli.FAILED if "NO" in holds else 0)
+
+
+def test_exact_prints_the_largest_ratio_beside_the_bound() -> None:
+    lines = call("--exact", "--groups", 3, "--epsilon", 1).stdout.splitlines()
+    assert lines[1].split() == ["1", "bit", "4", "1", "2.718282", "187/69", "=", "2.710145", "yes"]
+    [*_, last] = json.loads(call("--exact", "--groups", 3, "--epsilon", "0.01", "--json").stdout)
+    assert (last["largest_ratio"], last["holds"], last["word_bits"]) == (None, True, 8)
+    assert "finer than such words" in call("--exact", "--groups", 3, "--epsilon", "0.01").stdout
+    with pytest.raises(UserError):
+        KaryRandomizer(6, "0.01", bits=8)
