@@ -2,10 +2,14 @@
 
     make crash        # 200 kills with SQLite, 50 with PostgreSQL and two services, 10 of PostgreSQL itself
 
+A third of the kills come while the service starts: while it reads the log, forgets, or writes a snapshot, of which
+there is one at nearly every start. Tokens live for 20 seconds, so that ids of decisions are dropped meanwhile; reports
+that were acknowledged are sent once more, before that and after.
+
 What must hold: every acknowledged report stands in the log, once, with its bit; nothing stands there that was not sent;
 the numbers have no gap; the live states are what the log says, to the last bit. Being killed does not show whether
 something was on the disk (the operating system keeps what was written): that an fdatasync comes before every
-acknowledgement is shown in tests/service/stores.
+acknowledgement is shown in tests/service/test_durable_answers.py.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from postgres import Cluster, cluster
 from services import Service
-from visitors import Visitors
+from visitors import EPSILON, Visitors
 
 from maskedbandits.service.replaying import Claim, replay
 from maskedbandits.service.stores import open_store
@@ -33,8 +37,11 @@ from maskedbandits.service.stores.schema import columns
 
 EXPERIMENT = "crash"
 ARMS = 5
+GROUPS = ("young", "grown", "old")
 VISITORS = 8
+LIFE = 20  # seconds, of tokens: ids are dropped by the minute
 Say = Callable[[str], None]
+Kill = Callable[[random.Random, bool], bool]  # early or not; tells whether it was ready
 
 
 @dataclass(frozen=True)
@@ -42,10 +49,13 @@ class Counted:
     """What was found in the end."""
 
     kills: int
+    early: int  # of them, before the service was ready
     sent: int
     acknowledged: int
     duplicates: int  # reports that had been written before their service was killed
+    again: int  # acknowledged, and sent once more
     in_log: int
+    dropped: int  # of them, without the id of their decision
     lost: int  # acknowledged, and not in the log
     twice: int
     changed: int  # in the log with another bit
@@ -64,8 +74,9 @@ class Counted:
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         told = [
-            f"{self.kills} kills, {self.sent:,} reports sent, {self.acknowledged:,} acknowledged "
-            f"({self.duplicates:,} of them when sent again), {self.in_log:,} in the log",
+            f"{self.kills} kills, {self.early} of them while it started; {self.sent:,} reports sent, "
+            f"{self.acknowledged:,} acknowledged ({self.duplicates:,} of them at a second try), {self.again:,} sent "
+            f"once more, {self.in_log:,} in the log, {self.dropped:,} of them without an id",
             f"{self.lost} lost, {self.twice} counted twice, {self.changed} with another bit, {self.unknown} never "
             f"sent, {self.gaps} gaps, {self.states} live states as the log says, {self.contradicting} not: {verdict}",
         ]
@@ -73,53 +84,62 @@ class Counted:
 
 
 def under_load(
-    services: list[Service], kills: int, kill: Callable[[random.Random], None], say: Say, policy: str = "auto"
-) -> Visitors:
-    """Let visitors come while something is killed so many times, at random moments; return what they were told."""
-    lots = random.Random()
+    services: list[Service], kills: int, kill: Kill, say: Say, groups: Sequence[str] = ()
+) -> tuple[Visitors, int]:
+    """Let visitors come while something is killed so many times, at random moments.
+
+    Return what they were told, and how many kills came before it was ready.
+    """
+    lots, early = random.Random(), 0
     for service in services:
         service.start()
     arms = [{"name": f"arm {place}"} for place in range(ARMS)]
-    services[0].ask("/v1/experiments", {"name": EXPERIMENT, "epsilon": 1, "arms": arms, "policy": policy})
-    visitors = Visitors([service.port for service in services], EXPERIMENT, VISITORS)
+    about = {"name": EXPERIMENT, "epsilon": EPSILON, "arms": arms, "report_after": 1, "expires_after": LIFE}
+    services[0].ask("/v1/experiments", about | ({"groups": groups} if groups else {}))
+    visitors = Visitors([service.port for service in services], EXPERIMENT, VISITORS, len(groups))
     visitors.begin()
     said = time.monotonic()
     try:
         for done in range(kills):
-            time.sleep(lots.uniform(0.0, 0.6))
-            kill(lots)
+            early += not kill(lots, done % 3 == 1)
             if time.monotonic() - said > 10.0:
                 say(f"  {done + 1} of {kills} kills, {len(visitors.acknowledged):,} reports acknowledged")
                 said = time.monotonic()
+        for service in services:
+            service.wait_until_ready()
     finally:
         visitors.end()
-    return visitors
+    return visitors, early
 
 
-def counted(storage: str, services: list[Service], visitors: Visitors, kills: int) -> Counted:
+def counted(storage: str, services: list[Service], visitors: Visitors, kills: int, early: int) -> Counted:
     """Count everything in the end; the services still run."""
     with open_store(storage) as store:
         row = next(each for each in store.experiments() if each.name == EXPERIMENT)
         claims = [claim_of(service, row.seq) for service in services]
         found = replay(store, row, claims)
         with store.everything() as tables:
-            events = [event for name, some in tables if name == "event" for event in some]
-    places = {name: place for place, name in enumerate(columns("event"))}
-    reports = [event for event in events if event[places["kind"]] == "report"]
-    bits: dict[bytes, list[int]] = {}
+            events = [
+                dict(zip(columns(name), each, strict=True)) for name, some in tables for each in some if name == "event"
+            ]
+    reports = [event for event in events if event["kind"] == "report"]
+    bits: dict[int, list[int]] = {}
     for event in reports:
-        bits.setdefault(bytes(event[places["decision"]]), []).append(event[places["bit"]])
-    numbers = sorted(event[places["seq"]] for event in events)
+        bits.setdefault(event["epsilon"], []).append(event["bit"])
+    numbers = sorted(event["seq"] for event in events)
     return Counted(
         kills=kills,
+        early=early,
         sent=len(visitors.sent),
         acknowledged=len(visitors.acknowledged),
-        duplicates=visitors.statuses.get("duplicate", 0),
+        duplicates=visitors.statuses["duplicate"],
+        again=visitors.sent_again.total(),
         in_log=len(reports),
-        lost=sum(decision not in bits for decision in visitors.acknowledged),
+        dropped=sum(event["decision"] is None for event in reports),
+        lost=sum(mark not in bits for mark in visitors.acknowledged),
         twice=sum(len(each) - 1 for each in bits.values()),
-        changed=sum(bit != bits[decision][0] for decision, bit in visitors.acknowledged.items() if decision in bits),
-        unknown=sum(decision not in visitors.sent for decision in bits),
+        changed=sum(bit != bits[mark][0] for mark, bit in visitors.acknowledged.items() if mark in bits),
+        unknown=sum(mark not in visitors.sent for mark in bits),
         gaps=sum(number != place for place, number in enumerate(numbers, 1)),
         states=len([claim for claim in found.agreeing if claim.source != "snapshot"]),
         contradicting=len(found.contradicting) + len(found.out_of_reach),
@@ -137,18 +157,13 @@ def claim_of(service: Service, seq: int) -> Claim:
     raise AssertionError(f"the service on port {service.port} does not follow the log")
 
 
-def with_sqlite(kills: int, say: Say) -> Counted:
+def with_sqlite(kills: int, say: Say, groups: Sequence[str] = ()) -> Counted:
     """Kill a service with SQLite."""
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         service = Service(f"sqlite:///{Path(made) / 'bandits.db'}", Path(made))
-
-        def kill(lots: random.Random) -> None:
-            service.kill()
-            service.start()
-
-        stack.callback(lambda: service.kill())
-        visitors = under_load([service], kills, kill, say)
-        return counted(service.storage, [service], visitors, kills)
+        stack.callback(service.kill)
+        visitors, early = under_load([service], kills, service_killer([service]), say, groups)
+        return counted(service.storage, [service], visitors, kills, early)
 
 
 def with_postgres(kills: int, say: Say, *, kill_database: bool = False) -> Counted:
@@ -159,25 +174,35 @@ def with_postgres(kills: int, say: Say, *, kill_database: bool = False) -> Count
         for service in services:
             stack.callback(service.kill)
         killing = database_killer(server, services) if kill_database else service_killer(services)
-        visitors = under_load(services, kills, killing, say)
-        return counted(storage, services, visitors, kills)
+        visitors, early = under_load(services, kills, killing, say)
+        return counted(storage, services, visitors, kills, early)
 
 
-def service_killer(services: list[Service]) -> Callable[[random.Random], None]:
-    """Return what kills one of the services, and starts it again."""
+def service_killer(services: list[Service]) -> Kill:
+    """Return what kills one of the services, and starts it again: the one just started, if it is to come early."""
+    newest = services[0]
 
-    def kill(lots: random.Random) -> None:
-        service = lots.choice(services)
-        service.kill()
-        service.start()
+    def kill(lots: random.Random, early: bool) -> bool:
+        nonlocal newest
+        if early:
+            time.sleep(lots.uniform(0.0, 1.1 * newest.took))
+        else:
+            newest = lots.choice(services)
+            newest.wait_until_ready()
+            time.sleep(lots.uniform(0.0, 0.6))
+        was_ready = not early or newest.is_ready()
+        newest.kill()
+        newest.launch()
+        return was_ready
 
     return kill
 
 
-def database_killer(server: Cluster, services: list[Service]) -> Callable[[random.Random], None]:
+def database_killer(server: Cluster, services: list[Service]) -> Kill:
     """Return what kills PostgreSQL, and starts it again; the services find it again by themselves."""
 
-    def kill(lots: random.Random) -> None:
+    def kill(lots: random.Random, early: bool) -> bool:
+        time.sleep(lots.uniform(0.0, 0.6))
         server.kill()
         time.sleep(lots.uniform(0.0, 2.0))
         server.start()
@@ -186,6 +211,7 @@ def database_killer(server: Cluster, services: list[Service]) -> Callable[[rando
             if time.monotonic() > until:
                 raise AssertionError("a service does not find PostgreSQL again")
             time.sleep(0.05)
+        return True
 
     return kill
 
@@ -194,12 +220,14 @@ def main() -> None:
     """Kill, count, and say what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sqlite", type=int, default=200, help="kills of a service with SQLite")
+    parser.add_argument("--groups", type=int, default=30, help="kills of the same where people are of private groups")
     parser.add_argument("--postgres", type=int, default=50, help="kills of one of two services with PostgreSQL")
     parser.add_argument("--database", type=int, default=10, help="kills of PostgreSQL itself")
     told = parser.parse_args()
     found = []
     for name, kills, run in (
         ("SQLite, one service", told.sqlite, with_sqlite),
+        ("SQLite, private groups", told.groups, lambda k, s: with_sqlite(k, s, GROUPS)),
         ("PostgreSQL, two services, one killed", told.postgres, with_postgres),
         ("PostgreSQL killed, two services", told.database, lambda k, s: with_postgres(k, s, kill_database=True)),
     ):

@@ -1,37 +1,50 @@
 """Visitors who decide and report without end, and remember what they were told: a crash test's load and its witness.
 
-A report that is not answered is sent again, with the same bit, until it is: as a device does.
+A report that is not answered is sent again, with the same bit, until it is: as a device does. Every report has an
+epsilon of its own, by which it is known in the log for good, also when the id of its decision has been dropped. Now and
+then an earlier one is sent once more, soon or after it has expired: none may be taken twice.
 """
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 import os
 import random
 import threading
 import time
-from typing import Any
+from collections import Counter, deque
+from typing import Any, NamedTuple
 
 PAUSE = 0.05  # seconds before a report is sent again
 TIMEOUT = 20.0  # seconds for an answer
 AT_ONCE = 20  # decisions
+EPSILON = 4  # of the experiment, at which each of three groups is named; those of the reports are millionths below
+MILLION = 1_000_000
+READ_BY = 5.0  # seconds after which every service has read what one has acknowledged, and knows it again in any case
+REMEMBERED = 10_000  # reports of a visitor that may be sent once more
 
 
-def id_of(token: str) -> bytes:
-    """The id of a decision: the 11 bytes before the 16 of the keyed digest."""
-    return base64.urlsafe_b64decode(token)[-27:-16]
+class Report(NamedTuple):
+    """A report: what is sent, the epsilon in millionths that is its mark, what it says, and when its token expires."""
+
+    body: dict[str, Any]
+    mark: int
+    said: int
+    expires: float
 
 
 class Visitors:
     """Threads that ask services on some ports, whichever is there, until they are told to end."""
 
-    def __init__(self, ports: list[int], experiment: str, count: int) -> None:
+    def __init__(self, ports: list[int], experiment: str, count: int, groups: int = 0) -> None:
         self.ports, self.experiment = ports, experiment
-        self.acknowledged: dict[bytes, int] = {}  # bits by the ids of decisions
-        self.sent: dict[bytes, int] = {}  # whether or not they were acknowledged
-        self.statuses: dict[str, int] = {}
+        self._what = "answer" if groups else "bit"
+        self._answers = 2 * groups or 2
+        self.acknowledged: dict[int, int] = {}  # bits, or answers, by their marks
+        self.sent: dict[int, int] = {}  # whether or not they were acknowledged
+        self.statuses: Counter[str] = Counter()
+        self.sent_again: Counter[str] = Counter()  # what became of those that had been acknowledged
         self.faults: list[str] = []
         self._lock, self._ending = threading.Lock(), threading.Event()
         self._threads = [threading.Thread(target=self._visit, args=(place,)) for place in range(count)]
@@ -50,25 +63,47 @@ class Visitors:
 
     def _visit(self, place: int) -> None:
         lots = random.Random(os.urandom(8))
+        earlier: deque[tuple[Report, float]] = deque(maxlen=REMEMBERED)
         while not self._ending.is_set():
             decided = self._ask(lots, f"/v1/experiments/{self.experiment}/decisions", {"n": AT_ONCE})
-            reports = [{"token": each["token"], "bit": lots.getrandbits(1)} for each in decided["decisions"]]
-            with self._lock:
-                self.sent.update({id_of(each["token"]): each["bit"] for each in reports})
+            reports = [self._drawn(lots, each) for each in decided["decisions"]]
             if place % 2:
-                results = self._ask(lots, "/v1/reports", {"reports": reports})["results"]
+                results = self._ask(lots, "/v1/reports", {"reports": [each.body for each in reports]})["results"]
             else:
-                results = [self._ask(lots, "/v1/reports", each) for each in reports]
-            self._remember(reports, [each["status"] for each in results])
+                results = [self._ask(lots, "/v1/reports", each.body) for each in reports]
+            known = self._remembered(reports, [each["status"] for each in results])
+            earlier += [(each, time.monotonic()) for each in known]
+            if earlier and not self._ending.is_set():
+                again, since = lots.choice(earlier)
+                if time.monotonic() > since + READ_BY:
+                    self._look_again(again, self._ask(lots, "/v1/reports", again.body)["status"])
 
-    def _remember(self, reports: list[dict[str, Any]], statuses: list[str]) -> None:
+    def _drawn(self, lots: random.Random, decision: dict[str, Any]) -> Report:
+        said = lots.randrange(self._answers)
+        with self._lock:
+            mark = EPSILON * MILLION - len(self.sent)
+            self.sent[mark] = said
+        body = {"token": decision["token"], self._what: said, "epsilon": mark / MILLION}
+        return Report(body, mark, said, decision["expires"])
+
+    def _remembered(self, reports: list[Report], statuses: list[str]) -> list[Report]:
+        """Remember what became of reports, and return those that were acknowledged."""
+        known = []
         with self._lock:
             for report, status in zip(reports, statuses, strict=True):
-                self.statuses[status] = self.statuses.get(status, 0) + 1
+                self.statuses[status] += 1
                 if status in ("accepted", "duplicate"):
-                    self.acknowledged[id_of(report["token"])] = report["bit"]
-                else:
+                    self.acknowledged[report.mark] = report.said
+                    known.append(report)
+                elif status != "late" or time.time() < report.expires:  # while a service starts, a token may expire
                     self.faults.append(f"a report was {status}")
+        return known
+
+    def _look_again(self, report: Report, status: str) -> None:
+        with self._lock:
+            self.sent_again[status] += 1
+            if status != "duplicate" and (status != "late" or time.time() < report.expires):
+                self.faults.append(f"a report that had been acknowledged was {status}")
 
     def _ask(self, lots: random.Random, path: str, body: Any) -> Any:
         """Ask until there is an answer: a service that is gone, or asks for patience, is asked again."""
@@ -79,7 +114,7 @@ class Visitors:
             except (OSError, http.client.HTTPException, ValueError):  # killed, perhaps in the middle of its answer
                 time.sleep(PAUSE)
                 continue
-            if status == 200:
+            if status == 200 or (status == 410 and answer.get("status") == "late"):
                 return answer
             if status != 503:
                 self.faults.append(f"{path} answered {status}: {answer}")

@@ -74,14 +74,15 @@ class Service:
 
     def report(self, content: dict[str, Any], size: int) -> tuple[int, Any] | None:
         token = content["token"]
-        self.arrivals.append(Arrival(self.clock(), size, token, content["bit"], content["epsilon"]))
+        bit = content["answer"] if "answer" in content else content["bit"]
+        self.arrivals.append(Arrival(self.clock(), size, token, bit, content["epsilon"]))
         failure = self.fails(len(self.arrivals))
         if failure == "before":
             return None
         if self.clock() >= self.issued.get(token, 0.0) + self.expires_after:
             return 410, {"status": "late"}
         status = "duplicate" if token in self.taken else "accepted"
-        self.taken.setdefault(token, content["bit"])
+        self.taken.setdefault(token, bit)
         return None if failure == "after" else (200, {"status": status})
 
 

@@ -119,6 +119,7 @@ def test_an_epsilon_that_masks_nothing_or_is_none(epsilon: Any, url: str, servic
         {"report_at": 1e18, "expires": 2e18},
         {"report_at": 10**400},
         {"expires": 4_000_000_000},
+        {"report_at": 1_800_000_060, "expires": 1_800_000_060.9},  # less than a second
     ],
     ids=str,
 )

@@ -38,7 +38,7 @@ def test_no_reward_is_ever_written(url: str, folder: Path) -> None:
             [(_, _, *rest)] = connection.execute("SELECT * FROM reports").fetchall()
         kinds.append(rest)
         assert b"0.123456789" not in path.read_bytes() + Path(f"{path}.outbox").read_bytes()
-    assert kinds[0] == kinds[1] == kinds[2] == [WAITING, START + 60, 0.0, START + 86_400, 0]
+    assert kinds[0] == kinds[1] == kinds[2] == [WAITING, START + 60, 0.0, START + 86_400, 0, "", "", 0]
 
 
 def test_a_row_goes_its_way_once(folder: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_row_goes_its_way_once(folder: Path) -> None:
         assert other.move(ROW, DRAWN, START + 64) is None
         assert drawn is not None
         assert one.soonest("http://a") == START + 63
-        assert one.soonest("http://b") == START + 600  # which may only see it off
+        assert one.soonest("http://b") == START + 600 + outbox.KEPT  # which may only see it off
         done = other.move(drawn, DONE, START + 63)
         assert done is not None
         assert not one.holds(ROW.token)
@@ -85,7 +85,7 @@ def test_what_others_wrote(folder: Path) -> None:
     Outbox(folder / "outbox").close()
     with contextlib.closing(sqlite3.connect(folder / "outbox")) as connection:
         connection.execute(f"PRAGMA user_version = {outbox.VERSION + 1}")
-    with pytest.raises(LedgerError, match="in format 2, this version reads 1"):
+    with pytest.raises(LedgerError, match="in format 4, this version reads 3"):
         Outbox(folder / "outbox")
 
 
@@ -185,6 +185,34 @@ def test_processes_share_a_cap_and_an_outbox(folder: Path) -> None:
     assert len(service.taken) == len(service.arrivals) == 12  # none sent by two
 
 
+def test_files_that_cannot_be_written_are_not_tried_again_at_once(
+    url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def full(*_: object) -> None:
+        raise LedgerError("the disk is full")
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        device._stop.set()
+
+    with opened(url) as device:
+        device.decide()
+        clock.at += 61
+        monkeypatch.setattr(device._outbox, "move", full)
+        monkeypatch.setattr(device._wake, "wait", wait)
+        device.run()
+    assert waits == [60.0]
+
+
+def test_nothing_leaves_while_it_may_still_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promises, "chance", lambda: 0.0)
+    assert [promises.delay(most) for most in (30.0, 0.5, 0.2, 0.0)] == [0.25, 0.25, 0.1, 0.0]
+    monkeypatch.setattr(promises, "chance", lambda: 1.0)
+    assert [promises.delay(most) for most in (30.0, 0.5, 0.2, 0.0)] == [30.0, 0.5, 0.2, 0.0]
+
+
 def test_threads_share_a_device(url: str, service: Service, clock: Clock) -> None:
     start = threading.Barrier(6)
     with opened(url, cap=20) as device, ThreadPoolExecutor(6) as pool:
@@ -209,7 +237,7 @@ def test_an_older_ledger_promises_nothing_twice(url: str, service: Service, cloc
         device.decide().report(1)
     (folder / "ledger").unlink()
     with opened(url, path=folder / "ledger") as device:
-        pass_time(device, clock, 86_400 + 2 * promises.LAST)
+        pass_time(device, clock, 86_400 + 60 * promises.LAST)
         assert device._outbox is not None
         assert device._outbox.soonest(url) is None
     assert not service.arrivals

@@ -184,8 +184,8 @@ def says_more_of_a_click(patch: pytest.MonkeyPatch) -> None:
         clicked.update([token] if value else [])
         return real(self, token, value)
 
-    def longer(self: Wire, path: str, content: dict[str, Any]) -> Any:
-        return post(self, path, {**content, **({"seen": 1} if content.get("token") in clicked else {})})
+    def longer(self: Wire, path: str, content: dict[str, Any], length: int = 0) -> Any:
+        return post(self, path, {**content, **({"seen": 1} if content.get("token") in clicked else {})}, length)
 
     patch.setattr(promises.Promises, "reward", reward)
     patch.setattr(Wire, "post", longer)
@@ -195,9 +195,9 @@ def forgets_who_said_nothing(patch: pytest.MonkeyPatch) -> None:
     """Closes only what has a reward."""
     real = promises.Promises._close
 
-    def close(self: promises.Promises, row: Any, at: float) -> None:
+    def close(self: promises.Promises, row: Any, at: float, many: int) -> None:
         if self._ledger.recall(promises.name_of(row.token)) is not None:
-            real(self, row, at)
+            real(self, row, at, many)
         else:
             self._outbox.drop(row)
 
@@ -207,9 +207,9 @@ def forgets_who_said_nothing(patch: pytest.MonkeyPatch) -> None:
 def waits_longer_for_silence(patch: pytest.MonkeyPatch) -> None:
     real = promises.Promises._close
 
-    def close(self: promises.Promises, row: Any, at: float) -> None:
+    def close(self: promises.Promises, row: Any, at: float, many: int) -> None:
         more = 0.0 if self._ledger.recall(promises.name_of(row.token)) is not None else 3.0
-        real(self, row, at + more)
+        real(self, row, at + more, many)
 
     patch.setattr(promises.Promises, "_close", close)
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,15 +60,19 @@ def _read(body: bytes) -> Any:
 
 @contextmanager
 def running(
-    storage: str, *flags: object, environment: Mapping[str, str] | None = None, folder: Path | None = None
+    storage: str,
+    *flags: object,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    under: Sequence[object] = (),
 ) -> Iterator[Running]:
-    """Start a service on any port that is free."""
-    command = (*PROGRAM, "serve", "--storage", storage, "--port", 0, *flags)
+    """Start a service on any port that is free; ``under`` another program, if one is given."""
+    command = (*under, *PROGRAM, "serve", "--storage", storage, "--port", 0, *flags)
     with child(command, environment=environment, folder=folder) as process:
         assert process.stdout is not None
         said = [process.stdout.readline()]
         assert said[0], process.communicate(timeout=LONGEST)
-        said += [process.stdout.readline() for _ in range(3)]
+        said += [process.stdout.readline() for _ in range(4)]
         yield Running(process, said)
 
 

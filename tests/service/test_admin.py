@@ -9,8 +9,10 @@ import msgspec
 import pytest
 from web import SMALL, Reply, Served
 
+from maskedbandits.errors import UserError
 from maskedbandits.service import terms
-from maskedbandits.service.messages import ExperimentAnswer, ExperimentsAnswer, StateAnswer
+from maskedbandits.service.replies import ExperimentAnswer, ExperimentsAnswer, StateAnswer
+from maskedbandits.service.stores import changes
 
 pytest_plugins = ["service_fixtures"]
 
@@ -158,3 +160,22 @@ def test_an_archived_experiment_stays_so(served: Served) -> None:
     ):
         assert (reply.status, "archived, which is for good" in reply.error) == (409, True)
     assert served.get(ONE).json == before
+
+
+def test_terms_and_status_change_together_or_not_at_all(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = {"floor": 0.25, "status": "paused"}
+
+    def refuse(*_: object) -> Any:
+        raise UserError("no status today")
+
+    with monkeypatch.context() as patch:
+        patch.setitem(changes.KINDS, "status", refuse)
+        assert served.patch("/v1/experiments/headline", both).status == 400
+    assert (served.get("/v1/experiments/headline").json["floor"], store_seq(served)) == (0, 1)
+    shown = served.patch("/v1/experiments/headline", both).json
+    assert (shown["floor"], shown["status"], store_seq(served)) == (0.25, "paused", 3)
+
+
+def store_seq(served: Served) -> int:
+    """How many events the log of the experiment has."""
+    return int(served.run(served.hall.ask(lambda store: store.heads()[1])))

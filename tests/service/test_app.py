@@ -49,7 +49,7 @@ def test_a_wrong_method(served: Served, method: str, path: str, allowed: str) ->
     assert allowed in reply.error
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/experiments/", "/v1/experiments/headline/", "/v2/reports", "/é"])
+@pytest.mark.parametrize("path", ["/x", "/v1", "/v1/experiments/", "/v1/experiments/headline/", "/v2/reports", "/é"])
 def test_a_path_where_nothing_is(served: Served, path: str) -> None:
     reply = served.post(path)
     assert reply.status == 404

@@ -25,7 +25,7 @@ def no_memory(*_: object, **__: object) -> Never:
 
 def test_what_does_not_fit_into_memory_is_not_written(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(terms, "make_policy", no_memory)
+        patch.setattr(terms, "made", no_memory)
         reply = served.post("/v1/experiments", {**SMALL, "name": "other"})
     assert (reply.status, "does not fit into memory" in reply.error) == (400, True)
     assert served.post("/v1/experiments", {**SMALL, "name": "other"}).status == 201

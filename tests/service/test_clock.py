@@ -39,6 +39,34 @@ def test_it_is_not_earlier_than_what_was_forgotten() -> None:
     assert clock.now() == 2_000_000.0
 
 
+def test_time_goes_on_from_what_was_forgotten_from_that_moment_on() -> None:
+    hands = Hands()
+    clock = clock_of(hands)
+    clock.now()
+    hands.steady += 500.0
+    clock.not_before(2_000_000.0)
+    assert clock.now() == 2_000_000.0
+    hands.steady += 1.0
+    assert clock.now() == 2_000_001.0
+
+
+def test_it_goes_by_a_clock_that_others_go_by_too() -> None:
+    """As of a database: whoever is fast goes back before anything is decided, and never afterwards."""
+    hands = Hands()
+    clock = clock_of(hands)
+    clock.now()
+    clock.go_by(900_000.0)
+    assert clock.now() == 900_000.0
+    hands.wall, hands.steady = 5_000_000.0, 10.0  # this machine's own clock matters no more
+    assert clock.now() == 900_010.0
+    clock.go_by(900_009.5)  # it took half a second to hear of it
+    assert clock.now() == 900_010.0
+    clock.go_by(800_000.0)
+    assert clock.now() == 900_010.0
+    clock.go_by(950_000.0)
+    assert clock.now() == 950_000.0
+
+
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0, 1e4)), max_size=30))
 def test_it_never_goes_back(moves: list[tuple[float, float]]) -> None:
     hands = Hands()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from web import SMALL, Served, token_of
 
-from maskedbandits.service.messages import DecisionAnswer
+from maskedbandits.service.replies import DecisionAnswer
 from maskedbandits.service.stores import Store
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_SUBSET
 
@@ -113,13 +113,16 @@ def test_a_visitor_keeps_the_token_whichever_arms_are_named_with_its_own(served:
         assert again == {**first, "state_seq": again["state_seq"]}
 
 
-def test_a_visitor_whose_arm_is_not_asked_for_is_decided_for_anew_once(served: Served) -> None:
+def test_a_visitor_who_goes_to_and_fro_between_arms_has_a_token_for_each_set(served: Served) -> None:
     first = served.post(DECISIONS, {"visitor": "v"}).json
     (other,) = {"short", "long"} - {first["arm"]}
     second, again = (served.post(DECISIONS, {"visitor": "v", "eligible_arms": [other]}).json for _ in range(2))
     assert (second["arm"], again["token"]) == (other, second["token"])
     assert second["token"] != first["token"]
-    assert served.post(DECISIONS, {"visitor": "v"}).json["token"] == second["token"]
+    for _ in range(3):
+        assert served.post(DECISIONS, {"visitor": "v"}).json["token"] == first["token"]
+        assert served.post(DECISIONS, {"visitor": "v", "eligible_arms": [other]}).json["token"] == second["token"]
+        assert served.post(DECISIONS, {"visitor": "v", "eligible_arms": [first["arm"]]}).json["token"] == first["token"]
     assert sum(served.get(STATE).json["pending"]) == 2
 
 

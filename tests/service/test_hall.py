@@ -3,10 +3,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from halls import config, open_hall, report_of, reported, storage_in, until
+from halls import config, open_hall, quick_hall, report_of, reported, storage_in, until
 
 from maskedbandits.errors import UserError
+from maskedbandits.service import follower
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.fold import Fold
 from maskedbandits.service.messages import NewArm
 from maskedbandits.service.replaying import replay
 from maskedbandits.service.stores import StoreGone, open_store
@@ -220,7 +222,7 @@ def test_while_the_store_is_gone_reports_are_refused_and_decisions_go_on(
             live = await hall.create(config())
             rows = [report_of(live, each, 1) for each in live.decide(2)]
             with monkeypatch.context() as patch:
-                for name in ("append", "ping", "heads"):
+                for name in ("append", "ping", "standing"):
                     patch.setattr(sqlite.SqliteStore, name, _gone)
                 with pytest.raises(StoreGone):
                     await hall.write.reports(rows)
@@ -270,3 +272,29 @@ def test_what_was_refused_is_counted(tmp_path: Path) -> None:
     asyncio.run(use())
     with open_store(storage) as store:
         assert store.refused(1) == {"late": 3}
+
+
+def test_who_is_told_to_end_while_it_reads_a_long_log_reads_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use() -> None:
+        async with open_hall(storage) as hall:
+            live = await hall.create(config())
+            await reported(hall, live, 20)
+
+    storage = storage_in(tmp_path)
+    asyncio.run(use())
+    later = quick_hall(storage)
+    take, taken = Fold.take, []
+
+    def take_and_end(self: Fold, events: Any) -> None:
+        taken.extend(events)
+        take(self, events)
+        later.follower.stop()
+
+    monkeypatch.setattr(Fold, "take", take_and_end)
+    monkeypatch.setattr(follower, "AT_ONCE", 1)
+    monkeypatch.setattr(follower.Follower, "_from_snapshot", lambda self, experiment: Fold())
+    later.follower.start()
+    assert len(taken) == 1
+    assert not later.experiments()

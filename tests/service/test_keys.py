@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from web import SMALL, Served
@@ -43,9 +44,9 @@ def locked(hall: Hall, made: dict[str, str]) -> Iterator[Served]:
         yield service
 
 
-def let_in(service: Served, role: str) -> bool:
+def let_in(service: Served, role: str, **more: Any) -> bool:
     """Whether requests that need a role are let in: all of them, or none."""
-    statuses = {service.ask(*asked, body=b"{").status for asked in EVERYTHING[role]}
+    statuses = {service.ask(*asked, body=b"{", **more).status for asked in EVERYTHING[role]}
     assert len(statuses & {401, 403}) <= 1
     return not statuses & {401, 403}
 
@@ -119,6 +120,31 @@ def test_a_name_that_somebody_lets_stand_for_this_machine_is_not_enough(served: 
     assert reply.status == 403
     assert "maskedbandits key create" in reply.error
     assert not is_own_name(host.encode())
+
+
+def test_a_page_of_the_service_itself_may_ask_and_no_other(served: Served) -> None:
+    for host in ("127.0.0.1:8080", "localhost:8080", "[::1]:8080"):
+        served.client.host = host
+        assert let_in(served, "admin", headers={"origin": f"http://{host}"})
+        for origin in (
+            "http://localhost:8081",
+            "https://evil.example",
+            "null",
+            f"https://{host}",
+            f"http://{host}.evil",
+        ):
+            assert not let_in(served, "admin", headers={"origin": origin})
+    served.client.host = "evil.example:8080"
+    assert not let_in(served, "admin", headers={"origin": "http://evil.example:8080"})
+
+
+def test_what_a_page_of_another_site_fetches_without_an_origin_is_refused(served: Served) -> None:
+    """A picture or a script at an address of the service: whether it is there would tell what experiments there are."""
+    for site, status in (("none", 200), ("same-origin", 200), ("same-site", 403), ("cross-site", 403)):
+        for path in ("/v1/experiments/headline", "/v1/experiments", "/metrics"):
+            assert served.get(path, headers={"sec-fetch-site": site}).status == status
+    assert served.get("/v1/experiments/nothing", headers={"sec-fetch-site": "cross-site"}).status == 403
+    assert served.get("/dashboard", headers={"sec-fetch-site": "cross-site"}).status == 200  # a link to it
 
 
 def test_no_other_address_is_ever_open() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import urllib.error
 from collections.abc import Iterator
 
@@ -68,6 +69,30 @@ def test_what_is_a_mistake_shows_when_the_database_is_there(stopped: Cluster) ->
         _, errors = service.process.communicate(timeout=LONGEST)
     assert service.process.returncode == 2
     assert "there is no key: make one with maskedbandits key create" in errors
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that takes connections and never says a word; whoever asks it waits for as long as a test may take."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"postgresql://u@127.0.0.1:{server.getsockname()[1]}/x?connect_timeout={int(LONGEST)}&sslmode=disable"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_database_that_never_answers_keeps_nobody_waiting(silent: str, workers: int) -> None:
+    """It listens, answers, lets nobody in, and ends when it is told to."""
+    with running(silent, "--workers", workers, "--host", "0.0.0.0") as service:  # noqa: S104
+        service.address = service.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        assert service.ask("GET", "/healthz")[0] == 200
+        assert told_to_wait(service)
+        assert service.ask("POST", "/v1/experiments", HEADLINES)[0] == 503
+        code, logged = service.stop(signal.SIGTERM)
+    assert code == 0
+    first, *rest = [line["event"] for line in logged]
+    assert first == "store is gone"
+    assert rest in (
+        ["stopped"] * ended for ended in range(1, workers + 1)
+    )  # one that is still being started says nothing
 
 
 @pytest.mark.parametrize(

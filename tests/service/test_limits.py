@@ -81,6 +81,17 @@ def test_an_answer_is_not_made_longer_than_memory_likes(served: Served, monkeypa
     assert served.post(f"{here}/decisions").status == 200  # one always fits
 
 
+def test_names_of_arms_count_where_each_group_has_one(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 groups, and arms whose names fill the answer."""
+    monkeypatch.setattr(limits, "MOST_ANSWER", 200_000)
+    arms = [{"name": letter * 200} for letter in "ab"]
+    about = {**SMALL, "name": "wordy", "arms": arms, "groups": [str(n) for n in range(100)], "default_arm": None}
+    assert served.post("/v1/experiments", about).status == 201
+    assert "9 fit in one answer" in served.post("/v1/experiments/wordy/decisions", {"n": 10}).error
+    body = served.post("/v1/experiments/wordy/decisions", {"n": 9}).body
+    assert 180_000 < len(body) < 200_000
+
+
 @pytest.mark.parametrize(
     ("peer", "forwarded", "address"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,9 @@ from halls import config, open_hall, report_of, storage_in, until
 from maskedbandits.policies import Policy
 from maskedbandits.service import live as module
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.live import Live
 from maskedbandits.service.pending import missing
+from maskedbandits.service.stores import open_store
 from maskedbandits.service.stores.rows import EventRow
 
 
@@ -48,7 +51,7 @@ def test_draws_for_a_view_are_made_some_at_a_time(arms: int, total: int) -> None
         return np.full(arms, 1 / arms)
 
     policy: Any = SimpleNamespace(arms=arms, kind=SimpleNamespace(draws_from="posterior"), probabilities=probabilities)
-    assert sum(module._probabilities(policy)) == pytest.approx(1.0)
+    assert sum(module.probabilities(policy)) == pytest.approx(1.0)
     assert sum(asked) == total
     assert max(asked) * arms <= module.MOST_WORK
 
@@ -75,6 +78,27 @@ def test_what_nobody_reports_in_time_is_missing(tmp_path: Path) -> None:
             assert view["pending"] == [0, 0, 0]
             assert view["missing"] == [arms[3:].count(arm) for arm in range(3)]
             assert await hall.fates() == {"headline": {"issued": 7, "reported": 3, "pending": 0, "missing": 4}}
+
+    asyncio.run(use())
+
+
+def test_what_is_decided_meanwhile_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = storage_in(tmp_path)
+
+    async def use() -> None:
+        async with open_hall(storage) as hall:
+            live, whole = await hall.create(config()), Live.view
+
+            def meanwhile(self: Live) -> dict[str, Any]:
+                found = whole(self)
+                self.decide(5)
+                with open_store(storage) as store:
+                    while sum(store.issued_total(self.id).values()) < 5:
+                        time.sleep(0.01)
+                return found
+
+            monkeypatch.setattr(Live, "view", meanwhile)
+            assert (await hall.view(live))["missing"] == [0, 0, 0]
 
     asyncio.run(use())
 

@@ -39,6 +39,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 EXAMPLES = 25
+STREAMED = {("get", "/v1/live"), ("get", "/v1/experiments/{name}/live")}
 CAN_BE_WRONG = [
     each for each in OPERATIONS if {"parameters", "requestBody"} & set(document()["paths"][each[1]][each[0]])
 ]
@@ -111,18 +112,20 @@ def test_whatever_a_real_service_is_asked(tmp_path: Path) -> None:
         assert real.ask("POST", "/v1/experiments", SMALL)[0] == 201
         schema = schemathesis.openapi.from_url(f"{real.address}/openapi.json")
         for method, path in OPERATIONS:
-            ask_everything(schema[path][method], GenerationMode.POSITIVE, key)
-        for method, path in CAN_BE_WRONG:
+            if (method, path) not in STREAMED:  # which would be read for minutes
+                ask_everything(schema[path][method], GenerationMode.POSITIVE, key)
+        for method, path in set(CAN_BE_WRONG) - STREAMED:
             ask_everything(schema[path][method], GenerationMode.NEGATIVE, key)
         assert real.ask("GET", "/readyz") == (200, {"status": "ready"})
         code, logged = real.stop(signal.SIGTERM)
     assert code == 0
-    assert {line["event"] for line in logged} <= {"experiment is live", "ready", "stopped"}
+    expected = {"compiling for this machine, once", "experiment is live", "ready", "stopped"}
+    assert {line["event"] for line in logged} <= expected
 
 
 def ask_everything(operation: Any, mode: GenerationMode, key: str | None) -> None:
     """Ask all that one operation allows, or what it does not, of an experiment that is here and of others."""
-    here = {"name": "headline", "arm": "long"}
+    here = {"name": "headline", "arm": "long", "file": "plots.js"}
 
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(case=operation.as_strategy(generation_mode=mode), is_here=st.booleans())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -85,15 +86,6 @@ def created(service: Running, name: str, policy: str) -> None:
     assert status == 201, answer
 
 
-def warm_up(service: Running, policy: str) -> None:
-    """Have the code for deciding and learning made, which a device would not wait for."""
-    for n in (1, 20):  # there is other code for many at once
-        _, answer = service.ask("POST", "/v1/experiments/warm/decisions", {"n": n})
-        reports = [{"token": decision["token"], "bit": 1} for decision in answer["decisions"]]
-        assert service.ask("POST", "/v1/reports", {"reports": reports})[0] == 200
-    wait_until(lambda: state_of(service, "warm")["observations"] == 21, service.process)
-
-
 def state_of(service: Running, name: str) -> dict[str, Any]:
     status, state = service.ask("GET", f"/v1/experiments/{name}/state")
     assert status == 200, state
@@ -107,17 +99,27 @@ def settled(service: Running, name: str, steps: int) -> bool:
     return (state["observations"], sum(state["issued"]), sum(state["pending"])) == (steps, steps, 0)
 
 
-def played(storage: str, policy: str, populations: int, steps: int) -> tuple[list[float], list[dict[str, Any]]]:
+def everybody(address: str, experiment: str, seed: int) -> Population:
+    return Population(address, experiment, 40, seed)
+
+
+def played(
+    storage: str,
+    policy: str,
+    populations: int,
+    steps: int,
+    create: Callable[[Running, str, str], None] = created,
+    people: Callable[[str, str, int], Population] = everybody,
+) -> tuple[list[float], list[dict[str, Any]]]:
     """Let populations visit an experiment each, step by step; return their regrets, and the states in the end."""
     clock = Clock()
     with running(storage) as service, pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, "time", clock)
         service.wait_until_ready()
         names = [f"{policy}-{number}" for number in range(populations)]
-        for name in ["warm", *names]:
-            created(service, name, policy)
-        warm_up(service, policy)
-        crowds = [Population(service.address, name, 40, seed) for seed, name in enumerate(names)]
+        for name in names:
+            create(service, name, policy)
+        crowds = [people(service.address, name, seed) for seed, name in enumerate(names)]
         for _ in range(steps):
             clock.at += 1
             for crowd in crowds:

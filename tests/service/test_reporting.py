@@ -62,6 +62,16 @@ def test_a_report_of_an_experiment_that_is_not_here(served: Served, store: Store
     assert status(served.post(REPORTS, {"token": foreign, "bit": 0})) == (403, "foreign")
 
 
+def test_an_arm_that_there_never_was_is_foreign_and_stops_nothing(served: Served, store: Store) -> None:
+    """As after a backup was restored that is older than the arm, or than the experiment of this number."""
+    token = token_of(store, served.post(DECISIONS).json)
+    for other in (token._replace(arm=7), token._replace(question=b"abc")):
+        text = served.app._secrets.ring.sign(other)
+        assert status(served.post(REPORTS, {"token": text, "bit": 1})) == (403, "foreign")
+    assert status(served.post(REPORTS, {"token": served.app._secrets.ring.sign(token), "bit": 1})) == (200, "accepted")
+    assert [event.arm for event in store.events(1, 1, 10)] == [token.arm]
+
+
 def test_a_late_report(storage: str, store: Store) -> None:
     now = 1_000_000_000.0
     with Served(quick_hall(storage, Clock(wall=lambda: now, steady=lambda: 0.0))) as served:
@@ -136,7 +146,9 @@ def test_a_bit_that_is_none(served: Served, bit: int) -> None:
         ({"token": "x", "bit": "1"}, "got `str`"),
         ({"token": "x", "bit": 1, "reports": []}, "length >= 1"),
         ({"token": "x", "bit": 1, "reports": [{"token": "x", "bit": 1}]}, "not both"),
-        ({"reports": [{"token": "x"}]}, "missing required field `bit`"),
+        ({"reports": [{"token": "x"}]}, "a report has a token and a bit"),
+        ({"reports": [{"token": "x", "answer": True}]}, "got `bool`"),
+        ({"token": "x", "answer": 1, "reports": [{"token": "x", "bit": 1}]}, "not both"),
         ({"reports": [{"token": "x", "bit": 0}] * 1001}, "length <= 1000"),
         ({"token": "x", "bit": 1, "value": 1}, "no field is called 'value'"),
     ],

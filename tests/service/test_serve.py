@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,19 @@ def test_it_listens_at_once_gets_ready_and_ends_gently(storage: str, number: int
         assert f"curl {service.address}/readyz" in service.said[1]
         assert '"headlines"' in service.said[2]  # the name that all pages use
         assert f"{service.address}/v1/experiments/headlines/decisions" in service.said[3]
+        assert f"{service.address}/dashboard" in service.said[4]
         service.wait_until_ready()
         assert service.ask("GET", "/v1/experiments") == (200, {"experiments": []})
         code, logged = service.stop(number)
     assert code == 0
     assert [line["event"] for line in logged][-2:] == ["ready", "stopped"]
+
+
+@pytest.mark.parametrize("module", ["worker", "supervisor"])
+def test_nothing_that_computes_is_imported_before_it_answers(module: str) -> None:
+    """That takes longer than all else: it is done beside those who ask, and never by whoever looks after workers."""
+    script = f"import sys, maskedbandits.service.{module}; print({{'numba', 'numpy', 'scipy'}} & {{*sys.modules}})"
+    assert finished([sys.executable, "-c", script]).stdout == "set()\n"
 
 
 def test_it_ends_while_it_is_still_starting(storage: str, tmp_path: Path) -> None:
@@ -65,7 +74,7 @@ def test_a_port_that_is_taken_is_one_line(storage: str) -> None:
     ("flags", "complaint"),
     [
         (["--host", "0.0.0.0"], "there is no key: make one with maskedbandits key create --role admin"),  # noqa: S104
-        (["--host", "192.0.2.1"], "there is no key"),
+        (["--host", "192.0.2.1"], "is no address of this machine"),
         (["--workers", "0"], "--workers = 0: give a whole number of at least 1"),
         (["--config", "none.toml"], "none.toml: no such file"),
         (["--storage", "mysql://x"], "storage: give a URL such as"),
@@ -77,18 +86,38 @@ def test_mistakes_are_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MASKEDBANDITS_STORAGE", storage)
-    done = call("serve", *flags)
+    done = call("serve", "--port", "0", *flags)
     refused(done, complaint)
     assert done.stderr.count("\n") == 1
 
 
-def test_addresses_that_are_not_here(storage: str) -> None:
+def test_addresses_that_are_not_here_and_keys_that_are_of_no_more_use(storage: str) -> None:
     with open_store(storage, create=True) as store:
         name, _ = create_key(store, "admin", None, 0)
         refused(call("serve", "--storage", storage, "--host", "192.0.2.1"), "is no address of this machine")
         refused(call("serve", "--storage", storage, "--host", "no.such.host.invalid"), "is not known")
         revoke_key(store, name, 0)
-        refused(call("serve", "--storage", storage, "--host", "192.0.2.1"), "there is no key")
+        refused(call("serve", "--storage", storage, "--host", "0.0.0.0", "--port", "0"), "there is no key")  # noqa: S104
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=LINUX)])
+def test_an_interrupt_that_is_ignored_stays_so(storage: str, workers: int) -> None:
+    """A shell has what it starts in the background ignore SIGINT: Ctrl-C is meant for what is in front."""
+    command = [*PROGRAM, "serve", "--storage", storage, "--port", 0, "--workers", workers]
+    with child(command, ignoring=[signal.SIGINT]) as process:
+        assert process.stdout is not None
+        service = Running(process, [process.stdout.readline() for _ in range(5)])
+        service.wait_until_ready(10 * workers)
+        everybody = [process.pid, *(workers_of(process.pid) if workers > 1 else [])]
+        assert len(everybody) == (1 if workers == 1 else 3)
+        for each in everybody:
+            os.kill(each, signal.SIGINT)
+        for _ in range(20):  # one that has heard it refuses new connections soon
+            assert service.ask("GET", "/readyz")[0] == 200
+            time.sleep(0.05)
+        code, logged = service.stop(signal.SIGTERM)
+    assert code == 0
+    assert [line["event"] for line in logged].count("stopped") == workers
 
 
 def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -6,12 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from children import finished
+from maskedbandits import cache
 from maskedbandits.errors import UserError
 from maskedbandits.policies import make_policy, names
+from maskedbandits.service import fold
 from maskedbandits.service.fold import HEAD, Fold, mask_of, offered, why_refused
 from maskedbandits.service.stores.rows import EventRow
 
 ONE = 1_000_000
+IMPORTED = """
+import sys
+import maskedbandits.service.fold
+print(*(module.__file__ for name, module in sorted(sys.modules.items()) if name.startswith("maskedbandits")))
+"""
+BESIDE = {"__init__.py", "cache.py", "errors.py", "files.py", "sections.py", "problems", "theory", "ledger"}
 
 
 def created(arms: int = 3, policy: str = "klucb-cf", epsilon: float = 1.0) -> EventRow:
@@ -148,3 +159,27 @@ def test_offered_are_auto_and_all_memories_and_detectors_with_all_indices() -> N
     for name in set(names()) - expected:
         assert why_refused(name)
         assert "\n" not in why_refused(name)
+
+
+def test_snapshots_go_by_all_that_reckons() -> None:
+    """What a fold imports is among the files that a snapshot is of, or is known to say nothing of any state."""
+    imported = {Path(file) for file in finished([sys.executable, "-c", IMPORTED]).stdout.split()}
+    counted = {path for pattern in fold.RECKONS for path in cache.HERE.glob(pattern)}
+    assert cache.HERE / "context" / "contextual.py" in imported & counted
+    others = {path.relative_to(cache.HERE) for path in imported - counted}
+    assert {place.name if place.parent.name in ("", "service") else place.parent.name for place in others} <= BESIDE
+
+
+def test_another_reckoning_has_other_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "context").mkdir()
+    source = tmp_path / "context" / "answers.py"
+    source.write_text("one = 1\n")
+    monkeypatch.setattr(cache, "HERE", tmp_path)
+    monkeypatch.setattr(cache, "digest", cache.digest.__wrapped__)
+    code, state = cache.digest(), fold.kernel()
+    source.write_text("one = 2\n")
+    assert cache.digest() == code  # nothing is compiled anew
+    assert fold.kernel() != state
+    state = fold.kernel()
+    monkeypatch.setattr(np, "__version__", "0.0.1")
+    assert fold.kernel() != state

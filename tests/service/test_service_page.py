@@ -49,8 +49,10 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         service.kill()
     assert done.returncode == 0, done.stdout + done.stderr
     documents = done.stdout.replace("}{", "}\n{").splitlines()
-    (learnt,) = (json.loads(line) for line in documents if '"observations"' in line)
-    assert learnt["observations"] == 1, done.stdout
+    read = json.JSONDecoder().raw_decode  # what comes next may stand on the same line
+    learnt = [read(line)[0] for line in documents if '"observations"' in line]
+    assert [each["observations"] for each in learnt] == [1, 1], done.stdout
+    assert learnt[1]["groups"] == ["young", "old"]
     for expected in (
         '"status":"accepted"',
         '"status":"duplicate"',
@@ -64,5 +66,5 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
 
 
 def test_the_page_has_commands_to_run() -> None:
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 7
     assert sum(len(commands(block)) for block in BLOCKS) > 15

@@ -1,7 +1,11 @@
+from types import SimpleNamespace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.service.pending import STEPS, WRAP, Pending, expiry_minute
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.live import Live
+from maskedbandits.service.pending import STEPS, STEPS_OF_GROUPS, WRAP, Pending, expiry_minute
 from naive.pending import Slips, ends_in
 
 times = st.integers(0, 200_000)
@@ -27,35 +31,76 @@ def test_counters_are_few_and_nothing_expires_early(issued: int, life: int) -> N
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["issue", "report", "elsewhere"]), st.integers(0, 2), times, lives, st.integers(0, 50)),
-    max_size=40,
+    st.tuples(
+        st.sampled_from(["issue", "report", "elsewhere", "hear", "tell", "forget", "recount", "wait"]),
+        st.integers(0, 2),
+        lives,
+        st.integers(0, 50),
+    ),
+    max_size=60,
 )
 
 
-@given(steps, st.integers(0, 8000))
+@given(steps)
 def test_what_is_open_is_what_was_issued_anywhere_and_neither_reported_nor_expired(
-    done: list[tuple[str, int, int, int, int]], minute: int
+    done: list[tuple[str, int, int, int]],
 ) -> None:
-    pending, slips = Pending(), Slips()
+    """Whatever is told, heard or forgotten meanwhile; slots are far apart where there are groups."""
+    pending, slips, now = Pending(), Slips(), 0
     elsewhere: dict[tuple[int, int], int] = {}
-    for what, arm, issued, life, which in done:
-        expires = issued + life
-        ends = expiry_minute(issued // 60, expires)
-        if what == "report":
-            waiting = [place for place, slip in enumerate(slips.slips) if not slip[3]]
-            if waiting:
-                place = waiting[which % len(waiting)]
-                slips.report(place)
-                pending.report(slips.slips[place][0], ends_in(slips.slips[place][1], slips.slips[place][2]))
-            continue
-        slips.issue(arm, issued, expires)
-        if what == "issue":
-            pending.issue(arm, ends)
-        else:
-            elsewhere[arm, ends] = elsewhere.get((arm, ends), 0) + 1
-    rows = [(arm, "other", ends, count) for (arm, ends), count in elsewhere.items()]
-    pending.hear([*rows, (0, "me", 10**6, 5)], "me")  # what the store knows of ourselves we know better
-    assert pending.open(3, minute) == slips.open(3, minute)
+    for what, arm, life, which in done:
+        waiting = [slip for slip in slips.slips if not slip[3]]
+        minute = expiry_minute(now // 60, now + life)
+        if what == "wait":
+            now += life // 4
+        elif what == "report" and waiting:
+            slip = waiting[which % len(waiting)]
+            slip[3] = 1
+            pending.report(slip[0], ends_in(slip[1], slip[2]))
+        elif what in ("issue", "elsewhere"):
+            slips.issue(arm, now, now + life)
+            if what == "issue":
+                pending.issue(arm, minute)
+            else:
+                elsewhere[arm, minute] = elsewhere.get((arm, minute), 0) + 1
+        elif what == "tell":
+            pending.to_tell()
+        elif what == "forget":
+            pending.forget(now // 60)
+        elif what == "recount":
+            pending.forget_reports()
+            for slip in slips.slips:
+                if slip[3]:
+                    pending.report(slip[0], ends_in(slip[1], slip[2]))
+        if what in ("hear", "elsewhere"):
+            since = minute if what == "elsewhere" else now // 60
+            rows = [(arm, "other", ends, count) for (arm, ends), count in elsewhere.items() if ends >= since]
+            pending.hear(rows, since)
+        assert pending.open(3, now // 60).tolist() == slips.open(3, now // 60)
+
+
+@given(st.integers(10**6, 1 << 33), lives, st.integers(0, 120))
+def test_what_others_have_decided_lately_is_heard_every_second(now: int, life: int, ago: int) -> None:
+    live = SimpleNamespace(clock=Clock(lambda: now), terms=SimpleNamespace(expires_after=life))
+    for steps_of_life in (STEPS, STEPS_OF_GROUPS):
+        assert expiry_minute((now - ago) // 60, now - ago + life, steps_of_life) >= Live.newest(live)  # type: ignore[arg-type]
+
+
+def test_there_is_room_for_many_slots_however_far_apart() -> None:
+    pending = Pending()
+    slots = [policy * 65_536 + arm for policy in range(40) for arm in (0, 9)]
+    pending.report(slots[3], 7)
+    pending.hear([(slots[5], "other", 7, 4), (slots[5], "another", 7, 2)])
+    pending.issue_all(slots, 7)
+    pending.issue_all(slots[:2], 8, 3)
+    known, awaited = pending.awaited(6)
+    expected = dict.fromkeys(slots, 1) | {slots[0]: 4, slots[1]: 4, slots[3]: 0, slots[5]: 7}
+    assert dict(zip(known.tolist(), awaited.tolist(), strict=True)) == expected
+    known, awaited = pending.awaited(7)
+    assert {slot: count for slot, count in zip(known.tolist(), awaited.tolist(), strict=True) if count} == {
+        slots[0]: 3,
+        slots[1]: 3,
+    }
 
 
 def test_the_store_is_told_of_changes_alone_and_again_if_that_failed() -> None:
@@ -75,7 +120,7 @@ def test_a_decision_that_is_taken_back_awaits_nothing() -> None:
     pending = Pending()
     pending.issue(0, 100)
     pending.issue(0, 100, -1)
-    assert pending.open(1, 0) == [0]
+    assert pending.open(1, 0).tolist() == [0]
     assert pending.to_tell() == [(0, 100, 0)]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from maskedbandits.service import wire
+from maskedbandits.service import streams, wire
 from maskedbandits.service.asgi import Answer, read_body, respond
 from maskedbandits.service.wire import MOST_HEAD, Wire
 
@@ -25,12 +26,12 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
 
 
-def talked(talk: Talk, keep_alive: int = 60) -> bytes:
+def talked(talk: Talk, keep_alive: int = 60, app: ASGIApp | None = None) -> bytes:
     """Return what a client hears."""
 
     async def run() -> bytes:
         config = uvicorn.Config(
-            application, port=0, http=Wire, lifespan="off", log_config=None, timeout_keep_alive=keep_alive
+            app or application, port=0, http=Wire, lifespan="off", log_config=None, timeout_keep_alive=keep_alive
         )
         server = uvicorn.Server(config)
         config.load()
@@ -122,3 +123,31 @@ def test_whoever_is_slow_with_a_body_is_not_cut_off_here(monkeypatch: pytest.Mon
         return await reader.read()
 
     assert talked(talk).endswith(b"2 2")
+
+
+def test_whoever_does_not_read_a_stream_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However much waits in between, of which the system keeps some megabytes."""
+    monkeypatch.setattr(streams, "STALLED", 0.2)
+    opened, ended = streams.Streams(), asyncio.Event()
+
+    async def endless() -> AsyncGenerator[bytes, None]:
+        while True:
+            yield bytes(1 << 20)
+
+    async def pouring(scope: Scope, receive: Receive, send: Send) -> None:
+        await opened.pour(scope, receive, send, streams.Stream(endless()), [])
+        ended.set()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(GET + b"\r\n")
+        await asyncio.wait_for(ended.wait(), 30)
+        with contextlib.suppress(ConnectionResetError):
+            while await reader.read(1 << 20):
+                pass
+        return b"it has ended"
+
+    assert talked(talk, app=pouring) == b"it has ended"
+    assert opened.open == 0
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

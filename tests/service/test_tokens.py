@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import string
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -29,6 +31,7 @@ tokens = st.builds(
     probability=st.integers(1, 2**16),
     expires=st.integers(0, 2**32 - 1),
     id=st.binary(min_size=11, max_size=11),
+    question=st.just(b"") | st.integers(1, 182).flatmap(lambda n: st.binary(min_size=3 * n, max_size=3 * n)),
 )
 
 
@@ -45,11 +48,11 @@ def test_a_token_reads_back_and_is_the_twins(token: Token, current: int) -> None
     ring = Keyring(SECRETS, current)
     text = ring.sign(token)
     fields = token._asdict()
-    identity = fields.pop("id")
-    assert text == naive.signed(SECRETS[current], current, fields, identity)
-    assert len(text) == LENGTH
+    identity, question = fields.pop("id"), fields.pop("question")
+    assert text == naive.signed(SECRETS[current], current, fields, identity, question)
+    assert len(text) == LENGTH + len(question) // 3 * 4
     assert RING.read(text) == token  # whichever key is the current one
-    assert naive.read(SECRETS, text) == (fields, identity)
+    assert naive.read(SECRETS, text) == (fields, identity, question)
 
 
 @given(st.text() | st.text(ALPHABET, min_size=60, max_size=66))
@@ -76,6 +79,7 @@ def fuzzed(lots: random.Random) -> str:
         epsilon=lots.getrandbits(32),
         probability=lots.randint(1, 65_536),
         id=lots.randbytes(11),
+        question=lots.randbytes(3 * max(0, lots.randrange(-3, 4))),
     )
     text = RING.sign(token)
     place = lots.randrange(LENGTH)
@@ -131,8 +135,9 @@ def test_a_dropped_key_is_believed_no_more() -> None:
 def test_a_version_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("maskedbandits.service.tokens.VERSION", 2)
-        later = RING.sign(TOKEN)
-    assert is_refused(later)
+        patch.setattr("maskedbandits.service.tokens.ASKING", 1)
+        later = [RING.sign(TOKEN), RING.sign(TOKEN._replace(question=b"abc"))]
+    assert all(map(is_refused, later))
 
 
 def test_versions_of_configurations_go_round() -> None:
@@ -142,6 +147,24 @@ def test_versions_of_configurations_go_round() -> None:
 def test_a_ring_needs_its_current_key() -> None:
     with pytest.raises(UserError, match="no signing key has the number 3"):
         Keyring(SECRETS, 3)
+
+
+def test_threads_and_forked_processes_never_make_the_same_id() -> None:
+    def some(_: int) -> list[bytes]:
+        return [new_id(0) for _ in range(500)]
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [each for found in pool.map(some, range(16)) for each in found]
+    new_id(0)  # so that there are spare bytes, which a child must not use
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, b"".join(some(0)))
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(read, 11 * 500)
+    made += some(0) + [theirs[place : place + 11] for place in range(0, len(theirs), 11)]
+    assert len(made) == len(set(made)) == 18 * 500
 
 
 def test_ids_of_a_minute_lie_together_and_none_comes_twice() -> None:

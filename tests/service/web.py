@@ -107,7 +107,7 @@ def _reply(answers: list[Message]) -> Reply:
     assert all(message["type"] == "http.response.body" for message in rest)
     headers = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
     body = b"".join(message.get("body", b"") for message in rest)
-    if start["status"] != 204:
+    if start["status"] not in (204, 304):
         assert int(headers["content-length"]) == len(body) or not body
     return Reply(start["status"], headers, body)
 

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -20,11 +21,13 @@ from urllib.parse import quote
 from ..errors import WrongValueError, line, number
 from ..privacy import Ledger, LedgerError, round_value
 from ..privacy.exact import Number
+from ..privacy.ledger import OtherTerms
 from ..privacy.ledger.period import EARLIEST, Length
+from .asked import group_of
 from .offer import Offer, largest, read_offer
 from .outbox import Outbox
 from .promises import Promises
-from .wire import Away, Wire
+from .wire import Away, Wire, written
 
 LOG = logging.getLogger(__package__)
 ANSWERS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")  # after which nothing is tried again
@@ -38,6 +41,8 @@ class Decision:
     def __init__(self, device: "Device", offer: Offer) -> None:
         self.arm: str | None = offer.arm or None
         self.payload: Any = offer.payload
+        self.payloads: dict[str, Any] | None = offer.payloads
+        """Where there are groups, what belongs to all arms: whatever is fetched has to be fetched for all alike."""
         self.participate = not offer.why
         self.why = offer.why
         """Why the device takes no part; nothing if it does."""
@@ -51,7 +56,8 @@ class Decision:
         return self.participate and self._device._rewarded(self._token, reward)
 
     def __repr__(self) -> str:
-        return f"<Decision, arm={self.arm!r}, participate={self.participate}>"
+        arm = f"arm={self.arm!r}, " if self.payloads is None else ""  # which would tell the group
+        return f"<Decision, {arm}participate={self.participate}>"
 
 
 class Device:
@@ -70,19 +76,25 @@ class Device:
         jitter: float = 30.0,
         timeout: float = 10.0,
         background: bool = True,
+        groups: Sequence[str] | None = None,
+        group: str | None = None,
     ) -> None:
         """Open a device; its ledger is the file at ``path``, with an outbox beside it.
 
         All reports together may cost the ``cap`` (``per`` a time), and one of them ``max_epsilon``, whatever the server
         says. Reports leave up to ``jitter`` seconds after the server's time for them. With ``background`` a thread
         sends them; without, call ``send_due`` now and then. Without a path all is forgotten with the process.
+        Where an experiment has ``groups``, named here in its order, the person belongs to one of them, the ``group``,
+        which is neither sent nor written down.
         """
         self._wire = Wire(url, key, number("timeout", timeout, 0, above=True, most=3600))
         self._experiment = line("experiment", experiment)
         self._jitter = number("jitter", jitter, 0, most=86_400)
         self._most = largest(max_epsilon)
+        self._group = group_of(self._experiment, groups, group)
         self._stop, self._wake = threading.Event(), threading.Event()
         self._trouble = ""
+        self._refused = ""  # why nothing more is paid for, if the ledger was made for other terms
         self._cost = Fraction(0)  # of a report, as the server last said
         self.ledger: Ledger | None = None
         self._outbox: Outbox | None = None
@@ -121,21 +133,14 @@ class Device:
 
         ``now`` is a time in seconds since 1970: the clock's, if it is left out.
         """
-        at = time.time() if now is None else now
-        if self._promises is None or at < EARLIEST:  # a clock that says less was never set
-            return 0
-        try:
-            return self._promises.keep(self._wire.url, self._sent, at)
-        except LedgerError as error:
-            self._say(error)
-            return 0
+        return self._kept(time.time() if now is None else now) or 0
 
     def run(self) -> None:
         """Send reports when their time comes, until the device is closed."""
         while not self._stop.is_set():
             self._wake.clear()
-            self.send_due()
-            self._wake.wait(self._pause())
+            answered = self._kept(time.time())
+            self._wake.wait(LOOK if answered is None else self._pause())  # what could not be written stays due
 
     def close(self) -> None:
         """Stop sending; what has not left yet leaves when the file is opened again."""
@@ -160,7 +165,7 @@ class Device:
     def _opened(self, cap: Number, per: Length, path: str | os.PathLike[str] | None) -> Promises | None:
         """Open the files; without them the device shows arms and takes no part."""
         try:
-            self.ledger = Ledger(cap, path, per=per)
+            self.ledger = self._ledger_for(cap, per, path)
             place = self.ledger.path
             self._outbox = Outbox(None if place is None else Path(f"{place}.outbox"))
         except LedgerError as error:
@@ -169,7 +174,26 @@ class Device:
                 self.ledger = None
             self._say(error)
             return None
-        return Promises(self.ledger, self._outbox, self._say)
+        return Promises(self.ledger, self._outbox, self._say, self._group)
+
+    def _ledger_for(self, cap: Number, per: Length, path: str | os.PathLike[str] | None) -> Ledger:
+        """Open the ledger; one of other terms only to send what was promised, and to pay for nothing."""
+        try:
+            return Ledger(cap, path, per=per)
+        except OtherTerms as error:
+            self._say(error)
+            self._refused = str(error)
+            return Ledger(0, path, delta=error.delta, per=timedelta(seconds=error.period) if error.period else None)
+
+    def _kept(self, at: float) -> int | None:
+        """Do what is due; return how many reports were answered for good, None if the files are of no use."""
+        if self._promises is None or at < EARLIEST:  # a clock that says less was never set
+            return 0
+        try:
+            return self._promises.keep(self._wire.url, self._sent, at)
+        except LedgerError as error:
+            self._say(error)
+            return None
 
     def _pause(self) -> float:
         """Return for how many seconds there is nothing to do."""
@@ -182,14 +206,15 @@ class Device:
 
     def _offered(self, question: dict[str, Any]) -> Offer:
         path = f"/v1/experiments/{quote(self._experiment, safe='')}/decisions"
-        return read_offer(self._wire.post(path, question), question.get("eligible_arms"), self._most, time.time())
+        answer = self._wire.post(path, question)
+        return read_offer(answer, question.get("eligible_arms"), self._most, time.time(), self._group)
 
     def _takes_no_part(self) -> str:
         """Return why no report can be promised, as far as that is known before it is asked for."""
         if self.ledger is None or self._promises is None:
             return self._trouble
-        if time.time() < EARLIEST:
-            return NEVER_SET
+        if self._refused or time.time() < EARLIEST:
+            return self._refused or NEVER_SET
         try:
             left = self.ledger.remaining
         except LedgerError as error:
@@ -208,6 +233,7 @@ class Device:
             return NEVER_SET
         try:
             why = self._promises.make(offer, self._wire.url, self._jitter, at)
+            why = self._refused or why if why else ""
         except LedgerError as error:
             self._say(error)
             return str(error)
@@ -222,12 +248,14 @@ class Device:
             self._say(error)
             return False
 
-    def _sent(self, token: str, bit: int, epsilon: Fraction) -> bool:
+    def _sent(self, token: str, bit: int, epsilon: Fraction, answers: int = 0) -> bool:
         """Send a report; tell whether it was answered for good. All reports of a token have the same length."""
         if self._stop.is_set():
             return False
+        told = {"token": token, "answer" if answers else "bit": bit, "epsilon": float(epsilon)}
+        longest = len(written({**told, "answer": answers - 1})) if answers else 0
         try:
-            answer = self._wire.post("/v1/reports", {"token": token, "bit": bit, "epsilon": float(epsilon)})
+            answer = self._wire.post("/v1/reports", told, longest)
         except Away:
             return False  # it is sent again later
         return isinstance(answer.content, dict) and answer.content.get("status") in ANSWERS

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 
 from ..errors import UserError, line
 from ..privacy import as_epsilon
+from .asked import Group, read_question, written
 from .wire import Answer, Away
 
 MILLION = 10**6
 LONGEST = 367 * 86_400.0  # seconds that a promise may last: a year, and a little that clocks differ by
-TOKEN = re.compile(r"[A-Za-z0-9_-]{16,512}")
+SHORTEST = 1.0  # seconds from report_at to the end: in less, what writing took would tell whether a reward came
+TOKEN = re.compile(r"[A-Za-z0-9_-]{16,1024}")
 
 
 class Offer(NamedTuple):
@@ -33,6 +35,9 @@ class Offer(NamedTuple):
     epsilon: Fraction = Fraction(0)  # what a report costs, or would cost
     report_in: float = 0.0  # seconds from now
     expires_in: float = 0.0
+    date: float | None = None  # what time it is there, if the server said that
+    payloads: dict[str, Any] | None = None  # where there are groups: of all arms
+    asked: str = ""  # likewise: what an answer needs of the question
 
 
 def largest(max_epsilon: Any) -> Fraction:
@@ -48,22 +53,44 @@ def in_millionths(epsilon: Fraction) -> Fraction:
     return Fraction(math.floor(epsilon * MILLION), MILLION)
 
 
-def read_offer(answer: Answer, among: Sequence[str] | None, most: Fraction, at: float) -> Offer:
+def read_offer(
+    answer: Answer, among: Sequence[str] | None, most: Fraction, at: float, group: Group | None = None
+) -> Offer:
     """Return what an answer offers; ``Away`` if there is not even an arm that may be shown."""
     content = answer.content
     if answer.status != 200 or not isinstance(content, dict):
         raise Away(f"the server answers with status {answer.status}")
+    named = _epsilon(content.get("epsilon"))
+    epsilon = Fraction(0) if named is None else min(named, most)
+    shown = (
+        _arm(content, among)._replace(epsilon=epsilon)
+        if group is None
+        else _arm_of_group(content, among, epsilon, group)
+    )
+    if content.get("participate") is not True:
+        return shown._replace(why="the server wants no report")
+    return _with_token(shown._replace(date=answer.date), content, at if answer.date is None else answer.date)
+
+
+def _arm(content: dict[str, Any], among: Sequence[str] | None) -> Offer:
+    """Return the arm to show."""
     try:
         arm = line("arm", content.get("arm"))
     except UserError as error:
         raise Away("the server names no arm") from error
     if among is not None and arm not in among:
         raise Away("the server names an arm that may not be shown")
-    asked = _epsilon(content.get("epsilon"))
-    shown = Offer(arm, content.get("payload"), epsilon=Fraction(0) if asked is None else min(asked, most))
-    if content.get("participate") is not True:
-        return shown._replace(why="the server wants no report")
-    return _with_token(shown, content, at if answer.date is None else answer.date)
+    return Offer(arm, content.get("payload"))
+
+
+def _arm_of_group(content: dict[str, Any], among: Sequence[str] | None, epsilon: Fraction, group: Group) -> Offer:
+    """Return the arm to show to somebody of a group, and what an answer needs of the question."""
+    asked = read_question(content, group.groups, among)
+    if isinstance(asked, str):
+        raise Away(asked)
+    arm = asked.arms[group.place]
+    kept = written(group.groups, asked.signs, epsilon)
+    return Offer(arm, asked.payloads[arm], epsilon=epsilon, payloads=asked.payloads, asked=kept)
 
 
 def _with_token(shown: Offer, content: dict[str, Any], at: float) -> Offer:
@@ -74,7 +101,7 @@ def _with_token(shown: Offer, content: dict[str, Any], at: float) -> Offer:
         return shown._replace(why="the server names no epsilon that masks anything")
     report_in, expires_in = (_seconds(content.get(key)) - at for key in ("report_at", "expires"))
     report_in = max(report_in, 0.0)
-    if not report_in < expires_in <= LONGEST:  # nor if one is NaN
+    if not report_in + SHORTEST <= expires_in <= LONGEST:  # nor if one is NaN
         return shown._replace(why="the server names no times at which a report could be made")
     return shown._replace(token=token, report_in=report_in, expires_in=expires_in)
 

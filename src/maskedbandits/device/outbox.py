@@ -1,15 +1,18 @@
 """What a device has promised to report and has not brought yet: a row for each decision, in a file beside the ledger.
 
 A row holds the token, the server, when there is something to do next, the delay drawn for it, and when it is of no use
-any more. Never the reward, and not the masked bit either, which is the ledger's.
+any more. Never the reward, and not the masked bit either, which is the ledger's. Where there are groups it holds the
+question as well, which is public, and never the group: so only a device of its experiment, which knows its group, has
+something to do with it.
 
     WAITING ──(due: the reward is waited for no longer)──▶ DRAWN ──(due: it leaves; again, later)──▶ DONE ──▶ no row
 
 Every step names the state and the time that it starts from: of two processes one takes it, the other finds it taken.
 
 Times are the device's clock. Is it set back, every row's times are, too, so that what is left to wait stays as it was;
-for that the file holds when it was last looked at. A clock that is set ahead is believed: reports leave too early, and
-they do so whatever is in them.
+is it put right, so are they. For that the file holds when it was last looked at, and how far back it was set. A clock
+that is set ahead is believed: reports leave too early, and they do so whatever is in them. But no row goes because of
+what the clock says: it may be wrong, and the server will say what is too late.
 """
 
 import contextlib
@@ -24,20 +27,34 @@ from ..privacy.ledger import LedgerError
 from ..privacy.ledger.file import connected, undo
 from ..privacy.ledger.trouble import Damage, told
 
-APPLICATION, VERSION = 0x4D424F42, 1  # "MBOB"
+APPLICATION, VERSION = 0x4D424F42, 3  # "MBOB"
 WAITING, DRAWN, DONE = 0, 1, 2
 DAMAGED = "damaged, or no outbox, so no report is made: put it aside; what it promised stays unreported"
+KEPT = 367 * 86_400  # seconds after its end that a row is kept where no device of its server is seen any more
 UNSTEADY = 5.0  # seconds that a clock may differ between two looks at it without having been set
+SUDDEN = 300.0  # seconds from one look to the next that are many: perhaps a clock was put right
 TABLES = (
     "CREATE TABLE reports (token TEXT PRIMARY KEY NOT NULL, url TEXT NOT NULL, state INTEGER NOT NULL, "
-    "due REAL NOT NULL, delay REAL NOT NULL, expires REAL NOT NULL, tries INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE device (seen REAL NOT NULL, secret BLOB NOT NULL)",
+    "due REAL NOT NULL, delay REAL NOT NULL, expires REAL NOT NULL, tries INTEGER NOT NULL, "
+    "experiment TEXT NOT NULL DEFAULT '', asked TEXT NOT NULL DEFAULT '', late INTEGER NOT NULL DEFAULT 0) "
+    "WITHOUT ROWID",
+    "CREATE TABLE device (seen REAL NOT NULL, secret BLOB NOT NULL, back REAL NOT NULL DEFAULT 0)",
 )
-# What is drawn for another server waits for a device of that; to others it matters when it has expired.
-READY = (
-    "SELECT * FROM reports WHERE CASE WHEN state = ? AND url <> ? THEN expires ELSE due END <= ? ORDER BY due, token"
+MORE = {  # what a file of an older format lacks
+    1: [f"ALTER TABLE reports ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in ("experiment", "asked")],
+    2: [
+        "ALTER TABLE reports ADD COLUMN late INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE device ADD COLUMN back REAL NOT NULL DEFAULT 0",
+    ],
+}
+# What is drawn for another server, or asked by another experiment, waits for a device of that; to others it matters
+# long after it has expired.
+WHEN = (
+    f"CASE WHEN url <> :url AND (state = {DRAWN} OR asked <> '') OR asked <> '' AND experiment <> :experiment "
+    f"THEN expires + {KEPT} ELSE due END"
 )
-SOONEST = "SELECT MIN(CASE WHEN state = ? AND url <> ? THEN expires ELSE due END) FROM reports"
+READY = f"SELECT * FROM reports WHERE {WHEN} <= :at ORDER BY due, token"  # noqa: S608 -- our own words
+SOONEST = f"SELECT MIN({WHEN}) FROM reports"  # noqa: S608
 
 
 class Row(NamedTuple):
@@ -50,6 +67,9 @@ class Row(NamedTuple):
     delay: float  # seconds by which it leaves later than it is drawn
     expires: float
     tries: int = 0
+    experiment: str = ""  # where there are groups
+    asked: str = ""  # likewise: the question, as ``asked.py`` writes it
+    late: int = 0  # tries after it has expired
 
 
 class Outbox:
@@ -74,7 +94,7 @@ class Outbox:
         """Write a promise down; one that is there already stays as it is. Tell whether it is still to be kept."""
         with self._transaction() as connection:
             _notice(connection, at)
-            connection.execute("INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             return _holds(connection, row.token)
 
     def holds(self, token: str) -> bool:
@@ -82,27 +102,37 @@ class Outbox:
         with self._transaction("BEGIN") as connection:
             return _holds(connection, token)
 
-    def ready(self, url: str, at: float) -> list[Row]:
-        """Return the rows with which a device of this server has something to do, longest due first."""
-        if self.soonest(url) is None:  # who has nothing to do writes nothing
+    def asked(self, token: str) -> str:
+        """Return the question of a token; nothing if there are no groups."""
+        with self._transaction("BEGIN") as connection:
+            found = connection.execute("SELECT asked FROM reports WHERE token = ?", (token,)).fetchone()
+        return "" if found is None else str(found[0])
+
+    def ready(self, url: str, at: float, experiment: str = "") -> list[Row]:
+        """Return the rows with which a device of this server has something to do, longest due first.
+
+        With an experiment, it is one that knows its group there.
+        """
+        if self.soonest(url, experiment) is None:  # who has nothing to do writes nothing
             return []
         with self._transaction() as connection:
             _notice(connection, at)
-            return [Row(*row) for row in connection.execute(READY, (DRAWN, url, at))]
+            given = {"url": url, "experiment": experiment, "at": at}
+            return [Row(*row) for row in connection.execute(READY, given)]
 
-    def soonest(self, url: str) -> float | None:
+    def soonest(self, url: str, experiment: str = "") -> float | None:
         """Return when a device of this server has something to do next; None if there is nothing."""
         with self._transaction("BEGIN") as connection:
-            (soonest,) = connection.execute(SOONEST, (DRAWN, url)).fetchone()
+            (soonest,) = connection.execute(SOONEST, {"url": url, "experiment": experiment}).fetchone()
         return None if soonest is None else float(soonest)
 
-    def move(self, row: Row, state: int, due: float, tries: int = 0) -> Row | None:
+    def move(self, row: Row, state: int, due: float, tries: int = 0, late: int = 0) -> Row | None:
         """Take a row a step further, and return it as it is then; None if somebody else has."""
-        later = row._replace(state=state, due=due, tries=tries)
+        later = row._replace(state=state, due=due, tries=tries, late=late)
         with self._transaction() as connection:
             moved = connection.execute(
-                "UPDATE reports SET state = ?, due = ?, tries = ? WHERE token = ? AND state = ? AND due = ?",
-                (state, due, tries, row.token, row.state, row.due),
+                "UPDATE reports SET state = ?, due = ?, tries = ?, late = ? WHERE token = ? AND state = ? AND due = ?",
+                (state, due, tries, late, row.token, row.state, row.due),
             )
             return later if moved.rowcount == 1 else None
 
@@ -141,6 +171,11 @@ def _begin(connection: sqlite3.Connection, name: str) -> None:
     marks = [connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
     if marks == [APPLICATION, VERSION]:
         return
+    if marks[0] == APPLICATION and marks[1] in MORE:
+        more = [statement for version in range(marks[1], VERSION) for statement in MORE[version]]
+        for statement in (*more, f"PRAGMA user_version = {VERSION}"):
+            connection.execute(statement)
+        return
     if marks[0] == APPLICATION:
         raise LedgerError(f"{name}: in format {marks[1]}, this version reads {VERSION}: use the version that wrote it")
     if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() != (0,):
@@ -156,10 +191,19 @@ def _holds(connection: sqlite3.Connection, token: str) -> bool:
 
 
 def _notice(connection: sqlite3.Connection, at: float) -> None:
-    """Keep what is left to wait as it is when the clock was set back."""
-    (seen,) = connection.execute("SELECT seen FROM device").fetchone()
-    if abs(at - seen) <= UNSTEADY:
+    """Keep what is left to wait as it is when the clock was set back, and when that is put right again."""
+    seen, back = connection.execute("SELECT seen, back FROM device").fetchone()
+    jump = at - seen
+    if back and connection.execute("SELECT COUNT(*) FROM reports").fetchone() == (0,):
+        back = 0.0
+        connection.execute("UPDATE device SET back = 0")
+    if abs(jump) <= UNSTEADY:
         return
-    if at < seen:
-        connection.execute("UPDATE reports SET due = due - ?, expires = expires - ?", (seen - at, seen - at))
-    connection.execute("UPDATE device SET seen = ?", (at,))
+    moved = 0.0  # set ahead, or nobody looked for so long: who could tell
+    if jump < 0:
+        moved = jump
+    elif jump >= max(back - UNSTEADY, SUDDEN):
+        moved = back
+    if moved:
+        connection.execute("UPDATE reports SET due = due + ?, expires = expires + ?", (moved, moved))
+    connection.execute("UPDATE device SET seen = ?, back = ?", (at, back - moved))

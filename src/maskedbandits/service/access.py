@@ -17,7 +17,7 @@ ALLOWED = [
     (b"access-control-allow-headers", b"authorization, content-type"),
     (b"access-control-max-age", b"86400"),
 ]
-EXPOSED = (b"access-control-expose-headers", b"retry-after")
+EXPOSED = (b"access-control-expose-headers", b"date, retry-after")  # by which a page's device knows when to send
 VARY = (b"vary", b"origin")
 TOO_OFTEN = "too many requests from one {}: ask again after as many seconds as Retry-After says"
 
@@ -48,16 +48,19 @@ class Access:
             peer = scope["client"][0] if scope.get("client") else ""
             address = bucket_of(self._addresses.of(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1")))
             _refuse_after(self._by_address.wait(address, time.monotonic()), "address")
-        authorization = headers.get(b"authorization")
-        if authorization is None:
-            holder = self.keys.anybody(headers.get(b"host", b""), headers.get(b"origin", b""))
-        else:
-            holder = self.keys.holder(authorization)
+        holder = self.holder(headers)
         if role not in holder.roles:
             raise self._refusal(role, holder)
         if self._by_key.rate and holder.name:
             _refuse_after(self._by_key.wait(holder.name, time.monotonic()), "key")
         return Caller(holder, address)
+
+    def holder(self, headers: dict[bytes, bytes]) -> Holder:
+        """Return whose key a request carries, as the keys are now."""
+        authorization = headers.get(b"authorization")
+        if authorization is None:
+            return self.keys.anybody(*(headers.get(name, b"") for name in (b"host", b"origin", b"sec-fetch-site")))
+        return self.keys.holder(authorization)
 
     def _refusal(self, role: str, holder: Holder) -> Refused:
         if holder is not NOBODY:

@@ -12,20 +12,12 @@ from starlette.types import Receive, Scope
 
 from maskedbandits.errors import nearest
 from maskedbandits.service.asgi import Answer, Refused, as_json, later, read_body
-from maskedbandits.service.deciding import found
-from maskedbandits.service.messages import (
-    ArmAnswer,
-    ExperimentAnswer,
-    ExperimentChange,
-    ExperimentConfig,
-    ExperimentsAnswer,
-    NewArm,
-    Reader,
-    Summary,
-    check_arm,
-)
+from maskedbandits.service.finding import found
+from maskedbandits.service.messages import ExperimentChange, ExperimentConfig, NewArm, Reader, check_arm
 from maskedbandits.service.metrics import Metrics
+from maskedbandits.service.replies import ArmAnswer, ExperimentAnswer, ExperimentsAnswer, Summary
 from maskedbandits.service.stores import Conflict, StoreGone
+from maskedbandits.service.streams import Stream
 
 if TYPE_CHECKING:
     from maskedbandits.service.hall import Hall
@@ -55,7 +47,7 @@ class Endpoint:
 
     route: str
     role: str
-    run: Callable[[Ask], Awaitable[Answer]]
+    run: Callable[[Ask], Awaitable[Answer | Stream]]
 
 
 class Office:
@@ -163,9 +155,8 @@ def described(live: Live) -> ExperimentAnswer:
     """Return all that is known of an experiment, but for what it has learnt."""
     about: dict[str, Any] = msgspec.structs.asdict(summary(live))
     terms = live.terms
-    about |= {
-        name: getattr(terms, name) for name in ("parameters", "report_after", "expires_after", "floor", "holdout")
-    }
+    shown = ("parameters", "report_after", "expires_after", "floor", "holdout", "groups", "shares")
+    about |= {name: getattr(terms, name) for name in shown}
     about["default_arm"] = live.arms.names[live.row.default_arm]
     about["arms"] = [
         ArmAnswer(row.place, row.name, msgspec.Raw(row.payload.encode()), row.status)  # type: ignore[arg-type]

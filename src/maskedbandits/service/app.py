@@ -9,27 +9,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from email.utils import formatdate
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from maskedbandits.errors import UserError
-from maskedbandits.service import logs
+from maskedbandits.service import logs, static
 from maskedbandits.service.access import Access, Caller
 from maskedbandits.service.admin import Ask, Endpoint, Office
 from maskedbandits.service.asgi import Answer, ClientGone, Refused, later, respond
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.deciding import Decisions
+from maskedbandits.service.finding import found
 from maskedbandits.service.keys import Secrets, secrets_of
 from maskedbandits.service.limits import Answers, Buckets
 from maskedbandits.service.messages import MOST_DECISIONS, DecisionRequest, Reader
-from maskedbandits.service.metrics import Metrics
+from maskedbandits.service.metrics import LEFT, Metrics
 from maskedbandits.service.openapi import description
-from maskedbandits.service.reporting import Reports
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import StoreGone
+from maskedbandits.service.streams import Stream, Streams
 
 if TYPE_CHECKING:
     from maskedbandits.service.hall import Hall
@@ -47,6 +49,7 @@ PROXIED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-hos
 FOR_OTHERS = (
     "a proxy asks for somebody else, and without any key only this machine may: make one with maskedbandits key create"
 )
+PAGE = Path(__file__).with_name("dashboard")
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
@@ -62,6 +65,7 @@ class App:
         self.hall: Hall | None = None
         self._answers, self._asked = Answers(), Reader(DecisionRequest)
         self._office = Office(lambda: self.hall, self.metrics)
+        self.streams = Streams()
         reports = Endpoint("reports", "device", self._report)
         self._of_devices = {"decisions": Endpoint("decisions", "device", self._decide), "reports": reports}
         self._routes = self._all_routes()
@@ -69,18 +73,26 @@ class App:
     # From beginning to end
 
     async def open(self, hall: Hall) -> None:
-        """Let people in: the hall has started."""
+        """Let people in: the hall has started, and has imported what takes long to import."""
+        from maskedbandits.service.deciding import Decisions
+        from maskedbandits.service.reporting import Reports
+        from maskedbandits.service.watching import Watch
+
         self._secrets = await self._read_keys(hall)
         self._decisions = Decisions(hall, self._secrets, self.metrics)
         by_token = Buckets(self.settings.token_rate, self.settings.burst)
         self._reports = Reports(hall, self._secrets, self.metrics, by_token, self._renew)
         self.hall, self.clock = hall, hall.clock
+        self.watch = Watch(hall)
+        self.watch.start()
         self._renewing = asyncio.create_task(self._renew_often())
 
     async def close(self) -> None:
         """Let nobody in any more, and have the hall write down what it knows."""
         hall, self.hall = self.hall, None
         if hall is not None:
+            self.streams.end()
+            await self.watch.stop()
             self._renewing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._renewing
@@ -123,6 +135,7 @@ class App:
         origin = headers.get(b"origin")
         extra = [] if origin is None else self.access.cors(origin)
         route, caller = "other", UNKNOWN
+        answer: Answer | Stream
         try:
             if origin is not None and scope["method"] == "OPTIONS":
                 answer = self.access.preflight(origin)
@@ -133,12 +146,18 @@ class App:
                     caller = self._admitted(scope, headers, endpoint.role)
                 answer = await endpoint.run(ask)
                 self.access.charge(caller, ask.cost)
+                if isinstance(answer, Stream):
+                    self.streams.refuse_if_full()
         except ClientGone:
-            self._count(scope, route, 499, began, caller)
+            self._count(scope, route, LEFT, began, caller)
             return
         except Exception as error:
             answer = _refusal(error)
-        await respond(send, answer, [*extra, (b"date", self._now())], is_bare=scope["method"] == "HEAD")
+        extra.append((b"date", self._now()))
+        if isinstance(answer, Stream):
+            await self.streams.pour(scope, receive, send, answer, extra)
+        else:
+            await respond(send, answer, extra, is_bare=scope["method"] == "HEAD")
         self._count(scope, route, answer.status, began, caller)
 
     def _now(self) -> bytes:
@@ -174,9 +193,9 @@ class App:
                 return self._of_devices[what], Ask(scope, receive, limit, {"name": name})
         allowed: set[str] = set()
         for route in self._routes:
-            match, found = route.matches(scope)
+            match, child = route.matches(scope)
             if match is Match.FULL:
-                return found["endpoint"], Ask(scope, receive, limit, found["path_params"])
+                return child["endpoint"], Ask(scope, receive, limit, child["path_params"])
             if match is Match.PARTIAL:
                 allowed |= route.methods or set()
         if allowed:
@@ -202,6 +221,17 @@ class App:
     async def _describe(self, ask: Ask) -> Answer:
         return description()
 
+    async def _live_list(self, ask: Ask) -> Stream:
+        return Stream(self.watch.list_all(self._roles(ask)))
+
+    async def _live(self, ask: Ask) -> Stream:
+        return Stream(self.watch.follow(await found(self._office.hall, ask.params["name"]), self._roles(ask)))
+
+    def _roles(self, ask: Ask) -> Callable[[], frozenset[str]]:
+        """Return what tells the roles that somebody who asks has by now."""
+        headers = dict(ask.scope["headers"])
+        return lambda: self.access.holder(headers).roles
+
     def _all_routes(self) -> list[Route]:
         """Return all paths, those of devices among them: a wrong method there is told as such."""
         office = self._office
@@ -220,10 +250,16 @@ class App:
             route("GET", ONE, Endpoint("experiments", "read", office.show)),
             route("PATCH", ONE, Endpoint("experiments", "admin", office.change)),
             route("GET", f"{ONE}/state", Endpoint("state", "read", office.state)),
+            route("GET", f"{ONE}/live", Endpoint("live", "read", self._live)),
+            route("GET", "/v1/live", Endpoint("live", "read", self._live_list)),
             route("POST", f"{ONE}/arms", Endpoint("experiments", "admin", office.add_arm)),
             route("POST", f"{ONE}/arms/{{arm:path}}/retire", Endpoint("experiments", "admin", office.retire)),
             route("POST", f"{ONE}/decisions", self._of_devices["decisions"]),
             route("POST", f"{ONE}/reports", self._of_devices["reports"]),
+            route("GET", "/client.js", static.file(static.client())),
+            route("GET", "/", static.elsewhere("dashboard")),
+            route("GET", "/dashboard", static.file(PAGE / "index.html")),
+            route("GET", "/dashboard/{file}", static.folder(PAGE)),
         ]
 
 

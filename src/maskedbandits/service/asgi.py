@@ -88,7 +88,7 @@ def too_long(limit: int) -> Refused:
 async def respond(send: Send, answer: Answer, extra: Sequence[Header] = (), *, is_bare: bool = False) -> None:
     """Send an answer; a bare one is what the method HEAD asks for."""
     status, body, headers = answer
-    sent = [*headers, *extra] if status == 204 else [*headers, (b"content-length", b"%d" % len(body)), *extra]
+    sent = [*headers, *extra] if status in (204, 304) else [*headers, (b"content-length", b"%d" % len(body)), *extra]
     await send({"type": "http.response.start", "status": status, "headers": sent})
     await send({"type": "http.response.body", "body": b"" if is_bare else body})
 

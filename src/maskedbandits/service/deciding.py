@@ -1,8 +1,10 @@
 """Answers to devices that ask what to show: a token, and text that was put together once for every arm.
 
 What a device calls its visitor is hashed under a secret of the store before anything else sees it, together with the
-experiment: so visitors of two experiments cannot be told to be the same. A visitor keeps a token until it expires, or
-until its arm is retired, or not among those that are asked for: then one is decided for anew.
+experiment: so visitors of two experiments cannot be told to be the same. A visitor keeps a token until no report of it
+could come in time any more, or until its arm is retired. While its arm is not among those that are asked for, the
+visitor has another one beside it, for this set of arms: who goes to and fro between two sets has two tokens, and pays
+for two.
 """
 
 from __future__ import annotations
@@ -10,13 +12,16 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.asgi import Answer, Refused, later
+from maskedbandits.service.asgi import Answer, Refused
 from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.finding import found
+from maskedbandits.service.grouped import GroupsLive
 from maskedbandits.service.keys import Secrets
 from maskedbandits.service.messages import MILLION, DecisionRequest, Reader
 from maskedbandits.service.metrics import Metrics
@@ -27,23 +32,10 @@ if TYPE_CHECKING:
     from maskedbandits.service.hall import Hall
     from maskedbandits.service.live import Arms, Issued, Live
 
-AT_ONCE = 64  # decisions after which others get their turn
+AT_ONCE = 64  # decisions, each by one policy, after which others get their turn
 VISITOR = 16  # bytes of a visitor's hash
+SHORTEST = 1  # seconds that a device needs from report_at to the end of its token: with less it takes no part
 ONE = DecisionRequest()
-ASIDE = "this experiment cannot be followed now: the log of the service says why, and it is tried again every minute"
-
-
-async def found(hall: Hall, name: str) -> Live:
-    """Return an experiment by its name; one that is not known may just have been made in another process."""
-    live = hall.experiment(name)
-    if live is None and hall.is_aside(name):
-        raise later(503, ASIDE)
-    if live is None:
-        await hall.catch_up()
-        live = hall.experiment(name)
-    if live is None:
-        raise Refused(404, "no experiment has this name: GET /v1/experiments lists them all")
-    return live
 
 
 class Words:
@@ -61,6 +53,12 @@ class Words:
             payload = bytes(self.arms.payloads[arm]).decode()
             text = self._texts[arm] = f'"arm":{name},"payload":{payload}'
         return text
+
+    @cached_property
+    def payloads(self) -> str:
+        """The payloads of all open arms, by name, as an answer has them."""
+        names = {arm: msgspec.json.encode(self.arms.names[arm]).decode() for arm in self.arms.open}
+        return ",".join(f"{name}:{bytes(self.arms.payloads[arm]).decode()}" for arm, name in names.items())
 
 
 class Decisions:
@@ -94,32 +92,59 @@ class Decisions:
 
     async def _many(self, live: Live, n: int, among: tuple[int, ...] | None) -> list[str]:
         texts: list[str] = []
+        some = max(1, AT_ONCE // live.terms.policies)
         while len(texts) < n:
-            texts += [self._text(live, each)[1] for each in live.decide(min(AT_ONCE, n - len(texts)), among)]
+            texts += [self._text(live, each)[1] for each in live.decide(min(some, n - len(texts)), among)]
             await asyncio.sleep(0)
         return texts
 
     def _text(self, live: Live, issued: Issued) -> tuple[str, str]:
         """Return the token of a decision, and the answer."""
-        arm, probability, flags, now, expires, seq = issued
-        decided = Token(live.id, live.row.config_version, arm, flags, live.epsilon, probability, expires, new_id(now))
+        arm, probability, flags, now, expires, seq, asked = issued
+        version, identity = live.row.config_version, new_id(now)
+        decided = Token(live.id, version, arm, flags, live.epsilon, probability, expires, identity, asked)
         token = self.secrets.ring.sign(decided)
         return token, self._with_token(live, token, decided, now, seq)
 
     def _with_token(self, live: Live, token: str, decided: Token, now: int, seq: int) -> str:
         if decided.flags & FLAG_SHOWN:
-            return self._without_token(live, decided.arm)
+            return self._without_token(live, decided.arm, decided.question)
+        # Where reports are due later since an earlier token was made, that may be after its end.
+        report_at = min(now + live.terms.report_after, decided.expires - SHORTEST)
+        if isinstance(live, GroupsLive):
+            epsilon, due = decided.epsilon / MILLION, (report_at, decided.expires)
+            return self._asking(live, token, live.by_group(decided.question), epsilon, due, seq)
         return (
             f'{{"token":"{token}",{self._of(live, decided.arm)},"epsilon":{decided.epsilon / MILLION!r},'
-            f'"report_at":{now + live.terms.report_after},"expires":{decided.expires},"state_seq":{seq},'
+            f'"report_at":{report_at},"expires":{decided.expires},"state_seq":{seq},'
             f'"probability":{decided.probability / WHOLE!r},"participate":true}}'
         )
 
+    def _asking(
+        self,
+        live: GroupsLive,
+        token: str | None,
+        asked: tuple[list[str], list[int] | None],
+        epsilon: float,
+        due: tuple[int, int],
+        seq: int,
+    ) -> str:
+        """Return a question as an answer has it; whoever has no token takes no part."""
+        credential, arms, signs = (msgspec.json.encode(each).decode() for each in (token, *asked))
+        return (
+            f'{{"token":{credential},"arms":{arms},"signs":{signs},"payloads":{{{self._words_of(live).payloads}}},'
+            f'"epsilon":{epsilon!r},"report_at":{due[0]},"expires":{due[1]},"state_seq":{seq},'
+            f'"participate":{"false" if token is None else "true"}}}'
+        )
+
     def _of(self, live: Live, arm: int) -> str:
+        return self._words_of(live).of(arm)
+
+    def _words_of(self, live: Live) -> Words:
         words = self._words.get(live.id)
         if words is None or words.arms is not live.arms:
             words = self._words[live.id] = Words(live.arms)
-        return words.of(arm)
+        return words
 
     def _while_paused(self, live: Live, among: Sequence[int] | None) -> str:
         """Return the default arm, or the first that is eligible; no report of it may come."""
@@ -130,8 +155,11 @@ class Decisions:
             arm = among[0]
         return self._without_token(live, arm)
 
-    def _without_token(self, live: Live, arm: int) -> str:
+    def _without_token(self, live: Live, arm: int, question: bytes = b"") -> str:
         now = int(live.clock.now())
+        if isinstance(live, GroupsLive):
+            every = live.by_group(question)[0] if question else [live.arms.names[arm]] * live.asking.groups
+            return self._asking(live, None, (every, None), live.epsilon / MILLION, (now, now), live.fold.seq)
         return (
             f'{{"token":null,{self._of(live, arm)},"epsilon":{live.epsilon / MILLION!r},"report_at":{now},'
             f'"expires":{now},"state_seq":{live.fold.seq},"probability":1.0,"participate":false}}'
@@ -155,28 +183,36 @@ class Decisions:
         self, live: Live, visitor: str, among: tuple[int, ...] | None, token: str, issued: Issued
     ) -> tuple[str, Token | None]:
         """Return the token that a visitor keeps, and what it says; nothing if it is the one just made."""
-        who, minute = self._hashed(live, visitor), expiry_minute(issued.issued // 60, issued.expires)
-        instead = b""
-        for _ in range(2):  # others may replace it at the same time, by what these arms do not have either
-            kept = await self.hall.visit(live, who, token.encode(), minute, instead)
-            if kept == token.encode():
-                break
-            earlier = self._still_good(live, kept.decode(), among)
-            if earlier is not None:
-                return kept.decode(), earlier
-            instead = kept
+        minute = expiry_minute(issued.issued // 60, issued.expires, live.STEPS)
+        for arms in dict.fromkeys((None, among)):  # the second one if the first has what may not be shown here
+            instead = b""
+            for _ in range(2):  # others may replace it at the same time, by what is of no use either
+                kept = await self.hall.visit(live, self._hashed(live, visitor, arms), token.encode(), minute, instead)
+                if kept == token.encode():
+                    return token, None
+                earlier = self._still_good(live, kept.decode())
+                if earlier is not None and live.may_show(earlier, among):
+                    return kept.decode(), earlier
+                if earlier is not None and arms is None:
+                    break
+                instead = kept
         return token, None
 
-    def _still_good(self, live: Live, kept: str, among: tuple[int, ...] | None) -> Token | None:
-        """Return what a token says that was kept, if its arm may be shown and a report of it would be believed."""
+    def _still_good(self, live: Live, kept: str) -> Token | None:
+        """Return what a token says that was kept, if its arm may be shown and a report of it would be taken.
+
+        The store keeps it up to a step longer than it lives (``pending.py``), since it counts in such steps.
+        """
         try:
             earlier = self.secrets.ring.read(kept)
         except ForgedToken:  # its key was dropped since
             return None
-        return earlier if live.arms.is_open(earlier.arm) and (among is None or earlier.arm in among) else None
+        if earlier.expires < live.clock.now() + SHORTEST:
+            return None
+        return earlier if live.may_show(earlier, None) else None
 
-    def _hashed(self, live: Live, visitor: str) -> bytes:
-        what = msgspec.json.encode([live.id, visitor])
+    def _hashed(self, live: Live, visitor: str, among: tuple[int, ...] | None) -> bytes:
+        what = msgspec.json.encode([live.id, visitor] if among is None else [live.id, visitor, among])
         return hmac.digest(self.secrets.visitor, what, "sha256")[:VISITOR]
 
 

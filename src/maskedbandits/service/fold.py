@@ -2,7 +2,8 @@
 
 Whoever takes the same events in the same order has the same state, to the last bit: nothing else goes into it, neither
 the time nor which decisions are open. The first event says how the experiment was created; reports are taken in by
-compiled code, as many at once as stand between two changes of arms.
+compiled code, as many at once as stand between two changes of arms. Where there are groups the policy is a contextual
+one, and reports are answers to the questions that stand beside them in the log.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ import threading
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maskedbandits import cache
+from maskedbandits.context import Contextual, make_contextual
+from maskedbandits.context import saved as contextual
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, saved
 from maskedbandits.privacy import Randomizer
 from maskedbandits.record import Ints
 from maskedbandits.service.messages import MILLION, millionths
+from maskedbandits.service.questions import unpacked
 
 if TYPE_CHECKING:
     from maskedbandits.corruption import RandomizedResponse
@@ -43,7 +47,15 @@ REFUSED = {
 }
 
 FORMAT = 2  # of a snapshot: this byte, epsilon in millionths, how many arms, reports by arm, the policy
+FORMAT_OF_GROUPS = 3  # likewise, but for one number of reports, and a contextual policy
 HEAD = struct.Struct(">BQI")
+
+# Files that decide, with the kernels', what a state is after some events.
+RECKONS = (
+    *cache.KERNELS,
+    *("arrays.py", "context/**/*.py", "corruption.py", "privacy/*.py"),
+    *("service/fold.py", "service/messages.py", "service/questions.py"),
+)
 
 
 @lru_cache(maxsize=1024)
@@ -77,25 +89,60 @@ def refuse_unless_offered(name: str) -> None:
         raise UserError(f"policy = {name!r} is not offered here: {reason}; take one of {', '.join(offered())}")
 
 
+def made(config: dict[str, Any], arms: int) -> Policy | Contextual:
+    """Return the policy that a configuration asks for, which has seen nothing."""
+    own, groups = millionths("epsilon", config["epsilon"]), config.get("groups")
+    if not groups:
+        return make_policy(config["policy"], arms=arms, corruption=mask_of(own), **config["parameters"])
+    return make_contextual(
+        config["policy"],
+        groups=len(groups),
+        arms=arms,
+        epsilon=Fraction(own, MILLION),
+        shares=config.get("shares"),
+        **config["parameters"],
+    )
+
+
 def kernel() -> str:
-    """Return what reckons: states of another code or machine may differ in the last bit."""
-    return cache.digest()
+    """Return what reckons: states of another code or machine may differ in the last bit.
+
+    That is more than what machine code is made of: masks and groups are reckoned with in Python, too.
+    """
+    return cache.digest(RECKONS, np.__version__)
 
 
 class Fold:
     """A policy, and up to where it has taken in the log; one thread folds, others look."""
 
-    def __init__(self, policy: Policy | None = None, seq: int = 0, epsilon: int = 0) -> None:
+    def __init__(self, policy: Policy | Contextual | None = None, seq: int = 0, epsilon: int = 0) -> None:
         self._policy, self.seq, self.epsilon = policy, seq, epsilon
-        self.reported = np.zeros(0 if policy is None else policy.arms, dtype=np.int64)  # reports ever, by arm
+        self.reported = np.zeros(0, dtype=np.int64)  # reports ever, by arm; where there are groups, of all together
         self._folding = threading.Lock()  # who looks at both sees policy and number of one moment
 
     @property
     def policy(self) -> Policy:
         """The policy; there is one from the first event on."""
+        if isinstance(self._policy, Policy):
+            return self._policy
+        raise self._empty() if self._policy is None else UserError("an experiment with groups has one for each")
+
+    @property
+    def asking(self) -> Contextual:
+        """The contextual policy of an experiment with groups."""
+        if isinstance(self._policy, Contextual):
+            return self._policy
+        raise self._empty() if self._policy is None else UserError("the experiment has no groups")
+
+    @property
+    def either(self) -> Policy | Contextual:
+        """The policy, of either kind."""
         if self._policy is None:
-            raise UserError("the log is empty: an experiment's first event says how it was created")
+            raise self._empty()
         return self._policy
+
+    def _empty(self) -> UserError:
+        return UserError("the log is empty: an experiment's first event says how it was created")
 
     def take(self, events: Sequence[EventRow]) -> None:
         """Take in the next events of the log, in their order."""
@@ -123,6 +170,9 @@ class Fold:
     def _take_reports(self, events: Sequence[EventRow]) -> None:
         for place, event in enumerate(events):
             self._check(event, place)
+        if isinstance(self._policy, Contextual):
+            self._take_answers(self._policy, events)
+            return
         arms = np.array([event.arm for event in events], dtype=np.int64)
         bits = np.array([event.bit for event in events], dtype=np.float64)
         others = any(event.epsilon != self.epsilon for event in events)
@@ -130,30 +180,38 @@ class Fold:
         self.policy.observe_many(arms, bits, masks if others else None)
         np.add.at(self.reported, arms, 1)
 
+    def _take_answers(self, policy: Contextual, events: Sequence[EventRow]) -> None:
+        asked = unpacked([event.question or b"" for event in events], policy.grouping.sizes)
+        if asked.tables.max() >= policy.arms:
+            raise UserError("the log is damaged: a question has an arm that there was not; restore a backup")
+        answers = np.array([event.bit for event in events], dtype=np.int64)
+        policy.take_in(*asked, answers, [Fraction(event.epsilon or 0, MILLION) for event in events])
+        self.reported[0] += len(events)
+
     def _take_change(self, event: EventRow) -> None:
         self._check(event, 0)
         told = json.loads(event.detail or "{}")
         if event.kind == "create":
             config = told["config"]
-            self.epsilon = millionths("epsilon", config["epsilon"])
-            corruption, arms = mask_of(self.epsilon), len(told["arms"])
-            self._policy = make_policy(config["policy"], arms=arms, corruption=corruption, **config["parameters"])
-            self.reported = np.zeros(arms, dtype=np.int64)
+            self.epsilon, arms = millionths("epsilon", config["epsilon"]), len(told["arms"])
+            self._policy = made(config, arms)
+            self.reported = np.zeros(1 if isinstance(self._policy, Contextual) else arms, dtype=np.int64)
         elif event.kind == "arm":
-            self.policy.add_arm()
-            self.reported = np.append(self.reported, 0)
+            self.either.add_arm()
+            if not isinstance(self._policy, Contextual):
+                self.reported = np.append(self.reported, 0)
         elif event.kind == "retire":
-            self.policy.retire(-1 if event.arm is None else event.arm)  # of no arm it is refused
+            self.either.retire(-1 if event.arm is None else event.arm)  # of no arm it is refused
 
     def state(self) -> tuple[int, str]:
         """Return the number of the last event, and a digest of all that the log up to there determines."""
         with self._folding:
-            return self.seq, self.policy.fold_digest()
+            return self.seq, self.either.fold_digest()
 
-    def moment(self) -> tuple[int, Policy, Ints]:
+    def moment(self) -> tuple[int, Any, Ints]:
         """Return the number of the last event, a copy of the policy, and how many reports each arm has had, then."""
         with self._folding:
-            return self.seq, copy.copy(self.policy), self.reported.copy()
+            return self.seq, copy.copy(self.either), self.reported.copy()
 
     def snapshot(self) -> tuple[int, bytes, str]:
         """Return the number of the last event, all of the state as bytes, and its digest.
@@ -161,20 +219,24 @@ class Fold:
         Decisions that are open, and lots, are each process's own.
         """
         seq, policy, reported = self.moment()
-        head = HEAD.pack(FORMAT, self.epsilon, reported.size) + reported.astype("<i8").tobytes()
-        return seq, head + saved.dumps(policy), policy.fold_digest()
+        grouped = isinstance(policy, Contextual)
+        head = HEAD.pack(FORMAT_OF_GROUPS if grouped else FORMAT, self.epsilon, reported.size)
+        body = contextual.dumps(policy) if grouped else saved.dumps(policy)
+        return seq, head + reported.astype("<i8").tobytes() + body, policy.fold_digest()
 
     @classmethod
     def from_snapshot(cls, body: bytes, seq: int, digest: str) -> Fold:
         """Return what was written down, or refuse it if it is not what it says."""
-        if len(body) < HEAD.size or body[0] != FORMAT:
+        if len(body) < HEAD.size or body[0] not in (FORMAT, FORMAT_OF_GROUPS):
             raise UserError("a snapshot is damaged, or of another version")
-        _, epsilon, arms = HEAD.unpack_from(body)
-        end = HEAD.size + 8 * arms
-        fold = cls(saved.loads(body[end:]), seq, epsilon)
-        fold.policy.await_exactly([0] * fold.policy.arms)
+        kind, epsilon, counts = HEAD.unpack_from(body)
+        end = HEAD.size + 8 * counts
+        policy = saved.loads(body[end:]) if kind == FORMAT else contextual.loads(body[end:])
+        policy.await_exactly(0 * policy.pending)
+        fold = cls(policy, seq, epsilon)
         fold.reported = np.frombuffer(body[HEAD.size : end], dtype="<i8").astype(np.int64)
-        is_sound = arms == fold.policy.arms and fold.reported.sum() == fold.policy.observations
+        wanted = policy.arms if kind == FORMAT else 1
+        is_sound = counts == wanted and fold.reported.sum() == policy.observations
         if fold.state() != (seq, digest) or not is_sound:
             raise UserError("a snapshot is damaged: its digest differs")
         return fold

@@ -4,8 +4,9 @@ There is no leader. Any process appends to the log, and each folds it, in order,
 later starts from a snapshot, and one that dies leaves nothing behind but what it had not acknowledged. The store is
 asked some times a second how far the logs have come: notices that databases send get lost behind poolers, and take
 locks. An experiment that cannot be followed, as when memory runs out, is set aside and tried again every minute; the
-others go on. What can wait is done every second (how many decisions were issued, how many reports refused) and every
-minute (snapshots; ids that have expired are forgotten).
+others go on. So is one whose policy is new to this machine, until it is compiled. What can wait is done every second
+(how many decisions were issued, how many reports refused) and every minute (snapshots; ids that have expired are
+forgotten).
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from maskedbandits.context import Contextual
 from maskedbandits.errors import UserError
 from maskedbandits.service import logs
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.fold import Fold, kernel
+from maskedbandits.service.grouped import GroupsLive
 from maskedbandits.service.live import Live
 from maskedbandits.service.pending import Pending
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store, StoreGone
-from maskedbandits.service.stores.rows import ExperimentRow
+from maskedbandits.service.stores.rows import ExperimentRow, Standing
+from maskedbandits.service.terms import Terms
+from maskedbandits.service.warm import Warming, needed_by
 
 LEAST = 0.02  # seconds between two looks at the log when this process has just written
 SECOND, MINUTE = 1.0, 60.0
@@ -36,13 +41,16 @@ class Aside(NamedTuple):
     name: str
     pending: Pending | None
     until: float
+    has_failed: bool = True  # or its policy is being compiled
 
 
 class Follower:
     """Follows the logs; ``lives`` are the experiments, by their names."""
 
-    def __init__(self, open_store: Callable[[], Store], process: str, clock: Clock, settings: Settings) -> None:
-        self.process, self.clock, self.settings = process, clock, settings
+    def __init__(
+        self, open_store: Callable[[], Store], process: str, clock: Clock, settings: Settings, warming: Warming
+    ) -> None:
+        self.process, self.clock, self.settings, self.warming = process, clock, settings, warming
         self.lives: dict[str, Live] = {}
         self.trouble: Exception | None = None  # why it does not follow now
         self.looks = 0  # at the logs, from beginning to end
@@ -58,10 +66,11 @@ class Follower:
 
     def start(self) -> None:
         """Read everything that there is, then go on following."""
-        forgotten = max((row.forgotten for row in self.store.experiments()), default=0)
-        self.clock.not_before(60.0 * forgotten)  # tokens of an earlier time would be late at once
         self._follow()
-        self._thread.start()
+        if self._stopping.is_set():
+            self.store.close()
+        else:
+            self._thread.start()
 
     def stop(self) -> None:
         """Write down what others and the next start should know, and end."""
@@ -73,6 +82,11 @@ class Follower:
     def look(self) -> None:
         """Look at the log soon: something was written."""
         self._news.set()
+
+    def seq_of(self, experiment: int) -> int:
+        """Return up to which number the log of an experiment has been read."""
+        live = self.by_id.get(experiment)
+        return 0 if live is None else live.fold.seq
 
     def refuse(self, experiment: int, reason: str) -> None:
         """Count a report that was refused; nothing else is kept of it."""
@@ -117,9 +131,13 @@ class Follower:
 
     def _follow(self) -> None:
         """Fold what is new, and do what is due."""
-        for experiment, seq in self.store.heads().items():
+        standing = self.store.standing()
+        self._set_clock(standing)
+        for experiment, seq in standing.heads.items():
             live, aside = self.by_id.get(experiment), self.aside.get(experiment)
             if aside is not None and time.monotonic() < aside.until:
+                continue
+            if live is None and self._stopping.is_set():  # a long log would be read for nobody
                 continue
             if live is None or seq > live.fold.seq:
                 try:
@@ -128,6 +146,8 @@ class Follower:
                     raise
                 except Exception as error:  # of this experiment alone
                     self._set_aside(experiment, error)
+        if self._stopping.is_set():  # what is to be written at the end comes then
+            return
         now = time.monotonic()
         if now >= self._next_second:
             self._next_second = now + SECOND
@@ -136,6 +156,16 @@ class Follower:
             self._next_minute = now + MINUTE
             self._each_minute()
 
+    def _set_clock(self, standing: Standing) -> None:
+        """Go by the store's clock; and never be behind what any process has forgotten.
+
+        A report whose id may have been forgotten is late for good, or it could be counted twice. So where another
+        process is ahead, tokens by an earlier time would be late before they have been used.
+        """
+        if standing.now is not None:
+            self.clock.go_by(standing.now)
+        self.clock.not_before(60.0 * standing.forgotten)
+
     def _set_aside(self, experiment: int, error: Exception) -> None:
         """Go on without an experiment; half of what was new may be folded, so that it has to be entered anew."""
         live, before = self.by_id.pop(experiment, None), self.aside.get(experiment)
@@ -143,7 +173,7 @@ class Follower:
         self.lives.pop(name, None)
         pending = live.pending if live is not None else None if before is None else before.pending
         self.aside[experiment] = Aside(name, pending, time.monotonic() + MINUTE)
-        if before is None:
+        if before is None or not before.has_failed:
             logs.fault("experiment is set aside", error, experiment=name)
 
     def _row(self, experiment: int) -> ExperimentRow:
@@ -151,14 +181,19 @@ class Follower:
 
     def _enter(self, experiment: int) -> None:
         """Bring an experiment to life: from a snapshot, if there is a sound one, and what came after it."""
-        row, arms = self._row(experiment), self.store.arms(experiment)
-        fold = self._from_snapshot(experiment)
+        row = self._row(experiment)
+        if not self.warming.has(needed_by(Terms.read(row.config))):  # interpreted, it would keep all others waiting
+            self.aside[experiment] = Aside(row.name, self._kept_pending(experiment), time.monotonic() + SECOND, False)
+            return
+        arms, fold = self.store.arms(experiment), self._from_snapshot(experiment)
         while events := self.store.events(experiment, fold.seq, AT_ONCE):
+            if self._stopping.is_set():
+                return
             fold.take(events)
-        live = Live(row, arms, fold, self.clock, self._kept_pending(experiment))
-        for arm, minute, count in self.store.reported(experiment, self.clock.minute(), fold.seq):
-            live.pending.report(arm, minute, count)
-        self._hear(live)
+        kind = GroupsLive if isinstance(fold.either, Contextual) else Live
+        live = kind(row, arms, fold, self.clock, self._kept_pending(experiment))
+        live.read_reported(self.store)
+        self._hear(live, 0)
         self.by_id[experiment] = self.lives[live.name] = live
         self.aside.pop(experiment, None)
         logs.event("experiment is live", experiment=live.name, seq=fold.seq)
@@ -167,7 +202,7 @@ class Follower:
         """Return what this process has counted of an experiment that was set aside; reports are read anew."""
         pending = self.aside[experiment].pending if experiment in self.aside else None
         if pending is not None:
-            pending.reported.clear()
+            pending.forget_reports()
         return pending
 
     def _from_snapshot(self, experiment: int) -> Fold:
@@ -193,11 +228,15 @@ class Follower:
         self._tell_issued()
         self._tell_refused()
         for live in self.by_id.values():
-            self._hear(live)
+            self._hear(live, live.newest())
 
-    def _hear(self, live: Live) -> None:
-        """Hear what other processes have issued; the policy awaits what is open of all."""
-        live.pending.hear(self.store.issued(live.id, self.clock.minute()), self.process)
+    def _hear(self, live: Live, since: int) -> None:
+        """Hear what other processes have issued that expires from a minute on; the policy awaits what is open of all.
+
+        Every second that is what is new; what is older hardly ever changes, and is heard every minute.
+        """
+        since = max(since, self.clock.minute())
+        live.pending.hear(self.store.issued(live.id, since, self.process), since)
         live.await_exactly()
 
     def _tell_issued(self) -> None:
@@ -228,6 +267,7 @@ class Follower:
         self.store.forget(minute)
         for live in self.by_id.values():
             live.pending.forget(minute)
+            self._hear(live, 0)
             self._write_snapshot(live, self.settings.snapshot_every)
 
     def _write_snapshot(self, live: Live, every: int) -> None:

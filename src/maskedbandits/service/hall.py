@@ -25,6 +25,7 @@ from maskedbandits.service.stores import Conflict, Store, StoreGone, open_store
 from maskedbandits.service.stores.rows import Change, ExperimentRow, Visit
 from maskedbandits.service.stores.rows import NewArm as ArmToStore
 from maskedbandits.service.terms import Terms, check_standing
+from maskedbandits.service.warm import Warming, needed_by
 from maskedbandits.service.writer import Writer
 
 PATIENCE = 10.0  # seconds until a change that is durable must have been folded
@@ -39,7 +40,8 @@ class Hall:
         self.settings = settings
         self.process = process or secrets.token_hex(8)
         self.clock = clock or Clock()
-        self.follower = Follower(self._open, self.process, self.clock, settings)
+        self.warming = Warming()
+        self.follower = Follower(self._open, self.process, self.clock, settings, self.warming)
         self.writer: Writer | None = None
         self.started = False
 
@@ -50,7 +52,7 @@ class Hall:
         """Read the logs, and begin to follow and to write."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.follower.start)
-        self.writer = Writer(self._open, loop, self.follower.look, self.settings.queue)
+        self.writer = Writer(self._open, loop, self.follower.look, self.settings.queue, self.follower.seq_of)
         self.writer.start()
         self.started = True
 
@@ -58,6 +60,7 @@ class Hall:
         """Write what is left, and end."""
         loop = asyncio.get_running_loop()
         self.started = False
+        self.warming.stop()
         if self.writer is not None:
             await loop.run_in_executor(None, self.writer.stop)
         await loop.run_in_executor(None, self.follower.stop)
@@ -111,11 +114,14 @@ class Hall:
         self.follower.refuse(experiment, reason)
 
     async def create(self, config: ExperimentConfig) -> Live:
-        """Create an experiment, and return it live."""
-        terms = await asyncio.get_running_loop().run_in_executor(None, _checked, config)  # others need not wait
+        """Create an experiment, and return it live; a policy that is new to this machine is compiled before that."""
+        loop, arms = asyncio.get_running_loop(), [_to_store(arm) for arm in config.arms]
+        terms = await loop.run_in_executor(None, _checked, config)  # others need not wait
+        await self.warming.get(needed_by(terms))
+        await loop.run_in_executor(None, terms.try_out, len(arms))
         names = [arm.name for arm in config.arms]
         default = 0 if config.default_arm is None else names.index(config.default_arm)
-        arms, hour = [_to_store(arm) for arm in config.arms], self.clock.hour()
+        hour = self.clock.hour()
         row = await self.write.call(
             lambda store: store.create_experiment(config.name, terms.written(), arms, default, hour)
         )
@@ -131,9 +137,7 @@ class Hall:
             steps.append(Change("config", hour, config=json.dumps(told), default_arm=default))
         if status is not None:
             steps.append(Change("status", hour, status=status))
-        for step in steps:
-            live = await self._changed(live, step)
-        return live
+        return await self._changed(live, *steps) if steps else live
 
     async def add_arm(self, live: Live, arm: NewArm) -> Live:
         """Add an arm, which is explored from now on."""
@@ -161,9 +165,10 @@ class Hall:
 
     async def view(self, live: Live) -> dict[str, Any]:
         """Return what an experiment has learnt, and what became of its decisions; reckoned beside those who decide."""
-        learnt = await asyncio.get_running_loop().run_in_executor(None, live.view)
+        # In this order: what is decided in between would look as if nobody had reported it.
         issued, refused = await self.ask(lambda store: (store.issued_total(live.id), store.refused(live.id)))
-        every = [issued.get(place, 0) for place in range(len(learnt["arms"]))]
+        learnt = await asyncio.get_running_loop().run_in_executor(None, live.view)
+        every = live.in_all(issued)[: len(learnt["reported"])]  # an arm may have come meanwhile
         lost = missing(every, learnt["reported"], learnt["pending"])
         return {**learnt, "issued": every, "missing": lost, "refused": refused}
 
@@ -177,9 +182,9 @@ class Hall:
         """Ask the store something."""
         return await self.write.call(question)
 
-    async def _changed(self, live: Live, change: Change) -> Live:
-        check = check_standing if change.kind in ("arm", "config") else None
-        return await self._folded(await self.write.call(lambda store: store.change(live.id, change, check)))
+    async def _changed(self, live: Live, *changes: Change) -> Live:
+        check = check_standing if any(change.kind in ("arm", "config") for change in changes) else None
+        return await self._folded(await self.write.call(lambda store: store.change(live.id, changes, check)))
 
     async def _folded(self, row: ExperimentRow) -> Live:
         """Wait until this process has folded what was just written."""
@@ -195,19 +200,16 @@ class Hall:
 
 
 def _fates(live: Live, issued: dict[int, int]) -> dict[str, int]:
-    reported = live.fold.reported.tolist()
-    pending = live.pending.open(len(reported), live.clock.minute())
-    every = [issued.get(place, 0) for place in range(len(reported))]
-    lost = missing(every, reported, pending)
+    reported, pending, every = live.fold.reported.tolist(), live.open(), live.in_all(issued)
+    arms = min(map(len, (reported, pending, every)))  # one may come meanwhile
+    lost = missing(every[:arms], reported[:arms], pending[:arms])
     return {"issued": sum(every), "reported": sum(reported), "pending": sum(pending), "missing": sum(lost)}
 
 
 def _checked(config: ExperimentConfig) -> Terms:
-    """Return the terms of an experiment that can be: its policy is made once before anything is written."""
+    """Return the terms of an experiment that can be."""
     check_experiment(config)
-    terms = Terms.of(config)
-    terms.try_out(len(config.arms))
-    return terms
+    return Terms.of(config)
 
 
 def _to_store(arm: NewArm) -> ArmToStore:

@@ -2,7 +2,7 @@
 
 A device's key decides and reports. One to read sees experiments, their state and the metrics. An administrator's does
 all of that, and changes experiments. Where there is no key at all and only this machine can ask, everybody may do
-everything; but no page of a browser, whose name for this machine could be anybody's.
+everything; but no page of another site, whose name for this machine could be anybody's.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ LONGEST_NAME = 64
 VISITOR_SECRET = "visitor_secret"  # noqa: S105 -- what the store calls it
 MAY = {"device": frozenset({"device"}), "read": frozenset({"read"}), "admin": frozenset({"device", "read", "admin"})}
 ROLES = tuple(MAY)
+OWN_SITE = (b"", b"none", b"same-origin")  # no browser, a person who typed the address, a page of the service
 
 
 class Holder(NamedTuple):
@@ -133,14 +134,16 @@ class Keys:
         self._seen[authorization] = found
         return found
 
-    def anybody(self, host: bytes, origin: bytes) -> Holder:
+    def anybody(self, host: bytes, origin: bytes, site: bytes = b"") -> Holder:
         """Return what may be done without a key: everything where there are none, by whoever is on this machine.
 
-        A page of another site could make a browser ask, or have its own name stand for this machine.
+        A page of another site could make a browser ask, or have its own name stand for this machine. Pages that come
+        from this very service, as the dashboard does, may ask. Where a browser tells no origin, as of a picture that a
+        page wants, it tells whether the page is of the same (Sec-Fetch-Site, Fetch Metadata): whether there is such a
+        picture would tell the page something, too.
         """
-        if self.is_open and is_own_name(host) and (not origin or origin in self._origins):
-            return ANYBODY
-        return NOBODY
+        is_ours = origin == b"http://" + host or origin in self._origins if origin else site in OWN_SITE
+        return ANYBODY if self.is_open and is_own_name(host) and is_ours else NOBODY
 
 
 @lru_cache(maxsize=1024)

@@ -13,11 +13,13 @@ from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from maskedbandits.service.live import Arms, Live
 
 MOST = 50_000  # buckets that are remembered
-MOST_ANSWER = 1 << 24  # bytes of payloads in one answer
+MOST_ANSWER = 1 << 24  # bytes of payloads in one answer, and where there are groups of names
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -68,9 +70,17 @@ class Answers:
         """Return how many decisions may be asked for at once, whichever arms they will be; one always may."""
         known = self._known.get(live.id)
         if known is None or known[0] is not live.arms:
-            longest = max(len(bytes(payload)) for payload in live.arms.payloads)
-            known = self._known[live.id] = live.arms, max(1, MOST_ANSWER // max(1, longest))
+            known = self._known[live.id] = live.arms, max(1, MOST_ANSWER // _carried(live))
         return known[1]
+
+
+def _carried(live: Live) -> int:
+    """Return how many bytes of arms a decision carries: where there are groups, all of them, and a name for each."""
+    payloads = [len(bytes(payload)) for payload in live.arms.payloads]
+    if not live.terms.groups:
+        return max(payloads)
+    names = [len(msgspec.json.encode(name)) + 2 for name in live.arms.names]
+    return sum(payloads) + sum(names) + max(names) * len(live.terms.groups)
 
 
 class Addresses:

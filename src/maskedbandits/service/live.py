@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,13 +14,17 @@ from maskedbandits.policies import Policy
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.decisions import WHOLE, Chooser
 from maskedbandits.service.fold import Fold, kernel
-from maskedbandits.service.pending import Pending, expiry_minute
+from maskedbandits.service.pending import STEPS, Pending, expiry_minute
 from maskedbandits.service.stores.rows import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.terms import Terms
-from maskedbandits.service.tokens import FLAG_SHOWN
+from maskedbandits.service.tokens import FLAG_SHOWN, Token
+
+if TYPE_CHECKING:
+    from maskedbandits.service.stores import Store
 
 DRAWS, PIECES = 1000, 4  # of a posterior, for a view; in at most so many pieces
 MOST_WORK = 1 << 20  # draws times arms in one piece
+LATELY = 120  # seconds in which every process has told the others what it has decided
 CHANGES = ("create", "arm", "retire", "config", "status")  # kinds of events that are no reports
 
 
@@ -33,6 +37,7 @@ class Issued(NamedTuple):
     issued: int  # the unix second
     expires: int  # likewise
     seq: int  # of the last event that it rests on
+    question: bytes = b""  # where there are groups; arm and probability say nothing then
 
 
 class Arms:
@@ -71,6 +76,8 @@ class Arms:
 class Live:
     """An experiment; decisions are asked for from the event loop, the log is folded in by another thread."""
 
+    STEPS = STEPS  # in which the lives of its tokens are counted
+
     def __init__(
         self, row: ExperimentRow, arms: Sequence[ArmRow], fold: Fold, clock: Clock, pending: Pending | None = None
     ) -> None:
@@ -84,11 +91,15 @@ class Live:
     def stand(self, row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
         """Go by the experiment as it stands in the store."""
         terms, standing = Terms.read(row.config), Arms(arms)
-        known = [place for place in standing.open if place < self.policy.arms]
-        chooser = Chooser(self.policy, known, terms.floor, terms.holdout, row.default_arm)
+        known = [place for place in standing.open if place < self.fold.either.arms]
         with self._lock:
-            self.row, self.terms, self.arms, self.chooser = row, terms, standing, chooser
-            self.epsilon = terms.millionths
+            self.row, self.terms, self.arms, self.epsilon = row, terms, standing, terms.millionths
+            self._settle(known)
+
+    def _settle(self, known: Sequence[int]) -> None:
+        """Decide among these arms from now on."""
+        terms = self.terms
+        self.chooser = Chooser(self.policy, known, terms.floor, terms.holdout, self.row.default_arm)
 
     @property
     def policy(self) -> Policy:
@@ -128,6 +139,17 @@ class Live:
             self.pending.issue(decision.arm, expiry_minute(decision.issued // 60, decision.expires), -1)
             self.policy.expire(decision.arm)
 
+    def knows(self, token: Token) -> bool:
+        """Tell whether a token's arm has been heard of."""
+        return token.arm < len(self.arms.rows) and not token.question
+
+    def may_show(self, token: Token, among: Sequence[int] | None) -> bool:
+        """Tell whether what a token says may be shown, among some arms."""
+        return self.knows(token) and self._may(token.arm, among)
+
+    def _may(self, arm: int, among: Sequence[int] | None) -> bool:
+        return self.arms.is_open(arm) and (among is None or arm in among)
+
     def take(self, events: Sequence[EventRow]) -> None:
         """Take in the next events of the log."""
         self.fold.take(events)
@@ -136,6 +158,23 @@ class Live:
             if event.arm is not None and event.expires is not None:  # a report whose token can still be open
                 self.pending.report(event.arm, event.expires)
         self.chooser.news()
+
+    def read_reported(self, store: Store) -> None:
+        """Count the reports up to here whose tokens could still be open."""
+        for arm, minute, count in store.reported(self.id, self.clock.minute(), self.fold.seq):
+            self.pending.report(arm, minute, count)
+
+    def newest(self) -> int:
+        """Return a minute before which nothing expires that was decided in the last two minutes."""
+        return (int(self.clock.now()) - LATELY + self.terms.expires_after) // 60
+
+    def in_all(self, issued: Mapping[int, int]) -> list[int]:
+        """Return by arm how many decisions were made, as they are counted."""
+        return [issued.get(place, 0) for place in range(len(self.fold.reported))]
+
+    def open(self) -> list[int]:
+        """Return by arm how many decisions still await their report."""
+        return list(map(int, self.pending.open(len(self.fold.reported), self.clock.minute())))
 
     def await_exactly(self) -> None:
         """Let the policy await just those reports that can still come."""
@@ -158,13 +197,13 @@ class Live:
             "estimates": [None if value != value else value for value in policy.estimates().tolist()],
             "intervals": policy.intervals().tolist(),
             "suspects": policy.suspects().tolist(),
-            "probabilities": _probabilities(policy),
-            "pending": self.pending.open(policy.arms, self.clock.minute()),
+            "probabilities": probabilities(policy),
+            "pending": self.pending.open(policy.arms, self.clock.minute()).tolist(),
             "reported": reported.tolist(),
         }
 
 
-def _probabilities(policy: Policy) -> list[float]:
+def probabilities(policy: Policy) -> list[float]:
     """Return the chance of each arm, of a posterior by draws; some at a time, since others wait for each call."""
     at_once = max(1, MOST_WORK // policy.arms)
     draws = min(DRAWS, PIECES * at_once) if policy.kind.draws_from else 1

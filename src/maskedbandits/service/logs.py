@@ -15,8 +15,6 @@ import time
 import traceback
 from typing import Any
 
-from maskedbandits import cache
-
 DEEPEST = 6  # places in the code that are told of a fault
 
 
@@ -55,8 +53,7 @@ class _Told(logging.Handler):
 
 
 def take_over() -> None:
-    """Let the web server speak in these lines, of errors alone, and whoever compiles a policy that is new."""
-    cache.tell_by(event)
+    """Let the web server speak in these lines, of errors alone."""
     logger = logging.getLogger("uvicorn.error")
     logger.handlers, logger.propagate = [_Told()], False
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""What is said over HTTP: every request and answer as a type, and what an experiment may look like.
+"""What is asked over HTTP: every request as a type, and what an experiment may look like.
 
 msgspec reads and writes them, and their JSON schemas are what `/openapi.json` shows. What is wrong with a request is
 said in one line, and never repeats more of it than the name of a field.
@@ -20,7 +20,8 @@ MILLION = 1_000_000
 MOST_ARMS = 1 << 16  # a token has two bytes for an arm
 MOST_DECISIONS = 1000  # in one request
 MOST_REPORTS = 1000  # likewise
-LONGEST_NAME = 200  # letters of an arm's name
+MOST_GROUPS = 256
+LONGEST_NAME = 200  # letters of an arm's, or a group's, name
 LONGEST_VISITOR = 500
 DAY = 86_400
 SLUG = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$(?!\n)"  # to Python, $ is also before a newline; \Z is not JSON schema's
@@ -30,11 +31,14 @@ ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Epsilon = Annotated[
     float, Meta(gt=0, le=MOST_EPSILON, description="Of one report; a multiple of a millionth.", examples=[1.0])
 ]
+GroupNames = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]], Meta(min_length=2, max_length=MOST_GROUPS)
+]
+Shares = Annotated[list[Annotated[float, Meta(gt=0, le=1)]], Meta(min_length=2, max_length=MOST_GROUPS)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[int, Meta(ge=0, le=30 * DAY)]
 Lifetime = Annotated[int, Meta(ge=1, le=366 * DAY)]
 Status = Literal["running", "paused", "archived"]
-ReportStatus = Literal["accepted", "duplicate", "late", "forged", "foreign", "invalid", "limited", "later"]
 
 
 class NewArm(Struct, forbid_unknown_fields=True, frozen=True):
@@ -57,6 +61,10 @@ class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     floor: Annotated[Share, Meta(description="Least share of every arm, rounded up to 1024ths.")] = 0.0
     holdout: Annotated[Share, Meta(description="Share that gets the default arm, rounded up to 1024ths.")] = 0.0
     default_arm: Annotated[ArmName | None, Meta(description="The first, unless given.")] = None
+    groups: Annotated[
+        GroupNames | None, Meta(description="Kinds of people, whom nobody but their own device tells apart.")
+    ] = None
+    shares: Annotated[Shares | None, Meta(description="Of the groups, together 1; equal ones, unless given.")] = None
 
 
 class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
@@ -87,12 +95,29 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
     participate: bool = True  # False: what is shown will not be reported, as when a device's cap is reached
 
 
-class ReportRequest(Struct, forbid_unknown_fields=True):
+class BitRequest(Struct, forbid_unknown_fields=True):
     """A masked bit; epsilon only if it was masked with a smaller one than the decision's."""
 
     token: str
     bit: int
     epsilon: float | None = None
+
+
+class AnswerRequest(Struct, forbid_unknown_fields=True):
+    """Where there are groups, a masked answer: 0 or 1, or, if there were no signs, 2 times the group and the reward."""
+
+    token: str
+    answer: int
+    epsilon: float | None = None
+
+
+class ReportRequest(Struct, forbid_unknown_fields=True):
+    """One of several reports: a bit or, where there are groups, an answer."""
+
+    token: str
+    bit: int | None = None
+    epsilon: float | None = None
+    answer: int | None = None
 
 
 class ReportBody(Struct, forbid_unknown_fields=True):
@@ -101,6 +126,7 @@ class ReportBody(Struct, forbid_unknown_fields=True):
     token: str | None = None
     bit: int | None = None
     epsilon: float | None = None
+    answer: int | None = None
     reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)] | None = None
 
 
@@ -108,112 +134,6 @@ class ReportsRequest(Struct, forbid_unknown_fields=True):
     """Several reports at once; each has a status of its own."""
 
     reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)]
-
-
-class DecisionAnswer(Struct):
-    """What to show; `token` is for the one report that may follow. Without one (`participate` false), none may."""
-
-    token: str | None
-    arm: str
-    payload: Any
-    epsilon: float
-    report_at: Annotated[int, Meta(description="Unix seconds; the device adds a delay of its own.")]
-    expires: Annotated[int, Meta(description="Unix seconds, after which a report is late.")]
-    state_seq: Annotated[int, Meta(description="Number of the last event of the log that the decision rests on.")]
-    probability: Annotated[float, Meta(gt=0, le=1)]
-    participate: bool
-
-
-class DecisionsAnswer(Struct):
-    """As many decisions as were asked for."""
-
-    decisions: list[DecisionAnswer]
-
-
-class ReportAnswer(Struct, omit_defaults=True):
-    """What became of a report; `error` says why it was refused."""
-
-    status: ReportStatus
-    error: str | UnsetType = UNSET
-
-
-class ReportsAnswer(Struct):
-    """What became of each report, in the order in which they came."""
-
-    results: list[ReportAnswer]
-
-
-class ArmAnswer(Struct):
-    """An arm of an experiment."""
-
-    place: int
-    name: str
-    payload: Any
-    status: Literal["open", "retired"]
-
-
-class ExperimentAnswer(Struct):
-    """An experiment."""
-
-    name: str
-    status: Status
-    epsilon: float
-    policy: str
-    parameters: dict[str, Any]
-    report_after: int
-    expires_after: int
-    floor: float
-    holdout: float
-    default_arm: str
-    config_version: int
-    seq: int
-    created_hour: int
-    arms: list[ArmAnswer]
-
-
-class Summary(Struct):
-    """An experiment in a list."""
-
-    name: str
-    status: Status
-    policy: str
-    epsilon: float
-    arms: Annotated[int, Meta(description="How many are open.")]
-    seq: int
-    config_version: int
-    created_hour: int
-
-
-class ExperimentsAnswer(Struct):
-    """All experiments, archived ones among them."""
-
-    experiments: list[Summary]
-
-
-class StateAnswer(Struct):
-    """What an experiment has learnt from its log up to event `seq`; lists are by arm, in their places."""
-
-    seq: int
-    digest: Annotated[str, Meta(description="Of all that the log determines: maskedbandits replay can prove it.")]
-    kernel: Annotated[str, Meta(description="What reckons: another may differ in the last bit.")]
-    arms: list[str]
-    observations: int
-    alarms: Annotated[int, Meta(description="How many changes it has seen.")]
-    estimates: list[float | None]
-    intervals: list[list[float | None]]
-    suspects: Annotated[list[bool], Meta(description="Arms whose reports no honest crowd gives.")]
-    probabilities: list[float]
-    pending: Annotated[list[int], Meta(description="Decisions that still await their report.")]
-    reported: Annotated[list[int], Meta(description="Reports ever taken.")]
-    issued: Annotated[list[int], Meta(description="Decisions ever made.")]
-    missing: Annotated[list[int], Meta(description="Decisions that nobody reported in time.")]
-    refused: Annotated[dict[str, int], Meta(description="Reports that were not taken, by reason.")]
-
-
-class Complaint(Struct):
-    """Why a request was refused, in one line."""
-
-    error: str
 
 
 def millionths(name: str, epsilon: float) -> int:
@@ -237,6 +157,17 @@ def check_experiment(config: ExperimentConfig) -> None:
         some = nearest(config.default_arm, names[:20])  # to compare it with thousands would take long
         raise UserError(f"default_arm = {config.default_arm!r} is none of the arms{some}")
     check_times(config.report_after, config.expires_after)
+
+
+def check_groups(groups: list[str]) -> None:
+    """Refuse names of groups that are no names, or one of two."""
+    if not 2 <= len(groups) <= MOST_GROUPS:
+        raise UserError(f"groups: give the names of 2 to {MOST_GROUPS}, or leave them out")
+    for name in groups:
+        line("groups", name)
+    if len(set(groups)) < len(groups):
+        twice = Counter(groups).most_common(1)[0][0]
+        raise UserError(f"two groups are called {twice!r}: give each a name of its own")
 
 
 def check_arm(arm: NewArm) -> None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from maskedbandits.service.live import Live
 
-ROUTES = ("decisions", "reports", "experiments", "state", "health", "metrics", "openapi", "other")
-STATUSES = (200, 201, 204, 400, 401, 403, 404, 405, 408, 409, 410, 413, 429, 499, 500, 503)  # 499: the client has gone
+ROUTES = ("decisions", "reports", "experiments", "state", "health", "metrics", "openapi", "live", "static", "other")
+LEFT = 499  # the client has
+STATUSES = (200, 201, 204, 304, 307, 400, 401, 403, 404, 405, 408, 409, 410, 413, 429, LEFT, 500, 503)
 REPORTS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid", "limited", "later")
 FATES = ("issued", "reported", "pending", "missing")
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)

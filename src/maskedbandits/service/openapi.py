@@ -1,4 +1,4 @@
-"""The description of the service that programs read: OpenAPI 3.1, made of the types in `messages.py`.
+"""The description of the service that programs read: OpenAPI 3.1, made of the types in `messages.py` and `replies.py`.
 
 Every status that an answer can have is listed, so that a test can ask everything and find nothing else.
 """
@@ -12,30 +12,34 @@ from typing import Any
 import msgspec
 
 from maskedbandits import __version__
-from maskedbandits.service import messages
+from maskedbandits.service import messages, replies
 from maskedbandits.service.asgi import Answer
 
 TYPES = (
-    messages.Complaint,
-    messages.DecisionAnswer,
+    messages.AnswerRequest,
+    messages.BitRequest,
     messages.DecisionRequest,
-    messages.DecisionsAnswer,
-    messages.ExperimentAnswer,
     messages.ExperimentChange,
     messages.ExperimentConfig,
-    messages.ExperimentsAnswer,
     messages.NewArm,
-    messages.ReportAnswer,
-    messages.ReportRequest,
-    messages.ReportsAnswer,
     messages.ReportsRequest,
-    messages.StateAnswer,
+    replies.Complaint,
+    replies.DecisionAnswer,
+    replies.DecisionsAnswer,
+    replies.ExperimentAnswer,
+    replies.ExperimentsAnswer,
+    replies.GroupsStateAnswer,
+    replies.QuestionAnswer,
+    replies.QuestionsAnswer,
+    replies.ReportAnswer,
+    replies.ReportsAnswer,
+    replies.StateAnswer,
 )
 SAID = {
     400: "The request is not understood, or cannot be done; the answer says what to change.",
     401: "A key is needed.",
     403: "The key has not the role that is needed.",
-    404: "There is no such experiment, or arm.",
+    404: "There is no such experiment, arm or file.",
     408: "The body did not arrive in time.",
     409: "The name is taken, it is done already, or the experiment is archived.",
     410: "It is over: the experiment is archived, or the report late.",
@@ -46,6 +50,9 @@ SAID = {
 SENT = (400, 408, 413)  # whatever a body is for
 KEYED = (400, 401, 403, 429, 503)  # wherever a key is needed; the first is for two Host headers
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": messages.SLUG}}
+PARTS = ("text/css", "text/html", "text/javascript")  # of the dashboard
+FILE_NAME = {"type": "string", "pattern": r"^[a-z]+\.(css|html|js)$"}
+FILE = {"name": "file", "in": "path", "required": True, "schema": FILE_NAME}
 ARM = {"name": "arm", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
@@ -97,7 +104,11 @@ def _operation(
 
 
 def _of_experiments() -> dict[str, Any]:
-    one, many, state = {200: ("ExperimentAnswer",)}, {200: ("ExperimentsAnswer",)}, {200: ("StateAnswer",)}
+    one, many, state = (
+        {200: ("ExperimentAnswer",)},
+        {200: ("ExperimentsAnswer",)},
+        {200: ("StateAnswer", "GroupsStateAnswer")},
+    )
     made = {201: ("ExperimentAnswer",)}
     config, change, arm, path = ("ExperimentConfig",), ("ExperimentChange",), ("NewArm",), (NAME,)
     listed = _operation("listExperiments", "All experiments.", many, role="read")
@@ -107,22 +118,25 @@ def _of_experiments() -> dict[str, Any]:
         "changeExperiment", "Change its status or terms.", one, role="admin", body=change, codes=(409,), path=path
     )
     learnt = _operation("showState", "What it has learnt.", state, role="read", path=path)
+    followed = _streamed("followState", "What it has learnt, as server-sent events.", path)
     added = _operation("addArm", "Add an arm.", made, role="admin", body=arm, codes=(409,), path=path)
     retired = _operation("retireArm", "Retire an arm.", one, role="admin", codes=(400, 409), path=(NAME, ARM))
     return {
         "/v1/experiments": {"get": listed, "post": created},
         "/v1/experiments/{name}": {"get": shown, "patch": changed},
         "/v1/experiments/{name}/state": {"get": learnt},
+        "/v1/experiments/{name}/live": {"get": followed},
+        "/v1/live": {"get": _streamed("followExperiments", "All experiments, as server-sent events.")},
         "/v1/experiments/{name}/arms": {"post": added},
         "/v1/experiments/{name}/arms/{arm}/retire": {"post": retired},
     }
 
 
 def _of_devices() -> dict[str, Any]:
-    decided = {200: ("DecisionAnswer", "DecisionsAnswer")}
+    decided = {200: ("DecisionAnswer", "DecisionsAnswer", "QuestionAnswer", "QuestionsAnswer")}
     refused = dict.fromkeys((400, 403, 410), ("Complaint", "ReportAnswer"))
     taken = {200: ("ReportAnswer", "ReportsAnswer")} | refused
-    reports: dict[str, Any] = {"role": "device", "body": ("ReportRequest", "ReportsRequest")}
+    reports: dict[str, Any] = {"role": "device", "body": ("BitRequest", "AnswerRequest", "ReportsRequest")}
     decide: dict[str, Any] = {"role": "device", "body": ("DecisionRequest",), "is_optional": True, "codes": (410,)}
     return {
         "/v1/experiments/{name}/decisions": {
@@ -141,7 +155,32 @@ def _of_the_service() -> dict[str, Any]:
         "/readyz": {"get": _plain("readiness", "Decisions can be made and reports taken.", 503)},
         "/metrics": {"get": _metrics()},
         "/openapi.json": {"get": _plain("description", "This description.")},
+        "/client.js": {"get": _file("client", "The module that runs on people's pages.", "text/javascript")},
+        "/": {"get": _elsewhere("start", "Sends a browser on to the dashboard.")},
+        "/dashboard": {"get": _file("dashboard", "The dashboard, a page; what it shows needs a key.", "text/html")},
+        "/dashboard/{file}": {"get": _file("dashboardFile", "A part of it.", *PARTS, path=(FILE,))},
     }
+
+
+def _file(name: str, summary: str, *kinds: str, path: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    about = _operation(name, summary, {}, path=path)
+    content = {f"{kind}; charset=utf-8": {"schema": {"type": "string"}} for kind in kinds}
+    about["responses"]["200"] = {"description": summary, "content": content}
+    about["responses"]["304"] = {"description": "It is as If-None-Match says."}
+    return about
+
+
+def _elsewhere(name: str, summary: str) -> dict[str, Any]:
+    about = _operation(name, summary, {})
+    about["responses"]["307"] = {"description": summary, "headers": {"Location": {"schema": {"type": "string"}}}}
+    return about
+
+
+def _streamed(name: str, summary: str, path: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    about = _operation(name, summary, {}, role="read", path=path)
+    content = {"text/event-stream": {"schema": {"type": "string"}}}
+    about["responses"]["200"] = {"description": "Events, at most one a second.", "content": content}
+    return about
 
 
 def _plain(name: str, summary: str, *codes: int) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 What awaits a report: issued and not yet expired, less reported. Each process counts what it issues and tells the others
 through the store every second; what was reported stands in the log. A token that lives for long is counted in coarser
 steps, of a 64th of its life, so that there are never many counters.
+
+Where there are groups a decision is one for each of them. It is counted under as many *slots*, which tell policy and
+arm, in steps of an 8th of its life.
 """
 
 from __future__ import annotations
@@ -10,18 +13,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 STEPS = 64  # into which the life of a token is divided
+STEPS_OF_GROUPS = 8  # where there are groups
 WRAP = 1 << 24  # minutes are told modulo this in a token's id
 
+Ints = NDArray[np.int64]
 
-def expiry_minute(issued: int, expires: int) -> int:
+
+def expiry_minute(issued: int, expires: int, steps: int = STEPS) -> int:
     """Return the minute by which a token has expired, a multiple of a 64th of its life: the same for all that ask.
 
     ``issued`` is the minute in which it was issued, perhaps modulo 2^24; ``expires`` is in seconds.
     """
     last = -(-expires // 60)
     life = (last - issued) % WRAP
-    step = max(1, life // STEPS)
+    step = max(1, life // steps)
     return -(-last // step) * step
 
 
@@ -34,61 +43,153 @@ def missing(issued: Sequence[int], reported: Sequence[int], pending: Sequence[in
 
 
 class Pending:
-    """Counts of one experiment, as one process knows them; threads may share them."""
+    """Counts of one experiment, as one process knows them; threads may share them.
+
+    All decisions need the lock: so nothing walks through all counts while it is held. What is open of each arm is a
+    running total, and counts are arrays by *place*: the first arm that is heard of has place 0, the next place 1.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.issued: dict[tuple[int, int], int] = {}  # by this process, by arm and minute
-        self.elsewhere: dict[tuple[int, int], int] = {}  # by other processes
-        self.reported: dict[tuple[int, int], int] = {}
-        self.untold: set[tuple[int, int]] = set()  # counts that the store does not know yet
+        self._places: dict[int, int] = {}  # by arm, or slot
+        self._arms = np.zeros(8, np.int64)  # by place
+        self._open = np.zeros(8, np.int64)  # likewise: issued anywhere, less reported, of minutes that have not passed
+        self._past = -1  # the last minute that has passed
+        self.issued: dict[int, Ints] = {}  # by this process: by minute, and then by place
+        self.elsewhere: dict[int, Ints] = {}  # by other processes
+        self.reported: dict[int, Ints] = {}
+        self.untold: dict[int, set[int]] = {}  # by minute, arms whose counts the store does not know yet
 
     def issue(self, arm: int, minute: int, count: int = 1) -> None:
         """Count a decision, or -1 if it is taken back."""
-        key = arm, minute
         with self._lock:
-            self.issued[key] = self.issued.get(key, 0) + count
-            self.untold.add(key)
+            place, counts, untold = self._places.get(arm), self.issued.get(minute), self.untold.get(minute)
+            if place is None or counts is None or untold is None or minute <= self._past:
+                self._issue(arm, minute, count)
+            else:  # nearly always, and all decisions pass here
+                counts[place] += count
+                self._open[place] += count
+                untold.add(arm)
+
+    def issue_all(self, slots: Iterable[int], minute: int, count: int = 1) -> None:
+        """Count a decision under several slots."""
+        with self._lock:
+            for slot in slots:
+                self._issue(slot, minute, count)
 
     def report(self, arm: int, minute: int, count: int = 1) -> None:
         """Count reports."""
-        key = arm, minute
         with self._lock:
-            self.reported[key] = self.reported.get(key, 0) + count
+            self._count(self.reported, arm, minute, count, -count)
 
-    def hear(self, rows: Iterable[tuple[int, str, int, int]], process: str) -> None:
-        """Hear what the store knows of other processes: arm, process, minute, count."""
-        heard: dict[tuple[int, int], int] = {}
-        for arm, who, minute, count in rows:
-            if who != process:
-                heard[arm, minute] = heard.get((arm, minute), 0) + count
+    def hear(self, rows: Sequence[tuple[int, str, int, int]], since: int = 0) -> None:
+        """Hear what the store knows of other processes from a minute on: arm, process, minute, count."""
         with self._lock:
-            self.elsewhere = heard
+            for arm in {row[0] for row in rows} - self._places.keys():
+                self._place(arm)
+        arms = np.fromiter((self._places[row[0]] for row in rows), np.int64, len(rows))
+        minutes, counts = (np.fromiter((row[which] for row in rows), np.int64, len(rows)) for which in (2, 3))
+        heard = {}
+        for minute in np.unique(minutes).tolist():
+            heard[minute] = np.zeros(self._open.size, np.int64)
+            np.add.at(heard[minute], arms[minutes == minute], counts[minutes == minute])
+        with self._lock:
+            for minute in [each for each in self.elsewhere if each >= since]:
+                self._add(minute, -self.elsewhere.pop(minute))
+            for minute, each in heard.items():
+                self.elsewhere[minute] = _wide(each, self._open.size)
+                self._add(minute, self.elsewhere[minute])
 
     def to_tell(self) -> list[tuple[int, int, int]]:
         """Return counts that the store does not know yet, arm, minute, count; from now on it does."""
         with self._lock:
-            keys, self.untold = self.untold, set()
-            return [(*key, self.issued[key]) for key in sorted(keys) if key in self.issued]
+            untold, self.untold = self.untold, {}
+            rows = [
+                (arm, minute, int(self.issued[minute][self._places[arm]]))
+                for minute in untold
+                for arm in untold[minute]
+            ]
+        return sorted(rows)
 
     def not_told(self, rows: Iterable[tuple[int, int, int]]) -> None:
         """Take back that the store knows them."""
         with self._lock:
-            self.untold.update((arm, minute) for arm, minute, _ in rows)
+            for arm, minute, _ in rows:
+                self.untold.setdefault(minute, set()).add(arm)
 
-    def open(self, arms: int, minute: int) -> list[int]:
+    def open(self, arms: int, minute: int) -> Ints:
         """Return for every arm how many decisions still await their report."""
-        found = [0] * arms
+        found = np.zeros(arms, np.int64)
+        known, counts = self.awaited(minute)
+        here = known < arms
+        found[known[here]] = np.maximum(counts[here], 0)
+        return found
+
+    def awaited(self, minute: int) -> tuple[Ints, Ints]:
+        """Return arms, or slots, and of each how many decisions can still be reported, less those that were.
+
+        Time does not go back: a minute that has passed has passed, whoever asks.
+        """
         with self._lock:
-            for counts, sign in ((self.issued, 1), (self.elsewhere, 1), (self.reported, -1)):
-                for (arm, expires), count in counts.items():
-                    if expires > minute and arm < arms:
-                        found[arm] += sign * count
-        return [max(0, each) for each in found]
+            self._pass(minute)
+            known = len(self._places)
+            return self._arms[:known].copy(), self._open[:known].copy()
 
     def forget(self, minute: int) -> None:
         """Forget what expired before a minute; the store sums it up."""
         with self._lock:
-            for counts in (self.issued, self.reported):
-                for key in [key for key in counts if key[1] < minute and key not in self.untold]:
-                    del counts[key]
+            self._pass(minute - 1)
+            for counts in (self.issued, self.elsewhere, self.reported):
+                for old in [each for each in counts if each < minute and each not in self.untold]:
+                    del counts[old]
+
+    def forget_reports(self) -> None:
+        """Forget all reports: they are counted anew."""
+        with self._lock:
+            for minute, counts in self.reported.items():
+                self._add(minute, counts)
+            self.reported.clear()
+
+    # With the lock
+
+    def _place(self, arm: int) -> int:
+        """Return the place of an arm; there is more room whenever it is full."""
+        place = self._places.get(arm)
+        if place is None:
+            place = self._places[arm] = len(self._places)
+            if place == self._open.size:
+                self._open, self._arms = (_wide(each, 2 * place) for each in (self._open, self._arms))
+                for counts in (self.issued, self.elsewhere, self.reported):
+                    for minute, each in counts.items():
+                        counts[minute] = _wide(each, 2 * place)
+            self._arms[place] = arm
+        return place
+
+    def _issue(self, arm: int, minute: int, count: int) -> None:
+        self._count(self.issued, arm, minute, count, count)
+        self.untold.setdefault(minute, set()).add(arm)
+
+    def _count(self, counts: dict[int, Ints], arm: int, minute: int, count: int, more_open: int) -> None:
+        place = self._place(arm)
+        of_minute = counts.get(minute)
+        if of_minute is None:
+            of_minute = counts[minute] = np.zeros(self._open.size, np.int64)
+        of_minute[place] += count
+        if minute > self._past:
+            self._open[place] += more_open
+
+    def _add(self, minute: int, counts: Ints) -> None:
+        if minute > self._past:
+            self._open += counts
+
+    def _pass(self, minute: int) -> None:
+        """Let time go on: what expires by this minute is not open any more."""
+        for counts, sign in ((self.issued, 1), (self.elsewhere, 1), (self.reported, -1)):
+            for passed in [each for each in counts if self._past < each <= minute]:
+                self._open -= sign * counts[passed]
+        self._past = max(self._past, minute)
+
+
+def _wide(counts: Ints, size: int) -> Ints:
+    """Return counts with room for so many."""
+    return np.concatenate([counts, np.zeros(size - counts.size, np.int64)])

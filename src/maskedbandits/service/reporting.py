@@ -10,7 +10,8 @@ import msgspec
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.asgi import Answer, later
-from maskedbandits.service.deciding import ASIDE, found
+from maskedbandits.service.finding import ASIDE, found
+from maskedbandits.service.grouped import GroupsLive
 from maskedbandits.service.keys import Secrets
 from maskedbandits.service.limits import Buckets
 from maskedbandits.service.messages import MILLION, Reader, ReportBody, ReportRequest
@@ -27,11 +28,13 @@ WHY = {
     "late": "the token has expired, or its experiment is archived: drop the report",
     "forged": "no key of this service has signed this token: drop the report",
     "foreign": "the token is of another experiment than this one: drop the report",
-    "invalid": "a bit is 0 or 1, and an epsilon a multiple of a millionth and not above the decision's: "
+    "invalid": "a bit is 0 or 1 (where there are groups, an answer is 0 or 1, or up to 2 G - 1 without signs), and an "
+    "epsilon a multiple of a millionth and not above the decision's: "
     "send it again with a bit of 0 or 1 and the epsilon that it was masked with",  # a second draw would cost privacy
     "limited": "too many reports with one token, of which only the first counts: send it again later",
     "later": f"{ASIDE}; send it again later",
 }
+NO_REPORT = "a report has a token and a bit (where there are groups, an answer): send both, or several as reports"
 CODES = {"accepted": 200, "duplicate": 200, "late": 410, "forged": 400, "foreign": 403, "invalid": 400}
 MINUTE = 60.0  # seconds
 AGAIN = {"limited": 429, "later": 503}  # nothing became of it yet
@@ -79,15 +82,17 @@ class Reports:
         request = self._read(body)
         only = None if name is None else await found(self.hall, name)
         if request.reports is None:
-            if request.token is None or request.bit is None:
-                raise UserError("a report has a token and a bit: send both, or several of them as reports")
-            one = ReportRequest(request.token, request.bit, request.epsilon)
+            if request.token is None or (request.bit is None and request.answer is None):
+                raise UserError(NO_REPORT)
+            one = ReportRequest(request.token, request.bit, request.epsilon, request.answer)
             ((status, seconds),) = await self._taken([one], only)
             if status in AGAIN:
                 raise later(AGAIN[status], WHY[status], seconds)
             return ANSWERS[status], 1
-        if request.token is not None or request.bit is not None or request.epsilon is not None:
+        if any(each is not None for each in (request.token, request.bit, request.epsilon, request.answer)):
             raise UserError("a body has one report or a list of reports, not both: leave out one of them")
+        if any(report.bit is None and report.answer is None for report in request.reports):
+            raise UserError(NO_REPORT)
         results = await self._taken(request.reports, only)
         body = b'{"results":[' + b",".join([ANSWERS[status].body for status, _ in results]) + b"]}"
         return Answer(200, body), len(results)
@@ -130,6 +135,10 @@ class Reports:
             raise UnknownExperiment
         if live is None or (only is not None and only.id != live.id):
             return Bad("foreign", 0 if only is None else only.id)
+        if not live.knows(token):  # an arm of another process, a moment ago; or of a time that no backup has kept
+            if not renewed:
+                raise UnknownExperiment
+            return Bad("foreign", live.id)
         return Opened(report, token, live)
 
     def _judged(self, opened: Opened) -> NewReport | Bad:
@@ -140,12 +149,22 @@ class Reports:
         if token.expires <= live.clock.now() or live.status == "archived":
             return Bad("late", live.id)
         epsilon = _epsilon(report, token)
-        if epsilon is None or report.bit not in (0, 1):
+        if epsilon is None:
             return Bad("invalid", live.id)
-        minute = expiry_minute(int.from_bytes(token.id[:3], "big"), token.expires)
+        minute = expiry_minute(int.from_bytes(token.id[:3], "big"), token.expires, live.STEPS)
+        if isinstance(live, GroupsLive):
+            told = report.answer
+            if told is None or report.bit is not None or not 0 <= told < live.answers(token.question):
+                return Bad("invalid", live.id)
+            return NewReport(
+                *(token.experiment, None, told, epsilon, None, token.flags, token.id),
+                *(minute, live.clock.hour(), token.config, token.question),
+            )
+        if report.bit not in (0, 1) or report.answer is not None:
+            return Bad("invalid", live.id)
         return NewReport(
             *(token.experiment, token.arm, report.bit, epsilon, token.probability, token.flags, token.id),
-            *(minute, live.clock.hour()),
+            *(minute, live.clock.hour(), token.config),
         )
 
 

@@ -1,4 +1,4 @@
-"""Starting the service: everything that can be wrong is found, and said in one line, before it answers anybody."""
+"""Starting the service: it listens at once, and what is wrong is said in one line before anybody is let in."""
 
 from __future__ import annotations
 
@@ -6,34 +6,40 @@ import errno
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from maskedbandits import extras
 from maskedbandits.errors import UserError
 from maskedbandits.service.settings import Settings, without_password
+from maskedbandits.signals import heard
 
 BACKLOG = 2048  # connections that wait to be taken
+SOON = 0.5  # seconds that a store has to answer in, before those who ask are answered that it has not
 SAMPLE = '{"name": "headlines", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long"}]}'
+
+T = TypeVar("T")
 
 
 def serve(settings: Settings, say: Callable[[str], None]) -> int:
     """Serve until told to end; return the exit code."""
     extras.need("serve", extras.SERVICE, "service")
-    has_keys = _prepared_or_told(settings)
-    listener = listen(settings.host, settings.port)
-    signal.signal(signal.SIGTERM, _leave)
-    for line in announced(settings, listener, not settings.is_loopback if has_keys is None else has_keys):
-        say(line)
-    if settings.workers == 1:
-        from maskedbandits.service.worker import run
-
-        run(settings, listener, is_prepared=has_keys is not None)
-        return 0
-    if sys.platform == "win32":
+    if settings.workers > 1 and sys.platform == "win32":
         raise UserError("workers: on Windows there is one: leave it out")
-    from maskedbandits.service.supervisor import Supervisor
+    with listen(settings.host, settings.port) as listener, heard(_leave, signal.SIGTERM):
+        has_keys = _prepared_or_told(settings)
+        for line in announced(settings, listener, not settings.is_loopback if has_keys is None else has_keys):
+            say(line)
+        if settings.workers == 1:
+            from maskedbandits.service.worker import run
 
-    return Supervisor(settings, listener, is_prepared=has_keys is not None).run()
+            run(settings, listener, is_prepared=has_keys is not None)
+            return 0
+        from maskedbandits.service.supervisor import Supervisor
+
+        return Supervisor(settings, listener, is_prepared=has_keys is not None).run()
 
 
 def _leave(number: int, frame: object) -> None:
@@ -42,15 +48,35 @@ def _leave(number: int, frame: object) -> None:
 
 
 def _prepared_or_told(settings: Settings) -> bool | None:
-    """Prepare the store; one that cannot be reached now is waited for by those who answer, and None is returned."""
+    """Prepare the store; one that cannot be reached now is waited for by those who answer, and None is returned.
+
+    Until it is there they let nobody in: whether there are keys is not known.
+    """
     from maskedbandits.service import logs
     from maskedbandits.service.stores import StoreGone
 
     try:
-        return prepared(settings)
+        return in_background(prepared, settings).result(SOON)
     except StoreGone as gone:
         logs.event("store is gone", reason=gone.reason)
-        return None
+    except TimeoutError:
+        logs.event("store is gone", reason="it has not answered yet")
+    return None
+
+
+def in_background(work: Callable[..., T], *arguments: Any) -> Future[T]:
+    """Have a thread work that nobody waits for when the process ends: a store may not answer for long."""
+    result: Future[T] = Future()
+
+    def do() -> None:
+        result.set_running_or_notify_cancel()
+        try:
+            result.set_result(work(*arguments))
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=do, name="maskedbandits-store", daemon=True).start()
+    return result
 
 
 def prepared(settings: Settings) -> bool:
@@ -96,4 +122,5 @@ def announced(settings: Settings, listener: socket.socket, has_keys: bool) -> li
     lines.append(f"Ready when this says so: curl {address}/readyz")
     lines.append(f"A first experiment: curl{key} {address}/v1/experiments -d '{SAMPLE}'")
     lines.append(f"A decision: curl{key} -X POST {address}/v1/experiments/headlines/decisions")
+    lines.append(f"In a browser: {address}/dashboard")
     return lines

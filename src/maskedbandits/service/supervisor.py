@@ -21,6 +21,7 @@ from typing import Any
 from maskedbandits.service import logs
 from maskedbandits.service.metrics import BYTES
 from maskedbandits.service.settings import Settings
+from maskedbandits.signals import heard
 
 LOOK = 0.1  # seconds between two looks at the workers
 SHORT = 10.0  # seconds: a worker that lived for less is started again only after a while
@@ -52,14 +53,13 @@ class Supervisor:
 
     def run(self) -> int:
         """Return the exit code: 0 when told to end, that of a worker that cannot start by a user's mistake."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._end)
         code = 0
-        while not self.is_stopping and not code:
-            for place, post in enumerate(self.posts):
-                code = code or self._look_after(place, post)
-            time.sleep(LOOK)
-        self._stop_all()
+        with heard(self._end, signal.SIGTERM, signal.SIGINT):
+            while not self.is_stopping and not code:
+                for place, post in enumerate(self.posts):
+                    code = code or self._look_after(place, post)
+                time.sleep(LOOK)
+            self._stop_all()
         return code
 
     def _end(self, number: int, frame: object) -> None:

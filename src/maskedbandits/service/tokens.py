@@ -8,6 +8,11 @@ standard library alone.
 
 48 bytes fill 64 letters to the last bit, and letters of the other base64 alphabet are refused: no two texts are the
 same token.
+
+Where there are groups a token is longer: it binds the question as well, which stands before the digest, a multiple of
+three bytes. Its version is another one, arm and probability say nothing, and nobody knows them.
+
+    version 1, ..., id 11, question 3 n, digest 16
 """
 
 import binascii
@@ -21,16 +26,19 @@ from typing import NamedTuple
 from maskedbandits.errors import UserError
 
 VERSION = 1
-LENGTH = 64  # letters of a token
+ASKING = 2  # the version of tokens that bind a question
+LENGTH = 64  # letters of a token without one
+LONGEST = 1 << 10  # letters of one with the most groups there may be, and some more
 DIGEST = 16  # bytes: to guess one takes 2^127 reports on average
 SECRET = 32  # bytes of a signing key
+AT_ONCE = 256  # ids whose random bytes are drawn together
 FLAG_FLOOR = 1  # the arm was drawn for its minimum share
 FLAG_HOLDOUT = 2  # the default arm, for the share that is held out
 FLAG_SUBSET = 4  # eligible_arms were given
 FLAG_SHOWN = 8  # whoever asked takes no part: kept for a visitor's reload, given to nobody, and no report of it counts
 
 _BODY = struct.Struct(">BBIHHBIHI11s")
-_pack = _BODY.pack
+_pack, _unpack = _BODY.pack, _BODY.unpack_from
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_+/=", b"+/\0\0\0")  # the other alphabet becomes what no alphabet has
 
@@ -54,12 +62,30 @@ class Token(NamedTuple):
     probability: int  # in 65536ths, from 1 to 65536
     expires: int  # unix seconds
     id: bytes  # 3 bytes of the minute it was made in, 8 random ones
+    question: bytes = b""  # where there are groups, as ``questions.py`` writes it
 
 
 def new_id(now: float | None = None) -> bytes:
     """Return an id that no other decision has: 3 bytes of the minute, so that an index stays close, 8 random ones."""
     minute = int(time.time() if now is None else now) // 60
-    return (minute & 0xFFFFFF).to_bytes(3, "big") + os.urandom(8)
+    return (minute & 0xFFFFFF).to_bytes(3, "big") + _unused()
+
+
+_spare: list[
+    bytes
+] = []  # drawn from the operating system in one call, which may take as long as the rest of a decision
+if hasattr(os, "register_at_fork"):  # not on Windows, where nobody forks
+    os.register_at_fork(after_in_child=_spare.clear)  # or two processes would use the same ones
+
+
+def _unused() -> bytes:
+    """Return 8 random bytes that nobody was given before; threads share the spare ones, and each is popped once."""
+    try:
+        return _spare.pop()
+    except IndexError:
+        drawn = os.urandom(8 * AT_ONCE)
+        _spare.extend(drawn[place : place + 8] for place in range(8, len(drawn), 8))
+        return drawn[:8]
 
 
 class Keyring:
@@ -74,27 +100,31 @@ class Keyring:
 
     def sign(self, token: Token) -> str:
         """Return a token as its text."""
-        experiment, config, arm, flags, epsilon, probability, expires, identity = token
+        experiment, config, arm, flags, epsilon, probability, expires, identity, question = token
         config &= 0xFFFF
-        body = _pack(VERSION, self.current, experiment, config, arm, flags, epsilon, probability - 1, expires, identity)
+        kind = ASKING if question else VERSION
+        body = _pack(kind, self.current, experiment, config, arm, flags, epsilon, probability - 1, expires, identity)
+        if question:
+            body += question
         digest = hmac.digest(self._secret, body, "sha256")[:DIGEST]
         return binascii.b2a_base64(body + digest, newline=False).translate(_TO_URL).decode("ascii")
 
     def read(self, text: str) -> Token:
         """Return what a text says, or refuse it: `ForgedToken`, whatever is wrong with it."""
-        if len(text) != LENGTH:
+        if len(text) != LENGTH and not (LENGTH < len(text) <= LONGEST and len(text) % 4 == 0):
             raise ForgedToken
         try:
             whole = binascii.a2b_base64(text.encode("ascii").translate(_FROM_URL), strict_mode=True)
         except ValueError:  # a letter that is none of base64url's
             raise ForgedToken from None
-        body = whole[: _BODY.size]
+        body = whole[:-DIGEST]
         secret = self._keys.get(body[1])
         if secret is None:
             raise UnknownKey
-        if not hmac.compare_digest(hmac.digest(secret, body, "sha256")[:DIGEST], whole[_BODY.size :]):
+        if not hmac.compare_digest(hmac.digest(secret, body, "sha256")[:DIGEST], whole[-DIGEST:]):
             raise ForgedToken
-        version, _, experiment, config, arm, flags, epsilon, probability, expires, identity = _BODY.unpack(body)
-        if version != VERSION:  # of a later release, with a key that this one shares
+        version, _, experiment, config, arm, flags, epsilon, probability, expires, identity = _unpack(body)
+        question = body[_BODY.size :]
+        if version != (ASKING if question else VERSION):  # of a later release, with a key that this one shares
             raise ForgedToken
-        return Token(experiment, config, arm, flags, epsilon, probability + 1, expires, identity)
+        return Token(experiment, config, arm, flags, epsilon, probability + 1, expires, identity, question)

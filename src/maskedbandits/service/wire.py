@@ -12,6 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from maskedbandits.service.asgi import SLOWEST, Refused
+from maskedbandits.service.streams import ABORT
 
 MOST_HEAD = 1 << 16  # bytes of a request before its body; somewhat more if they come at once
 TOO_LONG = f"the head of the request is longer than {MOST_HEAD} bytes: send fewer headers, or shorter ones"
@@ -49,6 +50,11 @@ class Wire(HttpToolsProtocol):
             self._refuse(431, TOO_LONG)
         elif self._head == len(data) and self._is_idle():  # the first piece of it
             self._wait(SLOWEST)
+
+    def on_message_begin(self) -> None:
+        """Offer, beyond what ASGI has, to drop whoever does not read."""
+        super().on_message_begin()
+        self.scope["extensions"] = {ABORT: self.transport.abort}  # type: ignore[dict-item]
 
     def on_headers_complete(self) -> None:
         """Note that a body begins."""

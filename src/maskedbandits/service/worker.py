@@ -24,11 +24,12 @@ from maskedbandits.service import logs, warm
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.metrics import Metrics, shared_memory
-from maskedbandits.service.serve import prepared
+from maskedbandits.service.serve import in_background, prepared
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import StoreGone
 from maskedbandits.service.supervisor import MISTAKE
 from maskedbandits.service.wire import Wire
+from maskedbandits.signals import heard
 
 KEEP_ALIVE = 75  # seconds for which a connection may idle: longer than proxies in front keep theirs
 LOOK = 0.1  # seconds between two looks at whether it is to end
@@ -41,10 +42,19 @@ T = TypeVar("T")
 class Server(uvicorn.Server):
     """The web server, which ends as it is told: first gently; told a second time by the keyboard, at once."""
 
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to those who run it: they are heard until the very end."""
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End; what would go on for ever ends first."""
+        self._end_streams()
+        await super().shutdown(sockets)
 
     def end(self, number: int, frame: object = None) -> None:
         """Hear a signal."""
@@ -82,12 +92,11 @@ def run(
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=max(1, int(settings.stop_after)),
     )
-    server = Server(config)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, server.end)
+    server = Server(config, app.streams.end)
     if is_child:
         threading.Thread(target=_end_with_parent, args=(server,), name="maskedbandits-parent", daemon=True).start()
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+    hearing = heard(server.end, signal.SIGTERM, signal.SIGINT)
+    with hearing, asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_serve(server, app, listener, is_patient=is_patient, is_prepared=is_prepared))
 
 
@@ -126,12 +135,8 @@ async def _start(server: Server, app: App, is_prepared: bool) -> None:
     loop, settings = asyncio.get_running_loop(), app.settings
     try:
         if not is_prepared:
-            await _reached(lambda: loop.run_in_executor(None, prepared, settings), told=True)
-        needed = await _reached(lambda: loop.run_in_executor(None, _needed, settings.storage))
-        if absent := warm.missing(needed):
-            logs.event("compiling for this machine, once", kernels=len(absent))
-            await warm.compile_beside(absent)
-        await loop.run_in_executor(None, warm.load, needed)
+            await _reached(lambda: asyncio.wrap_future(in_background(prepared, settings)), told=True)
+        await _warm(await _reached(lambda: loop.run_in_executor(None, _needed, settings.storage)))
         await _reached(lambda: _open(app))
         logs.event("ready")
     except BaseException:
@@ -151,11 +156,23 @@ async def _reached(work: Callable[[], Awaitable[T]], *, told: bool = False) -> T
             await asyncio.sleep(PAUSE)
 
 
-def _needed(storage: str) -> list[str]:
-    """Import what takes long to import, and return what machine code it needs."""
-    from maskedbandits.service import hall  # noqa: F401 -- it is needed soon
+def _needed(storage: str) -> warm.Names:
+    """Import what takes long to import, beside those who are answered, and return what machine code it needs."""
+    from maskedbandits import cache
 
-    return warm.needed(warm.policies_of(storage))
+    cache.tell_by(logs.event)  # before there are kernels: then it may have something to say
+    from maskedbandits.service import deciding, hall, reporting, watching  # noqa: F401 -- they are needed soon
+
+    return warm.needed(storage)
+
+
+async def _warm(names: warm.Names) -> None:
+    """Get machine code, unless this process is told to end before."""
+    warming = warm.Warming()
+    try:
+        await warming.get(names)
+    finally:
+        warming.stop()
 
 
 async def _open(app: App) -> None:

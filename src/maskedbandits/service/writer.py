@@ -2,8 +2,9 @@
 
 Requests put what is to be written into a queue and await it. The thread takes all that has gathered, writes it in one
 transaction, and tells everybody: while one transaction is under way, the next one gathers (group commit). When the
-store cannot be reached it tries again for a moment, then gives up what it holds (nothing of it is acknowledged: whoever
-asked tries again, and what was written after all is a duplicate then), refuses what comes, and looks out for the store.
+store cannot be reached it tries again for a moment (reports of which it is not known whether they were committed are
+looked up first), then gives up what it holds (nothing of it is acknowledged: whoever asked tries again, and what was
+written after all is a duplicate then), refuses what comes, and looks out for the store.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ class Writer:
         loop: asyncio.AbstractEventLoop,
         written: Callable[[], None] = lambda: None,
         most_waiting: int = 20_000,
+        known: Callable[[int], int] = lambda experiment: 0,
     ) -> None:
         self._open_store, self._loop, self._written = open_store, loop, written
+        self._known = known  # up to which number an experiment's log has been read
         self._most_waiting = most_waiting  # reports in the queue: more are refused, and come again
         self._store: Store | None = None
         self._jobs: deque[Job] = deque()
@@ -121,7 +124,7 @@ class Writer:
         visiting = [job for job in jobs if job.visit is not None]
         if reporting:
             rows = [row for job in reporting for row in job.reports]
-            found = self._durably(lambda store: store.append(rows))
+            found = self._durably(self._appending(rows))
             answers += zip((job.future for job in reporting), _shared_out(reporting, found), strict=True)
         if visiting:
             visits = [job.visit for job in visiting if job.visit is not None]
@@ -133,6 +136,28 @@ class Writer:
                 answers.append((job.future, self._durably(job.work, again=False)))
         self._loop.call_soon_threadsafe(_tell, answers)
         self._written()
+
+    def _appending(self, rows: Sequence[NewReport]) -> Callable[[Store], list[int]]:
+        """Return what appends reports, however often it is tried.
+
+        If the connection was lost while they were committed, they are looked up first: what this very batch has written
+        is accepted, and no duplicate.
+        """
+        before = {experiment: self._known(experiment) for experiment in {row.experiment for row in rows}}
+        in_doubt = False
+
+        def append(store: Store) -> list[int]:
+            nonlocal in_doubt
+            found = store.written(rows, before) if in_doubt else None
+            if found is not None:
+                return found
+            try:
+                return store.append(rows)
+            except StoreGone as gone:
+                in_doubt = in_doubt or gone.unknown
+                raise
+
+        return append
 
     def _durably(self, work: Callable[[Store], T], *, again: bool = True) -> T | Exception:
         """Return what some work with the store gives; it is tried again while the store cannot be reached.

@@ -70,14 +70,14 @@ def test_the_store_is_the_one_that_the_service_would_use(monkeypatch: pytest.Mon
 
 def test_upgrade() -> None:
     with open_store("sqlite:///bandits.db", create=True) as store:
-        assert call("upgrade").stdout == "The tables have version 1 already: nothing to do.\n"
-        assert json.loads(call("upgrade", "--json").stdout) == {"from": 1, "to": 1}
+        assert call("upgrade").stdout == "The tables have version 2 already: nothing to do.\n"
+        assert json.loads(call("upgrade", "--json").stdout) == {"from": 2, "to": 2}
         with store._writing() as do:
             do.changed("UPDATE meta SET value = '0' WHERE key = 'schema'")
         refused(call("backup", "b"), "run maskedbandits upgrade")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("maskedbandits.service.stores.schema.STEPS", {0: {"sqlite": ()}})
-            assert call("upgrade").stdout == "The tables had version 0, now 1.\n"
+            patch.setattr("maskedbandits.service.stores.schema.STEPS", {0: {"sqlite": ()}, 1: {"sqlite": ()}})
+            assert call("upgrade").stdout == "The tables had version 0, now 2.\n"
         assert call("backup", "b").exit_code == 0
 
 

@@ -174,6 +174,7 @@ class TestContract:
         assert store.issued(1, 101) == [(0, "p", 200, 2)]
         assert store.issued(1, 200) == [(0, "p", 200, 2)]
         assert store.issued(1, 201) == store.issued(7, 0) == []
+        assert sorted(store.issued(1, 0, besides="p")) == [row for row in rows if row[1] != "p"]
         assert store.issued_total(1) == {0: 16, 1: 1}
 
     def test_many_experiments_are_counted_at_once(self, store: Store) -> None:
@@ -323,5 +324,5 @@ class TestContract:
             store.heads()
 
     def test_it_can_be_upgraded_to_what_it_is(self, store: Store) -> None:
-        assert store.upgrade() == (1, 1)
-        assert store.version() == 1
+        assert store.upgrade() == (2, 2)
+        assert store.version() == 2

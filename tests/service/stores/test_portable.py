@@ -204,7 +204,7 @@ def test_what_is_no_backup_is_refused(saved: Path, target: str) -> None:
         ("DELETE FROM experiment WHERE id = 2", "has gaps"),
         ("DROP TABLE visitor", "damaged"),
         ("DROP TABLE event", "damaged"),
-        ("UPDATE meta SET value = '2' WHERE key = 'schema'", "install a newer one"),
+        ("UPDATE meta SET value = '3' WHERE key = 'schema'", "install a newer one"),
         ("UPDATE meta SET value = '0' WHERE key = 'schema'", "with the version that wrote it"),
         ("DELETE FROM meta", "with the version that wrote it"),
     ],
@@ -244,6 +244,7 @@ def test_tables_of_an_older_version_are_upgraded(
         open_store(any_url)
     visitors = next(each for each in schema.bare(any_store.DIALECT) if each.startswith("CREATE TABLE visitor"))
     steps = ("ALTER TABLE arm RENAME COLUMN number TO place", visitors)
+    monkeypatch.setattr(schema, "VERSION", 1)
     monkeypatch.setattr(schema, "STEPS", {0: dict.fromkeys(schema.DIALECTS, (*steps, "NONSENSE"))})
     with open_store(any_url, any_version=True) as store:
         with pytest.raises(Exception, match="NONSENSE"):
@@ -258,9 +259,31 @@ def test_tables_of_an_older_version_are_upgraded(
         assert backup(store, tmp_path / "backup") == Copied(2, 3004)
 
 
+def test_a_store_of_version_1_is_upgraded_and_goes_on(any_url: str, any_store: Store, tmp_path: Path) -> None:
+    """Before there were groups: reports stay what they were, and those of both kinds follow."""
+    used(any_store)
+    before = any_store.events(1, 0, 10_000)
+    with any_store._writing() as do:
+        do.changed("ALTER TABLE event DROP COLUMN question")
+        do.changed("ALTER TABLE event DROP COLUMN config")
+    set_version(any_store, 1)
+    with refused("version 1", "run maskedbandits upgrade"):
+        open_store(any_url)
+    with open_store(any_url, any_version=True) as store:
+        assert store.upgrade() == (1, 2)
+    with open_store(any_url) as store:
+        assert store.events(1, 0, 10_000) == before
+        plain, asked = report()._replace(config=7), report()._replace(arm=None, probability=None, question=b"abc")
+        assert store.append([plain, asked, plain]) == [len(before) + 1, len(before) + 2, 0]
+        first, second = store.events(1, len(before), 10)
+        assert (first.arm, first.config, first.question) == (1, 7, None)
+        assert (second.arm, second.probability, second.question) == (None, None, b"abc")
+        assert backup(store, tmp_path / "backup").events == len(before) + 2 + len(store.events(2, 0, 10_000))
+
+
 def test_tables_of_a_newer_version_are_refused(any_url: str, any_store: Store) -> None:
-    set_version(any_store, 2)
-    with refused("version 2, this maskedbandits knows 1: install a newer one"):
+    set_version(any_store, 3)
+    with refused("version 3, this maskedbandits knows 2: install a newer one"):
         open_store(any_url)
     with open_store(any_url, any_version=True) as store, refused("install a newer one"):
         store.upgrade()

@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 import store_children as children
 from made_stores import created, refused, report
+from tracing import SYNCS, needs_strace, traced
 
 from children import finished
 from maskedbandits.service.stores import Store, StoreGone, Unreachable, open_store, trouble
-
-STRACE = shutil.which("strace") or "strace"
 
 
 @pytest.fixture
@@ -223,19 +222,11 @@ with open_store(sys.argv[1]) as store:
 """
 
 
-def traceable() -> bool:
-    """Tell whether calls to the system can be watched here."""
-    return (
-        shutil.which("strace") is not None
-        and finished([STRACE, "-o", "/dev/null", sys.executable, "-V"]).returncode == 0
-    )
-
-
-@pytest.mark.skipif(not traceable(), reason="needs strace (apt-get install strace), and the right to trace a child")
+@needs_strace
 @pytest.mark.parametrize(("options", "synced"), [("", 40), ("?durable=no", 0)])
 def test_the_log_is_on_disk_before_anything_is_acknowledged(path: Path, options: str, synced: int) -> None:
     trace = path.with_name("trace")
-    command = [STRACE, "-f", "-y", "-e", "trace=write,pwrite64,fsync,fdatasync", "-o", str(trace)]
+    command = traced(trace, ["write", "pwrite64", *SYNCS])
     child = [sys.executable, "-c", ACKNOWLEDGING, f"sqlite:///{path}{options}"]
     done = finished([*command, *child], environment={"PYTHONPATH": ":".join(sys.path)})
     assert done.returncode == 0, done.stderr

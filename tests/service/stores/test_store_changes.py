@@ -86,6 +86,15 @@ class TestChanges:
         with refused("a JSON object"):
             store.change(experiment.id, Change("config", HOUR, config="[]"))
 
+    def test_several_changes_are_one_or_none(self, store: Store, experiment: ExperimentRow) -> None:
+        terms = Change("config", HOUR, config='{"floor": 0.5}')
+        with refused("status 'stopped'"):
+            store.change(1, [terms, Change("status", HOUR, status="stopped")])
+        assert store.experiments() == [experiment]
+        row = store.change(1, [terms, Change("status", HOUR, status="paused")])
+        assert (row.status, json.loads(row.config)["floor"], row.config_version) == ("paused", 0.5, 3)
+        assert [event.kind for event in store.events(1, 1, 9)] == ["config", "status"]
+
     def test_what_a_check_refuses_has_not_happened(self, store: Store, experiment: ExperimentRow) -> None:
         def check(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
             assert [arm.name for arm in arms] == ["red", "blue", "green", "new"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -38,6 +39,15 @@ REPORTS = st.builds(
     decision=st.integers(0, 12).map(numbered),
     expires=MINUTES,
     hour=st.integers(0, 3),
+    config=st.none() | st.sampled_from([0, 65_535]),
+)
+ANSWERS = st.builds(
+    NewReport._replace,
+    REPORTS,
+    arm=st.none(),
+    probability=st.none(),
+    bit=st.integers(0, 511),
+    question=st.binary(min_size=3),
 )
 ISSUED = st.tuples(EXPERIMENTS, st.integers(0, 1), st.builds(int.__add__, MINUTES, DAYS), st.integers(0, 9))
 VISITS = st.builds(
@@ -100,7 +110,7 @@ class Side(RuleBasedStateMachine):
         made = self.changed(experiment, Change("status", 8, status=status))
         assert made == self.naive.set_status(experiment, status, 8)
 
-    @rule(reports=st.lists(REPORTS, max_size=8))
+    @rule(reports=st.lists(REPORTS | ANSWERS, max_size=8))
     def append(self, reports: list[NewReport]) -> None:
         assert self.store.append(reports) == [self.naive.append(report._asdict()) for report in reports]
 
@@ -170,12 +180,13 @@ class Side(RuleBasedStateMachine):
             events = self.store.events(each.id, 0, 1000)
             for seq, (event, expected) in enumerate(zip(events, each.log, strict=True), 1):
                 assert event.seq == seq
-                for name in event._fields[1:-1]:
+                for name in set(event._fields) - {"seq", "detail"}:
                     assert getattr(event, name) == expected.get(name)
                 assert (event.detail and json.loads(event.detail)) == expected["detail"]
             assert self.store.events(each.id, 2, 2) == events[2:4]
             found = {(arm, minute): count for arm, minute, count in self.store.reported(each.id, 20, 5)}
             assert found == self.naive.reported(each.id, 20, 5)
+            assert Counter(self.store.asked(each.id, 20, 5)) == self.naive.asked(each.id, 20, 5)
 
     def the_rest_is_the_same(self) -> None:
         for each in self.naive.experiments:

@@ -10,6 +10,9 @@ epsilon      with which it was masked
 probability  of the arm, when it was chosen; a whole number of 65,536ths, so nothing is rounded
 flags        the sum of 1 (shown for the arm's floor), 2 (held out), 4 (eligible arms were given)
 detail       of what is no report: what was changed, as JSON, without payloads
+config       under which version of its configuration it was decided, modulo 65,536
+question     where there are groups: the arm of each, and its sign, if there are signs, as JSON; bit is the answer then,
+             and neither arm nor probability is known
 """
 
 from __future__ import annotations
@@ -24,16 +27,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from maskedbandits import extras
-from maskedbandits.data.delimited import opened
-from maskedbandits.data.delimited import rows as delimited
+from maskedbandits.context import Contextual
+from maskedbandits.context.grouping import Grouping
+from maskedbandits.data.delimited import opened, table
 from maskedbandits.errors import UserError
 from maskedbandits.files import write_whole
 from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.fold import made
 from maskedbandits.service.messages import MILLION
+from maskedbandits.service.questions import has_signs, unpacked
 from maskedbandits.service.stores.rows import EventRow
 
 COLUMNS = ("seq", "hour", "kind", "arm", "name", "bit", "epsilon", "probability", "flags", "detail")
-TEXTS = ("kind", "name", "detail")
+ADDED = ("config", "question")  # which files of earlier releases have not
+TEXTS = ("kind", "name", "detail", "question")
 SHARES = ("epsilon", "probability")
 FORMATS = (".csv", ".jsonl", ".parquet")
 AT_ONCE = 10_000  # rows of a group in a Parquet file
@@ -61,10 +68,12 @@ def export(events: Iterable[EventRow], file: Path) -> None:
 def as_rows(events: Iterable[EventRow]) -> Iterator[Row]:
     """Yield events as rows, arms by their names."""
     names: list[str] = []
+    grouping: Grouping | None = None
     for event in events:
         told = json.loads(event.detail) if event.detail else {}
         if event.kind == "create":
             names = [arm["name"] for arm in told["arms"]]
+            grouping = _grouping(told["config"], len(names))
             told["arms"] = [{"name": name} for name in names]
         elif event.kind == "arm":
             names.append(told["name"])
@@ -80,12 +89,32 @@ def as_rows(events: Iterable[EventRow]) -> Iterator[Row]:
             "probability": None if event.probability is None else event.probability / WHOLE,
             "flags": event.flags,
             "detail": json.dumps(told, ensure_ascii=False) if told else None,
+            "config": event.config,
+            "question": None if event.question is None else _told(event.question, grouping),
         }
+
+
+def _grouping(config: dict[str, Any], arms: int) -> Grouping | None:
+    """Return how an experiment asks; None if it has no groups."""
+    policy = made(config, arms) if config.get("groups") else None
+    return policy.grouping if isinstance(policy, Contextual) else None
+
+
+def _told(question: bytes, grouping: Grouping | None) -> str:
+    """Return a question in JSON; arms are told by their places."""
+    if grouping is None:
+        raise UserError("the log has a question, and its experiment no groups: restore a backup")
+    grains, tables, signs = unpacked([question], grouping.sizes)
+    part = grouping.parts[grains[0]]
+    asked: dict[str, Any] = {"grain": int(grains[0]), "arms": tables[0][part].tolist()}
+    if has_signs(question):
+        asked["signs"] = signs[0][part].tolist()
+    return json.dumps(asked)
 
 
 def _write_csv(rows: Iterator[Row], stream: IO[bytes]) -> None:
     text = io.TextIOWrapper(stream, "utf-8", newline="")
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, (*COLUMNS, *ADDED), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     text.detach()
@@ -100,14 +129,14 @@ def _write_jsonl(rows: Iterator[Row], stream: IO[bytes]) -> None:
 def _write_parquet(rows: Iterator[Row], stream: IO[bytes]) -> None:
     arrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
     kinds = {name: arrow.string() for name in TEXTS} | {name: arrow.float64() for name in SHARES}
-    schema = arrow.schema([(name, kinds.get(name, arrow.int64())) for name in COLUMNS])
+    schema = arrow.schema([(name, kinds.get(name, arrow.int64())) for name in (*COLUMNS, *ADDED)])
     with parquet.ParquetWriter(stream, schema) as writer:
         while group := list(islice(rows, AT_ONCE)):
             writer.write_table(arrow.Table.from_pylist(group, schema))
 
 
 def exported(file: Path) -> Iterator[EventRow]:
-    """Yield the events of a file."""
+    """Yield the events of a file; of questions nothing is read, as whoever judges by a log needs its arms."""
     read: Callable[[Path], Iterator[Mapping[str, Any]]]
     read = {".csv": _read_csv, ".jsonl": _read_jsonl, ".parquet": _read_parquet}[format_of(file)]
     for number, row in enumerate(read(file), 1):
@@ -121,8 +150,9 @@ def _event(row: Mapping[str, Any]) -> EventRow:
     """Return the event of a row."""
     arm, bit, flags = (_whole(row.get(name)) for name in ("arm", "bit", "flags"))
     epsilon, probability = _parts(row.get("epsilon"), MILLION), _parts(row.get("probability"), WHOLE)
-    seq, hour = int(row["seq"]), int(row["hour"])
-    return EventRow(seq, str(row["kind"]), arm, bit, epsilon, probability, flags, None, hour, row.get("detail") or None)
+    seq, hour, detail = int(row["seq"]), int(row["hour"]), row.get("detail") or None
+    config = _whole(row.get("config"))
+    return EventRow(seq, str(row["kind"]), arm, bit, epsilon, probability, flags, None, hour, detail, config)
 
 
 def _is_blank(value: Any) -> bool:
@@ -146,9 +176,10 @@ def _parts(value: Any, whole: int) -> int | None:
 def _read_csv(file: Path) -> Iterator[Mapping[str, Any]]:
     usual = csv.field_size_limit(LONGEST)
     try:
-        with opened(file) as stream:
-            for _, fields in delimited(stream, COLUMNS, str(file)):
-                yield dict(zip(COLUMNS, fields, strict=True))
+        with opened(file) as stream, table(stream, str(file)) as (heading, picked):
+            columns = [*COLUMNS, *(name for name in ADDED if name in heading)]
+            for _, fields in picked(columns):
+                yield dict(zip(columns, fields, strict=True))
     finally:
         csv.field_size_limit(usual)
 
@@ -168,8 +199,8 @@ def _read_jsonl(file: Path) -> Iterator[Mapping[str, Any]]:
 def _read_parquet(file: Path) -> Iterator[Mapping[str, Any]]:
     arrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
     try:
-        with parquet.ParquetFile(file) as table:
-            for group in table.iter_batches(AT_ONCE):
+        with parquet.ParquetFile(file) as stored:
+            for group in stored.iter_batches(AT_ONCE):
                 yield from group.to_pylist()
     except (OSError, arrow.ArrowException) as error:
         raise UserError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from error

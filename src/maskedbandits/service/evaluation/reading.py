@@ -96,6 +96,8 @@ class _Reading:
 
     def take(self, event: EventRow) -> None:
         """Take in the next event."""
+        if event.kind == "create" and '"groups"' in (event.detail or ""):
+            self._refuse_groups(event.detail or "")
         if event.seq != self.seq + 1:
             raise self._damaged(f"after event {self.seq} comes {event.seq}")
         self.seq, self.hour = event.seq, event.hour
@@ -110,6 +112,17 @@ class _Reading:
                 raise self._damaged(f"event {event.seq} does not say what it changes") from None
         elif event.kind != "status":
             raise self._damaged(f"event {event.seq} is of kind {event.kind!r}, which is unknown")
+
+    def _refuse_groups(self, detail: str) -> None:
+        try:
+            has_groups = bool(json.loads(detail)["config"].get("groups"))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return  # it is refused for that in a moment
+        if has_groups:
+            raise UserError(
+                f"{self.name}: it has groups, and nobody knows which arm a report is about: look at its state for what "
+                "each group likes"
+            )
 
     def _damaged(self, what: str) -> UserError:
         return UserError(f"{self.name}: {what}; {DAMAGED}")

@@ -16,6 +16,12 @@ Written = tuple[int | None, str]  # the arm that an event is about, and its deta
 Check = Callable[[ExperimentRow, Sequence[ArmRow]], None]  # of an experiment as it is after a change
 
 
+def arms(do: Statements, experiment: int) -> list[ArmRow]:
+    """Return all arms of an experiment by their places."""
+    asked = "SELECT place, name, payload, status FROM arm WHERE experiment = ? ORDER BY place"
+    return [ArmRow(*row) for row in do.rows(asked, (experiment,))]
+
+
 def created(do: Statements, row: ExperimentRow, arms: Sequence[NewArm]) -> ExperimentRow:
     """Write a new experiment down, with the event that begins its log."""
     names = [arm.name for arm in arms]

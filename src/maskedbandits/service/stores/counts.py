@@ -39,13 +39,16 @@ class Counts(Database):
             ]
             do.insert("issued", counted, _ISSUED_BEFORE)
 
-    def issued(self, experiment: int, since_minute: int) -> list[tuple[int, str, int, int]]:
-        """Return how many decisions expire in each minute from this one on: arm, process, minute, count."""
+    def issued(self, experiment: int, since_minute: int, besides: str = "") -> list[tuple[int, str, int, int]]:
+        """Return how many decisions expire in each minute from this one on: arm, process, minute, count.
+
+        Those of the process ``besides`` are left out.
+        """
         with self._reading() as do:
             found = do.rows(
                 "SELECT arm, process, expires, count FROM issued WHERE experiment = ? AND expires >= ? "
-                "ORDER BY expires, arm",
-                (experiment, max(1, since_minute)),
+                "AND process <> ? ORDER BY expires, arm",
+                (experiment, max(1, since_minute), besides),
             )
         return [(arm, process, minute, count) for arm, process, minute, count in found]
 

@@ -26,6 +26,7 @@ class PostgresStore(Store):
     """A store in a database that many processes, on many machines, may share."""
 
     DIALECT, FOR_CHANGE = "postgresql", " FOR NO KEY UPDATE"
+    NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 
     def __init__(self, url: str, *, create: bool = False, durable: bool = True) -> None:
         super().__init__(servers.shown(url))
@@ -38,9 +39,11 @@ class PostgresStore(Store):
             return []
         check_ids(reports)
         columns = [*zip(*reports, strict=True)]
+        asked = columns.pop(NewReport._fields.index("question"))
         decisions = b"".join(columns.pop(NewReport._fields.index("decision")))
         locked = _array(sorted(set(columns[0])))
-        found = self._trip((self._lock_rows, (locked,)), (_APPEND, (decisions, *map(_array, columns))))
+        questions = list(asked) if any(asked) else None  # to send so many times nothing would take longer
+        found = self._trip((self._lock_rows, (locked,)), (_APPEND, (decisions, *map(_array, columns), questions)))
         return [answer for (answer,) in found]
 
     def visits(self, visits: Sequence[Visit]) -> list[bytes]:
@@ -190,9 +193,9 @@ def _insertion(table: str) -> str:
     return f"INSERT INTO {table} ({', '.join(schema.columns(table))}) SELECT * FROM unnest({arrays})"  # noqa: S608 - our own names
 
 
-def _array(column: Sequence[int]) -> str:
+def _array(column: Sequence[int | None]) -> str:
     """Return whole numbers as PostgreSQL writes an array: much faster than one by one."""
-    return "{" + ",".join(map(str, column)) + "}"
+    return "{" + ",".join(map(str, column)).replace("None", "NULL") + "}"
 
 
 def _rounds(visits: Sequence[Visit]) -> Iterator[tuple[int, list[int]]]:
@@ -247,8 +250,10 @@ WITH given AS MATERIALIZED (
     FROM (
         SELECT u.*, substring(%s::bytea FROM u.place::int * {DECISION} - {DECISION - 1} FOR {DECISION}) AS decision
         FROM unnest(
-            %s::bigint[], %s::int[], %s::smallint[], %s::bigint[], %s::int[], %s::smallint[], %s::int[], %s::int[]
-        ) WITH ORDINALITY AS u (experiment, arm, bit, epsilon, probability, flags, expires, hour, place)
+            %s::bigint[], %s::int[], %s::smallint[], %s::bigint[], %s::int[], %s::smallint[], %s::int[], %s::int[],
+            %s::int[], %s::bytea[]
+        ) WITH ORDINALITY
+            AS u (experiment, arm, bit, epsilon, probability, flags, expires, hour, config, question, place)
     ) AS g LEFT JOIN experiment AS log ON log.id = g.experiment AND log.status <> 'archived'
 ), judged AS (
     SELECT *, answer = 1 AND row_number() OVER (PARTITION BY experiment, decision, answer ORDER BY place) = 1 AS fresh
@@ -256,8 +261,9 @@ WITH given AS MATERIALIZED (
 ), numbered AS MATERIALIZED (
     SELECT *, last + count(*) FILTER (WHERE fresh) OVER (PARTITION BY experiment ORDER BY place) AS seq FROM judged
 ), added AS (
-    INSERT INTO event (experiment, seq, kind, arm, bit, epsilon, probability, flags, decision, expires, hour)
-    SELECT experiment, seq, 'report', arm, bit, epsilon, probability, flags, decision, expires, hour
+    INSERT INTO event
+        (experiment, seq, kind, arm, bit, epsilon, probability, flags, decision, expires, hour, config, question)
+    SELECT experiment, seq, 'report', arm, bit, epsilon, probability, flags, decision, expires, hour, config, question
     FROM numbered WHERE fresh
 ), moved AS (
     UPDATE experiment SET seq = head.seq

@@ -20,17 +20,22 @@ class NewArm(NamedTuple):
 
 
 class NewReport(NamedTuple):
-    """A report that a token vouches for: epsilon in millionths, probability in 65536ths, times in minutes and hours."""
+    """A report that a token vouches for: epsilon in millionths, probability in 65536ths, times in minutes and hours.
+
+    Where there are groups nobody knows the arm, nor how likely it was; the bit is the answer to the question then.
+    """
 
     experiment: int
-    arm: int
+    arm: int | None
     bit: int
     epsilon: int
-    probability: int
+    probability: int | None
     flags: int
     decision: bytes
     expires: int
     hour: int
+    config: int | None = None  # the last 16 bits of its version when it was decided
+    question: bytes | None = None  # as ``questions.py`` writes it
 
 
 class ExperimentRow(NamedTuple):
@@ -45,6 +50,14 @@ class ExperimentRow(NamedTuple):
     default_arm: int
     created_hour: int
     forgotten: int  # reports that expire in this minute or before are late, whatever a clock says
+
+
+class Standing(NamedTuple):
+    """How far the logs have come, by experiment; the last minute that any has forgotten; what time the store has."""
+
+    heads: dict[int, int]
+    forgotten: int
+    now: float | None  # None: the store has no clock
 
 
 class ArmRow(NamedTuple):
@@ -69,6 +82,8 @@ class EventRow(NamedTuple):
     expires: int | None  # None as soon as it is forgotten
     hour: int
     detail: str | None
+    config: int | None = None
+    question: bytes | None = None
 
 
 class SnapshotRow(NamedTuple):

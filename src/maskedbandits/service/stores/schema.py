@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from maskedbandits.errors import UserError
 
-VERSION = 1  # of the tables: `meta` holds it under this key
+VERSION = 2  # of the tables: `meta` holds it under this key
 VERSION_KEY = "schema"
 DIALECTS = ("sqlite", "postgresql")
 TYPES = {
@@ -66,6 +66,8 @@ TABLES = {
             "kind": "text",
             "decision": "bytes?",
             "detail": "text?",
+            "config": "int?",
+            "question": "bytes?",
         },
     ),
     "snapshot": Table(
@@ -101,7 +103,12 @@ INDEXES = (
 )
 
 # From each older version, by the database's name, what leads to the next one. Version 1 is the first that was released.
-STEPS: dict[int, dict[str, tuple[str, ...]]] = {}
+STEPS: dict[int, dict[str, tuple[str, ...]]] = {
+    1: {  # experiments with groups; and under which version of its configuration a decision was made
+        "sqlite": ("ALTER TABLE event ADD COLUMN config INTEGER", "ALTER TABLE event ADD COLUMN question BLOB"),
+        "postgresql": ("ALTER TABLE event ADD COLUMN config INTEGER", "ALTER TABLE event ADD COLUMN question BYTEA"),
+    },
+}
 
 
 def bare(dialect: str) -> list[str]:

@@ -19,6 +19,7 @@ class SqliteStore(Store):
     """A store in a file, which several processes may have open."""
 
     DIALECT, FOR_CHANGE = "sqlite", ""  # whoever writes is alone anyway
+    NOW = "NULL"  # all who share a file are on one machine, and have its clock
 
     def __init__(self, path: Path, *, create: bool = False, durable: bool = True) -> None:
         super().__init__(str(path))
@@ -150,7 +151,8 @@ def _visited(do: Statements, visit: Visit) -> bytes:
 
 # A number that is taken already is no duplicate, but damage: so the conflict is named.
 _APPEND = (
-    "INSERT INTO event (experiment, arm, bit, epsilon, probability, flags, decision, expires, hour, seq, kind) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'report') "
+    "INSERT INTO event "
+    "(experiment, arm, bit, epsilon, probability, flags, decision, expires, hour, config, question, seq, kind) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'report') "
     "ON CONFLICT (experiment, decision) WHERE decision IS NOT NULL DO NOTHING"
 )

@@ -12,14 +12,14 @@ the time, each does in its own way.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
 from maskedbandits.errors import UserError, WrongValueError
 
-from . import changes, schema
+from . import changes, schema, written
 from .counts import Counts
 from .database import MARKS, Rows, Statements, marks
 from .keys import Keys
@@ -36,6 +36,7 @@ from .rows import (
     NewArm,
     NewReport,
     SnapshotRow,
+    Standing,
     Visit,
 )
 from .texts import short, text
@@ -65,6 +66,7 @@ class Store(Counts, Keys):
     """The logs of all experiments, and what stands beside them."""
 
     DIALECT: str  # the database's name in schema.py
+    NOW: str  # what its clock shows, if it has one of its own
 
     @abstractmethod
     def append(self, reports: Sequence[NewReport]) -> list[int]:
@@ -73,6 +75,14 @@ class Store(Counts, Keys):
         No number: ``DUPLICATE``, a report of the same decision stands there; ``LATE``, its id may have been forgotten;
         ``UNKNOWN``, there is no such experiment, or it is archived.
         """
+
+    def written(self, reports: Sequence[NewReport], before: Mapping[int, int]) -> list[int] | None:
+        """Return what an append has answered whose answer was lost; None: it has not been done, and never will be.
+
+        Events up to ``before`` are older than it. Whoever has begun it holds the lock that is awaited here.
+        """
+        with self._writing() as do:
+            return written.answers(do, self._locked(do, {report.experiment for report in reports}), reports, before)
 
     @abstractmethod
     def visits(self, visits: Sequence[Visit]) -> list[bytes]:
@@ -132,10 +142,12 @@ class Store(Counts, Keys):
     def arms(self, experiment: int) -> list[ArmRow]:
         """Return all arms of an experiment by their places; retired ones, too."""
         with self._reading() as do:
-            return [ArmRow(*row) for row in do.rows(_ARMS, (experiment,))]
+            return changes.arms(do, experiment)
 
-    def change(self, experiment: int, change: Change, check: changes.Check | None = None) -> ExperimentRow:
-        """Change an experiment, and append the event that says so.
+    def change(
+        self, experiment: int, change: Change | Sequence[Change], check: changes.Check | None = None
+    ) -> ExperimentRow:
+        """Change an experiment, once or in several ways at once, and append the event that says so of each.
 
         ``check`` sees the experiment and its arms as they are after the change, while nobody else can change them;
         what it refuses has not happened.
@@ -144,10 +156,11 @@ class Store(Counts, Keys):
             found = do.rows(f"{changes.SELECT} WHERE id = ?{self.FOR_CHANGE}", (experiment,))
             if not found:
                 raise UserError(f"there is no experiment {experiment}")
-            arms = [ArmRow(*row) for row in do.rows(_ARMS, (experiment,))]
-            row = changes.changed(do, ExperimentRow(*found[0]), arms, change)
+            row = ExperimentRow(*found[0])
+            for each in (change,) if isinstance(change, Change) else change:
+                row = changes.changed(do, row, changes.arms(do, experiment), each)
             if check is not None:
-                check(row, [ArmRow(*each) for each in do.rows(_ARMS, (experiment,))])
+                check(row, changes.arms(do, experiment))
             return row
 
     def events(self, experiment: int, after: int, limit: int) -> list[EventRow]:
@@ -157,14 +170,27 @@ class Store(Counts, Keys):
 
     def heads(self) -> dict[int, int]:
         """Return the last number of every log, by experiment."""
+        return self.standing().heads
+
+    def standing(self) -> Standing:
+        """Return how far the logs have come, what is forgotten, and the time by which all who share the store go."""
+        asked = f"SELECT id, seq, forgotten, now FROM (SELECT {self.NOW} AS now) AS clock LEFT JOIN experiment ON 1 = 1"  # noqa: S608 - our own words
         with self._reading() as do:
-            return dict(do.rows("SELECT id, seq FROM experiment"))
+            found = do.rows(asked)
+        logs = [row for row in found if row[0] is not None]
+        return Standing({row[0]: row[1] for row in logs}, max((row[2] for row in logs), default=0), found[0][3])
 
     def reported(self, experiment: int, since_minute: int, seq: int) -> list[tuple[int, int, int]]:
         """Return how many reports up to a number expire in each minute from this one on: arm, minute, count."""
         with self._reading() as do:
             found = do.rows(_REPORTED, (experiment, since_minute, seq))
         return [(arm, minute, count) for arm, minute, count in found]
+
+    def asked(self, experiment: int, since_minute: int, seq: int) -> list[tuple[bytes, int]]:
+        """Return the questions of reports up to a number that expire from this minute on, and the minute of each."""
+        with self._reading() as do:
+            found = do.rows(_ASKED, (experiment, since_minute, seq))
+        return [(question, minute) for question, minute in found]
 
     def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes, sha256: str) -> None:
         """Keep a state; older ones of the same kernel go, but for the last three."""
@@ -256,14 +282,17 @@ def check_ids(reports: Sequence[NewReport]) -> None:
 
 
 LAST = 2**62  # no event has a higher number
-_ARMS = "SELECT place, name, payload, status FROM arm WHERE experiment = ? ORDER BY place"
 _EVENTS = (
-    "SELECT seq, kind, arm, bit, epsilon, probability, flags, expires, hour, detail FROM event "
+    "SELECT seq, kind, arm, bit, epsilon, probability, flags, expires, hour, detail, config, question FROM event "
     "WHERE experiment = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
 _DROP_IDS = "UPDATE event SET decision = NULL, expires = NULL"
 _EXPIRED = "SELECT seq FROM event WHERE experiment = ? AND expires <= ? LIMIT ?"
 _REPORTED = (
-    "SELECT arm, expires, count(*) FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? GROUP BY arm, expires"
+    "SELECT arm, expires, count(*) FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? AND arm IS NOT NULL "
+    "GROUP BY arm, expires"
+)
+_ASKED = (
+    "SELECT question, expires FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? AND question IS NOT NULL"
 )
 _SNAPSHOTS = "SELECT seq, sha256 FROM snapshot WHERE experiment = ? AND kernel = ? ORDER BY seq DESC"

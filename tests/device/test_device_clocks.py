@@ -1,0 +1,169 @@
+"""Clocks that are wrong and put right, and caps that are raised: no promise is lost, and no cap passed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from device_fakes import START, Clock, Service, opened, pass_time
+
+from maskedbandits.privacy.ledger import Ledger, period
+
+pytest_plugins = ["device_fixtures"]
+DAY = 86_400.0
+Look = Callable[[], object]
+
+
+@pytest.fixture(autouse=True)
+def _ledger_s_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(period, "time", clock)
+
+
+@pytest.fixture
+def wrong(service: Service, clock: Clock) -> Callable[[float, Look], None]:
+    """Let the device's clock be off by some seconds while something is done; the server's stays right."""
+
+    def off(seconds: float, work: Look) -> None:
+        clock.at += seconds
+        service.clock = lambda: clock.at - seconds
+        work()
+        clock.at -= seconds
+        service.clock = clock.time
+
+    return off
+
+
+@pytest.mark.parametrize("seconds", [-600.0, -2 * DAY, -START])
+def test_a_clock_that_was_behind_and_is_put_right(
+    seconds: float, url: str, service: Service, clock: Clock, wrong: Callable[[float, Look], None]
+) -> None:
+    with opened(url) as device:
+        decision = device.decide()
+        wrong(seconds, device.send_due)
+        pass_time(device, clock, 55)
+        assert decision.report(1)  # it is not too late
+        assert not service.arrivals
+        pass_time(device, clock, 40)
+    assert len(service.taken) == 1
+
+
+@pytest.mark.parametrize("seconds", [2 * DAY, 3 * 365 * DAY])
+@pytest.mark.parametrize("network", ["up", "down"])
+def test_a_clock_that_was_ahead_and_is_put_right(
+    seconds: float, network: str, url: str, service: Service, clock: Clock, wrong: Callable[[float, Look], None]
+) -> None:
+    def look() -> None:
+        for _ in range(60):
+            device.send_due()
+            clock.at += 60
+
+    with opened(url) as device:
+        device.decide().report(1)
+        service.fails = lambda _: "" if network == "up" else "before"
+        wrong(seconds, look)
+        service.fails = lambda _: ""
+        device.send_due()  # as it does once a minute at least
+        pass_time(device, clock, 3700)
+    assert len(service.taken) == 1
+
+
+def test_a_clock_that_is_put_right_in_two_steps(url: str, service: Service, clock: Clock) -> None:
+    with opened(url) as device:
+        device.decide().report(1)
+        for step in (-2 * DAY, DAY, DAY):
+            clock.at += step
+            device.send_due()
+        pass_time(device, clock, 100)
+    assert len(service.taken) == 1
+
+
+@pytest.mark.parametrize(("cap", "per"), [(20, None), (10, "30 days")])
+def test_a_device_with_other_terms_sends_what_was_promised_and_pays_for_nothing_more(
+    cap: int, per: str | None, url: str, service: Service, clock: Clock, folder: Path
+) -> None:
+    path = folder / "ledger"
+    with opened(url, path=path, cap=10) as device:
+        assert device.decide(visitor="ann").participate
+    with opened(url, path=path, cap=cap, per=per) as device:
+        known = device.decide(visitor="ann")
+        assert known.participate  # paid for before
+        assert known.report(1)
+        refused = device.decide()
+        assert not refused.participate
+        assert "made for cap = 10 and delta = 0, not cap" in refused.why
+        assert service.questions[-1] == {"participate": False}
+        pass_time(device, clock, 200)
+    assert len(service.taken) == 1
+    with Ledger(10, path) as ledger:
+        assert ledger.remaining == 9
+
+
+@pytest.mark.parametrize("cap", [1, 2, 4])
+def test_a_clock_that_is_set_ahead_passes_no_cap_that_renews(
+    cap: int, url: str, service: Service, clock: Clock
+) -> None:
+    service.clock = lambda: START
+    taken = 0
+    with opened(url, cap=cap, per="30 days") as device:
+        for _ in range(5):
+            taken += device.decide().participate
+            clock.at += 31 * DAY
+    assert taken == cap
+
+
+@pytest.mark.parametrize("jumps", [(-400, 31, 62), (31, 62, 93), (0, -31, 31)])
+def test_nor_does_a_server_s_clock(jumps: tuple[int, ...], url: str, service: Service, clock: Clock) -> None:
+    with opened(url, cap=1, per="30 days") as device:
+        parts = []
+        for days in jumps:
+            service.clock = lambda days=days: clock.at + days * DAY  # type: ignore[misc]
+            parts.append(device.decide().participate)
+    assert parts == [True, False, False]
+
+
+@pytest.mark.parametrize(("epsilon", "cap", "fit"), [(4.1, 8.2, 2), (0.1, 0.3, 3), (2.3, 6.899999, 2)])
+def test_the_last_report_that_fits_a_cap_is_made(
+    epsilon: float, cap: float, fit: int, url: str, service: Service, clock: Clock
+) -> None:
+    service.decision = {"epsilon": epsilon}
+    with opened(url, cap=cap, max_epsilon=16) as device:
+        assert [device.decide().participate for _ in range(fit)] == [True] * fit
+        service.decision = {}
+        assert not device.decide().participate
+
+
+def test_a_server_whose_clock_is_more_than_a_year_ahead_is_paid_nothing(
+    url: str, service: Service, clock: Clock
+) -> None:
+    """Whatever is paid on that day would never be old."""
+    with opened(url, cap=1, per="1 day") as device:
+        service.clock = lambda: clock.at + 400 * DAY
+        assert device.decide().why == "the server's clock is more than a year ahead"
+        service.clock = clock.time
+        assert device.decide().participate
+
+
+def test_a_clock_set_back_before_a_promise_does_not_move_it(url: str, service: Service, clock: Clock) -> None:
+    """What was set back is made good for the promises of that time, and for no later one."""
+    with opened(url) as device:
+        device.decide().report(1)
+        clock.at -= 3600
+        device.send_due()
+        while not service.taken:
+            pass_time(device, clock, 1)
+        device.decide().report(1)
+        clock.at += 3600  # nobody looked for an hour
+        pass_time(device, clock, 100)
+    assert len(service.taken) == 2
+
+
+def test_of_many_reports_that_are_fixed_at_once_none_leaves_before_all_may_be_written(
+    url: str, service: Service, clock: Clock
+) -> None:
+    service.expires_after = service.report_after + 1
+    with opened(url) as device:
+        for _ in range(8):
+            assert device.decide().participate
+        clock.at += service.report_after
+        device.send_due()
+        assert device._promises is not None
+        assert device._promises.soonest(url) == pytest.approx(clock.at + 8 * 0.25, abs=1e-3)

@@ -1,0 +1,268 @@
+"""A device in an experiment with groups: it shows its own arm, and nothing that leaves it tells which group is its."""
+
+import random
+import sqlite3
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from device_fakes import START, Clock, Service, opened, pass_time, serving, soonest
+
+from maskedbandits.device import device, outbox, promises
+from maskedbandits.errors import UserError
+from maskedbandits.privacy import Ledger
+
+pytest_plugins = ["device_fixtures"]
+
+GROUPS = ["young", "old", "other"]
+PAYLOADS = {"plain": 1, "bold": {"size": 2}, "loud": None}
+TABLE = ["plain", "bold", "bold"]
+SURE = (
+    16.0  # with which an answer is another than the truth once in nine million times, or in one of many 3 in a million
+)
+
+
+def asked(signs: list[int] | None = None, **others: Any) -> dict[str, Any]:
+    return {"arms": TABLE, "signs": signs, "payloads": PAYLOADS, "epsilon": SURE, **others}
+
+
+def of(url: str, group: str, **options: Any) -> device.Device:
+    return opened(url, groups=GROUPS, group=group, **{"max_epsilon": SURE, **options})
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_arm_of_the_group_is_shown_and_nothing_tells_which(url: str, service: Service, group: str) -> None:
+    service.decision = asked()
+    with of(url, group) as own:
+        decision = own.decide()
+        arm = TABLE[GROUPS.index(group)]
+        assert (decision.arm, decision.payload, decision.payloads) == (arm, PAYLOADS[arm], PAYLOADS)
+        assert (decision.participate, decision.epsilon) == (True, Fraction(16))
+        assert group not in repr(own) + repr(own._group)
+        assert arm not in repr(decision)
+    assert service.questions == [{}]
+
+
+@pytest.mark.parametrize("signs", [None, [0, 1, 1], [1, 1, 0]])
+@pytest.mark.parametrize("reward", [None, 0.0, 1.0])
+def test_an_answer_is_about_group_and_reward(
+    url: str, service: Service, clock: Clock, signs: list[int] | None, reward: float | None
+) -> None:
+    service.decision = asked(signs)
+    for place, group in enumerate(GROUPS):
+        with of(url, group) as own:
+            decision = own.decide()
+            assert reward is None or decision.report(reward)
+            pass_time(own, clock, 200)
+        truth = int(reward or 0)
+        expected = 2 * place + truth if signs is None else truth ^ signs[place]
+        assert list(service.taken.values())[-1] == expected
+
+
+def test_a_smaller_epsilon_of_the_device_is_said(url: str, service: Service, clock: Clock) -> None:
+    service.decision = asked([0, 0, 0])
+    with of(url, "old", max_epsilon=0.5, cap=1) as own:
+        assert own.decide().epsilon == Fraction(1, 2)
+        pass_time(own, clock, 200)
+        assert own.ledger is not None
+        assert own.ledger.spent == Fraction(1, 2)
+    assert [arrival.epsilon for arrival in service.arrivals] == [0.5]
+
+
+def test_what_is_tried_again_is_the_same_answer_after_a_crash_too(
+    url: str, service: Service, clock: Clock, folder: Path
+) -> None:
+    service.decision = asked(epsilon=0.5)
+    service.fails = lambda count: "before" if count < 12 else ""
+    path = folder / "ledger"
+    with of(url, "other", path=path) as own:
+        decision = own.decide(visitor="me")
+        assert decision.report(1)
+        assert not decision.report(0)
+        pass_time(own, clock, 300)
+    while not service.taken:
+        with of(url, "other", path=path) as own:
+            assert own.decide(visitor="me").participate
+            assert not own.decide(visitor="me").report(0)
+            pass_time(own, clock, 4000)
+    assert len(service.arrivals) == 12
+    assert len({arrival.bit for arrival in service.arrivals}) == 1  # by chance once in 6^11 times
+    with of(url, "other", path=path) as own:
+        assert own.decide(visitor="me").why == "this decision was reported already, and each has one report"
+
+
+def test_who_does_not_know_the_group_leaves_its_reports_alone(
+    url: str, service: Service, clock: Clock, folder: Path
+) -> None:
+    service.decision = asked()
+    path = folder / "ledger"
+    with of(url, "old", path=path) as own:
+        own.decide()
+    others: list[dict[str, Any]] = [{}, {"groups": ["young", "old"], "group": "old"}]
+    for told in others:
+        with opened(url, path=path, **told) as other:
+            due = soonest(other)
+            assert due is not None
+            assert due > clock.at + 80_000  # long after it has expired
+            pass_time(other, clock, 300)
+    assert not service.arrivals
+    with of(url, "old", path=path) as own:
+        pass_time(own, clock, 300)
+    assert list(service.taken.values()) == [2]
+    with of(url, "old", path=path) as own:
+        own.decide()
+    with opened(url, path=path) as other:
+        pass_time(other, clock, 369 * 86_400)  # a year after it has expired
+        assert soonest(other) is None
+    assert len(service.taken) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"arms": ["plain", "bold"]},
+        {"arms": [*TABLE, "plain"]},
+        {"arms": ["plain", "bold", 3]},
+        {"arms": ["plain", "bold", "never heard of"]},
+        {"arms": "plain"},
+        {"arms": None},
+        {"payloads": {"plain": 1}},
+        {"payloads": None},
+        {"signs": [0, 1]},
+        {"signs": [0, 1, 2]},
+        {"signs": [0, 1, True]},
+        {"signs": 1},
+    ],
+)
+def test_a_question_that_is_none_is_refused_by_every_group_alike(
+    url: str, service: Service, wrong: dict[str, Any]
+) -> None:
+    """Else who takes part would tell the group: a hostile server chooses for whom it asks wrongly."""
+    service.decision = asked(**wrong) if "signs" not in wrong else {**asked(), **wrong}
+    said = set()
+    for group in GROUPS:
+        with of(url, group) as own:
+            decision = own.decide(fallback="plain", eligible_arms=["plain", "bold", "loud"])
+            assert (decision.arm, decision.participate) == ("plain", False)
+            said.add(decision.why)
+    assert len(said) == 1
+    assert said.pop().startswith("the server ")
+
+
+def test_an_arm_that_may_not_be_shown_is_refused_whichever_group_it_is_for(url: str, service: Service) -> None:
+    service.decision = asked()
+    for group in GROUPS:
+        with of(url, group) as own:
+            assert not own.decide(eligible_arms=["plain"]).participate
+
+
+def test_a_server_with_groups_and_a_device_without_do_not_meet(url: str, service: Service) -> None:
+    service.decision = {**asked(), "arm": None}
+    with opened(url) as own:
+        assert own.decide().why == "the server names no arm"
+    service.decision = {}
+    with of(url, "old") as own:
+        assert own.decide().why == "the server names no arm for each of as many groups as there are"
+
+
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        ({"groups": GROUPS}, "give both"),
+        ({"group": "secret"}, "give both"),
+        ({"groups": GROUPS, "group": "secret"}, "group is none of the groups"),
+        ({"groups": "young", "group": "young"}, "two names or more"),
+        ({"groups": ["young"], "group": "young"}, "two names or more"),
+        ({"groups": ["young", "young"], "group": "young"}, "two names or more"),
+    ],
+)
+def test_groups_that_cannot_be(told: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint) as caught:
+        opened("http://127.0.0.1:9", **told)
+    assert "secret" not in str(caught.value)
+
+
+def test_neither_the_group_nor_its_arm_is_written_down(url: str, service: Service, folder: Path) -> None:
+    """Of two people in two groups, the files differ in what is random alone."""
+    service.decision = asked([0, 1, 0])
+    rows = []
+    for group in GROUPS:
+        path = folder / f"of {GROUPS.index(group)}"
+        path.mkdir()
+        with of(url, group, path=path / "ledger") as own:
+            own.decide()
+        texts = [each.read_bytes() for each in path.iterdir()]
+        assert not any(word.encode() in text for text in texts for word in (*GROUPS, "bold"))
+        with sqlite3.connect(path / "ledger.outbox") as connection:
+            rows += connection.execute("SELECT url, state, due, expires, experiment, asked FROM reports").fetchall()
+        connection.close()
+    assert len(set(rows)) == 1
+
+
+def lived(clock: Clock, group: int, clicks: float) -> list[tuple[float, int]]:
+    """When reports of 200 visits left, and how long they were, with chances that repeat; there are 128 answers."""
+    names = [str(place) for place in range(64)]
+    service, lots = Service(clock.time), random.Random(3)
+    service.decision = {"arms": ["plain"] * 64, "payloads": {"plain": 0}, "signs": None, "epsilon": 1.0}
+    service.fails = lambda count: random.Random(count).choice(("before", "after", "", ""))
+    clock.at = START
+    with serving(service) as address, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(promises, "chance", random.Random(5).random)
+        with opened(address, cap=10**6, groups=names, group=names[group]) as own:
+            for _ in range(200):
+                decision = own.decide()
+                if lots.random() < clicks:
+                    decision.report(1)
+                pass_time(own, clock, 3)
+            pass_time(own, clock, 90_000)
+    assert len(service.taken) == 200
+    return [(arrival.at, arrival.size) for arrival in service.arrivals]
+
+
+def test_when_reports_leave_and_how_long_they_are_tells_neither_group_nor_reward(clock: Clock) -> None:
+    first = lived(clock, 0, 0.0)
+    assert lived(clock, 63, 0.0) == first
+    assert lived(clock, 7, 1.0) == first
+    assert len({size for _, size in first}) == 1
+
+
+def test_an_outbox_of_before_there_were_groups_goes_on(url: str, service: Service, clock: Clock, folder: Path) -> None:
+    path = folder / "ledger"
+    with opened(url, path=path) as own:
+        own.decide()
+    with sqlite3.connect(f"{path}.outbox") as connection:
+        connection.execute("ALTER TABLE device DROP COLUMN back")
+        for name in ("asked", "experiment", "late"):
+            connection.execute(f"ALTER TABLE reports DROP COLUMN {name}")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    with opened(url, path=path) as own:
+        pass_time(own, clock, 200)
+    assert len(service.taken) == 1
+    assert outbox.VERSION == 3
+
+
+def test_a_damaged_question_is_told_and_not_answered(url: str, service: Service, clock: Clock, folder: Path) -> None:
+    service.decision = asked()
+    path = folder / "ledger"
+    with of(url, "old", path=path) as own:
+        own.decide()
+    with sqlite3.connect(f"{path}.outbox") as connection:
+        connection.execute("UPDATE reports SET asked = '[3, 7'")
+    connection.close()
+    with of(url, "old", path=path) as own:
+        pass_time(own, clock, 300)
+    assert not service.arrivals
+
+
+def test_a_ledger_tells_whether_something_was_drawn() -> None:
+    ledger = Ledger(cap=3)
+    for name, draw in (("bit", lambda: ledger.report("bit", 1)), ("answer", lambda: ledger.answer("answer", 4, 6))):
+        ledger.reserve(name, 1)
+        assert not ledger.drawn(name)
+        draw()
+        assert ledger.drawn(name)
+        ledger.settle(name)
+        with pytest.raises(UserError, match="settled"):
+            ledger.drawn(name)

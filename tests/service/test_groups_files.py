@@ -1,0 +1,94 @@
+"""Logs of experiments with groups as files: exported, judged (which is refused), backed up and restored."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from halls import quick_hall
+from postgres import Cluster
+from test_service_groups import ALL, KINDS, ONE, learnt, lived
+from web import Served
+
+from commands import call
+from maskedbandits.errors import UserError
+from maskedbandits.service.evaluation import exported, log_of
+from maskedbandits.service.evaluation.reading import events_of
+from maskedbandits.service.replaying import replay
+from maskedbandits.service.stores import Store, open_store
+from maskedbandits.service.stores.rows import EventRow
+
+pytest_plugins = ["service_fixtures", "postgres_fixtures"]
+
+
+@pytest.fixture
+def events(served: Served, store: Store) -> list[EventRow]:
+    """The log of an experiment with groups: one answer for all groups alike, as they begin."""
+    assert served.post(ALL, KINDS).status == 201
+    lived(served, 8)
+    assert served.post(f"{ONE}/arms", {"name": "third"}).status == 201
+    served.close()
+    return list(events_of(store, store.experiments()[1]))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_log_is_exported_with_its_questions(events: list[EventRow], tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"log.{ending}"
+    exported.export(events, file)
+    found = list(exported.exported(file))
+    assert [event.seq for event in found] == list(range(1, 11))
+    for before, after in zip(events, found, strict=True):
+        assert after._replace(detail=None) == before._replace(detail=None, expires=None, question=None)
+
+
+def test_a_question_is_told_by_group(events: list[EventRow]) -> None:
+    row = list(exported.as_rows(events))[1]
+    asked = json.loads(row["question"])
+    assert set(asked) == {"grain", "arms", "signs"}
+    assert len(asked["arms"]) == len(asked["signs"]) == 3
+    assert (row["arm"], row["name"], row["probability"]) == (None, None, None)
+    assert row["bit"] in (0, 1)
+
+
+def test_a_file_of_before_there_were_groups_is_read(events: list[EventRow], tmp_path: Path) -> None:
+    with (tmp_path / "old.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, exported.COLUMNS, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(exported.as_rows(events))
+    found = list(exported.exported(tmp_path / "old.csv"))
+    assert len(found) == 10
+    assert {event.config for event in found} == {None}
+
+
+def test_no_arm_can_be_judged_by_it(events: list[EventRow], storage: str) -> None:
+    with pytest.raises(UserError, match="it has groups, and nobody knows which arm a report is about") as caught:
+        log_of("kinds", events)
+    assert "\n" not in str(caught.value)
+    reply = call("evaluate", "kinds", "--storage", storage)
+    assert (reply.exit_code, "it has groups" in reply.output) == (2, True)
+
+
+def test_a_backup_holds_it_and_a_restored_store_proves_it(events: list[EventRow], storage: str, tmp_path: Path) -> None:
+    again = f"sqlite:///{tmp_path}/again.db"
+    assert call("backup", "--storage", storage, str(tmp_path / "backup")).exit_code == 0
+    assert call("restore", str(tmp_path / "backup"), "--storage", again).exit_code == 0
+    with open_store(again) as store:
+        assert list(events_of(store, store.experiments()[1])) == events
+    proof = json.loads(call("replay", "--storage", again, "--json").stdout)
+    assert "kinds" in json.dumps(proof)
+    assert call("replay", "--storage", again).exit_code == 0
+
+
+def test_postgresql_keeps_it_as_well(postgres_server: Cluster, restless: None) -> None:
+    url = postgres_server.place()
+    with open_store(url, create=True) as store, Served(quick_hall(url)) as served:
+        assert served.post(ALL, KINDS).status == 201
+        lived(served, 12)
+        state = learnt(served, 12)
+        served.close()
+        (row,) = store.experiments()
+        found = replay(store, row, [])
+        assert (found.holds, found.digest, found.reports) == (True, state["digest"], 12)
+        assert all(event.question for event in store.events(row.id, 1, 100))

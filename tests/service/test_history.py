@@ -1,0 +1,88 @@
+"""Points in memory: the first of each slot, never more than there is room for, and columns as a page draws them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.service.history import SLOTS, SUMS, History, Point, columns
+
+MOST = 28  # arms
+
+
+def row(place: int, estimate: float | None = 0.5, **others: Any) -> dict[str, Any]:
+    return {"place": place, "estimate": estimate, "low": 0.25, "high": 0.75, "share": 0.5, **others}
+
+
+def point(at: float, rows: list[dict[str, Any]] | None = None, **sums: int) -> Point:
+    return Point.of(at, {**dict.fromkeys(SUMS, 0), **sums}, [row(0)] if rows is None else rows)
+
+
+def naive_times(times: list[float]) -> list[float]:
+    """Which times are kept: of every slot the first one, and of those the last few."""
+    kept = set()
+    for seconds, most in SLOTS:
+        first: dict[int, float] = {}
+        for at in times:
+            first.setdefault(int(at // seconds), at)
+        kept |= set(sorted(first.values())[-most:])
+    return sorted(kept)
+
+
+@given(st.lists(st.integers(1, 100_000), min_size=1, max_size=700), st.integers(0, 10**9))
+def test_points_are_those_of_an_obvious_twin(steps: list[int], start: int) -> None:
+    history, times, at = History(), [], float(start)
+    for step in steps:
+        at += step / 8
+        times.append(at)
+        history.add(point(at))
+    assert [each.at for each in history.points()] == naive_times(times)
+
+
+def test_a_year_takes_no_more_room_than_a_week() -> None:
+    history = History()
+    for at in range(0, 366 * 86_400, 600):
+        history.add(point(float(at)))
+    points = history.points()
+    assert len(points) <= sum(most for _, most in SLOTS)
+    assert points[-1].at - points[0].at == pytest.approx(7 * 86_400, rel=0.05)
+
+
+def test_a_point_says_what_it_was_told() -> None:
+    made = point(1.0, [row(0), row(7, None, share=None)], reports=3, late=2)
+    assert (made.sum("reports"), made.sum("late"), made.sum("missing")) == (3, 2, 0)
+    told = columns([made], [f"arm {place}" for place in range(8)], MOST)
+    assert told["reports"] == [3]
+    assert [(arm["place"], arm["name"], arm["estimate"], arm["share"]) for arm in told["arms"]] == [
+        (0, "arm 0", [0.5], [0.5]),
+        (7, "arm 7", [None], [None]),
+    ]
+
+
+def test_an_arm_that_comes_or_goes_leaves_gaps() -> None:
+    points = [point(1.0, [row(0)]), point(2.0, [row(0), row(1)]), point(3.0, [row(1, 0.25)])]
+    told = columns(points, ["a", "b"], MOST)
+    assert told["at"] == [1.0, 2.0, 3.0]
+    assert [arm["estimate"] for arm in told["arms"]] == [[0.5, 0.5, None], [None, 0.5, 0.25]]
+
+
+def test_of_very_many_arms_those_are_told_that_were_shown_last() -> None:
+    """At every point other arms of 1,000 are shown: the history would grow with each."""
+    names = [f"arm {place}" for place in range(1000)]
+    rows = [[row((7 * at + 31 * each) % 1000) for each in range(MOST)] for at in range(438)]
+    told = columns([point(float(at), some) for at, some in enumerate(rows)], names, MOST)
+    assert len(told["at"]) == 438
+    assert [arm["place"] for arm in told["arms"]] == sorted(each["place"] for each in rows[-1])
+    few = [point(1.0, [row(0), row(1)]), point(2.0, [row(2)]), point(3.0, [row(3)])]
+    assert [arm["place"] for arm in columns(few, names, 3)["arms"]] == [
+        0,
+        2,
+        3,
+    ]  # what has left is told while there is room
+
+
+def test_nothing_is_no_column() -> None:
+    assert columns([], [], MOST) == {"at": [], **{name: [] for name in SUMS}, "arms": []}

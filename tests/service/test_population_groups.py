@@ -1,0 +1,94 @@
+"""Devices of two groups drive a real service: it learns of each what the library learns with the same delays."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from running import Running
+from test_population import AFTER, JITTER, Population, played
+
+from maskedbandits import make_contextual
+from maskedbandits.context import masks
+from maskedbandits.device import Device
+
+GROUPS = ["young", "old"]
+MEANS = [[0.2, 0.4, 0.9, 0.3], [0.9, 0.3, 0.2, 0.4]]
+EPSILON = 3.0  # at which one of four answers says more than a bit
+
+
+class Crowd(Population):
+    """People of both groups come in turn."""
+
+    def __init__(self, address: str, experiment: str, size: int, seed: int) -> None:
+        super().__init__(address, experiment, 0, seed)
+        told: dict[str, Any] = {"cap": 10**6, "max_epsilon": 4, "jitter": JITTER, "background": False, "groups": GROUPS}
+        self.devices += [Device(address, experiment, group=GROUPS[place % 2], **told) for place in range(size)]
+
+    def visit(self, at: float) -> None:
+        """Let one more person come, see, and click or not."""
+        place = self.rng.randrange(len(self.devices))
+        decision = self.devices[place].decide()
+        assert decision.participate, decision.why
+        assert decision.arm is not None
+        means = MEANS[place % 2]
+        mean = means[int(decision.arm)]
+        self.regret += max(means) - mean
+        assert decision.report(float(self.rng.random() < mean))
+        self._await(place, at)
+
+
+def created(service: Running, name: str, policy: str) -> None:
+    arms = [{"name": str(place)} for place in range(4)]
+    told = {"name": name, "epsilon": EPSILON, "policy": policy, "report_after": AFTER, "arms": arms, "groups": GROUPS}
+    status, answer = service.ask("POST", "/v1/experiments", told)
+    assert status == 201, answer
+
+
+def both(address: str, experiment: str, seed: int) -> Crowd:
+    return Crowd(address, experiment, 20, seed)
+
+
+def simulated(policy: str, runs: int, steps: int) -> list[float]:
+    """The regrets of the same visits with the library's policy alone, and answers that come as late."""
+    lots = random.Random(1)
+    truth, _ = masks.truth_and_other(EPSILON, 2)
+    regrets = []
+    for run in range(runs):
+        own = make_contextual(policy, groups=2, arms=4, epsilon=EPSILON, seed=run)
+        coming: list[tuple[int, int, Any, int]] = []
+        regret = 0.0
+        for step in range(steps):
+            while coming and coming[0][0] <= step:
+                _, _, question, answer = heapq.heappop(coming)
+                own.observe(question, answer)
+            question, group = own.ask(), lots.randrange(2)
+            mean = MEANS[group][question.arm(group)]
+            regret += max(MEANS[group]) - mean
+            told = 2 * group + int(lots.random() < mean)
+            answer = told if lots.random() < truth else lots.choice([each for each in range(4) if each != told])
+            heapq.heappush(coming, (step + 1 + lots.randint(AFTER, AFTER + JITTER), step, question, answer))
+        regrets.append(regret)
+    return regrets
+
+
+def test_every_answer_arrives_and_is_learned_from(tmp_path: Path) -> None:
+    _, [state] = played(f"sqlite:///{tmp_path}/bandits.db", "klucb-cf", 1, 120, created, both)
+    assert state["observations"] == 120
+    assert state["refused"] == {}
+    assert state["answers"] == "one of many"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["klucb-cf", "auto"])
+def test_the_regret_is_what_was_simulated(policy: str, tmp_path: Path) -> None:
+    populations, steps = 16, 800
+    regrets, _ = played(f"sqlite:///{tmp_path}/bandits.db", policy, populations, steps, created, both)
+    expected = simulated(policy, 100, steps)
+    mean, spread = float(np.mean(expected)), float(np.std(expected))
+    assert 4 * spread / populations**0.5 < 0.1 * mean  # if they are equal, it fails by chance once in 30,000 times
+    assert np.mean(regrets) <= 1.1 * mean

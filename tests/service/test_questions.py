@@ -1,0 +1,45 @@
+"""Questions as bytes: those of the obvious twin, read back as they were, whatever else stands beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskedbandits.errors import UserError
+from maskedbandits.service.questions import fits, packed, unpacked
+from naive import tokens as naive
+
+SIZES = [1, 11]
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[int, list[int], list[int] | None]:
+    grain = draw(st.integers(0, len(SIZES) - 1))
+    most = draw(st.sampled_from([1, 255, 256, 65_535]))
+    table = draw(st.lists(st.integers(0, most), min_size=SIZES[grain], max_size=SIZES[grain]))
+    signs = draw(st.none() | st.lists(st.integers(0, 1), min_size=SIZES[grain], max_size=SIZES[grain]))
+    return grain, table, signs
+
+
+@given(st.lists(questions(), max_size=6))
+def test_questions_read_back_and_are_the_twins(asked: list[tuple[int, list[int], list[int] | None]]) -> None:
+    texts = [
+        packed(grain, np.array(table), None if signs is None else np.array(signs)) for grain, table, signs in asked
+    ]
+    assert texts == [naive.asked(*each) for each in asked]
+    assert all(fits(text, SIZES) and len(text) % 3 == 0 for text in texts)
+    found = unpacked(texts, SIZES)
+    assert found.tables.shape == (len(asked), 11)
+    for place, (grain, table, signs) in enumerate(asked):
+        assert found.grains[place] == grain
+        assert found.tables[place].tolist() == [*table, *[0] * (11 - len(table))]
+        assert found.signs[place].tolist() == [*(signs or []), *[0] * (11 - len(signs or []))]
+
+
+@pytest.mark.parametrize("text", [b"", b"\x00", b"\x08\x00\x00", b"\x04\x00\x00", b"\x01\x00\x00\x00\x00\x00"])
+def test_what_does_not_fit_the_groups_is_refused(text: bytes) -> None:
+    assert not fits(text, SIZES)
+    with pytest.raises(UserError, match="does not fit the groups"):
+        unpacked([text], SIZES)

@@ -1,0 +1,284 @@
+"""Experiments with groups over HTTP: one question to everybody, and one masked answer that says who nobody is."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from halls import quick_hall
+from running import wait_for
+from web import Served, token_of
+
+from maskedbandits.privacy import Question
+from maskedbandits.service.fold import Fold
+from maskedbandits.service.messages import MILLION
+from maskedbandits.service.replaying import replay
+from maskedbandits.service.replies import GroupsStateAnswer, QuestionAnswer
+from maskedbandits.service.stores import Store
+from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
+
+pytest_plugins = ["service_fixtures"]
+
+ALL, ONE = "/v1/experiments", "/v1/experiments/kinds"
+DECISIONS, REPORTS, STATE = f"{ONE}/decisions", f"{ONE}/reports", f"{ONE}/state"
+GROUPS = ["young", "old", "other"]
+KINDS = {
+    "name": "kinds",
+    "epsilon": 1,
+    "arms": [{"name": "short"}, {"name": "long", "payload": {"size": 2}}],
+    "policy": "klucb-cf",
+    "groups": GROUPS,
+}
+MANY = {**KINDS, "epsilon": 3}  # above which one of 2 G answers says more than a bit
+
+
+@pytest.fixture
+def grouped(served: Served) -> Served:
+    assert served.post(ALL, KINDS).status == 201
+    return served
+
+
+def masked(answer: dict[str, Any], group: int, reward: int, epsilon: float | None = None) -> int:
+    """What a device of somebody in this group would send."""
+    table = [["short", "long", "third"].index(arm) for arm in answer["arms"]]
+    return Question(table, answer["signs"], epsilon or answer["epsilon"]).answer(group, reward)
+
+
+def learnt(served: Served, answers: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    def is_there() -> bool:
+        found.update(served.get(STATE).json)
+        return int(found["observations"]) == answers
+
+    wait_for(is_there)
+    return found
+
+
+def lived(served: Served, visitors: int, seed: int = 1) -> None:
+    """Let visitors come: each group likes another arm."""
+    lots, reports = random.Random(seed), []
+    for _ in range(visitors):
+        answer = served.post(DECISIONS).json
+        group = lots.randrange(len(GROUPS))
+        reward = int(answer["arms"][group] == ["short", "long", "long"][group])
+        reports.append({"token": answer["token"], "answer": masked(answer, group, reward)})
+    results = served.post(REPORTS, {"reports": reports}).json["results"]
+    assert Counter(each["status"] for each in results) == {"accepted": visitors}
+
+
+def test_an_experiment_shows_its_groups(grouped: Served) -> None:
+    shown = grouped.get(ONE).json
+    assert (shown["groups"], shown["shares"]) == (GROUPS, None)
+    told = {**KINDS, "name": "shared", "shares": [0.5, 0.25, 0.25]}
+    assert grouped.post(ALL, told).json["shares"] == [0.5, 0.25, 0.25]
+    assert grouped.get("/v1/experiments/headline").json["groups"] is None
+    refused = grouped.patch(ONE, {"groups": ["a", "b"]})
+    assert (refused.status, "no field is called 'groups'" in refused.error) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"groups": ["young"]}, "length >= 2"),
+        ({"groups": [str(n) for n in range(257)]}, "length <= 256"),
+        ({"groups": ["young", "young"]}, "two groups are called 'young'"),
+        ({"groups": ["young", "o\nld"]}, "groups"),
+        ({"shares": [0.5, 0.5]}, "give 3 numbers"),
+        ({"shares": [0.5, 0.4, 0.2]}, "that add up to 1"),
+        ({"shares": [0.5, 0.499999, 0.000001]}, "nobody learns of a group so small"),
+        ({"groups": None, "shares": [0.5, 0.5]}, "shares are those of groups, and there are none"),
+        ({"policy": "exp3s"}, "policy = 'exp3s' is not offered here"),
+        (
+            {"groups": [str(n) for n in range(256)], "arms": [{"name": str(n)} for n in range(256)]},
+            "with 256 groups an experiment has at most 255 arms",
+        ),
+        ({"policy": "sw-klucb-cf", "groups": [str(n) for n in range(200)], "parameters": {"window": 10**6}}, "at most"),
+    ],
+)
+def test_groups_that_cannot_be(served: Served, given: dict[str, Any], complaint: str) -> None:
+    reply = served.post(ALL, {**KINDS, **given})
+    assert reply.status == 400
+    assert complaint in reply.error
+
+
+@pytest.mark.parametrize("epsilon", [1, 3])
+def test_an_answer_is_a_question_to_everybody(served: Served, store: Store, epsilon: int) -> None:
+    assert served.post(ALL, {**KINDS, "epsilon": epsilon}).status == 201
+    reply = served.post(DECISIONS)
+    answer = reply.json
+    msgspec.json.decode(reply.body, type=QuestionAnswer)
+    assert list(answer) == list(QuestionAnswer.__struct_fields__)
+    assert answer["payloads"] == {"short": None, "long": {"size": 2}}
+    assert len(answer["arms"]) == 3
+    assert (answer["signs"] is None) == (epsilon == 3)
+    assert set(answer["signs"] or [0]) <= {0, 1}
+    assert (answer["epsilon"], answer["participate"], answer["state_seq"]) == (epsilon, True, 1)
+    token = token_of(store, answer)
+    assert (token.epsilon, token.experiment, token.expires) == (epsilon * MILLION, 2, answer["expires"])
+    assert len(answer["token"]) > 64
+    live = served.hall.experiment("kinds")
+    assert live is not None
+    assert live.by_group(token.question) == (answer["arms"], answer["signs"])  # type: ignore[attr-defined]
+
+
+def test_nobody_is_told_a_threshold_or_an_arm_of_their_own(grouped: Served) -> None:
+    told = {"threshold", "p00", "p11", "arm", "payload", "probability", "group"}
+    assert not told & set(grouped.post(DECISIONS).json)
+
+
+def test_whoever_takes_no_part_gets_a_table_and_no_token(grouped: Served) -> None:
+    for asked in ({"participate": False}, {"participate": False, "visitor": "somebody"}):
+        answer = grouped.post(DECISIONS, asked).json
+        assert (answer["token"], answer["signs"], answer["participate"]) == (None, None, False)
+        assert len(answer["arms"]) == 3
+    assert grouped.patch(ONE, {"status": "paused"}).status == 200
+    answer = grouped.post(DECISIONS, {"eligible_arms": ["long"]}).json
+    assert (answer["token"], answer["arms"]) == (None, ["long"] * 3)
+    assert grouped.post(DECISIONS).json["arms"] == ["short"] * 3
+
+
+def test_a_visitor_gets_the_same_question_on_a_reload(grouped: Served) -> None:
+    first = grouped.post(DECISIONS, {"visitor": "somebody"}).json
+    assert grouped.post(DECISIONS, {"visitor": "somebody"}).json == first
+    assert grouped.post(DECISIONS, {"visitor": "another"}).json["token"] != first["token"]
+    wait_for(lambda: grouped.get(STATE).json["pending"] == [2])
+    assert grouped.post(ONE + "/arms", {"name": "third"}).status == 201
+    assert grouped.patch(ONE, {"default_arm": "third"}).status == 200
+    shown = set(first["arms"])
+    for name in shown:
+        assert grouped.post(f"{ONE}/arms/{name}/retire").status == 200
+    again = grouped.post(DECISIONS, {"visitor": "somebody"}).json
+    assert not set(again["arms"]) & shown
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        ({"answer": 1}, "accepted"),
+        ({"answer": 0, "epsilon": 0.5}, "accepted"),
+        ({"answer": 2}, "invalid"),
+        ({"answer": -1}, "invalid"),
+        ({"bit": 1}, "invalid"),
+        ({"bit": 1, "answer": 1}, "invalid"),
+        ({"answer": 1, "epsilon": 1.5}, "invalid"),
+    ],
+)
+def test_reports_are_answers(grouped: Served, told: dict[str, Any], status: str) -> None:
+    token = grouped.post(DECISIONS).json["token"]
+    reply = grouped.post(REPORTS, {"token": token, **told})
+    assert reply.json["status"] == status
+    assert grouped.post("/v1/reports", {"reports": [{"token": token, **told}]}).json["results"][0]["status"] == (
+        "duplicate" if status == "accepted" else status
+    )
+    if status == "invalid":
+        assert "\n" not in reply.json["error"]
+
+
+def test_a_question_that_does_not_fit_the_groups_is_foreign(grouped: Served, store: Store) -> None:
+    """As after a backup was restored: of other groups, or of an arm that there never was."""
+    token = token_of(store, grouped.post(DECISIONS).json)
+    for question in (b"", b"\x05\0\0\0\0\0\0\0\0", b"\x00\x07\0", b"\x08\0\0"):
+        text = grouped.app._secrets.ring.sign(token._replace(question=question))
+        assert grouped.post(REPORTS, {"token": text, "answer": 1}).json["status"] == "foreign"
+    assert len(store.events(2, 0, 10)) == 1
+
+
+def test_where_there_are_no_groups_an_answer_is_no_report(grouped: Served) -> None:
+    token = grouped.post("/v1/experiments/headline/decisions").json["token"]
+    assert grouped.post("/v1/reports", {"token": token, "answer": 1}).json["status"] == "invalid"
+    assert grouped.post(REPORTS, {"token": token, "bit": 1}).json["status"] == "foreign"
+    assert grouped.post("/v1/reports", {"token": token}).status == 400
+    assert grouped.post("/v1/reports", {"token": token, "bit": 1}).json["status"] == "accepted"
+
+
+@pytest.mark.parametrize("epsilon", [1, 3])
+def test_the_state_is_a_fold_of_the_log(served: Served, store: Store, epsilon: int) -> None:
+    """Live, from a snapshot, and replayed: bit for bit the same, with arms that come and go and other epsilons."""
+    assert served.post(ALL, {**KINDS, "epsilon": epsilon}).status == 201
+    lived(served, 40)
+    assert served.post(f"{ONE}/arms", {"name": "third"}).status == 201
+    answer = served.post(DECISIONS).json
+    own = {"token": answer["token"], "answer": masked(answer, 1, 1, 0.5), "epsilon": 0.5}
+    assert served.post(REPORTS, own).json["status"] == "accepted"
+    assert served.patch(ONE, {"epsilon": 2}).status == 200
+    lived(served, 30, seed=2)
+    assert served.post(f"{ONE}/arms/long/retire").status == 200
+    lived(served, 10, seed=3)
+    state = learnt(served, 81)
+    served.close()
+    row = store.experiments()[1]
+    found = replay(store, row, [])
+    assert found.holds
+    assert [claim.source for claim in found.agreeing] == ["snapshot"]
+    assert (found.digest, found.reports) == (state["digest"], 81)
+    events = store.events(row.id, 0, 1000)
+    reports = [event for event in events if event.kind == "report"]
+    assert {event.arm for event in reports} == {event.probability for event in reports} == {None}
+    assert {event.config for event in reports} == {1, 2, 3, 4}
+    one_by_one = Fold()
+    for event in events:
+        one_by_one.take([event])
+    assert one_by_one.state() == (row.seq, state["digest"])
+
+
+def test_what_it_has_learnt_is_told_by_group(served: Served, storage: str) -> None:
+    """With epsilon = 10 answers are true, but for one in a thousand."""
+    assert served.post(ALL, {**MANY, "epsilon": 10}).status == 201
+    lived(served, 200)
+    state = learnt(served, 200)
+    msgspec.convert(state, GroupsStateAnswer)
+    assert set(state) == set(GroupsStateAnswer.__struct_fields__)
+    assert (state["groups"], state["answers"], state["pooled"]) == (GROUPS, "one of many", 0.0)
+    young, old, _ = state["estimates"]
+    assert young[0] > 0.9 > 0.1 > (young[1] or 0)
+    assert old[1] > 0.9 > 0.1 > (old[0] or 0)
+    assert sum(state["shares"]) == pytest.approx(1)
+    wait_for(lambda: served.get(STATE).json["issued"] == [200])
+    state = served.get(STATE).json
+    assert (state["reported"], state["pending"], state["missing"]) == ([200], [0], [0])
+    metrics = served.get("/metrics").body.decode()
+    assert 'maskedbandits_decisions_issued{experiment="kinds"} 200' in metrics
+
+
+def test_a_process_that_comes_later_awaits_what_others_issued(grouped: Served, storage: str) -> None:
+    """Of questions, by policy and arm; and no more of those that were answered."""
+    asked = [grouped.post(DECISIONS).json for _ in range(6)]
+    told = [{"token": each["token"], "answer": masked(each, 0, 1)} for each in asked[:2]]
+    assert grouped.post(REPORTS, {"reports": told}).status == 200
+    learnt(grouped, 2)
+    wait_for(lambda: grouped.get(STATE).json["pending"] == [4])
+    wait_for(lambda: grouped.get(STATE).json["issued"] == [6])
+    with Served(quick_hall(storage)) as other:
+        assert other.get(STATE).json["pending"] == [4]
+        ours, theirs = (each.hall.experiment("kinds") for each in (grouped, other))
+        assert ours is not None
+        assert theirs is not None
+        ours.await_exactly()
+        assert theirs.fold.asking.pending.tolist() == ours.fold.asking.pending.tolist()
+        assert theirs.fold.asking.pending.sum() >= 4
+
+
+def test_the_holdout_is_a_table_of_the_default_arm_and_the_floor_is_drawn_by_part(served: Served, store: Store) -> None:
+    told = {**MANY, "floor": 0.25, "holdout": 0.25, "default_arm": "long"}
+    assert served.post(ALL, told).status == 201
+    held = drawn = 0
+    answers = served.post(DECISIONS, {"n": 400}).json["decisions"]
+    for answer in answers:
+        flags = token_of(store, answer).flags
+        held += bool(flags & FLAG_HOLDOUT)
+        drawn += bool(flags & FLAG_FLOOR)
+        assert not flags & FLAG_HOLDOUT or answer["arms"] == ["long"] * 3
+    # Of 400: 100 held out, standard deviation 8.7; of the others each of three parts misses 2/3 of the lots.
+    assert abs(held - 100) < 6 * 8.7
+    assert abs(drawn - 300 * (1 - (1 / 3) ** 3)) < 6 * 8.7
+
+
+def test_tables_of_some_arms(grouped: Served, store: Store) -> None:
+    answer = grouped.post(DECISIONS, {"eligible_arms": ["long"]}).json
+    assert answer["arms"] == ["long"] * 3
+    assert token_of(store, answer).flags == FLAG_SUBSET
+    assert set(answer["payloads"]) == {"short", "long"}  # what is fetched does not tell what may be shown

@@ -1,0 +1,68 @@
+"""Processes whose clocks differ: none makes what others have issued late for good, and no report counts twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from halls import config, open_hall, report_of, storage_in, until
+from postgres import Cluster
+
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.messages import ExperimentConfig
+from maskedbandits.service.stores import open_store
+from maskedbandits.service.stores.rows import DUPLICATE, LATE
+
+pytest_plugins = ["postgres_fixtures", "service_fixtures"]
+
+SKEWS = [300.0, 3 * 366 * 86_400.0]  # seconds: five minutes, and a clock that was never right
+LIFE = 120
+
+
+def with_short_tokens() -> ExperimentConfig:
+    return config(report_after=1, expires_after=LIFE)
+
+
+def fast_by(seconds: float) -> Clock:
+    return Clock(lambda: time.time() + seconds)
+
+
+@pytest.mark.parametrize("skew", SKEWS)
+def test_who_shares_a_file_goes_on_by_the_clock_that_is_ahead(tmp_path: Path, restless: None, skew: float) -> None:
+    async def use() -> None:
+        async with open_hall(storage) as hall:
+            live = await hall.create(with_short_tokens())
+            before = report_of(live, live.decide()[0], 1)
+            assert await hall.write.reports([before]) == [2]
+            async with open_hall(storage, fast_by(skew)):
+                pass
+            await until(lambda: hall.clock.now() > time.time() + skew / 2)
+            row = report_of(live, live.decide()[0], 1)
+            assert await hall.write.reports([row]) == [3]
+            assert await hall.write.reports([row, before]) == [DUPLICATE, LATE]  # its id may be forgotten
+
+    storage = storage_in(tmp_path)
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("skew", [*SKEWS, -300.0])
+def test_who_shares_a_server_goes_by_its_clock(postgres_server: Cluster, restless: None, skew: float) -> None:
+    async def use() -> None:
+        async with open_hall(storage) as hall:
+            live = await hall.create(with_short_tokens())
+            before = report_of(live, live.decide()[0], 1)
+            clock = fast_by(skew)
+            clock.now()  # as an answer that it is starting does
+            async with open_hall(storage, clock) as other:
+                assert abs(other.clock.now() - hall.clock.now()) < abs(skew) / 2
+                same = other.by_id(live.id)
+                assert same is not None
+                rows = [before, report_of(live, live.decide()[0], 1), report_of(same, same.decide()[0], 1)]
+                assert await other.write.reports(rows) == [2, 3, 4]
+            assert await hall.write.reports(rows) == [DUPLICATE] * 3
+
+    storage = postgres_server.place()
+    open_store(storage, create=True).close()
+    asyncio.run(use())

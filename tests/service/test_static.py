@@ -1,0 +1,70 @@
+"""What a browser fetches from the service: public, empty of content, and never from anybody else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from web import Served
+
+from maskedbandits.report.figures import COLOURS
+from maskedbandits.report.page import DARK
+from maskedbandits.service import app
+
+pytest_plugins = ["service_fixtures"]
+
+FILES = sorted(path.name for path in app.PAGE.iterdir())
+
+
+def test_the_page_is_for_everybody_and_holds_nothing(served: Served) -> None:
+    reply = served.get("/dashboard", headers={"host": "elsewhere.example", "x-forwarded-for": "203.0.113.9"})
+    assert reply.status == 200
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert b"headline" not in reply.body
+
+
+def test_it_is_there_while_the_service_starts(served: Served) -> None:
+    hall, served.app.hall = served.app.hall, None
+    try:
+        assert served.get("/dashboard").status == 200
+        assert served.get("/v1/live").status == 503
+    finally:
+        served.app.hall = hall
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_part_is_guarded(served: Served, name: str) -> None:
+    headers = served.get(f"/dashboard/{name}").headers
+    policy = dict(part.strip().partition(" ")[::2] for part in headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert {policy[f"{kind}-src"] for kind in ("script", "style", "connect")} == {"'self'"}
+    assert policy["frame-ancestors"] == "'self'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_other_files_are_not_there(served: Served) -> None:
+    for name in ("nothing.js", "__init__.py", "..%2fapp.py", "%2e%2e", "dashboard.css%00"):
+        reply = served.get(f"/dashboard/{name}")
+        assert reply.status == 404
+        assert reply.error
+
+
+def test_the_front_door_leads_to_it(served: Served) -> None:
+    reply = served.get("/")
+    assert (reply.status, reply.headers["location"], reply.body) == (307, "dashboard", b"")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_is_fetched_from_elsewhere_or_written_as_markup(name: str) -> None:
+    text = (app.PAGE / name).read_text(encoding="utf-8")
+    assert set(re.findall(r"\w+://[^\s\"'`]*", text)) <= {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|localStorage", text)
+    assert len(text.splitlines()) < 300
+
+
+def test_lines_have_the_colours_of_the_report() -> None:
+    text = Path(app.PAGE / "dashboard.css").read_text(encoding="utf-8")
+    found = re.findall(r"--series-(\d): (#\w+)", text)
+    assert found == [(str(n), colour.lower()) for colours in (COLOURS, DARK) for n, colour in enumerate(colours)]
