@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint crash bench bench-context bench-delays bench-features bench-liars bench-regret \
+.PHONY: help run demo test test-slow lint crash bench bench-context bench-delays bench-features bench-liars bench-regret \
 	bench-service bench-sweep docs site release-check clean
 
 help: ## list the commands
@@ -15,11 +15,15 @@ run: $(VENV)/.run ## the paper's experiment, 10 runs: a table, figures and a pag
 	@$(BIN)/maskedbandits run experiments/paper.toml --runs 10 --out results/paper
 	@echo "More: $(BIN)/maskedbandits --help, or type 'source $(BIN)/activate' once and then maskedbandits --help"
 
+demo: $(VENV)/.demo ## a page on which anyone sees how masked reports are learnt from
+	@$(BIN)/maskedbandits demo
+
 test: $(VENV)/.test ## all tests but the slow ones
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
-test-slow: $(VENV)/.test ## statistical checks against published numbers, some minutes
+test-slow: $(VENV)/.test ## statistical checks against published numbers, and machine code of every kind; half an hour
 	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest --compiled tests/policies tests/privacy/test_masked_reports.py
 
 lint: $(VENV)/.test ## ruff, mypy, import-linter
 	@$(BIN)/ruff check .
@@ -51,7 +55,7 @@ bench-service: $(VENV)/.test ## the service, as ratios to a trivial endpoint, so
 bench-sweep: $(VENV)/.run ## what sweeps of 10,000 short cells spend outside the kernels, half an hour; Ray if it is installed
 	@mkdir -p results && $(BIN)/python -m bench.sweep > results/sweep.md && cat results/sweep.md
 
-crash: $(VENV)/.test ## services and their database are killed under load, and everything counted; half an hour
+crash: $(VENV)/.test ## services and their database are killed under load, and everything counted; ten minutes
 	@$(BIN)/python tests/crash/crash.py
 
 docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
@@ -62,6 +66,8 @@ docs: $(VENV)/.test ## make the figures and tables of docs/ anew, half an hour
 	@$(BIN)/python -m docs.noise
 	@$(BIN)/python -m docs.context
 	@$(BIN)/python -m docs.features
+	@$(BIN)/python -m docs.dashboard
+	@$(BIN)/python -m docs.demo
 	@$(BIN)/python -m docs.speed
 	@$(BIN)/python -m docs.experiments
 	@$(BIN)/python -m docs.data
@@ -90,6 +96,11 @@ $(VENV)/.venv:
 $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
 	@echo "Installing what it needs, once; this takes about a minute ..."
 	@$(PIP) --editable '.[experiments]'
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.venv pyproject.toml constraints.txt
+	@echo "Installing what the demonstration needs, once ..."
+	@$(PIP) --editable '.[service]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run

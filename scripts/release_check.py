@@ -3,25 +3,34 @@
 A distribution is the root of the repository, and every folder of `packaging/` that has a `pyproject.toml`.
 
 - Of the root, in a temporary folder: the sdist is built, and the wheel from it; both hold what they should and nothing
-  else; the wheel is installed into an empty environment, and a smoke test runs there.
+  else; the wheel is installed into an empty environment, and a smoke test runs there; another is for the service, which
+  is started, asked and ended.
 - The others are made of the root's files, so that their source is the root's sdist: a wheel is built, holds nothing but
   sources, and is handed to `packaging/NAME/check.py try WHEEL`, which tries it in an empty environment.
 """
 
+import json
 import re
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import tomllib
+import urllib.error
+import urllib.request
 import venv
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PROMISED = ("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "docs/", "experiments/", "src/", "tests/")
+PROMISED = ("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "client/", "docs/", "experiments/", "src/", "tests/")
+CLIENT = "maskedbandits/service/client.js"  # of client/, which the service serves
+PATIENCE = 600.0  # seconds: the first start compiles
+NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 EXPERIMENT = """
 runs = 2
 epsilons = [1]
@@ -89,15 +98,18 @@ def contents_complaints(sdist: set[str], wheel: set[str], tracked: set[str] | No
         yield from (
             f"the sdist holds {name}, which git does not know" for name in sorted(sdist - tracked - {"PKG-INFO"})
         )
-    source = {name.removeprefix("src/") for name in sdist if name.startswith("src/")}
+    source = {name.removeprefix("src/") for name in sdist if name.startswith("src/")} | {CLIENT}
     yield from (f"the wheel lacks {name}" for name in sorted(source - wheel))
     yield from (f"the wheel holds {name}" for name in sorted(wheel - source))
 
 
 def strays(wheel: set[str]) -> Iterator[str]:
-    """Yield what no wheel of ours should hold: all but sources, their licence, and the mark that they are typed."""
-    wanted = (".py", "/py.typed", "/LICENSE", "/report/page.css", "/report/page.js")
-    yield from (f"the wheel holds {name}" for name in sorted(wheel) if not name.endswith(wanted))
+    """Yield what no wheel of ours should hold: all but sources, pages, a licence and the mark that they are typed."""
+    wanted = (".py", "/py.typed", "/LICENSE", "/report/page.css", "/report/page.js", CLIENT)
+    pages = re.compile(r"maskedbandits/(service/dashboard|demo/page)/[a-z]+\.(css|html|js)")
+    yield from (
+        f"the wheel holds {name}" for name in sorted(wheel) if not name.endswith(wanted) and not pages.fullmatch(name)
+    )
 
 
 def tracked_files() -> set[str] | None:
@@ -138,6 +150,63 @@ def smoke(programs: Path, wheel: Path, folder: Path) -> None:
         raise UnfitError("`maskedbandits run` with the extra leaves no page")
 
 
+def smoke_service(programs: Path, folder: Path) -> None:
+    """Serve from an install with the extra for it: create an experiment, decide, report, and end gently."""
+    command = [str(programs / "maskedbandits"), "serve", "--port", "0"]
+    with (folder / "log").open("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            first = process.stdout.readline() if process.stdout is not None else ""
+            address = re.search(r"http://127\.0\.0\.1:\d+", first)
+            if address is None:
+                raise UnfitError(f"`maskedbandits serve` says {first!r}, and not where it listens")
+            use_service(address[0])
+            process.terminate()
+            if (code := process.wait(PATIENCE)) != 0:
+                raise UnfitError(f"`maskedbandits serve` ended with {code} when it was told to")
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def use_service(address: str) -> None:
+    """Do what the first page of the service does."""
+    until = time.monotonic() + PATIENCE
+    while ask(f"{address}/readyz")[0] != 200:
+        if time.monotonic() > until:
+            raise UnfitError(f"`maskedbandits serve` is not ready after {PATIENCE:g} s")
+        time.sleep(0.2)
+    arms = [{"name": "short"}, {"name": "long"}]
+    asked(201, f"{address}/v1/experiments", {"name": "headlines", "epsilon": 1, "arms": arms})
+    decided = asked(200, f"{address}/v1/experiments/headlines/decisions", {})
+    report = {"token": decided["token"], "bit": 1}
+    for wanted in ("accepted", "duplicate"):
+        if (status := asked(200, f"{address}/v1/reports", report).get("status")) != wanted:
+            raise UnfitError(f"the service calls a report {status!r}, not {wanted!r}")
+
+
+def asked(wanted: int, address: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return what the service answers, if it answers so."""
+    status, text = ask(address, body)
+    if status != wanted:
+        raise UnfitError(f"{address} answers {status}, not {wanted}: {text[:200]}")
+    answer: dict[str, Any] = json.loads(text)
+    return answer
+
+
+def ask(address: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
+    """Return the status that a service on this machine answers with, and what it says."""
+    sent = None if body is None else json.dumps(body).encode()
+    try:
+        with NO_PROXY.open(address, sent, timeout=PATIENCE) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+    except OSError as error:
+        raise UnfitError(f"{address} does not answer: {error}") from None
+
+
 def refuse(complaints: list[str]) -> None:
     """Raise what is wrong, in one line of bounded length."""
     if complaints:
@@ -156,6 +225,9 @@ def check_root(folder: Path) -> Path:
     empty = folder / "empty"
     empty.mkdir()
     smoke(programs, wheel, empty)
+    serving = empty_environment(folder / "serving")
+    install(serving, f"{wheel}[service]")
+    smoke_service(serving, empty)
     return wheel
 
 

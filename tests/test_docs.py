@@ -28,7 +28,7 @@ TO_BE_SAVED = ("extending",)  # its examples are files: test_extending.py
 def test_examples_run_when_pasted(page: Path, tmp_path: Path) -> None:
     if "results/paper" in examples(page):
         command = [sys.executable, "-m", "maskedbandits.cli", "run", str(ROOT / "experiments" / "paper.toml"), "--runs"]
-        subprocess.run([*command, "2", "--no-progress"], cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run([*command, "1", "--no-progress"], cwd=tmp_path, check=True, capture_output=True)
     done = subprocess.run(
         [sys.executable, "-c", examples(page)],
         cwd=tmp_path,
@@ -57,7 +57,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_command_is_documented() -> None:
     from maskedbandits.cli import main
 
-    pages = ("experiments", "service", "evaluate")
+    pages = ("experiments", "service", "evaluate", "demo")
     text = "".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in pages)
     for name, command in main.commands.items():
         assert f"maskedbandits {name}" in text

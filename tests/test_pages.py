@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from docs import blocks
 
@@ -137,10 +138,41 @@ def test_the_computed_table_of_the_noise_page_is_what_the_code_computes() -> Non
             assert int(cells[0]) > 3 or place == 1 or float(cells[place]) > allowed
 
 
-def test_the_visitors_of_the_page_on_groups_are_what_the_code_computes() -> None:
+@pytest.mark.parametrize("which", ["visitors", "naive", "switch"])
+def test_the_computed_tables_of_the_page_on_groups_are_what_the_code_computes(which: str) -> None:
     from docs import context as page
 
-    assert blocks.read(page.PAGE, "visitors") == page.visitors()
+    assert blocks.read(page.PAGE, which) == page.TABLES[which]()
+
+
+def test_what_the_page_on_groups_says_of_wrong_shares() -> None:
+    """Intervals overlap in every row; policies that compare arms alone choose the same, unless groups are pooled."""
+    table = {cells[0]: cells[1:] for cells in rows("context.md", "shares")}
+    for cells in table.values():
+        ends = [(number(cell) - half, number(cell) + half) for cell in cells for half in [number(cell.split("± ")[1])]]
+        assert max(low for low, _ in ends) < min(high for _, high in ends)
+    for name in ("ts-cf", "klucb-cf"):
+        assert len(set(table[f"`{name}`, `pool=False`"])) == 1
+        assert len(set(table[f"`{name}`"])) == 3
+
+
+def test_the_noise_of_others_on_the_page_on_groups_is_what_the_code_computes() -> None:
+    from docs import context as page
+
+    assert blocks.read(page.PAGE, "noise") == page.noise()
+
+
+def test_the_page_on_groups_says_of_trees_what_was_measured() -> None:
+    played = [cells for cells in rows("context.md", "partitions") if cells[1]]
+    assert len(played) == 40
+    lost = np.array([[number(cell) for cell in cells[3:9]] for cells in played])
+    worst = (lost / lost[:, :5].min(axis=1)[:, None]).max(axis=0)
+    assert min(worst[:5]) > 40
+    assert worst[5] < 20
+    published = [cells for cells in played if cells[10]]
+    assert len(published) == 4
+    assert all(number(cells[8]) < number(cells[10]) for cells in published)
+    assert all(3 * number(cells[5]) < number(cells[8]) for cells in published[:3])  # 3 x 3 at 1 to 4
 
 
 def test_the_noise_page_says_what_was_measured() -> None:

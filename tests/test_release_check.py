@@ -9,8 +9,8 @@ from scripts.release_check import UnfitError, call, contents_complaints, distrib
 import maskedbandits
 
 SDIST = {"CHANGELOG.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "docs/a.md", "experiments/a.toml"}
-SDIST |= {"src/maskedbandits/a.py", "src/maskedbandits/py.typed", "tests/test_a.py"}
-WHEEL = {"maskedbandits/a.py", "maskedbandits/py.typed"}
+SDIST |= {"client/client.js", "src/maskedbandits/a.py", "src/maskedbandits/py.typed", "tests/test_a.py"}
+WHEEL = {"maskedbandits/a.py", "maskedbandits/py.typed", "maskedbandits/service/client.js"}
 
 
 def test_whole_archives_are_fit() -> None:
@@ -43,6 +43,21 @@ def test_a_program_that_fails_is_told_in_one_line() -> None:
     assert call(sys.executable, "-c", "raise SystemExit(2)", code=2) == ""
     with pytest.raises(UnfitError, match=r"ended with 1, not 0: ValueError: why$"):
         call(sys.executable, "-c", "raise ValueError('why')")
+
+
+@pytest.mark.slow  # `make release-check` does the same with what is released
+def test_a_service_is_tried(tmp_path: Path) -> None:
+    release_check.smoke_service(Path(sys.executable).parent, tmp_path)
+    assert (tmp_path / "bandits.db").exists()
+    assert '"stopped"' in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_a_service_that_does_not_start_is_not_fit(tmp_path: Path) -> None:
+    program = tmp_path / "maskedbandits"
+    program.write_text(f"#!{sys.executable}\nprint('no')\n", encoding="utf-8")
+    program.chmod(0o755)
+    with pytest.raises(UnfitError, match=r"says 'no\\n', and not where it listens"):
+        release_check.smoke_service(tmp_path, tmp_path)
 
 
 def test_all_places_that_name_the_version_agree() -> None:

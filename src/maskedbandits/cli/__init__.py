@@ -17,6 +17,7 @@ from maskedbandits.cli import (  # files are named as verbs
     bound,
     compile,  # noqa: A004
     data,
+    demo,
     evaluate,
     export,
     key,
@@ -97,6 +98,7 @@ for verb in (
     compile.compile_policies,
     audit.audit,
     serve.serve,
+    demo.demo,
     key.key,
     replay.replay,
     evaluate.evaluate,

@@ -1,0 +1,55 @@
+#!/usr/bin/env node
+/**
+ * The mask as a program, for the audit: `maskedbandits audit --epsilon 1 --command "node client/cli.js 1"`.
+ *
+ * A line that it reads is a 0 or a 1 (and perhaps the name of a decision, whose first answer stays), or, for devices of
+ * groups, a question and what is true, `TABLE SIGNS EPSILON GROUP REWARD`. It writes a masked answer a line, and an empty
+ * one where a device would take no part. Questions are read, and answers drawn, by what a Device has for it.
+ */
+import { createInterface } from "node:readline";
+import { asEpsilon, masked, questionOf, readOffer } from "./client.js";
+
+const most = asEpsilon(Number(process.argv[2] ?? "1"));
+if (!most) fail("epsilon: give a number from 0.000001 to 16, such as: node cli.js 1");
+
+const bitQuestion = { ...questionOf(0), epsilon: most };
+const BIT = /^([01])(?: (\S+))?$/;
+const QUESTION = /^(\d+(?:,\d+)*) (-|[01](?:,[01])*) ([\d.]+) (\d+) ([01])$/;
+const OFFERED = { participate: true, token: "of-no-decision-at-all", report_at: 0, expires: 1 };
+
+function fail(complaint) {
+  console.error(complaint);
+  process.exit(2);
+}
+
+const kept = new Map();
+
+function bitAnswer(bit, name) {
+  const answer = kept.get(name) ?? masked([Number(bit)], bitQuestion)[0];
+  if (name !== undefined) kept.set(name, answer);
+  return answer;
+}
+
+/** What a Device of this group would send, as `decide()` and `report(reward)` do it. */
+function groupAnswer(table, signs, asked, group, reward) {
+  const arms = table.split(",");
+  const own = { most, groups: arms.map((_, place) => String(place)), group };
+  if (!own.groups.includes(group)) fail("a line names a group that its table does not have"); // a Device has none such
+  const content = { ...OFFERED, arms, signs: signs === "-" ? null : signs.split(",").map(Number), epsilon: Number(asked) };
+  const offer = readOffer({ status: 200, content, date: 0 }, undefined, own);
+  return offer.why ? "" : masked([Number(reward)], offer)[0];
+}
+
+let out = "";
+for await (const line of createInterface({ input: process.stdin })) {
+  const [bit, question] = [BIT.exec(line), QUESTION.exec(line)];
+  if (!bit && !question) {
+    fail("a line is a 0 or a 1, and perhaps a name, or TABLE SIGNS EPSILON GROUP REWARD: this one is not"); // nor repeated
+  }
+  out += `${bit ? bitAnswer(...bit.slice(1)) : groupAnswer(...question.slice(1))}\n`;
+  if (out.length > 1 << 16) {
+    process.stdout.write(out);
+    out = "";
+  }
+}
+process.stdout.write(out);

@@ -1,0 +1,241 @@
+// The page of the demonstration. On the left it is a visitor's device, with the module that real pages have; the rest
+// shows what it is told about the crowd, twice a second.
+
+import { Device, inMemory } from "./client.js";
+
+const FACES = ["☀", "☾", "★"];
+const SHOWN = 60; // seconds of the picture, once there are so many
+const find = (id) => document.getElementById(id);
+const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+const percent = (share) => `${Math.round(100 * share)} %`;
+
+let told = null, service = null; // what the crowd does, and where the service is
+const history = new Map(); // by experiment: [when, pulls of each arm]
+
+const chosen = () => told.experiments[Number(find("epsilon").value)];
+
+function element(kind, attributes = {}, ...children) {
+  const made = document.createElement(kind);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+// ---- The device: every visitor is another one, so each has a ledger of its own, which is forgotten with it
+
+let clicks = null; // whoever looks at the page may click for the visitor
+let present = null; // the visitor on the page: the token of its report, and what is done as that leaves
+
+async function visitor() {
+  const { name, epsilon } = chosen(), here = (present = {});
+  const left = new Promise((done) => { here.leaves = done; });
+  const device = new Device(service, name, { cap: epsilon, maxEpsilon: epsilon, jitter: 0.5, store: watched(here) });
+  try {
+    const decision = await device.decide();
+    if (!decision.participates) throw new Error(decision.why);
+    const reward = await acts(told.arms.indexOf(decision.arm));
+    if (!(await decision.report(reward))) throw new Error("the report has left before the click"); // of silence
+    await toss(here.kept !== reward);
+    find("bit").textContent = String(here.kept);
+    find("bit").setAttribute("aria-label", `Report: ${here.kept}`);
+    find("wire").textContent = "waits for its time: a click is not sent sooner";
+    find("wire").textContent = await Promise.race([left, pause(10).then(() => "is sent later")]);
+  } finally {
+    setTimeout(() => device.close(), 60_000); // a report that nobody took is sent once more
+  }
+}
+
+// What a device keeps, as the module keeps it: here it can be looked at, on its own device.
+function watched(here) {
+  const memory = inMemory();
+  return {
+    ...memory,
+    async add(key, answer) {
+      const isFirst = await memory.add(key, answer);
+      if (isFirst) here.kept = answer; // what comes later, as that of silence does, is not sent
+      return isFirst;
+    },
+    put(entries) {
+      for (const [, { rows = {} }] of entries) for (const { token } of Object.values(rows)) here.token = token;
+      return memory.put(entries);
+    },
+  };
+}
+
+async function acts(arm) {
+  show(arm);
+  const reward = await new Promise((done) => {
+    clicks = done;
+    setTimeout(() => done(Number(Math.random() < told.rates[arm])), 1300);
+  });
+  clicks = null;
+  find("truth").textContent = reward ? "clicks. This stays here." : "does not click. This stays here.";
+  await pause(0.5);
+  return reward;
+}
+
+function show(arm) {
+  find("card").replaceChildren(FACES[arm], element("small", {}, told.arms[arm]));
+  find("card").className = `arm${arm}`;
+  for (const id of ["truth", "flip", "bit"]) find(id).textContent = "…";
+  find("bit").removeAttribute("aria-label");
+  find("coin").textContent = "";
+  find("wire").textContent = "";
+}
+
+async function toss(isTurned) {
+  const coin = find("coin");
+  coin.classList.remove("spins");
+  void coin.offsetWidth; // so that it spins again
+  coin.classList.add("spins");
+  await pause(0.7);
+  coin.textContent = isTurned ? "⇄" : "✓";
+  find("flip").textContent = isTurned ? "Turn the answer round" : "Leave it as it is";
+}
+
+// What really leaves is shown as it leaves, if it is of the visitor on the page: one before may send again.
+const real = window.fetch;
+window.fetch = (address, options) => {
+  if (String(address).endsWith("/v1/reports")) {
+    const { token, ...rest } = JSON.parse(options.body);
+    if (token === present.token) present.leaves(JSON.stringify({ token: `${token.slice(0, 6)}…`, ...rest }));
+  }
+  return real(address, options);
+};
+
+async function visitors() {
+  for (;;) {
+    try {
+      if (!document.hidden) await visitor();
+    } catch (error) {
+      find("truth").textContent = `Not now: ${error.message}`;
+    }
+    await pause(1.6);
+  }
+}
+
+// ---- What the service sees and learns
+
+function noise({ bits, truth }) {
+  find("noise-words").textContent = `reports, of which ${Math.round(100 * (1 - truth))} in 100 are turned round, and nobody can tell which`;
+  const rows = bits.map((row, arm) => {
+    const cells = Array.from({ length: 48 }, (_, place) => element("i", { class: ["zero", "one"][row[place]] ?? "none" }));
+    return element("div", { class: `arm${arm}` }, element("span", {}, `${FACES[arm]} ${told.arms[arm]}`), ...cells);
+  });
+  find("noise").replaceChildren(...rows);
+}
+
+const bestAt = (at) => told.best[Math.floor(at / told.phase) % told.best.length];
+
+function verdict(rows) {
+  const recent = rows.filter(([at]) => at > told.now - 3);
+  const sum = told.arms.map((_, arm) => recent.reduce((total, [, pulls]) => total + pulls[arm], 0));
+  const all = Math.max(1, sum.reduce((a, b) => a + b, 0));
+  const best = bestAt(told.now), most = sum.indexOf(Math.max(...sum));
+  const share = percent(sum[most] / all);
+  find("verdict").textContent = most === best
+    ? `${share} now get the ${told.arms[most]}, which they like best`
+    : `${share} still get the ${told.arms[most]}; since a moment ago they like the ${told.arms[best]} best`;
+  const left = Math.ceil(told.phase - (told.now % told.phase));
+  find("change").textContent = `The strip on top is what people really like best, which the service is never told. It changes in ${left} s.`;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+function drawn(kind, attributes, text = "") {
+  const made = document.createElementNS(SVG, kind);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.textContent = text;
+  return made;
+}
+
+function shares(rows) {
+  const picture = find("shares"), { width, height } = picture.getBoundingClientRect();
+  const top = 22, bottom = height - 20, span = Math.min(SHOWN, Math.max(10, told.now)), from = told.now - span;
+  const x = (at) => ((Math.max(at, from) - from) / span) * width;
+  const parts = [];
+  for (let at = Math.max(0, Math.floor(from / told.phase) * told.phase); at < told.now; at += told.phase) {
+    const end = Math.min(at + told.phase, told.now);
+    parts.push(drawn("rect", { x: x(at), y: 0, width: Math.max(0, x(end) - x(at)), height: 14, class: `arm${bestAt(at)}` }));
+  }
+  const points = smooth(rows);
+  let below = points.map(() => bottom);
+  told.arms.forEach((_, arm) => {
+    const above = points.map(([, share], place) => below[place] - share[arm] * (bottom - top));
+    const there = points.map(([at], place) => `${x(at).toFixed(1)},${above[place].toFixed(1)}`);
+    const back = points.map(([at], place) => `${x(at).toFixed(1)},${below[place].toFixed(1)}`).reverse();
+    parts.push(drawn("polygon", { points: [...there, ...back].join(" "), class: `arm${arm}` }));
+    below = above;
+  });
+  parts.push(drawn("rect", { x: .5, y: top, width: width - 1, height: bottom - top, class: "frame" }));
+  parts.push(drawn("text", { x: 0, y: height - 4 }, span < SHOWN ? `${Math.round(span)} s ago` : "a minute ago"));
+  parts.push(drawn("text", { x: width, y: height - 4, "text-anchor": "end" }, "now"));
+  picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  picture.replaceChildren(...parts);
+}
+
+// Shares of five ticks at a time: thirty visitors alone would flicker.
+function smooth(rows) {
+  const found = [];
+  for (let end = rows.length; end > 0; end -= 5) {
+    const some = rows.slice(Math.max(0, end - 5), end);
+    const sum = told.arms.map((_, arm) => some.reduce((total, [, pulls]) => total + pulls[arm], 0));
+    const all = Math.max(1, sum.reduce((a, b) => a + b, 0));
+    found.unshift([some[some.length - 1][0], sum.map((each) => each / all)]);
+  }
+  return found;
+}
+
+// ---- What privacy costs
+
+function price({ epsilon, truth, lost }) {
+  const most = Math.max(5, ...told.experiments.map((each) => each.lost));
+  find("bars").replaceChildren(...told.experiments.map((each) => {
+    const bar = element("i");
+    bar.style.height = `${(110 * each.lost) / most}px`;
+    return element("div", each.epsilon === epsilon ? { class: "chosen" } : {}, each.lost.toFixed(1), bar, `ε ${each.epsilon}`);
+  }));
+  find("price-words").textContent = `At ε = ${epsilon}, ${lost.toFixed(1)} of 100 visitors did not click in the last minute who would have, had the best picture been known.`;
+  find("meaning").textContent = `ε = ${epsilon}: a report is true ${(100 * truth).toFixed(1)} % of the time.`;
+  find("epsilon").setAttribute("aria-valuetext", `epsilon ${epsilon}`);
+}
+
+function refresh() {
+  if (!told) return;
+  const rows = history.get(chosen().name);
+  noise(chosen());
+  verdict(rows);
+  shares(rows);
+  price(chosen());
+}
+
+function hear(news) {
+  told = news;
+  for (const { name, ticks } of news.experiments) {
+    const rows = [...(history.get(name) ?? []), ...ticks];
+    history.set(name, rows.filter(([at]) => at > news.now - SHOWN - 2));
+  }
+  refresh();
+}
+
+// ---- The beginning
+
+async function begin() {
+  while (!service) {
+    ({ service } = await (await fetch("where")).json());
+    if (!service) await pause(0.5);
+  }
+  const events = new EventSource("live");
+  await new Promise((done) => { events.onmessage = ({ data }) => { hear(JSON.parse(data)); done(); }; });
+  events.onerror = () => { find("status").textContent = "The demonstration has ended. Start it again with maskedbandits demo."; };
+  find("status").textContent = "Each device turns some answers round before they leave it. The service learns all the same.";
+  find("key").replaceChildren("Visitors are shown", ...told.arms.map((arm, place) => element("span", { class: `arm${place}` }, `${FACES[place]} ${arm}`)));
+  const link = find("dashboard");
+  [link.href, link.hidden] = [`${service}/dashboard`, false];
+  visitors();
+}
+
+find("epsilon").addEventListener("input", refresh);
+find("like").addEventListener("click", () => clicks?.(1));
+find("leave").addEventListener("click", () => clicks?.(0));
+new ResizeObserver(refresh).observe(find("shares"));
+begin();

@@ -1,0 +1,103 @@
+"""A site with a device on its pages, in a real browser, and what leaves that browser.
+
+The page is of another site than the service, as in life. Its clock is the test's; the network is the browser's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+from running import Running
+
+PAGE = "<!doctype html><link rel=icon href=data:,><title>Shop</title><h1>Welcome</h1>"
+EXPERIMENT = {"epsilon": 1, "report_after": 60, "policy": "klucb-cf", "arms": [{"name": "plain"}]}
+OPEN = """async ([address, name, options]) => {
+    const { Device } = await import(address + "/client.js");
+    window.device = new Device(address, name, { cap: 3, maxEpsilon: 1, jitter: 10, timeout: 3600, ...options });
+    await window.device.remaining().catch(() => 0);
+}"""
+DECIDE = """async () => {
+    window.decision = await window.device.decide({ fallback: "mine" });
+    return { arm: decision.arm, participates: decision.participates, why: decision.why };
+}"""
+
+
+def stop_clock(page: Any, at: str) -> None:
+    """Let it be a time on a page until the test says otherwise: nothing runs out, however slow the machine is."""
+    page.clock.install(time="2027-01-01T00:00:00Z")
+    page.clock.pause_at(at)
+
+
+class Site:
+    """A browser of one person, whose pages are watched."""
+
+    def __init__(self, browser: Any, address: str, service: Running, name: str) -> None:
+        self.address, self.service, self.name = address, service, name
+        self.context = browser.new_context()
+        self.reports: list[dict[str, Any]] = []
+        self.sent: list[str] = []  # all that left the browser: addresses, headers, bodies
+        self.complaints: list[str] = []
+        self.context.on("request", self._note)
+
+    def _note(self, request: Any) -> None:
+        self.sent.append(f"{request.method} {request.url} {request.headers} {request.post_data}")
+        if request.method == "POST" and request.url.endswith("/v1/reports"):
+            self.reports.append(request.post_data_json)
+
+    @property
+    def said(self) -> set[tuple[str, int]]:
+        """Which answers were sent for which decisions; the same may be sent again while nobody has answered yet."""
+        return {(report["token"], report["bit" if "bit" in report else "answer"]) for report in self.reports}
+
+    def page(self, at: str = "2027-01-15T12:00:00Z", **options: Any) -> Any:
+        """Open a page with a device on it."""
+        page = self.context.new_page()
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        stop_clock(page, at)
+        page.goto(f"{self.address}/")
+        page.evaluate(OPEN, [self.service.address, self.name, options])
+        return page
+
+    def state(self, name: str | None = None) -> Any:
+        return self.service.ask("GET", f"/v1/experiments/{name or self.name}/state")[1]
+
+    def wait_until_reported(self, page: Any, many: int, name: str | None = None) -> None:
+        """Wait until the service has so many reports, in its own time."""
+        for _ in range(6000):
+            if self.state(name)["reported"] == [many]:
+                return
+            page.wait_for_timeout(10)
+        pytest.fail(f"not {many} reports after a minute")
+
+    def pass_time(self, page: Any, seconds: int, until: Callable[[], bool] = lambda: False) -> None:
+        """Let the page's clock go on, in steps between which what it began can end."""
+        for _ in range(0, seconds, 5):
+            page.clock.run_for(5000)
+            page.evaluate("() => window.device.remaining().catch(() => 0)")  # what was begun before has had its turn
+            if until():
+                return
+
+
+class Shop(BaseHTTPRequestHandler):
+    """Another site on this machine: browsers let no page from outside ask what is inside."""
+
+    pages: dict[str, str] = {}  # noqa: RUF012 -- set by the test that has one
+
+    def do_GET(self) -> None:
+        body = self.pages.get(self.path, PAGE).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def arrived(site: Site, many: int) -> Callable[[], bool]:
+    return lambda: len(site.said) >= many

@@ -1,0 +1,192 @@
+"""The device in a real browser, against a running service: nothing is drawn twice, lost, or paid for beyond the cap."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from client_site import DECIDE, EXPERIMENT, OPEN, PAGE, Shop, Site, arrived, stop_clock
+from running import Running
+
+from browsers import needs_browser, one_at_a_time
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+pytest.importorskip("uvicorn", reason="the service is not installed: pip install 'maskedbandits[service]'")
+pytest_plugins = ["browsers", "client_fixtures"]
+pytestmark = [needs_browser, one_at_a_time]
+
+
+def test_a_click_is_masked_and_leaves_at_its_time(site: Site) -> None:
+    page = site.page()
+    assert page.evaluate(DECIDE) == {"arm": "plain", "participates": True, "why": ""}
+    assert page.evaluate("() => decision.report(1)") is True
+    assert page.evaluate("() => decision.report(0)") is False
+    site.pass_time(page, 55)
+    assert site.reports == []  # not at the click
+    site.pass_time(page, 60, arrived(site, 1))
+    site.wait_until_reported(page, 1)
+    report = site.reports[0]
+    assert set(report) == {"token", "bit", "epsilon"}
+    assert report["bit"] in (0, 1)
+    site.pass_time(page, 120)
+    assert len(site.said) == 1
+    assert page.evaluate("() => device.remaining()") == 2
+    page.evaluate("() => { device.proveIt(2000, document.querySelector('h1')); }")
+    assert "promised is at most 1" in page.locator("h1").inner_text()
+
+
+def test_a_tab_that_is_closed_reports_after_the_next_visit_begins(site: Site) -> None:
+    page = site.page()
+    page.evaluate(DECIDE)
+    page.evaluate("() => { decision.report(1); location.href = '/elsewhere'; }")  # not waited for: the page goes
+    page.wait_for_url("**/elsewhere")
+    page.close()
+    later = site.page("2027-01-15T14:00:00Z")
+    assert site.reports == []
+    site.pass_time(later, 60, arrived(site, 1))
+    site.wait_until_reported(later, 1)
+    assert len(site.said) == 1
+    later.reload()
+    later.evaluate(OPEN, [site.service.address, site.name, {}])
+    site.pass_time(later, 60)
+    assert len(site.said) == 1
+    assert later.evaluate("() => device.remaining()") == 2
+
+
+def test_an_hour_without_a_network(site: Site) -> None:
+    page = site.page()
+    page.evaluate(DECIDE)
+    page.evaluate("() => decision.report(1)")
+    page.route(f"{site.service.address}/**", lambda route: route.abort("internetdisconnected"))
+    for _ in range(12):
+        page.clock.fast_forward(300_000)
+        page.evaluate("() => window.device.remaining()")
+    tried = len(site.reports)
+    assert 2 <= tried <= 12
+    assert page.evaluate(DECIDE)["arm"] == "mine"
+    page.unroute_all()
+    for _ in range(12):
+        page.clock.fast_forward(300_000)
+        page.evaluate("() => window.device.remaining()")
+    site.wait_until_reported(page, 1)
+    assert len(site.reports) > tried
+    assert len(site.said) == 1
+    assert all("ERR_INTERNET_DISCONNECTED" in complaint for complaint in site.complaints)
+    site.complaints.clear()
+
+
+def test_two_tabs_have_one_cap_and_one_answer_for_each_decision(site: Site) -> None:
+    one, two = site.page(), site.page()
+    many = """async () => {
+        const made = await Promise.all([1, 2, 3].map(() => device.decide()));
+        await Promise.all(made.map((each) => each.report(1)));
+        return made.filter((each) => each.participates).length;
+    }"""
+    started = [page.evaluate_handle(f"() => {{ window.many = ({many})(); }}") for page in (one, two)]
+    assert len(started) == 2
+    assert sum(page.evaluate("() => window.many") for page in (one, two)) == 3
+    for _ in range(24):
+        for page in (one, two):
+            site.pass_time(page, 5)
+    site.wait_until_reported(one, 3)
+    assert len(site.said) == len({token for token, _ in site.said}) == 3
+    assert one.evaluate("() => device.remaining()") == 0
+    refused = two.evaluate(DECIDE)
+    assert not refused["participates"]
+    assert "is left of the cap of 3" in refused["why"]
+
+
+def test_storage_that_is_cleared(site: Site) -> None:
+    page = site.page()
+    page.evaluate(DECIDE)
+    page.evaluate("() => new Promise((done) => { indexedDB.deleteDatabase('maskedbandits').onsuccess = done; })")
+    assert page.evaluate("() => decision.report(1)") is False
+    told = page.evaluate(DECIDE)
+    assert (told["arm"], told["participates"]) == ("plain", False)
+    assert "nothing can be kept here" in told["why"]
+    site.pass_time(page, 120)
+    assert site.reports == []
+    assert len(site.complaints) == 1
+    assert "takes no part" in site.complaints.pop()
+    again = site.page()  # begins anew, and knows nothing of what was promised
+    assert again.evaluate(DECIDE)["participates"]
+    assert again.evaluate("() => device.remaining()") == 2
+
+
+def test_a_browser_that_keeps_nothing(site: Site) -> None:
+    site.context.add_init_script("Object.defineProperty(window, 'indexedDB', { value: undefined })")
+    page = site.page()
+    told = page.evaluate(DECIDE)
+    assert (told["arm"], told["participates"]) == ("plain", False)
+    assert "nothing can be kept here" in told["why"]
+    site.pass_time(page, 120)
+    assert site.reports == []
+    assert site.state()["issued"] == [0]
+    assert "takes no part" in site.complaints.pop()
+
+
+KEPT = """() => new Promise((done) => {
+    indexedDB.open("maskedbandits").onsuccess = ({ target: { result } }) => {
+        const kept = result.transaction("kept").objectStore("kept");
+        kept.getAll().onsuccess = (event) => (result.close(), done(JSON.stringify(event.target.result)));
+    };
+})"""
+GROUPS = ["young-people", "old-people"]
+
+
+@pytest.mark.parametrize(("epsilon", "answers"), [(0.5, 2), (4, 4)], ids=["signs", "one of many"])
+def test_people_of_groups_are_asked_alike_and_counted(site: Site, epsilon: float, answers: int) -> None:
+    site.name = f"groups-{answers}"
+    arms = [{"name": name, "payload": {"title": name.title()}} for name in ("plain", "bright")]
+    told = {**EXPERIMENT, "name": site.name, "epsilon": epsilon, "arms": arms, "groups": GROUPS}
+    assert site.service.ask("POST", "/v1/experiments", told)[0] == 201
+    questions = []
+    for many, group in enumerate(GROUPS, 1):
+        page = site.page(cap=8, maxEpsilon=4, groups=GROUPS, group=group)
+        with page.expect_response(lambda reply: reply.request.method == "POST") as asked:
+            decision = page.evaluate(DECIDE)
+        offer = asked.value.json()
+        questions.append(asked.value.request.post_data_json)
+        assert (offer["signs"] is None) == (answers == 4)
+        assert decision == {"arm": offer["arms"][many - 1], "participates": True, "why": ""}
+        assert page.evaluate("() => decision.payload.title") == decision["arm"].title()
+        assert page.evaluate("() => decision.report(1)") is True
+        kept = page.evaluate(KEPT)
+        assert offer["token"] in kept  # it was looked where things are
+        assert not any(name in kept for name in GROUPS)
+        site.pass_time(page, 120, arrived(site, many))
+        site.wait_until_reported(page, many)
+        assert page.evaluate("() => device.remaining()") == 8 - many * epsilon
+        page.close()
+    assert questions == [{}, {}]
+    assert len(site.said) == 2
+    for report in site.reports:
+        assert set(report) == {"token", "answer", "epsilon"}
+        assert (report["answer"] in range(answers), report["epsilon"]) == (True, epsilon)
+    assert len(site.sent) >= 8  # two pages, two modules, two questions, two reports
+    assert not any(name in text for name in (*GROUPS, "bright") for text in site.sent)
+
+
+def test_the_ten_lines_of_the_page_work(site: Site, service: Running) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "client.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^<!-- run -->\n```html\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert lines.count("\n") <= 10
+    arms = [{"name": "question", "payload": {"title": "Why wait?"}}]
+    assert service.ask("POST", "/v1/experiments", {**EXPERIMENT, "name": "headlines", "arms": arms})[0] == 201
+    body = PAGE.partition("<h1>")[0] + lines.replace("https://bandits.example.org", service.address)
+    Shop.pages = {"/ten": body}
+    page = site.context.new_page()
+    page.on("console", lambda message: site.complaints.append(message.text))
+    page.on("pageerror", lambda error: site.complaints.append(str(error)))
+    stop_clock(page, "2027-01-15T12:00:00Z")
+    page.goto(f"{site.address}/ten")
+    sync_api.expect(page.locator("h1")).to_have_text("Why wait?")
+    page.locator("button").click()
+    for _ in range(240):
+        page.clock.run_for(1000)
+        page.wait_for_timeout(5)
+        if site.reports:
+            break
+    site.wait_until_reported(page, 1, "headlines")
+    assert len(site.said) == 1

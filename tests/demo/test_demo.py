@@ -1,0 +1,164 @@
+"""The demonstration: its world, its crowd, its page in a real browser, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from web import Client
+
+from browsers import needs_browser, one_at_a_time
+from children import LONGEST, PROGRAM, child, finished
+from maskedbandits.demo import crowd, world
+from maskedbandits.demo.site import Site
+
+pytest_plugins = ["browsers"]
+pytestmark = one_at_a_time
+
+
+# The world and the crowd
+
+
+def test_another_picture_is_the_best_in_every_phase() -> None:
+    best = [row.index(max(row)) for row in world.RATES]
+    assert sorted(best) == list(range(len(world.ARMS)))
+    assert [world.phase(at) for at in (0.0, 19.9, 20.0, 45.0, 60.0)] == [0, 0, 1, 2, 0]
+    assert world.rates(21.0) == world.RATES[1]
+
+
+def test_experiments_have_names_of_their_own() -> None:
+    names = [world.name_of(epsilon) for epsilon in world.EPSILONS]
+    assert names == ["epsilon-0-5", "epsilon-1", "epsilon-2", "epsilon-4", "epsilon-8"]
+
+
+class Always:
+    """A service that shows one picture, and keeps what is reported."""
+
+    def __init__(self, arm: str) -> None:
+        self.arm, self.reports = arm, list[dict[str, Any]]()
+
+    def post(self, path: str, body: Any) -> Any:
+        if path.endswith("/decisions"):
+            return {"decisions": [{"arm": self.arm, "token": f"token {place}"} for place in range(body["n"])]}
+        self.reports += body["reports"]
+        return {}
+
+
+def test_what_is_lost_is_counted_against_the_best_picture() -> None:
+    service, visits = Always("moon"), crowd.Visits(8.0)
+    for tick in range(50):
+        visits.tick(service, tick * crowd.TICK)  # type: ignore[arg-type]
+    assert visits.lost() == pytest.approx(100 * (0.75 - 0.30))
+    assert len(service.reports) == 50 * crowd.VISITORS
+    assert {tuple(report) for report in service.reports} == {("token", "bit")}  # and nothing of the click
+    assert list(visits.bits[1]) == [report["bit"] for report in service.reports][-crowd.BITS :]
+
+
+def test_reports_are_masked() -> None:
+    """At epsilon 0.5 a click of rate 0.3 is reported with rate 0.451; 15,000 reports are within 0.025 of it."""
+    service, visits = Always("moon"), crowd.Visits(0.5)
+    for _ in range(500):
+        visits.tick(service, 0.0)  # type: ignore[arg-type]
+    ones = sum(report["bit"] for report in service.reports) / len(service.reports)
+    assert abs(ones - 0.451) < 0.025  # six standard deviations
+
+
+def test_only_the_last_minute_is_kept() -> None:
+    visits = crowd.Visits(1.0)
+    for at in range(200):
+        visits.tick(Always("sun"), float(at))  # type: ignore[arg-type]
+    assert [at for at, _, _ in visits.ticks] == list(range(139, 200))
+
+
+# The whole
+
+
+def test_a_name_that_leads_here_is_refused() -> None:
+    ours, elsewhere = (Client(Site().app, host=host) for host in ("127.0.0.1:8081", "rebound.example"))
+    assert asyncio.run(elsewhere.ask("GET", "/where")).status == 400
+    assert asyncio.run(ours.ask("GET", "/where")).json == {"service": None}
+
+
+@contextmanager
+def demo(*flags: object, folder: Path, ignoring: tuple[signal.Signals, ...] = ()) -> Iterator[tuple[Any, str]]:
+    """Start it; what it leaves in its temporary folder can be seen."""
+    command = (*PROGRAM, "demo", "--port", 0, "--no-browser", *flags)
+    with child(command, environment={"TMPDIR": str(folder)}, ignoring=ignoring) as process:
+        assert process.stdout is not None
+        found = re.search(r"http://[0-9.:]+", process.stdout.readline())
+        assert found
+        yield process, found[0].rstrip(".")
+
+
+def followed(page: Any) -> None:
+    """Wait until nearly everybody was shown what they like best, and after a change again: by chance nobody is."""
+    seen: set[str] = set()
+    until = time.monotonic() + LONGEST
+    while len(seen) < 2:
+        found = re.match(r"(\d+) % now get the (\w+), which they like best", page.inner_text("#verdict"))
+        if found and int(found[1]) >= 80:
+            seen.add(found[2])
+        assert time.monotonic() < until, page.inner_text("body")
+        page.wait_for_timeout(200)
+
+
+@needs_browser
+@pytest.mark.slow  # what it does is in test_demo_flow, too, without waiting for a whole phase
+def test_a_newcomer_sees_it_learn(browser: Any, tmp_path: Path) -> None:
+    complaints: list[str] = []
+    asked: set[str] = set()
+    with demo(folder=tmp_path) as (process, address):
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: asked.add(request.url.split("/")[2].split(":")[0]))
+        page.goto(address)
+        followed(page)
+        assert page.locator("#noise i").count() == 3 * crowd.BITS
+        assert page.locator("#bars div").count() == len(world.EPSILONS)
+        wire = page.locator("#wire").get_by_text(re.compile('"bit":[01],"epsilon":1')).inner_text(timeout=60_000)
+        assert set(re.findall(r'"(\w+)":', wire)) == {"token", "bit", "epsilon"}
+        page.locator("#epsilon").press("ArrowRight")
+        page.locator("#meaning").get_by_text("ε = 2: a report is true 88.1 %").wait_for()
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+        page.locator("#dashboard").click()
+        page.get_by_text("epsilon-0-5").first.wait_for(timeout=60_000)
+        page.close()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=LONGEST)
+    assert (process.returncode, errors) == (0, "")
+    assert complaints == []
+    assert asked == {"127.0.0.1"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_ends_all_of_it_and_whoever_ignores_it_goes_on(tmp_path: Path) -> None:
+    with demo("--seconds", 1, folder=tmp_path, ignoring=(signal.SIGINT,)) as (process, _):
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=LONGEST)
+    assert (process.returncode, errors) == (0, "")
+    assert "People visit" in out
+    with demo(folder=tmp_path) as (process, _):
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LONGEST)
+    assert process.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_told_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done: subprocess.CompletedProcess[str] = finished([*PROGRAM, "demo", "--port", port, "--no-browser"])
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"maskedbandits: port {port} of 127.0.0.1 is taken by another program: ")
+    assert done.stderr.count("\n") == 1

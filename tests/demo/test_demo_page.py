@@ -1,0 +1,122 @@
+"""The page of the demonstration in a real browser, on its own: its service is made up, and so is its clock."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browsers import needs_browser, one_at_a_time
+from maskedbandits.demo import crowd, world
+from maskedbandits.demo.site import FILES
+from maskedbandits.service import static
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+pytest_plugins = ["browsers"]
+pytestmark = [needs_browser, one_at_a_time]
+expect = sync_api.expect
+
+ADDRESS = "http://127.0.0.1:1"  # where nobody listens: all that the page asks is answered here
+BEGAN = 1_767_225_600  # the made-up time at which a page is opened
+DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
+UNTURNED = "crypto.getRandomValues = (array) => { new Uint8Array(array.buffer).fill(255); return array; };"
+
+
+class MadeUp:
+    """A page whose every question is answered, with a report due so many seconds after a decision."""
+
+    def __init__(self, browser: Any, due: float, answers: list[str]) -> None:
+        self.due, self.answers = due, answers
+        self.tokens, self.reports = list[str](), list[dict[str, Any]]()
+        self.page = browser.new_page(viewport={"width": 1400, "height": 900})
+        self.page.add_init_script(UNTURNED)  # no coin turns an answer round: a click is reported as 1, silence as 0
+        self.page.clock.install(time=BEGAN)
+        self.page.route("**/*", self._answer)
+        self.page.clock.pause_at(BEGAN + 1)
+        self.page.goto(ADDRESS)
+
+    def _answer(self, route: Any) -> None:
+        path = "/" + route.request.url.removeprefix(ADDRESS).lstrip("/")
+        files = FILES | {"/client.js": static.client()}
+        if path in files:
+            route.fulfill(path=files[path], content_type=static.KINDS[files[path].suffix].decode())
+        elif path == "/live":
+            told = json.dumps(crowd.Crowd(None).told(-1.0))  # type: ignore[arg-type]
+            route.fulfill(body=f"retry: 100000000\ndata: {told}\n\n", content_type="text/event-stream")
+        else:
+            route.fulfill(json=self._told(path, route.request), headers={"date": DATE})
+
+    def _told(self, path: str, request: Any) -> dict[str, Any]:
+        if path == "/where":
+            return {"service": f"{ADDRESS}/service"}
+        if path.endswith("/decisions"):
+            self.tokens.append(f"{len(self.tokens):06}" + 20 * "x")
+            times = {"report_at": BEGAN + self.due, "expires": BEGAN + 120}
+            return {"arm": "sun", "token": self.tokens[-1], "participate": True, "epsilon": 1.0, **times}
+        self.reports.append(json.loads(request.post_data))
+        return {"status": self.answers.pop(0) if self.answers else "accepted"}
+
+    def passes(self, seconds: float) -> None:
+        self.page.clock.run_for(round(1000 * seconds))
+
+    def sent(self) -> tuple[str, int, str] | None:
+        """The token and the bit that the page says have left, and the bit above it, read at once; None before."""
+        wire, bit = self.page.evaluate("['wire', 'bit'].map((id) => document.getElementById(id).textContent)")
+        found = re.fullmatch(r'\{"token":"(\w+)…","bit":([01]),"epsilon":1\}', wire)
+        return (found[1], int(found[2]), bit) if found else None
+
+
+def test_the_answer_that_is_shown_is_the_one_that_leaves(browser: Any) -> None:
+    """While the coin spins its time comes, and what silence says is offered: it is neither kept nor shown."""
+    shown = MadeUp(browser, due=1.0, answers=[])
+    expect(shown.page.locator("#card")).to_contain_text("sun")
+    expect(shown.page.locator("#noise i.none")).to_have_count(3 * crowd.BITS)  # nobody has reported a 0 there
+    shown.page.locator("#like").click()
+    expect(shown.page.locator("#truth")).to_contain_text("clicks.")
+    shown.passes(0.5)
+    expect(shown.page.locator("#coin")).to_have_class("spins")
+    shown.passes(0.6)  # it is due
+    shown.passes(0.2)  # the coin has fallen
+    expect(shown.page.locator("#flip")).to_have_text("Leave it as it is")
+    expect(shown.page.locator("#bit")).to_have_text("1")
+    assert shown.sent() is None
+    assert shown.reports == []
+    shown.passes(1.0)
+    expect(shown.page.locator("#wire")).to_contain_text('"bit":1')
+    assert [report["bit"] for report in shown.reports] == [1]
+    assert shown.sent() == (shown.tokens[0][:6], 1, "1")
+    shown.page.close()
+
+
+def test_what_has_left_is_of_the_visitor_on_the_page(browser: Any) -> None:
+    """Nobody took the first report, so that it leaves again half a minute later, when others have come."""
+    shown = MadeUp(browser, due=crowd.REPORT_AFTER, answers=["later"])
+    expect(shown.page.locator("#card")).to_contain_text("sun")
+    seen: set[str] = set()
+    for step in range(600):
+        if len(shown.tokens) % 2:  # every other visitor clicks
+            shown.page.evaluate("document.getElementById('like').click()")
+        shown.passes(0.1)
+        if (left := shown.sent()) is not None:
+            seen.add(left[0])
+            assert int(left[0]) >= len(shown.tokens) - 2, step  # the next one may have asked, and not be shown yet
+            assert str(left[1]) == left[2], step
+        again = [report["token"] for report in shown.reports].count(shown.tokens[0])
+        if again == 2 and len(seen) >= 3:
+            break
+    assert again == 2
+    assert len(seen) >= 3
+    assert {report["bit"] for report in shown.reports} == {0, 1}
+    shown.page.close()
+
+
+def test_its_words_are_those_of_the_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "demo.md").read_text(encoding="utf-8")
+    words = " ".join((page + FILES["/"].read_text(encoding="utf-8")).split())
+    assert (crowd.REPORT_AFTER, "reports due after three seconds" in words) == (3, True)
+    assert (round(crowd.VISITORS / crowd.TICK), "150 visitors a second" in words) == (150, True)
+    assert (world.PHASE, "changes every 20 seconds" in words) == (20, True)
+    assert "due at once" not in words
