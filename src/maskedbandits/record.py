@@ -25,13 +25,13 @@ import inspect
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.remembered import remembered
 from maskedbandits.sections import teach
 
 Ints = NDArray[np.int64]
@@ -226,7 +226,7 @@ def ends_of(key: str) -> tuple[str, str]:
 def _state_class(layout: Layout, module: str, code: Mapping[str, Any]) -> Any:
     """Return the class of a layout's states: a tuple of three arrays that knows its sections by name."""
     plain: Any = namedtuple("plain", ["own", "ints", "floats"])
-    views = {key: cached_property(_view(layout, key)) for key in layout.sections}
+    views = {key: remembered(_view(layout, key)) for key in layout.sections}
     made: Any = type(f"{layout.name}State", (plain,), {**views, **code, "layout": layout, "__module__": module})
     for key, view in views.items():
         view.__set_name__(made, key)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from maskedbandits.context import masks
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.policies.grains import BEHIND, POOL, TREE, Grains
 from maskedbandits.privacy import Question
+from maskedbandits.remembered import remembered
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,7 +59,7 @@ class Grouping:
         nested = all(np.array_equal(up[_members(row)][row], up) for up, row in pairs)
         return every and alone and nested and len(self.kinds) == len(rows) and set(self.kinds) <= set(masks.KINDS)
 
-    @cached_property
+    @remembered
     def groups(self) -> int:
         """Number of groups, G."""
         return int(self.parts.shape[1])
@@ -79,12 +79,12 @@ class Grouping:
             return None
         return None if is_bit and signs is None else Read(grain, table, signs)
 
-    @cached_property
+    @remembered
     def sizes(self) -> list[int]:
         """How many parts each grain has."""
         return [int(row.max()) + 1 for row in self.parts]
 
-    @cached_property
+    @remembered
     def firsts(self) -> Ints:
         """The number of the first policy of each grain, and how many there are in all."""
         return np.append(0, np.cumsum(self.sizes))
@@ -95,7 +95,7 @@ class Grouping:
         pairs = zip(self.kinds, self.shares_of_parts, strict=True)
         return [mask for kind, shares in pairs for mask in masks.masks(kind, self.epsilon, shares)]
 
-    @cached_property
+    @remembered
     def shares_of_parts(self) -> list[Floats]:
         """The shares of the parts of each grain."""
         return [_sums(row, self.shares) for row in self.parts]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.masks import Masks
 from maskedbandits.experiments.section import Section, show
 from maskedbandits.problems import ContextualProblem, Problem
+from maskedbandits.remembered import remembered
 
 EVERY_KEYS = ("name", "epsilons", "p00", "p11", "published")  # of every problem
 DRAWN_KEYS = (*EVERY_KEYS, "horizon", *masks.KEYS)  # of every one that was not recorded
@@ -44,7 +44,7 @@ class Condition:
     published: dict[str, float]  # regret that a publication reports, by the policy's name or label
     arms: tuple[str, ...] = ()  # their names, where they have any
 
-    @cached_property
+    @remembered
     def alike(self) -> Problem:
         """The problem that a policy without groups meets: with groups, their average."""
         return self.problem.averaged() if isinstance(self.problem, ContextualProblem) else self.problem

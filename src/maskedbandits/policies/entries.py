@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from typing import Any
 
 import numba
@@ -22,6 +21,7 @@ from maskedbandits.compiled import INTERPRETED, interpreted
 from maskedbandits.policies import groups, play
 from maskedbandits.policies.grains import NO_GRAINS
 from maskedbandits.record import Layout
+from maskedbandits.remembered import remembered
 
 MODE = "MASKEDBANDITS_COMPILE"
 SECONDS = 10  # of CPU that it takes to compile what a live policy needs, and as much again for a simulation
@@ -115,7 +115,7 @@ class Entries:
     ask_groups: Callable[[Any, Any, Any, int, int], int]
     take_in_answers: Callable[[Any, Any, Any, int, float], None]
 
-    @cached_property
+    @remembered
     def _type(self) -> Any:
         """The type of the state, as the compiler has it."""
         own = np.zeros(1, dtype=self.layout.dtype)

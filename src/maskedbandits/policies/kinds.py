@@ -5,7 +5,6 @@ A kind on the axes is put together from the modules of a memory, an index and pe
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +13,7 @@ from maskedbandits.policies.axes import looks, restarts, soundness
 from maskedbandits.policies.axes import policy as axes
 from maskedbandits.policies.memories import everything
 from maskedbandits.record import REQUIRED, Given, Layout
+from maskedbandits.remembered import remembered
 
 _layouts: dict[str, Layout] = {}  # by their names: kinds with the same code share it
 
@@ -34,17 +34,17 @@ class Kind:
     told: Mapping[str, Given] | None = None  # its parameters, where they are not those of its state
     variants: Mapping[str, "Kind"] = field(default_factory=dict)  # what plays it, by the divergence (divergences.py)
 
-    @cached_property
+    @remembered
     def layout(self) -> Layout:
         """The layout of its state."""
         names = [module.__name__.rsplit(".", 1)[-1] for module in self.code.values() if module not in (None, axes)]
         name = "_".join(names)
         if name not in _layouts:
             parts = [getattr(module, part) for module in self.modules for part in PARTS if hasattr(module, part)]
-            _layouts[name] = Layout(name, parts, __name__, **self.code)
+            _layouts.setdefault(name, Layout(name, parts, __name__, **self.code))  # another thread may be first
         return _layouts[name]
 
-    @cached_property
+    @remembered
     def parameters(self) -> dict[str, Given]:
         """Its parameters by name: those that must be given come first."""
         given = {**self.layout.given, **self.added} if self.told is None else self.told

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,6 +18,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullLocat
 from numpy.typing import NDArray
 
 from maskedbandits.experiments.results import Cell
+from maskedbandits.remembered import remembered
 from maskedbandits.report import figures, lettering, tables
 from maskedbandits.report.answer import epsilon_text, listed
 
@@ -35,7 +35,7 @@ class Pair:
     asking: Cell
     plain: Cell
 
-    @cached_property
+    @remembered
     def gained(self) -> NDArray[np.float64]:
         """How many times the regret of one arm for everybody that of a choice for each group is, by checkpoint."""
         return np.asarray(self.asking.mean / np.maximum(self.plain.mean, 1e-12))

@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from maskedbandits.errors import UserError
+from maskedbandits.remembered import remembered
 from maskedbandits.service.asgi import Answer, Refused
 from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.finding import found
@@ -54,7 +54,7 @@ class Words:
             text = self._texts[arm] = f'"arm":{name},"payload":{payload}'
         return text
 
-    @cached_property
+    @remembered
     def payloads(self) -> str:
         """The payloads of all open arms, by name, as an answer has them."""
         names = {arm: msgspec.json.encode(self.arms.names[arm]).decode() for arm in self.arms.open}
