@@ -276,7 +276,7 @@ export class Device {
       return decided({ arm: fallback, why: error.message });
     }
     this.#cost = offer.epsilon;
-    if (offer.why) return decided({ ...offer, why: away || offer.why });
+    if (offer.why || !crypto.subtle) return decided({ ...offer, why: away || offer.why });
     const name = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytesOf(offer.token)))).slice(0, 32);
     const why = await this.#tried(() => this.#promised(name, offer));
     if (why) return decided({ ...offer, why });
@@ -386,6 +386,7 @@ export class Device {
   async #takesNoPart() {
     if (clock() < EARLIEST) return NEVER_SET;
     if (this.#isClosed) return "this device is closed";
+    if (!crypto.subtle) return "browsers keep crypto.subtle to https pages, and nothing is remembered without it";
     const left = await this.#left();
     if (left > 0 && left >= this.#cost) return "";
     return `${left / MILLION} is left of the cap of ${this.#terms.cap / MILLION}, and a report costs more`;
@@ -642,8 +643,10 @@ export function proveIt(n, epsilon, where = null) {
   const apart = (p0, p1) => Math.max(Math.log(p1 / p0), Math.log((1 - p0) / (1 - p1)), 0); // a 1 under 1, a 0 under 0
   const found = { flips: 2 * half, promise: promise / MILLION, measured: apart(ones[0] / half, ones[1] / half) };
   const proof = { ...found, low: apart(high0, low1), high: apart(low0, high1) };
-  const text = `${proof.flips} flips: epsilon ${proof.measured.toFixed(4)}, between ${proof.low.toFixed(4)} and `
-    + `${proof.high.toFixed(4)} with 99 % confidence; promised is at most ${proof.promise}`;
+  const holds = proof.low <= proof.promise;
+  const told = (number) => (Number.isFinite(number) ? number.toFixed(4) : "more than so few flips can tell");
+  const text = `${proof.flips} flips: epsilon ${told(proof.measured)}, between ${told(proof.low)} and ${told(proof.high)} `
+    + `with 99 % confidence; promised is at most ${proof.promise}, which ${holds ? "they do not contradict" : "IS NOT TRUE"}`;
   if (where) where.textContent = text;
-  return { ...proof, holds: proof.low <= proof.promise, toString: () => text };
+  return { ...proof, holds, toString: () => text };
 }

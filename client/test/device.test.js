@@ -348,8 +348,9 @@ test("proveIt measures what is promised, and shows it", (t) => {
     assert.ok(proof.low <= proof.measured && proof.measured <= proof.high && proof.holds);
     assert.deepEqual([proof.promise, proof.flips], [epsilon, 40_000]);
     assert.equal(where.textContent, String(proof));
-    assert.match(where.textContent, /promised is at most/);
+    assert.match(where.textContent, /promised is at most [0-9.]+, which they do not contradict$/);
   }
+  assert.match(String(client.proveIt(100, 16)), /^100 flips: epsilon more than so few flips can tell, between [0-9.]+ and more/);
   assert.equal(opened(client).proveIt(100).promise, 2);
   assert.throws(() => client.proveIt(1, 1), TypeError);
   assert.throws(() => client.proveIt(100, 17), TypeError);
@@ -359,7 +360,9 @@ test("proveIt sees a fault of what reports are drawn with", async (t) => {
   seeded(t);
   const drawn = "answerOf(truthOf(bit), answers, each, words[at])";
   for (const other of ["truthOf(bit)", `(at % 2 ? truthOf(bit) : ${drawn})`, "answerOf(truthOf(bit), answers, each / 2n, words[at])"]) {
-    assert.equal((await mutant(drawn, other)).proveIt(40_000, 1).holds, false, other);
+    const proof = (await mutant(drawn, other)).proveIt(40_000, 1);
+    assert.equal(proof.holds, false, other);
+    assert.match(String(proof), /promised is at most 1, which IS NOT TRUE$/);
   }
 });
 

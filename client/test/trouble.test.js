@@ -30,6 +30,20 @@ test("storage that fails: no part, said once", async (t) => {
   assert.equal(warned.mock.callCount(), 1);
 });
 
+test("no crypto.subtle, as on a page without https: no part, whatever the server offers", async () => {
+  const world = new World();
+  world.decision = { token: "x".repeat(64), participate: true };
+  Object.defineProperty(crypto, "subtle", { value: undefined, configurable: true });
+  try {
+    const decision = await opened(client).decide();
+    assert.deepEqual([decision.arm, decision.participates, await decision.report(1)], ["plain", false, false]);
+    assert.match(decision.why, /crypto.subtle/);
+  } finally {
+    delete crypto.subtle;
+  }
+  assert.deepEqual(world.questions, [{ participate: false }]);
+});
+
 /** Storage whose work under the lock fails from some moment on. */
 function failing(when) {
   const store = client.inMemory();

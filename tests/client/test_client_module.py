@@ -189,8 +189,9 @@ def packed(folder: Path) -> Path:
 def test_a_package_can_be_made_of_it_and_used(tmp_path: Path) -> None:
     home = packed(tmp_path)
     names = {file.name for file in home.iterdir()}
-    assert names == {"README.md", "cli.js", "client.d.ts", "client.js", "package.json", "vectors.json"}
+    assert names == {"LICENSE", "README.md", "cli.js", "client.d.ts", "client.js", "package.json", "vectors.json"}
     assert json.loads((home / "package.json").read_text(encoding="utf-8"))["version"] == __version__
+    assert (home / "LICENSE").read_bytes() == (CLIENT.parent / "LICENSE").read_bytes()
     (tmp_path / "uses.mjs").write_text(USES, encoding="utf-8")
     assert run(NODE, "uses.mjs", folder=tmp_path).split() == ["mine", "100"]
 

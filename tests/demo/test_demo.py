@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ def test_another_picture_is_the_best_in_every_phase() -> None:
 
 def test_experiments_have_names_of_their_own() -> None:
     names = [world.name_of(epsilon) for epsilon in world.EPSILONS]
-    assert names == ["epsilon-0-5", "epsilon-1", "epsilon-2", "epsilon-4", "epsilon-8"]
+    assert names == ["epsilon-0-25", "epsilon-0-5", "epsilon-1", "epsilon-2", "epsilon-4"]
 
 
 class Always:
@@ -153,6 +154,14 @@ def test_an_interrupt_ends_all_of_it_and_whoever_ignores_it_goes_on(tmp_path: Pa
         process.communicate(timeout=LONGEST)
     assert process.returncode == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_lies_in_the_folder_where_it_is_typed_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise SystemExit('not the one that is meant')")
+    command = [sys.executable, "-P", "-m", "maskedbandits", "demo", "--port", 0, "--no-browser", "--seconds", 0.5]
+    done = finished(command, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "People visit" in done.stdout
 
 
 def test_a_port_that_is_taken_is_told_in_one_line() -> None:

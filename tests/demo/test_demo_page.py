@@ -28,8 +28,9 @@ UNTURNED = "crypto.getRandomValues = (array) => { new Uint8Array(array.buffer).f
 class MadeUp:
     """A page whose every question is answered, with a report due so many seconds after a decision."""
 
-    def __init__(self, browser: Any, due: float, answers: list[str]) -> None:
-        self.due, self.answers = due, answers
+    def __init__(self, browser: Any, due: float, answers: list[str], back_in: int = 100_000_000) -> None:
+        self.due, self.answers, self.back_in = due, answers, back_in  # milliseconds after which news go on
+        self.opened = 0
         self.tokens, self.reports = list[str](), list[dict[str, Any]]()
         self.page = browser.new_page(viewport={"width": 1400, "height": 900})
         self.page.add_init_script(UNTURNED)  # no coin turns an answer round: a click is reported as 1, silence as 0
@@ -41,11 +42,12 @@ class MadeUp:
     def _answer(self, route: Any) -> None:
         path = "/" + route.request.url.removeprefix(ADDRESS).lstrip("/")
         files = FILES | {"/client.js": static.client()}
+        self.opened += path == "/"
         if path in files:
             route.fulfill(path=files[path], content_type=static.KINDS[files[path].suffix].decode())
         elif path == "/live":
             told = json.dumps(crowd.Crowd(None).told(-1.0))  # type: ignore[arg-type]
-            route.fulfill(body=f"retry: 100000000\ndata: {told}\n\n", content_type="text/event-stream")
+            route.fulfill(body=f"retry: {self.back_in}\ndata: {told}\n\n", content_type="text/event-stream")
         else:
             route.fulfill(json=self._told(path, route.request), headers={"date": DATE})
 
@@ -97,8 +99,8 @@ def test_what_has_left_is_of_the_visitor_on_the_page(browser: Any) -> None:
     expect(shown.page.locator("#card")).to_contain_text("sun")
     seen: set[str] = set()
     for step in range(600):
-        if len(shown.tokens) % 2:  # every other visitor clicks
-            shown.page.evaluate("document.getElementById('like').click()")
+        act = "like" if len(shown.tokens) % 2 else "leave"  # every other visitor clicks
+        shown.page.evaluate(f"document.getElementById('{act}').click()")
         shown.passes(0.1)
         if (left := shown.sent()) is not None:
             seen.add(left[0])
@@ -110,6 +112,30 @@ def test_what_has_left_is_of_the_visitor_on_the_page(browser: Any) -> None:
     assert again == 2
     assert len(seen) >= 3
     assert {report["bit"] for report in shown.reports} == {0, 1}
+    shown.page.close()
+
+
+def test_a_click_that_comes_too_late_is_the_next_visitors(browser: Any) -> None:
+    shown = MadeUp(browser, due=crowd.REPORT_AFTER, answers=[])
+    expect(shown.page.locator("#card")).to_contain_text("sun")
+    shown.page.locator("#leave").click()
+    expect(shown.page.locator("#truth")).to_contain_text("does not click.")
+    shown.page.locator("#like").click()
+    expect(shown.page.locator("#wish")).to_have_text("The next visitor clicks.")
+    for _ in range(200):
+        shown.passes(0.1)
+        if len(shown.reports) == 2:
+            break
+    assert [report["bit"] for report in shown.reports] == [0, 1]
+    expect(shown.page.locator("#wish")).to_have_text("")
+    shown.page.close()
+
+
+def test_a_page_that_hears_of_another_demonstration_begins_anew(browser: Any) -> None:
+    shown = MadeUp(browser, due=crowd.REPORT_AFTER, answers=[], back_in=50)
+    with shown.page.expect_navigation():
+        pass
+    assert shown.opened >= 2
     shown.page.close()
 
 

@@ -63,7 +63,8 @@ def _service(folder: Path, page: str) -> Iterator[tuple[subprocess.Popen[str], s
     """Start a service that this page may ask, and end it."""
     settings = {"MASKEDBANDITS_CORS": page, "MASKEDBANDITS_STORAGE": f"sqlite:///{folder / 'demo.db'}"}
     others = {name: text for name, text in os.environ.items() if name != "MASKEDBANDITS_CONFIG"}
-    command = [sys.executable, "-m", "maskedbandits", "serve", "--port", "0", "--host", HOST, "--workers", "1"]
+    program = [sys.executable, "-P", "-m", "maskedbandits"]  # -P: nothing in the folder where it was typed is imported
+    command = [*program, "serve", "--port", "0", "--host", HOST, "--workers", "1"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(  # noqa: S603 -- this program
             command, env=others | settings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
@@ -86,8 +87,8 @@ def _service(folder: Path, page: str) -> Iterator[tuple[subprocess.Popen[str], s
 
 
 def _last(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return lines[-1] if lines else "it says nothing"
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
 
 
 async def _shown(

@@ -257,7 +257,7 @@ def fill_cache(name: str) -> None:
 def start_child(names: Iterable[str]) -> "subprocess.Popen[bytes]":
     """Start a process that compiles what is not kept yet, beside those who decide."""
     return subprocess.Popen(  # noqa: S603 -- this program
-        [sys.executable, "-m", __name__, *names],
+        [sys.executable, "-P", "-m", __name__, *names],  # -P: nothing in the present folder is imported
         env=cache.for_children(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -24,6 +24,7 @@ function element(kind, attributes = {}, ...children) {
 // ---- The device: every visitor is another one, so each has a ledger of its own, which is forgotten with it
 
 let clicks = null; // whoever looks at the page may click for the visitor
+let wish = null; // or for the next one, if this one has acted
 let present = null; // the visitor on the page: the token of its report, and what is done as that leaves
 
 async function visitor() {
@@ -64,15 +65,25 @@ function watched(here) {
 
 async function acts(arm) {
   show(arm);
+  const asked = wish;
+  wishFor(null);
   const reward = await new Promise((done) => {
     clicks = done;
-    setTimeout(() => done(Number(Math.random() < told.rates[arm])), 1300);
+    const acted = asked ?? Number(Math.random() < told.rates[arm]);
+    setTimeout(() => done(acted), 1300);
   });
   clicks = null;
   find("truth").textContent = reward ? "clicks. This stays here." : "does not click. This stays here.";
   await pause(0.5);
   return reward;
 }
+
+function wishFor(reward) {
+  wish = reward;
+  find("wish").textContent = ["The next visitor leaves it.", "The next visitor clicks."][reward] ?? "";
+}
+
+const act = (reward) => (clicks ? clicks(reward) : wishFor(reward));
 
 function show(arm) {
   find("card").replaceChildren(FACES[arm], element("small", {}, told.arms[arm]));
@@ -226,7 +237,10 @@ async function begin() {
   }
   const events = new EventSource("live");
   await new Promise((done) => { events.onmessage = ({ data }) => { hear(JSON.parse(data)); done(); }; });
-  events.onerror = () => { find("status").textContent = "The demonstration has ended. Start it again with maskedbandits demo."; };
+  events.onerror = () => {
+    find("status").textContent = "The demonstration has ended. Start it again with maskedbandits demo.";
+    events.onopen = () => location.reload(); // another one: its service is elsewhere, and its world has begun anew
+  };
   find("status").textContent = "Each device turns some answers round before they leave it. The service learns all the same.";
   find("key").replaceChildren("Visitors are shown", ...told.arms.map((arm, place) => element("span", { class: `arm${place}` }, `${FACES[place]} ${arm}`)));
   const link = find("dashboard");
@@ -235,7 +249,7 @@ async function begin() {
 }
 
 find("epsilon").addEventListener("input", refresh);
-find("like").addEventListener("click", () => clicks?.(1));
-find("leave").addEventListener("click", () => clicks?.(0));
+find("like").addEventListener("click", () => act(1));
+find("leave").addEventListener("click", () => act(0));
 new ResizeObserver(refresh).observe(find("shares"));
 begin();
