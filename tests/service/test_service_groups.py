@@ -165,6 +165,10 @@ def test_a_visitor_gets_the_same_question_on_a_reload(grouped: Served) -> None:
         ({"bit": 1}, "invalid"),
         ({"bit": 1, "answer": 1}, "invalid"),
         ({"answer": 1, "epsilon": 1.5}, "invalid"),
+        ({"answer": 0.5}, "invalid"),
+        ({"answer": True}, "invalid"),
+        ({"answer": 1, "epsilon": "x"}, "invalid"),
+        ({}, "invalid"),
     ],
 )
 def test_reports_are_answers(grouped: Served, told: dict[str, Any], status: str) -> None:

@@ -6,12 +6,13 @@ said in one line, and never repeats more of it than the name of a field.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from maskedbandits.errors import UserError, WrongValueError, line, nearest, number
 from maskedbandits.privacy.exact import MOST as MOST_EPSILON
@@ -130,10 +131,30 @@ class ReportBody(Struct, forbid_unknown_fields=True):
     reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)] | None = None
 
 
+class LooseBody(Struct, forbid_unknown_fields=True):
+    """Reports of which one at least does not fit: each is to be read by itself."""
+
+    token: str | None = None
+    bit: Raw = Raw()
+    epsilon: Raw = Raw()
+    answer: Raw = Raw()
+    reports: Annotated[list[Raw], Meta(min_length=1, max_length=MOST_REPORTS)] | None = None
+
+
+class TokenAlone(Struct):
+    """What is needed of a report to say whose it is, whatever else it has."""
+
+    token: str
+
+
 class ReportsRequest(Struct, forbid_unknown_fields=True):
     """Several reports at once; each has a status of its own."""
 
     reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)]
+
+
+NO_BIT = -1  # in place of what is none
+NAMELESS = ReportRequest("", NO_BIT)  # in place of a report without a token
 
 
 def millionths(name: str, epsilon: float) -> int:
@@ -199,13 +220,41 @@ class Reader(Generic[Read]):
         except RecursionError:
             raise UserError("the body is nested too deeply: send plain JSON") from None
         except msgspec.ValidationError as error:
-            raise UserError(self._complaint(str(error))) from None
+            return self._unfit(body, error)
         except ValueError as error:  # not JSON, or not UTF-8
             what = str(error).partition("\n")[0] if isinstance(error, msgspec.DecodeError) else "it is not UTF-8"
             raise UserError(f"the body is not JSON: {what}; send a JSON object") from None
+
+    def _unfit(self, body: bytes, error: msgspec.ValidationError) -> Read:
+        """Say what does not fit."""
+        raise UserError(self._complaint(str(error))) from None
 
     def _complaint(self, text: str) -> str:
         unknown = _UNKNOWN.match(text)
         if unknown is None:
             return f"the body does not fit: {text}"
         return f"no field is called {unknown[1]!r}{nearest(unknown[1], self._known)}"
+
+
+class ReportReader(Reader[ReportBody]):
+    """Reads reports; one that does not fit is one without a bit, and keeps no other from being taken."""
+
+    def __init__(self) -> None:
+        super().__init__(ReportBody)
+        self._loosely = Reader(LooseBody)
+        self._one, self._named = msgspec.json.Decoder(ReportRequest).decode, msgspec.json.Decoder(TokenAlone).decode
+
+    def _unfit(self, body: bytes, error: msgspec.ValidationError) -> ReportBody:
+        """Read a body whose reports do not all fit; anything else about it is refused."""
+        loose = self._loosely(body)
+        is_given = any(bytes(each) for each in (loose.bit, loose.epsilon, loose.answer))
+        reports = None if loose.reports is None else [self._alone(each) for each in loose.reports]
+        return ReportBody(loose.token, NO_BIT if is_given else None, reports=reports)
+
+    def _alone(self, report: Raw) -> ReportRequest:
+        """Return one report of several."""
+        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return self._one(report)
+        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return ReportRequest(self._named(report).token, NO_BIT)
+        return NAMELESS
