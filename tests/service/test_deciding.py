@@ -199,6 +199,18 @@ def test_who_takes_no_part_gets_an_arm_and_no_token(served: Served, more: dict[s
         assert each["arm"] in more.get("eligible_arms", ["short", "long"])
 
 
+def test_who_takes_no_part_is_told_how_likely_the_arm_was(served: Served) -> None:
+    """Of two arms that nobody has reported, 64 draws are not all of one."""
+    assert served.post("/v1/experiments", {**SMALL, "name": "drawn", "policy": "auto"}).status == 201
+    path = "/v1/experiments/drawn/decisions"
+    shown = served.post(path, {"n": 20, "participate": False}).json["decisions"]
+    first, again = (served.post(path, {"visitor": "ada", "participate": False}).json for _ in range(2))
+    for each in (*shown, first):
+        assert 0 < each["probability"] < 1
+        assert (64 * each["probability"]).is_integer()
+    assert (first["arm"], first["probability"]) == (again["arm"], again["probability"])
+
+
 def test_a_visitor_who_takes_no_part_is_shown_the_same_on_a_reload(served: Served) -> None:
     first = served.post(DECISIONS, {"visitor": "ada", "participate": False}).json
     again = [served.post(DECISIONS, {"visitor": "ada", "participate": taking}).json for taking in (False, True)]

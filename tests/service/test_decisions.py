@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.service.decisions import DRAWS, PARTS, WHOLE, Chooser, in_parts
-from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
+from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SHOWN, FLAG_SUBSET
 
 
 class Told:
@@ -117,6 +117,18 @@ def test_only_eligible_arms_come(posterior: bool) -> None:
         assert arm in (0, 2)
         assert flags & FLAG_SUBSET
         assert 0 < probability <= WHOLE
+
+
+@pytest.mark.parametrize("among", [None, (0, 2, 3)])
+def test_who_takes_no_part_is_told_how_likely_the_policy_shows_the_arm(among: tuple[int, ...] | None) -> None:
+    random.seed(4)
+    policy = Told([1, 5, 2, 8], posterior=True)
+    deciding = chooser(policy, floor=0.05, holdout=0.1)
+    told = {(decision.arm, decision.probability) for decision in (deciding.show(among) for _ in range(DRAWS))}
+    if among is None:  # all from one set of draws
+        assert told == {(arm, PARTS * count) for arm, count in deciding.counts.items()}
+    assert all(0 < probability < WHOLE and probability % PARTS == 0 for _, probability in told)
+    assert chooser(Told([1, 5], posterior=False), floor=0.05).show() == (1, WHOLE, FLAG_SHOWN)
 
 
 def test_news_ask_for_new_draws_soon_and_none_are_used_for_long() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from maskedbandits.policies import Policy
-from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
+from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SHOWN, FLAG_SUBSET
 
 PARTS = 1024  # of which shares of the floor and the holdout are whole numbers
 DRAWS = 64  # of a posterior at once
@@ -74,9 +74,10 @@ class Chooser:
             return self._decided(self.beside, None, 0)
         return self._decided(self._shares(among), among, FLAG_SUBSET)
 
-    def show(self, among: Sequence[int] | None = None) -> int:
-        """Return the arm that the policy would have shown now, to somebody who takes no part; nothing is awaited."""
-        return self._of_policy(among)[1]
+    def show(self, among: Sequence[int] | None = None) -> Decision:
+        """Decide as the policy would now, for somebody who takes no part; nothing is awaited, or drawn beside it."""
+        counts, arm = self._of_policy(among)
+        return Decision(arm, PARTS * counts[arm], FLAG_SHOWN)
 
     def _decided(self, beside: list[tuple[int, int, int]], among: Sequence[int] | None, flags: int) -> Decision:
         if not beside and not self.draws_lots:  # the usual case of an index needs no lot

@@ -12,7 +12,7 @@ import numpy as np
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import Policy
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.decisions import WHOLE, Chooser
+from maskedbandits.service.decisions import Chooser
 from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.pending import STEPS, Pending, expiry_minute
 from maskedbandits.service.stores.rows import OPEN, ArmRow, EventRow, ExperimentRow
@@ -128,8 +128,8 @@ class Live:
         """Return what to show somebody who takes no part: no report of it is awaited."""
         now = int(self.clock.now())
         with self._lock:
-            arm, seq = self.chooser.show(among), self.fold.seq
-        return Issued(arm, WHOLE, FLAG_SHOWN, now, now + self.terms.expires_after, seq)
+            shown, seq = self.chooser.show(among), self.fold.seq
+        return Issued(*shown, now, now + self.terms.expires_after, seq)
 
     def take_back(self, decision: Issued) -> None:
         """Undo a decision that nobody is told of."""
