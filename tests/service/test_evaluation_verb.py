@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -223,6 +226,27 @@ def test_what_is_not_there_is_refused(storage: str, tmp_path: Path) -> None:
     refused(call("evaluate", "headlines", "--storage", f"sqlite:///{tmp_path}/none.db"), "none.db")
     refused(call("evaluate", "headlines", "--storage", "mysql://x"), "storage")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("lost", "complaint"), [("= 400", "after event 399 comes 401"), ("> 899", "after event 899 comes none")]
+)
+def test_a_log_with_a_gap_is_refused(storage: str, tmp_path: Path, lost: str, complaint: str) -> None:
+    """Nothing is written of it; and other experiments are replayed all the same."""
+    url, file = f"sqlite:///{tmp_path}/gap.db", tmp_path / "log.csv"
+    copyfile(storage.removeprefix("sqlite:///"), tmp_path / "gap.db")
+    with closing(sqlite3.connect(tmp_path / "gap.db")) as connection, connection:
+        connection.execute(f"DELETE FROM event WHERE experiment = 1 AND seq {lost}")  # noqa: S608 -- one of two
+    for verb in (("evaluate", "headlines"), ("export", "headlines", file)):
+        refused(call(*verb, "--storage", url), f"headlines: {complaint}")
+    assert not file.exists()
+    done = call("replay", "--storage", url)
+    assert done.exit_code == 1
+    assert "a log is damaged" in done.stderr
+    assert [each.partition(":")[0] for each in done.stdout.splitlines()] == ["headlines", "empty"]
+    assert complaint in done.stdout
+    told = json.loads(call("replay", "--storage", url, "--json").stdout)
+    assert [(each["experiment"], each["holds"]) for each in told] == [("headlines", False), ("empty", True)]
 
 
 @pytest.mark.parametrize(
