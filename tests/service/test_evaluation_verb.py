@@ -137,6 +137,19 @@ def test_a_table_fits_eighty_columns_whatever_arms_are_called(tmp_path: Path) ->
     assert words(tmp_path / "log.csv", encoding="ascii").isascii()
 
 
+def test_no_mean_is_shown_that_none_can_be(tmp_path: Path) -> None:
+    """Of few reports with much noise the estimates are beyond 0 and 1, which a program is told as they are."""
+    events = [created(2, settings(MILLION // 10, 0.25, 0.0))]
+    events += [report(place + 2, 0, place % 2, place % 2, WHOLE // 2, MILLION // 10) for place in range(20)]
+    file = saved(events, tmp_path / "log.csv")
+    shown = {line.split("  ")[0]: line for line in words(file).splitlines()}
+    low, high = json.loads(words(file, "--json"))["arms"]
+    assert low["ips"]["value"] < 0.0 < 1.0 < high["ips"]["value"]
+    assert "0.000 (0.000–" in shown["arm 0"]
+    assert "1.000 (" in shown["arm 1"]
+    assert "-" not in shown["arm 0"]
+
+
 def test_only_the_best_of_many_arms_are_shown(tmp_path: Path) -> None:
     events = [created(100, settings(MILLION, 0.009, 0.0))]
     events += [report(place + 2, 0, place % 100, int(place % 100 > 69), WHOLE // 100) for place in range(1000)]
