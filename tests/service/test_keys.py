@@ -213,6 +213,17 @@ def test_rotation_believes_old_keys_until_they_are_dropped(store: Store) -> None
         secrets_of(store).ring.read(old)
 
 
+def test_however_many_signing_keys_there_are_old_ones_can_be_dropped(store: Store) -> None:
+    for _ in range(256):
+        rotate(store)
+    with pytest.raises(UserError, match="maskedbandits key rotate --keep 20"):
+        rotate(store)
+    made, dropped = rotate(store, keep=20)
+    assert len(dropped) == 236
+    assert len(store.signing_keys()) == 21
+    assert secrets_of(store).ring.current == made
+
+
 # From the command line
 
 

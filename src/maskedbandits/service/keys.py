@@ -75,11 +75,8 @@ def rotate(store: Store, keep: int | None = None) -> tuple[int, list[int]]:
 
     Return the number of the new one and of those dropped. Tokens that a dropped one has signed are forged from then on.
     """
-    made = store.add_signing_key(secrets.token_bytes(SECRET))
-    dropped = [] if keep is None else [number for number, _ in store.signing_keys()[keep + 1 :]]
-    for number in dropped:
-        store.drop_signing_key(number)
-    return made, dropped
+    secret = secrets.token_bytes(SECRET)
+    return (store.add_signing_key(secret), []) if keep is None else store.rotate_signing_keys(secret, keep)
 
 
 @dataclass
