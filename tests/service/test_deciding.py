@@ -233,6 +233,7 @@ def test_while_paused_the_default_arm_is_shown_without_a_token(served: Served) -
     assert (answer["token"], answer["participate"], answer["probability"]) == (None, False, 1.0)
     assert served.post(DECISIONS, {"eligible_arms": ["short"]}).json["arm"] == "short"
     assert len(served.post(DECISIONS, {"n": 3}).json["decisions"]) == 3
+    assert served.post(DECISIONS, {"n": 3, "visitor": "v"}).status == 400  # as while it runs
     served.patch("/v1/experiments/headline", {"status": "running"})
     assert served.post(DECISIONS).json["token"]
 

@@ -74,11 +74,11 @@ class Decisions:
         request = self._read(body) if body else ONE
         live, n = await found(self.hall, name), request.n
         among = None if request.eligible_arms is None else live.arms.eligible(request.eligible_arms)
+        if request.visitor is not None and n is not None and n > 1:
+            raise UserError("a visitor is shown one arm: leave out n, or visitor")
         if live.status != "running":
             texts = [self._while_paused(live, among)] * (n or 1)
         elif request.visitor is not None:
-            if n is not None and n > 1:
-                raise UserError("a visitor is shown one arm: leave out n, or visitor")
             texts = [await self._for_visitor(live, request.visitor, among, request.participate)]
         elif not request.participate:
             texts = [self._text(live, live.show(among))[1] for _ in range(n or 1)]
