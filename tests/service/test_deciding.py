@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from halls import until
 from web import SMALL, Served, token_of
 
 from maskedbandits.service.replies import DecisionAnswer
@@ -221,6 +222,26 @@ def test_a_visitor_with_a_token_keeps_it(served: Served) -> None:
     first = served.post(DECISIONS, {"visitor": "ada"}).json
     again = served.post(DECISIONS, {"visitor": "ada", "participate": False}).json
     assert (again["arm"], again["token"], again["participate"]) == (first["arm"], first["token"], True)
+
+
+# Arms that come
+
+
+def test_an_arm_that_is_added_is_tried_though_another_looks_perfect(served: Served) -> None:
+    assert served.post("/v1/experiments", {**SMALL, "name": "sure", "policy": "auto", "epsilon": 4}).status == 201
+    path = "/v1/experiments/sure"
+    for arm, bit in (("short", 0), ("long", 1)):
+        asked = served.post(f"{path}/decisions", {"n": 1000, "eligible_arms": [arm]}).json["decisions"]
+        batch = [{"token": each["token"], "bit": bit} for each in asked]
+        assert served.post("/v1/reports", {"reports": batch}).status == 200
+    assert served.post(f"{path}/arms", {"name": "new"}).status == 201
+    live = served.hall.experiment("sure")
+    assert live is not None
+    served.run(until(lambda: live.chooser.open_arms == [0, 1, 2]))
+    live.decide()
+    assert live.chooser.counts[2] > 0
+    live.decide(1, (2,))  # its report is awaited: from now on it is the policy's affair
+    assert not live._is_untried().any()
 
 
 # Paused, archived

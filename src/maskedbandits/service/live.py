@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import Policy
@@ -100,7 +101,12 @@ class Live:
     def _settle(self, known: Sequence[int]) -> None:
         """Decide among these arms from now on."""
         terms = self.terms
-        self.chooser = Chooser(self.policy, known, terms.floor, terms.holdout, self.row.default_arm)
+        self.chooser = Chooser(self.policy, known, terms.floor, terms.holdout, self.row.default_arm, self._is_untried)
+
+    def _is_untried(self) -> NDArray[np.bool_]:
+        """Tell of each arm whether no report of it has come, or is awaited."""
+        reported = self.fold.reported
+        return np.asarray((reported == 0) & (self.pending.open(reported.size, self.clock.minute()) == 0))
 
     @property
     def policy(self) -> Policy:
