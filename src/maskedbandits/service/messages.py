@@ -7,7 +7,6 @@ said in one line, and never repeats more of it than the name of a field.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections import Counter
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -16,6 +15,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from maskedbandits.errors import UserError, WrongValueError, line, nearest, number
 from maskedbandits.privacy.exact import MOST as MOST_EPSILON
+from maskedbandits.service.complaints import no_json, unfit
 
 MILLION = 1_000_000
 MOST_ARMS = 1 << 16  # a token has two bytes for an arm
@@ -27,7 +27,9 @@ LONGEST_VISITOR = 500
 DAY = 86_400
 SLUG = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$(?!\n)"  # to Python, $ is also before a newline; \Z is not JSON schema's
 
-Slug = Annotated[str, Meta(pattern=SLUG, description="Letters a to z, digits and hyphens, at most 64.")]
+Slug = Annotated[
+    str, Meta(pattern=SLUG, description="Letters a to z, digits and hyphens, at most 64, with a hyphen at neither end.")
+]
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Epsilon = Annotated[
     float, Meta(gt=0, le=MOST_EPSILON, description="Of one report; a multiple of a millionth.", examples=[1.0])
@@ -203,15 +205,13 @@ def check_times(report_after: int, expires_after: int) -> None:
 
 
 Read = TypeVar("Read")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 
 
 class Reader(Generic[Read]):
     """Reads JSON as one type; the complaint is one line."""
 
     def __init__(self, wanted: type[Read]) -> None:
-        self._decode = msgspec.json.Decoder(wanted).decode
-        self._known: tuple[str, ...] = getattr(wanted, "__struct_fields__", ())
+        self._wanted, self._decode = wanted, msgspec.json.Decoder(wanted).decode
 
     def __call__(self, body: bytes) -> Read:
         """Return what a body says."""
@@ -222,18 +222,11 @@ class Reader(Generic[Read]):
         except msgspec.ValidationError as error:
             return self._unfit(body, error)
         except ValueError as error:  # not JSON, or not UTF-8
-            what = str(error).partition("\n")[0] if isinstance(error, msgspec.DecodeError) else "it is not UTF-8"
-            raise UserError(f"the body is not JSON: {what}; send a JSON object") from None
+            raise UserError(no_json(body, error)) from None
 
     def _unfit(self, body: bytes, error: msgspec.ValidationError) -> Read:
         """Say what does not fit."""
-        raise UserError(self._complaint(str(error))) from None
-
-    def _complaint(self, text: str) -> str:
-        unknown = _UNKNOWN.match(text)
-        if unknown is None:
-            return f"the body does not fit: {text}"
-        return f"no field is called {unknown[1]!r}{nearest(unknown[1], self._known)}"
+        raise UserError(unfit(self._wanted, str(error))) from None
 
 
 class ReportReader(Reader[ReportBody]):
