@@ -131,7 +131,7 @@ def test_what_another_process_has_not_told_yet_is_issued(tmp_path: Path, monkeyp
         async with open_hall(storage) as one, open_hall(storage) as other:
             live = await one.create(config())
             await reported(one, live, 5)
-            await until(lambda: "headline" in other.follower.lives and other.follower.lives["headline"].fold.seq == 6)
+            await until(lambda: all(hall.follower.seq_of(live.id) == 6 for hall in (one, other)))
             for hall in (one, other):
                 view = await hall.view(hall.follower.lives["headline"])
                 assert view["issued"] == view["reported"]
