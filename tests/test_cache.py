@@ -91,10 +91,14 @@ def test_a_full_disk_is_no_reason_to_stop(tmp_path: Path, expected: str) -> None
         "def save(*arguments): raise OSError(28, 'No space left on device')\n"
         "caching.IndexDataCacheFile._save_data = save\n"
     )
+    other = tmp_path / f"compiled-{cache.digest()}" / "another_kind.ready"
+    other.parent.mkdir(mode=0o700)
+    other.touch()
     done = run(full + PLAY, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == expected
-    assert "no room" in done.stderr
+    assert "no room for machine code (No space left on device)" in done.stderr
+    assert list(tmp_path.rglob("*.ready")) == [other]  # what was kept before is still good, and no more was kept
 
 
 @pytest.mark.parametrize(

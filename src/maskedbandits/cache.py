@@ -149,10 +149,10 @@ def say(line: str) -> None:
 
 
 def mark(name: str) -> None:
-    """Note that the machine code of this name is kept."""
+    """Note that the machine code of this name is kept, if it is."""
     place = folder()
     with contextlib.suppress(OSError):
-        if place is not None:
+        if place is not None and not any(isinstance(each._cache, NullCache) for each in _kept):
             (place / f"{name}.ready").touch()
 
 
@@ -163,26 +163,28 @@ def is_marked(name: str) -> bool:
 
 
 def entry_point(kernel: Any, signature: tuple[Any, ...]) -> Any:
-    """Return the machine code of a kernel, loaded or compiled; what is kept and cannot be read is thrown away."""
+    """Return the machine code of a kernel, loaded or compiled; what is kept and damaged is thrown away."""
     try:
         return kernel.compile(signature)
     except NumbaError:
         raise
-    except Exception:  # a damaged file, or a full disk, shows as anything
-        _keep_nothing()
-        return kernel.compile(signature)
+    except OSError as error:  # what is there already stays: others can use it
+        say(f"there is no room for machine code ({error.strerror}): it is compiled without keeping it")
+    except Exception:  # a damaged file shows as anything
+        say("machine code that was kept is damaged: it is thrown away, and compiled without keeping it")
+        _throw_away()
+    for each in _kept:
+        each._cache = NullCache()
+    return kernel.compile(signature)
 
 
-def _keep_nothing() -> None:
-    """Throw away what is kept, so that the next process makes it anew, and keep nothing in this one."""
-    say("machine code that was kept is damaged, or there is no room for it: it is compiled without keeping it")
+def _throw_away() -> None:
+    """Throw away what is kept, so that the next process makes it anew."""
     place = folder()
     for file in place.rglob("*") if place is not None else []:
         with contextlib.suppress(OSError):
             if file.suffix in (".nbi", ".nbc", ".ready"):
                 file.unlink()
-    for kernel in _kept:
-        kernel._cache = NullCache()
 
 
 _kept: list[Any] = []  # kernels that have a cache
