@@ -43,6 +43,7 @@ PLAIN_IN = {  # what these ask for is compiled in parts of its own
     "test_live_groups": {"klucb-cf", "ts-cf"},
     "test_contextual": {"klucb-cf"},
     "test_learnt_shares": {"klucb-cf"},
+    "test_signs": {"klucb-cf"},
 }
 SIMULATED = ("tests/test_digests.py", "tests/policies/test_pending.py::TestDelay")
 
@@ -61,7 +62,8 @@ def _kind_of(item: pytest.Item) -> str | None:
     told = item.callspec.params if hasattr(item, "callspec") else {}
     name, kind = told.get("name"), told.get("kind")
     first = told.get("before", told.get("memory", f"{name}-"))
-    return next((each for each in (name, f"{first}{kind}-cf") if isinstance(each, str) and each in KINDS), None)
+    names = (name, f"{first}{kind}-cf", f"{kind}-cf")
+    return next((each for each in names if isinstance(each, str) and each in KINDS), None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

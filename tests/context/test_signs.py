@@ -42,6 +42,7 @@ def test_signs_are_fair_and_independent_between_parts_and_questions(seed: int | 
     assert abs(counts / MANY - 0.5 ** len(parts)).max() < 0.04
 
 
+@pytest.mark.plain
 def test_questions_have_the_signs_that_are_drawn_and_those_do_not_depend_on_the_table() -> None:
     """Of two policies with one seed, one learns: tables differ, and signs of questions at one grain do not."""
     one, other = (

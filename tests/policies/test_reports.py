@@ -38,6 +38,7 @@ class TestCorruptionOfAReport:
         fast = make_policy(f"{before}{kind}-cf", arms=arms, corruption=each, restarts=restarts, **given)
         play_both(fast, Twin(list(each), kind, restarts=restarts or (), **given), seen, own, seed=begin)
 
+    @pytest.mark.plain
     @pytest.mark.parametrize("before", MEMORIES)
     def test_it_goes_on_as_the_naive_mean(self, before: str) -> None:
         """Through turns of the ring; epsilon is each person's choice, and some answer the other way round."""
