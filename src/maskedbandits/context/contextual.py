@@ -16,12 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits.context import answers, masks
 from maskedbandits.context.grouping import Grouping, Read
+from maskedbandits.context.learnt import remade
 from maskedbandits.context.views import LEARNT, View
 from maskedbandits.errors import UserError, whole
 from maskedbandits.policies import Policy, arguments
 from maskedbandits.policies import arms as changes
 from maskedbandits.policies.axes import reports
 from maskedbandits.policies.entries import entries
+from maskedbandits.policies.forks import look_after_group
 from maskedbandits.policies.grains import Grains
 from maskedbandits.policies.stacks import nth, rows, stacked
 from maskedbandits.privacy import Question
@@ -33,7 +35,10 @@ Ints = NDArray[np.int64]
 
 
 class Contextual(View):
-    """Asks questions, and learns from masked answers; made by ``make_contextual``. Threads may share one."""
+    """Asks questions, and learns from masked answers; made by ``make_contextual``.
+
+    Threads may share one. After a fork, parent and child ask different questions.
+    """
 
     def __init__(
         self,
@@ -50,6 +55,7 @@ class Contextual(View):
         self._lock = threading.Lock()
         self._stack()
         self._live = entries(self.kind.layout, self.name, ".groups")
+        look_after_group(self)
 
     def _stack(self) -> None:
         """Lay the states of all policies into one."""
@@ -105,6 +111,11 @@ class Contextual(View):
             return np.frombuffer(os.urandom(many), dtype=np.uint8).astype(np.int64) & 1
         with self._lock:
             return self._signs.integers(0, 2, many)
+
+    def draw_apart(self) -> None:
+        """Draw other signs from now on than others that were given the same seed; with the lock."""
+        if self._signs is not None:
+            self._signs = np.random.default_rng()
 
     def question(self, grain: int, table: Ints, signs: Ints | None, epsilon: Fraction | None = None) -> Question:
         """Return the question of an arm, and perhaps a sign, for each part of a grain."""
@@ -223,8 +234,10 @@ class Contextual(View):
     def copied_parts(self) -> tuple[list[Policy], dict[str, Any], np.random.Generator | None]:
         """Return copies of the policies, of what the grains have learnt, and of what draws signs, of one moment."""
         with self._lock:
-            each = [copy.copy(policy) for policy in self._policies]
-            return each, {key: getattr(self._grains, key).copy() for key in LEARNT}, copy.deepcopy(self._signs)
+            states = self._states()
+            learnt = {key: getattr(self._grains, key).copy() for key in LEARNT}
+            signs = copy.deepcopy(self._signs)
+        return [remade(*pair) for pair in zip(self._policies, states, strict=True)], learnt, signs
 
     def know(self, learnt: Mapping[str, Any]) -> None:
         """Take over what the grains of another have learnt."""

@@ -7,6 +7,7 @@ have the slopes that the shares make. What is learnt, and chosen, stays as it is
 """
 
 import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,11 @@ def stretches(grouping: Grouping, grain: int, shares: Floats) -> Floats:
     kind, epsilon = grouping.kinds[grain], grouping.epsilon
     parts = np.asarray(np.bincount(grouping.parts[grain], shares), dtype=np.float64)
     return masks.halves(kind, epsilon, parts) / masks.halves(kind, epsilon, grouping.shares_of_parts[grain])
+
+
+def remade(policy: Policy, state: Any) -> Policy:
+    """Return a policy of the same kind that has this state."""
+    return Policy(policy.kind, policy._given, state, state.lots.copy(), fresh=False)
 
 
 def stretched(policy: Policy, times: float) -> Policy:

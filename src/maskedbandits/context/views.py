@@ -1,6 +1,5 @@
 """What a contextual policy tells of itself: nothing of this is a question, or changes what it knows."""
 
-import copy
 import hashlib
 import threading
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.context.grouping import Grouping
-from maskedbandits.context.learnt import shares_from, stretched, stretches
+from maskedbandits.context.learnt import remade, shares_from, stretched, stretches
 from maskedbandits.policies import Policy
 from maskedbandits.policies.entries import Entries
 from maskedbandits.policies.grains import Grains
@@ -132,11 +131,19 @@ class View:
             shares = self._told_shares()
             grain = int(np.argmax(self._grains.weights)) if self.grouping.tree else self.grouping.finest
             first, last = self.grouping.firsts[grain : grain + 2]
-            each = self._policies[first:last]
-            if shares is None:
-                return self.grouping.parts[grain], [copy.copy(policy) for policy in each]
-            times = stretches(self.grouping, grain, shares)
-            return self.grouping.parts[grain], [stretched(policy, own) for policy, own in zip(each, times, strict=True)]
+            states = self._states(first, last)
+        each = [remade(*pair) for pair in zip(self._policies[first:last], states, strict=True)]
+        if shares is None:
+            return self.grouping.parts[grain], each
+        times = stretches(self.grouping, grain, shares)
+        return self.grouping.parts[grain], [stretched(policy, own) for policy, own in zip(each, times, strict=True)]
+
+    def _states(self, first: int = 0, last: int | None = None) -> list[Any]:
+        """Return copies of the states of some policies, with the lock.
+
+        Policies are made of them without it: whoever makes one waits for forks, and these wait for the lock.
+        """
+        return [policy._snapshot() for policy in self._policies[first:last]]
 
     def _told_shares(self) -> Floats | None:
         """Return the shares as answers tell them; None if they were given, or no answer tells any. With the lock."""
