@@ -69,6 +69,11 @@ class Grouping:
         """The number of the grain that tells every group from the others."""
         return len(self.kinds) - 1
 
+    @property
+    def everybody_hears(self) -> bool:
+        """Tell whether the policy of every group learns from every answer, so that it counts as many as visitors."""
+        return self.finest == 0 and (self.kinds[0] == masks.BIT or self.groups == 1)
+
     def read(self, grain: int, question: Question) -> "Read | None":
         """Return a question taken apart, as one of a grain; None if it cannot be one."""
         table = self.by_part(grain, question.table)

@@ -1,5 +1,6 @@
 """Making a contextual policy: which groups, which kind of answers, whether groups are pooled."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -10,8 +11,9 @@ from maskedbandits import arrays
 from maskedbandits.context import masks
 from maskedbandits.context.contextual import Contextual
 from maskedbandits.context.grouping import Grouping
-from maskedbandits.errors import UserError, WrongValueError, nearest, whole
+from maskedbandits.errors import UserError, WrongValueError, nearest, shown, whole
 from maskedbandits.policies import check_policy, kind_of, make_policy
+from maskedbandits.policies.axes.restarts import times
 from maskedbandits.privacy import Partition, as_epsilon
 from maskedbandits.privacy.exact import Number
 
@@ -43,6 +45,10 @@ def make_contextual(
     many groups as it has cells. If it is a tree, coarse cells decide until finer ones are seen to differ, and have
     learnt enough; with ``pool=False`` the finest decide from the beginning.
 
+    A parameter that is a time, such as a window or a horizon, is counted in the answers that a group hears: in visitors
+    where answers are bits and nothing is pooled, and else in fewer (``masks.named``; of those asked as one, the pool
+    hears all and a group none). So restarts at given times are refused there.
+
     >>> question = make_contextual("klucb-cf", groups=2, arms=3, epsilon=1).ask()
     >>> question.table
     (0, 0)
@@ -54,6 +60,7 @@ def make_contextual(
         make_policy(name, arms=arms, corruption=mask, seed=int(own), **parameters)
         for mask, own in zip(seen, seeds[1:], strict=True)
     ]
+    _refuse_visitors_times(grouping, each[0].parameters)
     return Contextual(each, exact, grouping, given, None if seed is None else np.random.default_rng(int(seeds[0])))
 
 
@@ -71,7 +78,7 @@ def check_contextual(
     """Return the kind of answers of a contextual policy, all that it is given checked, without making one."""
     _, grouping, _ = grouped(name, groups, None, epsilon, shares, answers, pool)
     for mask in dict.fromkeys(grouping.masks):
-        check_policy(name, arms=arms, corruption=mask, **parameters)
+        _refuse_visitors_times(grouping, check_policy(name, arms=arms, corruption=mask, **parameters))
     return grouping.kinds[-1]
 
 
@@ -100,6 +107,15 @@ def grouped(
     if partition is not None and partition.depth > 0 and pool is not False:
         return exact, Grouping.of_tree(np.array(partition.parts), answers, float(exact), known), given
     return exact, Grouping.of_groups(answers, float(exact), known, pool), given
+
+
+def _refuse_visitors_times(grouping: Grouping, parameters: Mapping[str, Any]) -> None:
+    """Refuse times of visitors to a policy that counts fewer of them."""
+    if times(parameters) and not grouping.everybody_hears:
+        raise UserError(
+            f"restarts = {shown(parameters['restarts'])}: times are counted in the answers that a group hears, and "
+            'here not every group hears every answer: give answers="bit" and pool=False'
+        )
 
 
 def _how_many(groups: int | None, partition: Partition | None) -> int:
