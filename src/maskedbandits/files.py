@@ -14,6 +14,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.errors import UserError
+
 MOST = 1 << 26  # bytes that what describes an archive may take up
 HEADERS = 1 << 12  # bytes, of some arrays
 
@@ -31,6 +33,16 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object], *, lasting: bo
             write(stream)
         return
     _put_in_place(Path(os.path.realpath(path)), write, lasting)
+
+
+def opened(path: str | Path) -> IO[bytes]:
+    """Open a file to be read; what is no file, or is nobody's business, is refused in a line."""
+    try:
+        return Path(path).open("rb")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): name a file that can") from None
 
 
 def _put_in_place(path: Path, write: Callable[[IO[bytes]], object], lasting: bool) -> None:

@@ -1,6 +1,7 @@
 """What a service needs of contextual policies: answers of other epsilons, many at once, arms that come and go."""
 
 import copy
+import pickle
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -127,7 +128,8 @@ def test_arms_come_and_go_in_every_group(kind: str, tmp_path: Path) -> None:
     answered(policy, 20, seed=3)
     late = Question([0, 0, 0], [0, 0, 0] if kind == masks.BIT else None, Fraction(2), grain=1)
     policy.observe(late, 1)  # what was asked before
-    for again in (copy.copy(policy), saved.loads(saved.dumps(policy))):
+    copies = [copy.copy(policy), copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))]  # noqa: S301 -- our own
+    for again in (*copies, saved.loads(saved.dumps(policy))):
         assert again.fold_digest() == policy.fold_digest()
         assert np.array_equal(again.estimates(), policy.estimates(), equal_nan=True)
         assert not any(0 in again.ask().table for _ in range(10))
@@ -146,6 +148,18 @@ def test_a_question_may_have_some_arms_alone(name: str) -> None:
     assert {arm for _ in range(40) for arm in policy.ask(among=[1, 3]).table} == {1, 3}
     assert policy.fold_digest() == before
     assert {arm for _ in range(80) for arm in policy.ask().table} == {0, 1, 2, 3}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("twin_of", [copy.copy, copy.deepcopy])
+def test_a_copy_shares_nothing_and_asks_the_same(twin_of: Any) -> None:
+    policy = made(name="ts-cf")
+    answered(policy, 10)
+    twin, before = twin_of(policy), policy.fold_digest()
+    assert [twin.ask() for _ in range(5)] == [policy.ask() for _ in range(5)]
+    answered(twin, 10)
+    assert policy.fold_digest() == before
+    assert twin.fold_digest() != before
 
 
 def test_what_is_awaited_is_counted_by_policy_and_arm() -> None:

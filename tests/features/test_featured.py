@@ -1,6 +1,8 @@
 """Policies over public features: the same choices as slow twins, and what is promised of them."""
 
+import copy
 import math
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -242,6 +244,24 @@ def test_a_saved_one_goes_on_where_it_stood(name: str, tmp_path: Path) -> None:
         assert np.array_equal(again.estimates(x), policy.estimates(x), equal_nan=True)
     assert np.array_equal(other._state.pulls, policy._state.pulls)
     assert not np.array_equal(other._state.lots, policy._state.lots)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_copies_share_nothing_and_draw_the_same(name: str) -> None:
+    policy = make_featured(name, arms=ARMS, features=D, corruption=MASK, gamma=0.99, seed=1)
+    for x, lot in stream(20):
+        policy.observe(x, policy.choose(x), float(lot < 0.5))
+    before, again = policy.estimates(x), pickle.loads(pickle.dumps(policy))  # noqa: S301 -- our own
+    for twin in (copy.copy(policy), copy.deepcopy(policy)):
+        assert repr(twin) == repr(policy)
+        assert np.array_equal(twin._state.lots, policy._state.lots)
+        twin.observe(x, 0, 1.0)
+        twin.choose(x)
+        assert twin._lock is not policy._lock
+        assert not np.array_equal(twin.estimates(x), before)
+        assert np.array_equal(policy.estimates(x), before)
+    assert np.array_equal(again.estimates(x), before)
+    assert not np.array_equal(again._state.lots, policy._state.lots)
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

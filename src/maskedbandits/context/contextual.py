@@ -250,6 +250,14 @@ class Contextual(View):
         made.know(learnt)
         return made
 
+    def __deepcopy__(self, memo: Any) -> "Contextual":
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        from maskedbandits.context import saved
+
+        return saved.loads, (saved.dumps(self),)
+
     def save(self, path: str | Path) -> None:
         """Write everything down, for ``load_contextual``."""
         from maskedbandits.context import saved
