@@ -27,6 +27,7 @@ from maskedbandits.policies.forks import look_after_group
 from maskedbandits.policies.grains import Grains
 from maskedbandits.policies.stacks import nth, rows, stacked
 from maskedbandits.privacy import Question
+from maskedbandits.record import copied
 
 AT_ONCE = 1 << 14  # answers times groups that are taken in at once, lest whoever asks wait for long
 
@@ -231,13 +232,14 @@ class Contextual(View):
         """Return the grains as they are before the first question."""
         return self.grouping.fresh(self.arms)
 
-    def copied_parts(self) -> tuple[list[Policy], dict[str, Any], np.random.Generator | None]:
-        """Return copies of the policies, of what the grains have learnt, and of what draws signs, of one moment."""
+    def copied_parts(self) -> tuple[Any, dict[str, Any], np.random.Generator | None]:
+        """Return copies of the policies' state, of what the grains have learnt, and of what draws signs, of one moment.
+
+        Policies are made of it without the lock: whoever makes one waits for forks, and these wait for the lock.
+        """
         with self._lock:
-            states = self._states()
             learnt = {key: getattr(self._grains, key).copy() for key in LEARNT}
-            signs = copy.deepcopy(self._signs)
-        return [remade(*pair) for pair in zip(self._policies, states, strict=True)], learnt, signs
+            return copied(self._state), learnt, copy.deepcopy(self._signs)
 
     def know(self, learnt: Mapping[str, Any]) -> None:
         """Take over what the grains of another have learnt."""
@@ -245,7 +247,8 @@ class Contextual(View):
             getattr(self._grains, key)[:] = learnt[key]
 
     def __copy__(self) -> "Contextual":
-        each, learnt, signs = self.copied_parts()
+        state, learnt, signs = self.copied_parts()
+        each = [remade(policy, nth(state, place)) for place, policy in enumerate(self._policies)]
         made = Contextual(each, self.epsilon, self.grouping, self.known_shares, signs)
         made.know(learnt)
         return made

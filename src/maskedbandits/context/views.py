@@ -148,20 +148,13 @@ class View:
             shares = self._told_shares()
             grain = int(np.argmax(self._grains.weights)) if by_best else self.grouping.finest
             first, last = self.grouping.firsts[grain : grain + 2]
-            states = self._states(first, last)
+            states = [policy._snapshot() for policy in self._policies[first:last]]
         each = [remade(*pair) for pair in zip(self._policies[first:last], states, strict=True)]
         as_everybody = sure and shares is None and self.known_shares is None and len(each) > 1
         if shares is not None or as_everybody:
             times = stretches(self.grouping, grain, shares)
             each = [stretched(policy, own) for policy, own in zip(each, times, strict=True)]
         return Telling(self.grouping.parts[grain], each, as_everybody)
-
-    def _states(self, first: int = 0, last: int | None = None) -> list[Any]:
-        """Return copies of the states of some policies, with the lock.
-
-        Policies are made of them without it: whoever makes one waits for forks, and these wait for the lock.
-        """
-        return [policy._snapshot() for policy in self._policies[first:last]]
 
     def _told_shares(self) -> Floats | None:
         """Return the shares as answers tell them; None if they were given, or no answer tells any. With the lock."""

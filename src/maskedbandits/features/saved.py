@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import DAMAGED, UserError
 from maskedbandits.features.featured import MODULES, Featured, make_featured
-from maskedbandits.files import HEADERS, MOST, opened, refuse_more, unpacked_sizes, write_whole
+from maskedbandits.files import (
+    HEADERS,
+    MOST,
+    WrongLoaderError,
+    opened,
+    refuse_more,
+    refuse_others,
+    unpacked_sizes,
+    write_whole,
+)
 from maskedbandits.maths import lots
 
 FORMAT = 1
@@ -68,10 +77,14 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Featured:
         sizes = unpacked_sizes(stream)
         refuse_more(sizes, ("about",), MOST)
         with np.load(stream, allow_pickle=False) as file:
-            policy = _remade(json.loads(str(file["about"])))
+            about = json.loads(str(file["about"]))
+            refuse_others(about, "load_featured", path)
+            policy = _remade(about)
             for key, array in _kept(policy._state).items():
                 refuse_more(sizes, (key,), array.nbytes + HEADERS)
                 _fill(key, array, file[key])
+    except WrongLoaderError:
+        raise
     except _OtherFormatError:
         raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None
     except DAMAGED as error:
