@@ -110,6 +110,14 @@ def test_many_answers_are_as_one_by_one_however_they_are_cut(kind: str, many: in
 def test_as_many_answers_as_questions() -> None:
     with pytest.raises(UserError, match="1 questions and 0 answers"):
         made().observe_many([made().ask()], [])
+    asked: Any = [made().ask()]
+    for questions, answers, name in (
+        (iter(asked), [1], "questions"),
+        (asked, {1}, "answers"),
+        (asked, None, "answers"),
+    ):
+        with pytest.raises(UserError, match=f"^{name} = .*: give a list, in the order"):
+            made().observe_many(questions, answers)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)

@@ -309,6 +309,7 @@ def test_threads_may_share_one() -> None:
     ("told", "complaint"),
     [
         ({"name": "logistic-ts"}, "no policy over features is called 'logistic-ts'; did you mean 'logistic-ts-cf'"),
+        ({"name": ["a"]}, "no policy over features is called .*; known are logistic-ts-cf"),
         ({"arms": 0}, "arms = 0"),
         ({"features": 1.5}, "features = 1.5"),
         ({"features": 100_000}, "more than can be played"),

@@ -6,7 +6,7 @@ To every group an answer looks like the feedback of a corrupt bandit (``masks.py
 import copy
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from maskedbandits.context import answers, masks
 from maskedbandits.context.grouping import Grouping, Read
 from maskedbandits.context.learnt import remade
 from maskedbandits.context.views import LEARNT, View
-from maskedbandits.errors import UserError, whole
+from maskedbandits.errors import UserError, WrongValueError, whole
 from maskedbandits.policies import Policy, arguments
 from maskedbandits.policies import arms as changes
 from maskedbandits.policies.axes import reports
@@ -132,6 +132,9 @@ class Contextual(View):
 
     def observe_many(self, questions: Sequence[Question], values: Sequence[int]) -> None:
         """Take in masked answers to many questions, in their order: as ``observe`` does, and faster."""
+        for name, many in (("questions", questions), ("answers", values)):
+            if not isinstance(many, Collection) or isinstance(many, (Set, Mapping)):
+                raise WrongValueError(name, many, "a list, in the order in which they are to be learnt from")
         if len(questions) != len(values):
             raise UserError(f"{len(questions)} questions and {len(values)} answers: give one answer to each")
         grains, tables, signs = (np.zeros((len(values), n), dtype=np.int64) for n in (1, self.groups, self.groups))

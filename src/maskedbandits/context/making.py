@@ -11,10 +11,10 @@ from maskedbandits import arrays
 from maskedbandits.context import masks
 from maskedbandits.context.contextual import Contextual
 from maskedbandits.context.grouping import Grouping
-from maskedbandits.errors import UserError, WrongValueError, nearest, shown, whole
+from maskedbandits.errors import UserError, WrongValueError, shown, whole
 from maskedbandits.policies import check_policy, kind_of, make_policy
 from maskedbandits.policies.axes.restarts import times
-from maskedbandits.privacy import Partition, as_epsilon
+from maskedbandits.privacy import Partition
 from maskedbandits.privacy.exact import Number
 
 MOST_GROUPS = 1 << 12
@@ -54,6 +54,7 @@ def make_contextual(
     (0, 0)
     """
     exact, grouping, given = grouped(name, groups, partition, epsilon, shares, answers, pool)
+    _refuse_another_mask(parameters)
     seen = grouping.masks
     seeds = np.random.SeedSequence(None if seed is None else whole("seed", seed, 0)).generate_state(len(seen) + 1)
     each = [
@@ -77,6 +78,7 @@ def check_contextual(
 ) -> str:
     """Return the kind of answers of a contextual policy, all that it is given checked, without making one."""
     _, grouping, _ = grouped(name, groups, None, epsilon, shares, answers, pool)
+    _refuse_another_mask(parameters)
     for mask in dict.fromkeys(grouping.masks):
         _refuse_visitors_times(grouping, check_policy(name, arms=arms, corruption=mask, **parameters))
     return grouping.kinds[-1]
@@ -92,21 +94,24 @@ def grouped(
     pool: bool | None,
 ) -> tuple[Fraction, Grouping, Floats | None]:
     """Return epsilon as it is kept, how groups are asked, and the shares if they are given; refuse what is none."""
-    exact = as_epsilon(epsilon)
+    exact = masks.checked_epsilon(epsilon)
     many = _how_many(groups, partition)
     given = None if shares is None else arrays.parts_of_one("shares", shares, many)
     known = np.full(many, 1.0 / many) if given is None else given
-    if exact == 0:
-        raise UserError("epsilon = 0 leaves nothing to learn: give a number above 0")
     if not kind_of(name).sees_corruption or kind_of(name).sees_rewards:
         raise UserError(f"{name} does not learn through a mask: take one that does, such as auto or klucb-cf")
-    if answers is not None and answers not in masks.KINDS:
-        raise UserError(f"answers = {answers!r}: give {' or '.join(masks.KINDS)}{nearest(answers, masks.KINDS)}")
-    if pool not in (None, True, False):
+    masks.refuse_unknown(answers)
+    if pool is not None and not (isinstance(pool, (int, np.bool_)) and pool in (True, False)):
         raise WrongValueError("pool", pool, "True, False, or nothing")
     if partition is not None and partition.depth > 0 and pool is not False:
         return exact, Grouping.of_tree(np.array(partition.parts), answers, float(exact), known), given
     return exact, Grouping.of_groups(answers, float(exact), known, pool), given
+
+
+def _refuse_another_mask(parameters: Mapping[str, Any]) -> None:
+    """Refuse a corruption: nobody has to say what follows from the rest."""
+    if "corruption" in parameters:
+        raise UserError("corruption: how each group sees answers follows from epsilon and the shares; leave it out")
 
 
 def _refuse_visitors_times(grouping: Grouping, parameters: Mapping[str, Any]) -> None:

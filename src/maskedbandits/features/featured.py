@@ -45,7 +45,7 @@ def make_featured(
     >>> policy.estimates([1.0, 0.5]).shape
     (3,)
     """
-    if name not in MODULES:
+    if not isinstance(name, str) or name not in MODULES:
         raise UserError(f"no policy over features is called {name!r}{nearest(name, MODULES)}")
     many, d = whole("arms", arms), whole("features", features)
     if many * d * d > MOST_NUMBERS:
