@@ -23,9 +23,14 @@ def lived(policy: Contextual, visitors: int, shares: list[float], means: list[li
     lots, told = np.random.default_rng(1), []
     grain = policy.grouping.finest
     epsilons = itertools.cycle(other or (policy.epsilon,))
+    asked = [policy.question(grain, np.full(policy.groups, arm), policy.signs(grain)) for arm in range(2)]
+    questions = {
+        (arm, epsilon): replace(asked[arm], epsilon=epsilon)
+        for arm in range(2)
+        for epsilon in other or (policy.epsilon,)
+    }
     for visitor in range(visitors):
-        table = np.full(policy.groups, visitor % 2)
-        question = replace(policy.question(grain, table, policy.signs(grain)), epsilon=next(epsilons))
+        question = questions[visitor % 2, next(epsilons)]
         group = int(lots.choice(policy.groups, p=shares))
         told.append((question, answer_of(question, group, means, lots)))
     policy.observe_many([question for question, _ in told], [answer for _, answer in told])

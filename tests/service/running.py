@@ -47,6 +47,16 @@ class Running:
         """Wait until so many answers in a row say that it is ready: each may be another worker's."""
         wait_until(lambda: all(self.ask("GET", "/readyz")[0] == 200 for _ in range(times)), self.process)
 
+    def wait_until_all_are_ready(self, workers: int) -> None:
+        """Wait until each worker has said that it is ready: which of them answers a request, nobody knows."""
+        assert self.process.stderr is not None
+        ready = 0
+        while ready < workers:
+            line = self.process.stderr.readline()
+            assert line, "it has ended"
+            assert "worker ended" not in line, line
+            ready += line.startswith("{") and json.loads(line)["event"] == "ready"
+
     def stop(self, number: int) -> tuple[int, list[dict[str, Any]]]:
         """Send a signal, and return the exit code and what was logged."""
         self.process.send_signal(number)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from halls import until
 from web import SMALL, Served, token_of
 
 from maskedbandits.service.replies import DecisionAnswer
@@ -199,6 +200,18 @@ def test_who_takes_no_part_gets_an_arm_and_no_token(served: Served, more: dict[s
         assert each["arm"] in more.get("eligible_arms", ["short", "long"])
 
 
+def test_who_takes_no_part_is_told_how_likely_the_arm_was(served: Served) -> None:
+    """Of two arms that nobody has reported, 64 draws are not all of one."""
+    assert served.post("/v1/experiments", {**SMALL, "name": "drawn", "policy": "auto"}).status == 201
+    path = "/v1/experiments/drawn/decisions"
+    shown = served.post(path, {"n": 20, "participate": False}).json["decisions"]
+    first, again = (served.post(path, {"visitor": "ada", "participate": False}).json for _ in range(2))
+    for each in (*shown, first):
+        assert 0 < each["probability"] < 1
+        assert (64 * each["probability"]).is_integer()
+    assert (first["arm"], first["probability"]) == (again["arm"], again["probability"])
+
+
 def test_a_visitor_who_takes_no_part_is_shown_the_same_on_a_reload(served: Served) -> None:
     first = served.post(DECISIONS, {"visitor": "ada", "participate": False}).json
     again = [served.post(DECISIONS, {"visitor": "ada", "participate": taking}).json for taking in (False, True)]
@@ -211,6 +224,26 @@ def test_a_visitor_with_a_token_keeps_it(served: Served) -> None:
     assert (again["arm"], again["token"], again["participate"]) == (first["arm"], first["token"], True)
 
 
+# Arms that come
+
+
+def test_an_arm_that_is_added_is_tried_though_another_looks_perfect(served: Served) -> None:
+    assert served.post("/v1/experiments", {**SMALL, "name": "sure", "policy": "auto", "epsilon": 4}).status == 201
+    path = "/v1/experiments/sure"
+    for arm, bit in (("short", 0), ("long", 1)):
+        asked = served.post(f"{path}/decisions", {"n": 1000, "eligible_arms": [arm]}).json["decisions"]
+        batch = [{"token": each["token"], "bit": bit} for each in asked]
+        assert served.post("/v1/reports", {"reports": batch}).status == 200
+    assert served.post(f"{path}/arms", {"name": "new"}).status == 201
+    live = served.hall.experiment("sure")
+    assert live is not None
+    served.run(until(lambda: live.chooser.open_arms == [0, 1, 2]))
+    live.decide()
+    assert live.chooser.counts[2] > 0
+    live.decide(1, (2,))  # its report is awaited: from now on it is the policy's affair
+    assert not live._is_untried().any()
+
+
 # Paused, archived
 
 
@@ -221,6 +254,7 @@ def test_while_paused_the_default_arm_is_shown_without_a_token(served: Served) -
     assert (answer["token"], answer["participate"], answer["probability"]) == (None, False, 1.0)
     assert served.post(DECISIONS, {"eligible_arms": ["short"]}).json["arm"] == "short"
     assert len(served.post(DECISIONS, {"n": 3}).json["decisions"]) == 3
+    assert served.post(DECISIONS, {"n": 3, "visitor": "v"}).status == 400  # as while it runs
     served.patch("/v1/experiments/headline", {"status": "running"})
     assert served.post(DECISIONS).json["token"]
 

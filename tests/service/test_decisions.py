@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.service.decisions import DRAWS, PARTS, WHOLE, Chooser, in_parts
-from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
+from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SHOWN, FLAG_SUBSET
 
 
 class Told:
@@ -119,6 +119,18 @@ def test_only_eligible_arms_come(posterior: bool) -> None:
         assert 0 < probability <= WHOLE
 
 
+@pytest.mark.parametrize("among", [None, (0, 2, 3)])
+def test_who_takes_no_part_is_told_how_likely_the_policy_shows_the_arm(among: tuple[int, ...] | None) -> None:
+    random.seed(4)
+    policy = Told([1, 5, 2, 8], posterior=True)
+    deciding = chooser(policy, floor=0.05, holdout=0.1)
+    told = {(decision.arm, decision.probability) for decision in (deciding.show(among) for _ in range(DRAWS))}
+    if among is None:  # all from one set of draws
+        assert told == {(arm, PARTS * count) for arm, count in deciding.counts.items()}
+    assert all(0 < probability < WHOLE and probability % PARTS == 0 for _, probability in told)
+    assert chooser(Told([1, 5], posterior=False), floor=0.05).show() == (1, WHOLE, FLAG_SHOWN)
+
+
 def test_news_ask_for_new_draws_soon_and_none_are_used_for_long() -> None:
     policy = Told([1, 1], posterior=True)
     deciding = chooser(policy)
@@ -131,6 +143,38 @@ def test_news_ask_for_new_draws_soon_and_none_are_used_for_long() -> None:
     for _ in range(8):
         deciding.decide()
     assert policy.sampled == 3 * DRAWS
+
+
+@pytest.mark.parametrize("among", [None, (0, 2, 3)])
+def test_an_untried_arm_has_one_of_the_draws(among: tuple[int, ...] | None) -> None:
+    """While it is untried, and though the policy never draws it; its probability is as exact as any."""
+    random.seed(6)
+    untried = np.array([False, True, False, True])
+    deciding = chooser(Told([0, 0, 0, 1], posterior=True))
+    deciding.is_untried = lambda: untried
+    assert {deciding.decide().arm for _ in range(100)} == {3}  # which is untried itself, and drawn
+    untried[3] = False
+    deciding = chooser(Told([0, 0, 0, 1], posterior=True))
+    deciding.is_untried = lambda: untried
+    told = Counter(deciding.decide(among) for _ in range(2000))
+    expected = {(1, PARTS): 1 / DRAWS, (3, WHOLE - PARTS): 1 - 1 / DRAWS} if among is None else {(3, WHOLE): 1.0}
+    assert {(arm, probability) for arm, probability, _ in told} == set(expected)
+    for (arm, probability, _), count in told.items():
+        share = expected[arm, probability]
+        assert abs(count - 2000 * share) <= 4.5 * np.sqrt(2000 * share * (1 - share))
+
+
+def test_of_very_many_arms_an_untried_one_has_as_much() -> None:
+    """One draw is made at once, and then used for 64 decisions: of 2,000 sets about 31 are of the untried arm."""
+    random.seed(7)
+    policy = Told([1, *[0] * 9_999], posterior=True)
+    deciding = chooser(policy)
+    untried = np.zeros(10_000, bool)
+    untried[7_777] = True
+    deciding.is_untried = lambda: untried
+    came = Counter(deciding.decide((0, 5, 7_777)).arm for _ in range(2000))
+    assert set(came) == {0, 7_777}
+    assert abs(came[7_777] - 2000 / DRAWS) <= 4.5 * np.sqrt(2000 / DRAWS)
 
 
 def test_with_many_arms_fewer_draws_are_made_at_once_and_shares_stay_exact() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -134,6 +137,19 @@ def test_a_table_fits_eighty_columns_whatever_arms_are_called(tmp_path: Path) ->
     assert words(tmp_path / "log.csv", encoding="ascii").isascii()
 
 
+def test_no_mean_is_shown_that_none_can_be(tmp_path: Path) -> None:
+    """Of few reports with much noise the estimates are beyond 0 and 1, which a program is told as they are."""
+    events = [created(2, settings(MILLION // 10, 0.25, 0.0))]
+    events += [report(place + 2, 0, place % 2, place % 2, WHOLE // 2, MILLION // 10) for place in range(20)]
+    file = saved(events, tmp_path / "log.csv")
+    shown = {line.split("  ")[0]: line for line in words(file).splitlines()}
+    low, high = json.loads(words(file, "--json"))["arms"]
+    assert low["ips"]["value"] < 0.0 < 1.0 < high["ips"]["value"]
+    assert "0.000 (0.000–" in shown["arm 0"]
+    assert "1.000 (" in shown["arm 1"]
+    assert "-" not in shown["arm 0"]
+
+
 def test_only_the_best_of_many_arms_are_shown(tmp_path: Path) -> None:
     events = [created(100, settings(MILLION, 0.009, 0.0))]
     events += [report(place + 2, 0, place % 100, int(place % 100 > 69), WHOLE // 100) for place in range(1000)]
@@ -226,6 +242,27 @@ def test_what_is_not_there_is_refused(storage: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lost", "complaint"), [("= 400", "after event 399 comes 401"), ("> 899", "after event 899 comes none")]
+)
+def test_a_log_with_a_gap_is_refused(storage: str, tmp_path: Path, lost: str, complaint: str) -> None:
+    """Nothing is written of it; and other experiments are replayed all the same."""
+    url, file = f"sqlite:///{tmp_path}/gap.db", tmp_path / "log.csv"
+    copyfile(storage.removeprefix("sqlite:///"), tmp_path / "gap.db")
+    with closing(sqlite3.connect(tmp_path / "gap.db")) as connection, connection:
+        connection.execute(f"DELETE FROM event WHERE experiment = 1 AND seq {lost}")  # noqa: S608 -- one of two
+    for verb in (("evaluate", "headlines"), ("export", "headlines", file)):
+        refused(call(*verb, "--storage", url), f"headlines: {complaint}")
+    assert not file.exists()
+    done = call("replay", "--storage", url)
+    assert done.exit_code == 1
+    assert "a log is damaged" in done.stderr
+    assert [each.partition(":")[0] for each in done.stdout.splitlines()] == ["headlines", "empty"]
+    assert complaint in done.stdout
+    told = json.loads(call("replay", "--storage", url, "--json").stdout)
+    assert [(each["experiment"], each["holds"]) for each in told] == [("headlines", False), ("empty", True)]
+
+
+@pytest.mark.parametrize(
     ("options", "complaint"),
     [
         (("--periods", 0), "periods = 0"),
@@ -265,6 +302,9 @@ START = json.dumps(
         ([START, "\udcff"], "line 2 is no JSON object"),
         ([START, "{}"], "row 2 is no event: give a file that maskedbandits export has made"),
         ([START, line(seq="x")], "row 2 is no event"),
+        *(([START, line(**{name: 0.5})], "row 2 is no event") for name in ("seq", "hour", "arm", "bit", "flags")),
+        ([START, line(bit=True)], "row 2 is no event"),
+        ([START, line(seq=None)], "row 2 is no event"),
         ([START, line(probability=0.1234567)], "row 2 is no event"),
         ([START, line(probability=1e308)], "row 2 is no event"),
         ([START, line(seq=5)], "after event 1 comes 5; the log is damaged"),

@@ -107,13 +107,17 @@ def test_keys_are_limited_each_for_itself(hall: Hall, made: dict[str, str], stor
 # This machine alone
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8080", "[::1]:8080", "127.1.2.3:1"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost:8080", "[::1]:8080", "127.1.2.3:1", "LOCALHOST", "localhost.:80"]
+)
 def test_this_machine_may_do_everything_while_there_is_no_key(served: Served, host: str) -> None:
     served.client.host = host
     assert all(let_in(served, role) for role in keys.ROLES)
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "[", "10.0.0.1"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "[", "10.0.0.1", ".", "localhost.."]
+)
 def test_a_name_that_somebody_lets_stand_for_this_machine_is_not_enough(served: Served, host: str) -> None:
     served.client.host = host
     reply = served.get("/v1/experiments")
@@ -134,6 +138,8 @@ def test_a_page_of_the_service_itself_may_ask_and_no_other(served: Served) -> No
             f"http://{host}.evil",
         ):
             assert not let_in(served, "admin", headers={"origin": origin})
+    served.client.host = "LocalHost:8080"
+    assert let_in(served, "admin", headers={"origin": "http://localhost:8080"})
     served.client.host = "evil.example:8080"
     assert not let_in(served, "admin", headers={"origin": "http://evil.example:8080"})
 
@@ -211,6 +217,17 @@ def test_rotation_believes_old_keys_until_they_are_dropped(store: Store) -> None
     assert len(dropped) == 1
     with pytest.raises(ForgedToken):
         secrets_of(store).ring.read(old)
+
+
+def test_however_many_signing_keys_there_are_old_ones_can_be_dropped(store: Store) -> None:
+    for _ in range(256):
+        rotate(store)
+    with pytest.raises(UserError, match="maskedbandits key rotate --keep 20"):
+        rotate(store)
+    made, dropped = rotate(store, keep=20)
+    assert len(dropped) == 236
+    assert len(store.signing_keys()) == 21
+    assert secrets_of(store).ring.current == made
 
 
 # From the command line

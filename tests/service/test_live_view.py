@@ -10,15 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from halls import config, open_hall, report_of, storage_in, until
+from halls import config, open_hall, report_of, reported, storage_in, until
 
 from maskedbandits.policies import Policy
 from maskedbandits.service import live as module
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.follower import Follower
 from maskedbandits.service.live import Live
-from maskedbandits.service.pending import missing
+from maskedbandits.service.metrics import FATES
+from maskedbandits.service.pending import at_least, missing
 from maskedbandits.service.stores import open_store
 from maskedbandits.service.stores.rows import EventRow
+
+LOST = {"issued": 4, "reported": 0, "pending": 0, "missing": 4}
 
 
 def test_a_view_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +71,8 @@ def test_what_nobody_reports_in_time_is_missing(tmp_path: Path) -> None:
             assert await hall.write.reports([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]
             await until(lambda: sum(live.fold.reported) == 3)
             told = [arms.count(arm) for arm in range(3)]
+            view = await hall.view(live)  # which needs not wait until the store is told
+            assert view["issued"] == told
             await until(lambda: sum(_issued(hall, live)) == 7)
             view = await hall.view(live)
             assert view["issued"] == told
@@ -110,3 +116,43 @@ def _issued(hall: Any, live: Any) -> list[int]:
 
 def test_less_than_none_is_never_missing() -> None:
     assert missing([3, 0, 5], [1, 1, 2], [1, 0, 4]) == [1, 0, 0]
+
+
+def test_no_more_is_reported_or_awaited_than_issued() -> None:
+    assert at_least([3, 0, 5], [1, 1, 2], [1, 0, 4]) == [3, 1, 6]
+
+
+def test_what_another_process_has_not_told_yet_is_issued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reports are in the log, and nobody but itself knows of its decisions."""
+    monkeypatch.setattr(Follower, "_tell_issued", lambda self: None)
+    storage = storage_in(tmp_path)
+
+    async def use() -> None:
+        async with open_hall(storage) as one, open_hall(storage) as other:
+            live = await one.create(config())
+            await reported(one, live, 5)
+            await until(lambda: all(hall.follower.seq_of(live.id) == 6 for hall in (one, other)))
+            for hall in (one, other):
+                view = await hall.view(hall.follower.lives["headline"])
+                assert view["issued"] == view["reported"]
+                assert sum(view["issued"]) == 5
+                fates = {"issued": 5, "reported": 5, "pending": 0, "missing": 0}
+                assert await hall.fates() == {"headline": fates}
+
+    asyncio.run(use())
+
+
+def test_nothing_is_awaited_of_an_archived_experiment(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as hall:
+            plain = await hall.create(config())
+            asking = await hall.create(config("kinds", groups=["young", "old"]))
+            for live in (plain, asking):
+                live.decide(4)
+                assert sum((await hall.view(live))["pending"]) == 4
+                await hall.change(live, {"status": "archived"})
+                view = await hall.view(live)
+                assert {name: sum(view[name]) for name in FATES} == LOST
+            assert await hall.fates() == {"headline": LOST, "kinds": LOST}
+
+    asyncio.run(use())

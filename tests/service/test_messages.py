@@ -60,7 +60,10 @@ def test_many_arms_are_compared_in_no_time() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"name": "Headline"}, "does not fit: Expected `str` matching regex"),
+        (
+            {"name": "Headline"},
+            "fit: `$.name` is to be of letters a to z, digits and hyphens, at most 64, with a hyphen at neither end",
+        ),
         ({"name": "a" * 65}, "`$.name`"),
         ({"name": "-a"}, "`$.name`"),
         ({"arms": []}, "length >= 1"),
@@ -76,6 +79,8 @@ def test_many_arms_are_compared_in_no_time() -> None:
         ({"floor": 1.5}, "`float` <= 1.0"),
         ({"holdout": -0.5}, "`float` >= 0.0"),
         ({"polcy": "auto"}, "no field is called 'polcy'; did you mean 'policy'?"),
+        ({"arms": [{"name": "a"}, {"nmae": "b"}]}, "no field of arms[1] is called 'nmae'; did you mean 'name'?"),
+        ({"arms": [{"name": "a", "x`y\n": 1}]}, r"no field of arms[0] is called 'x`y\n'; known are name, payload"),
     ],
 )
 def test_what_an_experiment_cannot_be(changes: dict[str, Any], complaint: str) -> None:
@@ -103,6 +108,25 @@ def test_any_body_is_refused_in_one_line(body: bytes) -> None:
     with pytest.raises(UserError) as refused:
         Reader(DecisionRequest)(body)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b"", "the body is not JSON: it is empty; send a JSON object"),
+        (b" \n", "the body is not JSON: it is empty; send a JSON object"),
+        (rb'{"status":"\ud800"}', "the body is not JSON: half a character is in it"),
+        (rb'{"status":"\ud800', "the body is not JSON: half a character is in it"),
+        (b'{"status":', "the body is not JSON: Input data was truncated; send"),
+        (b'{"status":"runing"}', "Invalid enum value 'runing' - at `$.status`; did you mean 'running'?"),
+        (b'{"status":"off"}', "`$.status`; known are archived, paused, running"),
+        (b'{"status":"\'"}', "`$.status`; known are archived, paused, running"),
+    ],
+)
+def test_a_complaint_says_what_to_change(body: bytes, complaint: str) -> None:
+    with pytest.raises(UserError) as refused:
+        Reader(ExperimentChange)(body)
+    assert complaint in str(refused.value)
 
 
 @given(st.binary())

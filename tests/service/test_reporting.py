@@ -130,9 +130,32 @@ def test_an_epsilon_that_cannot_be(served: Served, store: Store, change: dict[st
     assert counted(served, store) == {0: {}, 1: {"invalid": 1}}
 
 
-@pytest.mark.parametrize("bit", [2, -1, 10**30])
-def test_a_bit_that_is_none(served: Served, bit: int) -> None:
-    assert status(served.post(REPORTS, {"token": decided(served), "bit": bit})) == (400, "invalid")
+@pytest.mark.parametrize("bit", ["2", "-1", str(10**30), "0.5", "1e400", "true", "null", '"1"', "[[1]]", '{"bit":1}'])
+def test_a_bit_that_is_none(served: Served, store: Store, bit: str) -> None:
+    body = f'{{"token":"{decided(served)}","bit":{bit}}}'
+    assert status(served.post(REPORTS, body.encode())) == (400, "invalid")
+    assert counted(served, store) == {0: {}, 1: {"invalid": 1}}
+
+
+@pytest.mark.parametrize("rest", [{}, {"bit": 1, "epsilon": "x"}, {"bit": 1, "epsilon": True}, {"answer": 0.5}])
+def test_a_report_that_does_not_fit_is_counted(served: Served, store: Store, rest: dict[str, Any]) -> None:
+    token = decided(served)
+    assert status(served.post(REPORTS, {"token": token, **rest})) == (400, "invalid")
+    assert status(served.post(REPORTS, {"token": "x", **rest})) == (400, "forged")
+    assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (200, "accepted")  # it can be put right
+    assert counted(served, store) == {0: {"forged": 1}, 1: {"invalid": 1}}
+
+
+def test_a_report_that_does_not_fit_keeps_no_other_from_being_taken(served: Served, store: Store) -> None:
+    tokens = [decided(served) for _ in range(7)]
+    others: list[Any] = [{"bit": 0.5}, {"bit": 1, "epsilon": "x"}, {}, {"bit": 1, "value": 1}, {"answer": True}]
+    batch = [{"token": token, **rest} for token, rest in zip(tokens, [{"bit": 1}, *others, {"bit": 0}], strict=True)]
+    reply = served.post(REPORTS, {"reports": [*batch, {"bit": 1}, {"token": 5, "bit": 1}, 7, None, [batch[0]]]})
+    assert reply.status == 200
+    told = [each["status"] for each in reply.json["results"]]
+    assert told == ["accepted", *["invalid"] * 5, "accepted", *["invalid"] * 5]
+    assert counted(served, store) == {0: {"invalid": 5}, 1: {"invalid": 5}}
+    assert [event.bit for event in store.events(1, 0, 100) if event.kind == "report"] == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -140,14 +163,17 @@ def test_a_bit_that_is_none(served: Served, bit: int) -> None:
     [
         (b"", "the body is not JSON"),
         ({}, "a report has a token and a bit"),
-        ({"token": "x"}, "a report has a token and a bit"),
-        ({"token": "x", "bit": True}, "got `bool`"),
-        ({"token": "x", "bit": 1.5}, "got `float`"),
-        ({"token": "x", "bit": "1"}, "got `str`"),
+        ([], "got `array`"),
+        ({"bit": 0.5}, "a report has a token and a bit"),
+        ({"token": None, "bit": 1}, "a report has a token and a bit"),
+        ({"token": 1, "bit": 1}, "got `int`"),
         ({"token": "x", "bit": 1, "reports": []}, "length >= 1"),
         ({"token": "x", "bit": 1, "reports": [{"token": "x", "bit": 1}]}, "not both"),
-        ({"reports": [{"token": "x"}]}, "a report has a token and a bit"),
-        ({"reports": [{"token": "x", "answer": True}]}, "got `bool`"),
+        ({"reports": {"token": "x", "bit": 1}}, "got `object`"),
+        ({"bit": 0.5, "reports": [{"token": "x", "bit": 1}]}, "not both"),
+        ({"reports": [0.5] * 1001}, "length <= 1000"),
+        (b'{"token":"x","bit":' + b"[" * 100_000, "nested too deeply"),
+        (b'{"reports":[{"token":"x","bit":0.5},tru', "the body is not JSON"),
         ({"token": "x", "answer": 1, "reports": [{"token": "x", "bit": 1}]}, "not both"),
         ({"reports": [{"token": "x", "bit": 0}] * 1001}, "length <= 1000"),
         ({"token": "x", "bit": 1, "value": 1}, "no field is called 'value'"),

@@ -107,7 +107,7 @@ def test_an_interrupt_that_is_ignored_stays_so(storage: str, workers: int) -> No
     with child(command, ignoring=[signal.SIGINT]) as process:
         assert process.stdout is not None
         service = Running(process, [process.stdout.readline() for _ in range(5)])
-        service.wait_until_ready(10 * workers)
+        service.wait_until_all_are_ready(workers)
         everybody = [process.pid, *(workers_of(process.pid) if workers > 1 else [])]
         assert len(everybody) == (1 if workers == 1 else 3)
         for each in everybody:
@@ -118,6 +118,20 @@ def test_an_interrupt_that_is_ignored_stays_so(storage: str, workers: int) -> No
         code, logged = service.stop(signal.SIGTERM)
     assert code == 0
     assert [line["event"] for line in logged].count("stopped") == workers
+
+
+@LINUX
+def test_workers_import_nothing_from_the_folder_that_it_is_started_in(storage: str, tmp_path: Path) -> None:
+    for name in ("click", "uvicorn", "maskedbandits"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('this is somebody else')", encoding="utf-8")
+    program = [sys.executable, "-P", *PROGRAM[1:], "serve", "--storage", storage, "--port", 0, "--workers", 2]
+    with child(program, folder=tmp_path) as process:
+        assert process.stdout is not None
+        service = Running(process, [process.stdout.readline() for _ in range(5)])
+        service.wait_until_all_are_ready(2)
+        code, logged = service.stop(signal.SIGTERM)
+    assert code == 0
+    assert [line["event"] for line in logged].count("stopped") == 2
 
 
 def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,6 +165,10 @@ def test_a_visitor_gets_the_same_question_on_a_reload(grouped: Served) -> None:
         ({"bit": 1}, "invalid"),
         ({"bit": 1, "answer": 1}, "invalid"),
         ({"answer": 1, "epsilon": 1.5}, "invalid"),
+        ({"answer": 0.5}, "invalid"),
+        ({"answer": True}, "invalid"),
+        ({"answer": 1, "epsilon": "x"}, "invalid"),
+        ({}, "invalid"),
     ],
 )
 def test_reports_are_answers(grouped: Served, told: dict[str, Any], status: str) -> None:
@@ -232,6 +236,7 @@ def test_what_it_has_learnt_is_told_by_group(served: Served, storage: str) -> No
     state = learnt(served, 200)
     msgspec.convert(state, GroupsStateAnswer)
     assert set(state) == set(GroupsStateAnswer.__struct_fields__)
+    assert state["issued"] == [200]
     assert (state["groups"], state["answers"], state["pooled"]) == (GROUPS, "one of many", 0.0)
     young, old, _ = state["estimates"]
     assert young[0] > 0.9 > 0.1 > (young[1] or 0)
@@ -244,18 +249,19 @@ def test_what_it_has_learnt_is_told_by_group(served: Served, storage: str) -> No
     assert 'maskedbandits_decisions_issued{experiment="kinds"} 200' in metrics
 
 
-def test_a_process_that_comes_later_awaits_what_others_issued(grouped: Served, storage: str) -> None:
+def test_a_process_that_comes_later_awaits_what_others_issued(grouped: Served, storage: str, store: Store) -> None:
     """Of questions, by policy and arm; and no more of those that were answered."""
     asked = [grouped.post(DECISIONS).json for _ in range(6)]
     told = [{"token": each["token"], "answer": masked(each, 0, 1)} for each in asked[:2]]
     assert grouped.post(REPORTS, {"reports": told}).status == 200
     learnt(grouped, 2)
     wait_for(lambda: grouped.get(STATE).json["pending"] == [4])
-    wait_for(lambda: grouped.get(STATE).json["issued"] == [6])
+    ours = grouped.hall.experiment("kinds")
+    assert ours is not None
+    wait_for(lambda: ours.in_all(store.issued_total(ours.id)) == [6])  # it is told every second
     with Served(quick_hall(storage)) as other:
         assert other.get(STATE).json["pending"] == [4]
-        ours, theirs = (each.hall.experiment("kinds") for each in (grouped, other))
-        assert ours is not None
+        theirs = other.hall.experiment("kinds")
         assert theirs is not None
         ours.await_exactly()
         assert theirs.fold.asking.pending.tolist() == ours.fold.asking.pending.tolist()

@@ -116,6 +116,24 @@ def test_the_store_is_told_of_changes_alone_and_again_if_that_failed() -> None:
     assert pending.to_tell() == [(0, 100, 3), (1, 101, 1)]
 
 
+def test_what_the_store_does_not_know_yet() -> None:
+    pending = Pending()
+    for arm, minute in ((0, 100), (0, 100), (7, 101)):
+        pending.issue(arm, minute)
+    assert pending.unsaid() == {0: 2, 7: 1}
+    pending.not_told(pending.to_tell())
+    assert pending.unsaid() == {0: 2, 7: 1}
+    pending.told(pending.to_tell())
+    assert pending.unsaid() == {}
+    for arm in range(20):  # more than there was room for
+        pending.issue(arm, 101)
+    pending.issue(0, 100, -1)
+    assert pending.unsaid() == dict.fromkeys(range(1, 20), 1)  # of arm 0 one came, and one was taken back
+    pending.told(pending.to_tell())
+    pending.forget(102)
+    assert pending.unsaid() == {}
+
+
 def test_a_decision_that_is_taken_back_awaits_nothing() -> None:
     pending = Pending()
     pending.issue(0, 100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
@@ -15,6 +16,7 @@ from maskedbandits.service.asgi import Answer, read_body, respond
 from maskedbandits.service.wire import MOST_HEAD, Wire
 
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
+POST = GET.replace(b"GET", b"POST")
 ENDLESS = 100.0  # times as much as is allowed
 
 
@@ -72,6 +74,28 @@ def test_a_head_without_end(piece: bytes) -> None:
     heard = talked(lambda reader, writer: flood(reader, writer, piece))
     assert heard == b"reset" or heard.startswith(b"HTTP/1.1 431 ")
     assert heard == b"reset" or b"send fewer headers" in heard
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"BREW / HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"nonsense\r\n\r\n",
+        POST + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+        POST + b"transfer-encoding: chunked\r\n\r\nxyz\r\n",
+        GET + b"\r\nBREW / HTTP/1.1\r\n\r\n",
+    ],
+    ids=["method", "nonsense", "two lengths", "chunk", "after another"],
+)
+def test_what_is_no_http_is_refused_in_json(sent: bytes) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(sent)
+        return await reader.read()
+
+    head, _, body = talked(talk).rpartition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"content-type: application/json\r\n" in head
+    assert json.loads(body) == {"error": wire.NO_HTTP}
 
 
 def test_heads_that_are_long_and_bodies_that_are_longer() -> None:

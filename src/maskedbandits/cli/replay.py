@@ -37,15 +37,18 @@ PATIENCE = 10.0  # seconds that a service may take to answer
 def replay(experiment: str | None, storage: Given, server: str | None, key: str | None, json_wanted: bool) -> None:
     """Prove that states are what the log says: fold it from its first event on, and compare to the last bit."""
     with opened(storage, "replay") as store:
-        found = [played(store, row, server, key) for row in chosen(store, experiment)]
+        rows = chosen(store, experiment)
+        found = [played(store, row, server, key) for row in rows]
     if json_wanted:
-        echo_json([as_document(each) for each in found])
+        echo_json([as_document(row.name, each) for row, each in zip(rows, found, strict=True)])
     else:
         for each in found:
-            echo(in_words(each))
+            echo(each if isinstance(each, str) else in_words(each))
         if not found:
             echo("There is no experiment: nothing to replay.")
-    if not all(each.holds for each in found):
+    if any(isinstance(each, str) for each in found):
+        raise Failure("a log is damaged, and its state cannot be proved: restore a backup")
+    if not all(isinstance(each, str) or each.holds for each in found):
         raise Failure("a state is not what the log says; the log is the truth: restart the service, and report it")
 
 
@@ -60,14 +63,17 @@ def chosen(store: Any, name: str | None) -> list[Any]:
     return [row for row in rows if row.name == name]
 
 
-def played(store: Any, row: Any, server: str | None, key: str | None) -> Replayed:
-    """Replay one experiment, and say how far it has come if that takes long."""
+def played(store: Any, row: Any, server: str | None, key: str | None) -> Replayed | str:
+    """Replay one experiment, and say how far it has come if that takes long; return why it cannot be, if so."""
+    from maskedbandits.service.replaying import DamagedError
     from maskedbandits.service.replaying import replay as folded
 
     claims = [] if server is None else [claim_of(server, row.name, key)]
     watch = Slow()
     try:
         return folded(store, row, claims, watch)
+    except DamagedError as fault:  # others may be sound
+        return str(fault)
     finally:
         watch.end()
 
@@ -100,8 +106,10 @@ def in_words(found: Replayed) -> str:
     return f"{found.name}: {size}, state {found.digest[:16]}: {told}"
 
 
-def as_document(found: Replayed) -> dict[str, Any]:
+def as_document(name: str, found: Replayed | str) -> dict[str, Any]:
     """Return what a program needs to know of it."""
+    if isinstance(found, str):
+        return {"experiment": name, "holds": False, "fault": found}
     states = [
         {"source": claim.source, "seq": claim.seq, "digest": claim.digest, "verdict": verdict}
         for verdict, claims in (

@@ -43,6 +43,8 @@ class Access:
         """Return who asks, if they may."""
         if len(headers) < len(scope["headers"]):  # one of them came twice
             _refuse_two_hosts(scope)
+        if b"host" not in headers:
+            _refuse_no_host(scope)
         address = ""
         if self._by_address.rate:
             peer = scope["client"][0] if scope.get("client") else ""
@@ -59,7 +61,8 @@ class Access:
         """Return whose key a request carries, as the keys are now."""
         authorization = headers.get(b"authorization")
         if authorization is None:
-            return self.keys.anybody(*(headers.get(name, b"") for name in (b"host", b"origin", b"sec-fetch-site")))
+            host = headers.get(b"host", b"localhost")  # no name was looked up by HTTP/1.0, and no browser speaks it
+            return self.keys.anybody(host, *(headers.get(name, b"") for name in (b"origin", b"sec-fetch-site")))
         return self.keys.holder(authorization)
 
     def _refusal(self, role: str, holder: Holder) -> Refused:
@@ -100,6 +103,12 @@ def _refuse_two_hosts(scope: Scope) -> None:
     """Refuse a request for two hosts, of which a proxy may have checked the other (RFC 9112, section 3.2)."""
     if sum(name == b"host" for name, _ in scope["headers"]) > 1:
         raise Refused(400, "the request has two Host headers: send one")
+
+
+def _refuse_no_host(scope: Scope) -> None:
+    """Refuse a request without a host, unless it is of a time when there was none (RFC 9112, section 3.2)."""
+    if scope["http_version"] != "1.0":
+        raise Refused(400, "the request has no Host header: send one, or ask by HTTP/1.0")
 
 
 def _refuse_after(seconds: float, what: str) -> None:

@@ -74,11 +74,11 @@ class Decisions:
         request = self._read(body) if body else ONE
         live, n = await found(self.hall, name), request.n
         among = None if request.eligible_arms is None else live.arms.eligible(request.eligible_arms)
+        if request.visitor is not None and n is not None and n > 1:
+            raise UserError("a visitor is shown one arm: leave out n, or visitor")
         if live.status != "running":
             texts = [self._while_paused(live, among)] * (n or 1)
         elif request.visitor is not None:
-            if n is not None and n > 1:
-                raise UserError("a visitor is shown one arm: leave out n, or visitor")
             texts = [await self._for_visitor(live, request.visitor, among, request.participate)]
         elif not request.participate:
             texts = [self._text(live, live.show(among))[1] for _ in range(n or 1)]
@@ -108,7 +108,7 @@ class Decisions:
 
     def _with_token(self, live: Live, token: str, decided: Token, now: int, seq: int) -> str:
         if decided.flags & FLAG_SHOWN:
-            return self._without_token(live, decided.arm, decided.question)
+            return self._without_token(live, decided.arm, decided.probability, decided.question)
         # Where reports are due later since an earlier token was made, that may be after its end.
         report_at = min(now + live.terms.report_after, decided.expires - SHORTEST)
         if isinstance(live, GroupsLive):
@@ -153,16 +153,16 @@ class Decisions:
         arm = live.row.default_arm
         if among is not None and arm not in among:
             arm = among[0]
-        return self._without_token(live, arm)
+        return self._without_token(live, arm, WHOLE)
 
-    def _without_token(self, live: Live, arm: int, question: bytes = b"") -> str:
+    def _without_token(self, live: Live, arm: int, probability: int, question: bytes = b"") -> str:
         now = int(live.clock.now())
         if isinstance(live, GroupsLive):
             every = live.by_group(question)[0] if question else [live.arms.names[arm]] * live.asking.groups
             return self._asking(live, None, (every, None), live.epsilon / MILLION, (now, now), live.fold.seq)
         return (
             f'{{"token":null,{self._of(live, arm)},"epsilon":{live.epsilon / MILLION!r},"report_at":{now},'
-            f'"expires":{now},"state_seq":{live.fold.seq},"probability":1.0,"participate":false}}'
+            f'"expires":{now},"state_seq":{live.fold.seq},"probability":{probability / WHOLE!r},"participate":false}}'
         )
 
     async def _for_visitor(self, live: Live, visitor: str, among: tuple[int, ...] | None, participate: bool) -> str:

@@ -5,23 +5,31 @@ decides. Shares are whole 1024ths. A policy that follows an index chooses one ar
 posterior is asked for 64 draws at once, and one of these is drawn by lot: a decision is distributed as the policy's own
 draw, and given the 64 its probability is a whole number of 65,536ths, which a token carries without rounding. That is
 what off-line evaluation needs: whom it weighs by, it knows exactly.
+
+Beside an arm that looks perfect a posterior may never draw one that is new. So while there is an untried arm, of which
+no report has come or is awaited, one of the 64 draws is given to it, by lot if there are several.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from maskedbandits.policies import Policy
-from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
+from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SHOWN, FLAG_SUBSET
 
 PARTS = 1024  # of which shares of the floor and the holdout are whole numbers
 DRAWS = 64  # of a posterior at once
 WHOLE = PARTS * DRAWS  # of which probabilities are whole numbers
 STALE = 8  # decisions from one set of draws after which news of the log asks for another
 MOST_WORK = 1 << 14  # draws times arms: with more arms fewer draws are made at once, lest others wait for them
+
+Flags = NDArray[np.bool_]
 
 
 class Decision(NamedTuple):
@@ -40,8 +48,16 @@ def in_parts(share: float) -> int:
 class Chooser:
     """Decides for one experiment, beside its policy, until its arms or settings change."""
 
-    def __init__(self, policy: Policy, open_arms: Sequence[int], floor: float, holdout: float, default: int) -> None:
-        self.policy = policy
+    def __init__(
+        self,
+        policy: Policy,
+        open_arms: Sequence[int],
+        floor: float,
+        holdout: float,
+        default: int,
+        is_untried: Callable[[], Flags] | None = None,
+    ) -> None:
+        self.policy, self.is_untried = policy, is_untried
         self.open_arms = list(open_arms)
         self.floor, self.holdout, self.default = in_parts(floor), in_parts(holdout), default
         self.draws_lots = policy.kind.draws_from == "posterior"
@@ -74,9 +90,10 @@ class Chooser:
             return self._decided(self.beside, None, 0)
         return self._decided(self._shares(among), among, FLAG_SUBSET)
 
-    def show(self, among: Sequence[int] | None = None) -> int:
-        """Return the arm that the policy would have shown now, to somebody who takes no part; nothing is awaited."""
-        return self._of_policy(among)[1]
+    def show(self, among: Sequence[int] | None = None) -> Decision:
+        """Decide as the policy would now, for somebody who takes no part; nothing is awaited, or drawn beside it."""
+        counts, arm = self._of_policy(among)
+        return Decision(arm, PARTS * counts[arm], FLAG_SHOWN)
 
     def _decided(self, beside: list[tuple[int, int, int]], among: Sequence[int] | None, flags: int) -> Decision:
         if not beside and not self.draws_lots:  # the usual case of an index needs no lot
@@ -99,14 +116,24 @@ class Chooser:
             drawn = self.policy.sample(1) if among is None else self.policy.sample(1, among=among)
             return {int(drawn[0]): DRAWS}, int(drawn[0])
         if among is not None:
-            block = self.policy.sample(self.draws, among=among).tolist()
+            block = self._with_untried(self.policy.sample(self.draws, among=among).tolist(), among)
             return _counted(block), random.choice(block)  # noqa: S311
         if self.used >= DRAWS or not self.block or (self.is_stale and self.used >= STALE):
-            self.block = self.policy.sample(self.draws).tolist()
+            self.block = self._with_untried(self.policy.sample(self.draws).tolist(), self.open_arms)
             self.counts = _counted(self.block)
             self.used, self.is_stale = 0, False
         self.used += 1
         return self.counts, random.choice(self.block)  # noqa: S311
+
+    def _with_untried(self, block: list[int], among: Sequence[int]) -> list[int]:
+        """Return draws of which one in 64 is of an untried arm, however many are made at once."""
+        if self.is_untried is None or random.randrange(DRAWS) >= len(block):  # noqa: S311
+            return block
+        arms = np.fromiter(among, np.int64, len(among))
+        untried = arms[self.is_untried()[arms]]
+        if untried.size and not np.isin(untried, block).any():
+            block[0] = int(untried[random.randrange(untried.size)])  # noqa: S311
+        return block
 
 
 def _drawn(beside: list[tuple[int, int, int]], lot: int) -> tuple[int, int]:

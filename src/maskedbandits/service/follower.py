@@ -249,6 +249,8 @@ class Follower:
             for live in self.by_id.values():
                 live.pending.not_told(told[live.id])
             raise
+        for live in self.by_id.values():
+            live.pending.told(told[live.id])
 
     def _tell_refused(self) -> None:
         with self._refusing:

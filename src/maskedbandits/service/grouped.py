@@ -114,8 +114,7 @@ class GroupsLive(Live):
         first = self.asking.grouping.firsts[grain]
         return np.asarray((first + np.arange(counted.shape[1])) * ARMS + counted).ravel()
 
-    def take(self, events: Sequence[EventRow]) -> None:
-        """Take in the next events of the log."""
+    def _take(self, events: Sequence[EventRow]) -> None:
         self.fold.take(events)
         for event in events:
             self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
@@ -153,13 +152,15 @@ class GroupsLive(Live):
         return [sum(count for slot, count in issued.items() if slot // ARMS in firsts)]
 
     def open(self) -> list[int]:
-        """Return how many questions still await their answer."""
+        """Return how many questions still await their answer; once the experiment is archived every one is late."""
+        if self.status == "archived":
+            return [0]
         slots, awaited = (each.tolist() for each in self.pending.awaited(self.clock.minute()))
         return [max(0, each) for each in self.in_all(dict(zip(slots, awaited, strict=True)))]
 
     def view(self) -> dict[str, Any]:
         """Return what the log says: by group, and then by arm."""
-        seq, policy, reported = self.fold.moment()
+        seq, policy, reported, pending = self.moment()
         return {
             "seq": seq,
             "digest": policy.fold_digest(),
@@ -175,6 +176,6 @@ class GroupsLive(Live):
             "intervals": policy.intervals().tolist(),
             "suspects": policy.suspects().tolist(),
             "probabilities": [probabilities(own) for own in policy.by_group],
-            "pending": self.open(),
-            "reported": reported.tolist(),
+            "pending": pending,
+            "reported": reported,
         }

@@ -19,7 +19,7 @@ from maskedbandits.service.clock import Clock
 from maskedbandits.service.follower import Follower
 from maskedbandits.service.live import Live
 from maskedbandits.service.messages import ExperimentConfig, NewArm, check_experiment
-from maskedbandits.service.pending import missing
+from maskedbandits.service.pending import at_least, missing
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Conflict, Store, StoreGone, open_store
 from maskedbandits.service.stores.rows import Change, ExperimentRow, Visit
@@ -166,17 +166,18 @@ class Hall:
     async def view(self, live: Live) -> dict[str, Any]:
         """Return what an experiment has learnt, and what became of its decisions; reckoned beside those who decide."""
         # In this order: what is decided in between would look as if nobody had reported it.
-        issued, refused = await self.ask(lambda store: (store.issued_total(live.id), store.refused(live.id)))
+        known, refused = await self.ask(lambda store: (store.issued_total(live.id), store.refused(live.id)))
+        issued = _with_unsaid(live, known)
         learnt = await asyncio.get_running_loop().run_in_executor(None, live.view)
-        every = live.in_all(issued)[: len(learnt["reported"])]  # an arm may have come meanwhile
-        lost = missing(every, learnt["reported"], learnt["pending"])
-        return {**learnt, "issued": every, "missing": lost, "refused": refused}
+        return {**learnt, **_accounted(issued, learnt["reported"], learnt["pending"]), "refused": refused}
 
     async def fates(self) -> dict[str, dict[str, int]]:
         """Return what became of the decisions of every experiment, by its name."""
         lives = self.experiments()
         totals = await self.ask(lambda store: [store.issued_total(live.id) for live in lives])
-        return {live.name: _fates(live, issued) for live, issued in zip(lives, totals, strict=True)}
+        issued = [_with_unsaid(*each) for each in zip(lives, totals, strict=True)]
+        answered = await asyncio.get_running_loop().run_in_executor(None, lambda: [live.answered() for live in lives])
+        return {live.name: _fates(every, both) for live, every, both in zip(lives, issued, answered, strict=True)}
 
     async def ask(self, question: Callable[[Store], Any]) -> Any:
         """Ask the store something."""
@@ -199,11 +200,23 @@ class Hall:
         raise StoreGone("it is written, but has not been read back yet: look again in a moment")
 
 
-def _fates(live: Live, issued: dict[int, int]) -> dict[str, int]:
-    reported, pending, every = live.fold.reported.tolist(), live.open(), live.in_all(issued)
-    arms = min(map(len, (reported, pending, every)))  # one may come meanwhile
-    lost = missing(every[:arms], reported[:arms], pending[:arms])
-    return {"issued": sum(every), "reported": sum(reported), "pending": sum(pending), "missing": sum(lost)}
+def _fates(issued: list[int], answered: tuple[list[int], list[int]]) -> dict[str, int]:
+    reported, pending = answered
+    told = {**_accounted(issued, reported, pending), "reported": reported, "pending": pending}
+    return {name: sum(each) for name, each in told.items()}
+
+
+def _with_unsaid(live: Live, known: dict[int, int]) -> list[int]:
+    """Return how many decisions were issued: those that the store knows of, and what this process has not told it."""
+    unsaid = live.pending.unsaid()
+    return live.in_all({each: known.get(each, 0) + unsaid.get(each, 0) for each in {**known, **unsaid}})
+
+
+def _accounted(issued: list[int], reported: list[int], pending: list[int]) -> dict[str, list[int]]:
+    """Return how many decisions were issued, and of how many nobody has reported in time."""
+    more = [0] * (len(reported) - len(issued))  # an arm may have come meanwhile
+    every = at_least(issued + more, reported, pending)
+    return {"issued": every, "missing": missing(every, reported, pending)}
 
 
 def _checked(config: ExperimentConfig) -> Terms:

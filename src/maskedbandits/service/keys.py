@@ -75,11 +75,8 @@ def rotate(store: Store, keep: int | None = None) -> tuple[int, list[int]]:
 
     Return the number of the new one and of those dropped. Tokens that a dropped one has signed are forged from then on.
     """
-    made = store.add_signing_key(secrets.token_bytes(SECRET))
-    dropped = [] if keep is None else [number for number, _ in store.signing_keys()[keep + 1 :]]
-    for number in dropped:
-        store.drop_signing_key(number)
-    return made, dropped
+    secret = secrets.token_bytes(SECRET)
+    return (store.add_signing_key(secret), []) if keep is None else store.rotate_signing_keys(secret, keep)
 
 
 @dataclass
@@ -142,13 +139,16 @@ class Keys:
         page wants, it tells whether the page is of the same (Sec-Fetch-Site, Fetch Metadata): whether there is such a
         picture would tell the page something, too.
         """
-        is_ours = origin == b"http://" + host or origin in self._origins if origin else site in OWN_SITE
+        is_ours = origin == b"http://" + host.lower() or origin in self._origins if origin else site in OWN_SITE
         return ANYBODY if self.is_open and is_own_name(host) and is_ours else NOBODY
 
 
 @lru_cache(maxsize=1024)
 def is_own_name(host: bytes) -> bool:
-    """Tell whether a Host header names this machine, so that nobody else's name was looked up."""
-    name = host.decode("latin-1")
+    """Tell whether a Host header names this machine, so that nobody else's name was looked up.
+
+    Letters of a name may be large, and a dot may end it: it is the same name (RFC 9110, section 4.2.3).
+    """
+    name = host.decode("latin-1").lower()
     bare = name[1 : name.index("]")] if name.startswith("[") and "]" in name else name.partition(":")[0]
-    return is_loopback(bare)
+    return is_loopback(bare.removesuffix("."))

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import Policy
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.decisions import WHOLE, Chooser
+from maskedbandits.service.decisions import Chooser
 from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.pending import STEPS, Pending, expiry_minute
 from maskedbandits.service.stores.rows import OPEN, ArmRow, EventRow, ExperimentRow
@@ -86,6 +87,7 @@ class Live:
         self.pending = pending or Pending()
         self.counts: dict[str, int] = {"report": 0}  # events folded since this process began, by kind
         self._lock = threading.Lock()  # a decision sees arms and policy of one moment
+        self._taking = threading.Lock()  # whoever looks sees no report that is awaited as well
         self.stand(row, arms)
 
     def stand(self, row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
@@ -99,7 +101,12 @@ class Live:
     def _settle(self, known: Sequence[int]) -> None:
         """Decide among these arms from now on."""
         terms = self.terms
-        self.chooser = Chooser(self.policy, known, terms.floor, terms.holdout, self.row.default_arm)
+        self.chooser = Chooser(self.policy, known, terms.floor, terms.holdout, self.row.default_arm, self._is_untried)
+
+    def _is_untried(self) -> NDArray[np.bool_]:
+        """Tell of each arm whether no report of it has come, or is awaited."""
+        reported = self.fold.reported
+        return np.asarray((reported == 0) & (self.pending.open(reported.size, self.clock.minute()) == 0))
 
     @property
     def policy(self) -> Policy:
@@ -128,8 +135,8 @@ class Live:
         """Return what to show somebody who takes no part: no report of it is awaited."""
         now = int(self.clock.now())
         with self._lock:
-            arm, seq = self.chooser.show(among), self.fold.seq
-        return Issued(arm, WHOLE, FLAG_SHOWN, now, now + self.terms.expires_after, seq)
+            shown, seq = self.chooser.show(among), self.fold.seq
+        return Issued(*shown, now, now + self.terms.expires_after, seq)
 
     def take_back(self, decision: Issued) -> None:
         """Undo a decision that nobody is told of."""
@@ -152,6 +159,10 @@ class Live:
 
     def take(self, events: Sequence[EventRow]) -> None:
         """Take in the next events of the log."""
+        with self._taking:
+            self._take(events)
+
+    def _take(self, events: Sequence[EventRow]) -> None:
         self.fold.take(events)
         for event in events:
             self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
@@ -173,8 +184,20 @@ class Live:
         return [issued.get(place, 0) for place in range(len(self.fold.reported))]
 
     def open(self) -> list[int]:
-        """Return by arm how many decisions still await their report."""
-        return list(map(int, self.pending.open(len(self.fold.reported), self.clock.minute())))
+        """Return by arm how many decisions still await their report; once it is archived, every report is late."""
+        arms = len(self.fold.reported)
+        return [0] * arms if self.status == "archived" else self.pending.open(arms, self.clock.minute()).tolist()
+
+    def answered(self) -> tuple[list[int], list[int]]:
+        """Return by arm how many decisions were reported, and how many are open, at one moment."""
+        with self._taking:
+            return self.fold.reported.tolist(), self.open()
+
+    def moment(self) -> tuple[int, Any, list[int], list[int]]:
+        """Return the number of the last event, a copy of the policy, and by arm what was reported and is open, then."""
+        with self._taking:
+            seq, policy, reported = self.fold.moment()
+            return seq, policy, reported.tolist(), self.open()
 
     def await_exactly(self) -> None:
         """Let the policy await just those reports that can still come."""
@@ -186,7 +209,7 @@ class Live:
 
         All of it is of one moment, and reckoned from a copy, so that nobody waits for it who decides.
         """
-        seq, policy, reported = self.fold.moment()
+        seq, policy, reported, pending = self.moment()
         return {
             "seq": seq,
             "digest": policy.fold_digest(),
@@ -198,8 +221,8 @@ class Live:
             "intervals": policy.intervals().tolist(),
             "suspects": policy.suspects().tolist(),
             "probabilities": probabilities(policy),
-            "pending": self.pending.open(policy.arms, self.clock.minute()).tolist(),
-            "reported": reported.tolist(),
+            "pending": pending,
+            "reported": reported,
         }
 
 

@@ -6,15 +6,16 @@ said in one line, and never repeats more of it than the name of a field.
 
 from __future__ import annotations
 
-import re
+import contextlib
 from collections import Counter
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from maskedbandits.errors import UserError, WrongValueError, line, nearest, number
 from maskedbandits.privacy.exact import MOST as MOST_EPSILON
+from maskedbandits.service.complaints import no_json, unfit
 
 MILLION = 1_000_000
 MOST_ARMS = 1 << 16  # a token has two bytes for an arm
@@ -26,7 +27,9 @@ LONGEST_VISITOR = 500
 DAY = 86_400
 SLUG = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$(?!\n)"  # to Python, $ is also before a newline; \Z is not JSON schema's
 
-Slug = Annotated[str, Meta(pattern=SLUG, description="Letters a to z, digits and hyphens, at most 64.")]
+Slug = Annotated[
+    str, Meta(pattern=SLUG, description="Letters a to z, digits and hyphens, at most 64, with a hyphen at neither end.")
+]
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Epsilon = Annotated[
     float, Meta(gt=0, le=MOST_EPSILON, description="Of one report; a multiple of a millionth.", examples=[1.0])
@@ -130,10 +133,30 @@ class ReportBody(Struct, forbid_unknown_fields=True):
     reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)] | None = None
 
 
+class LooseBody(Struct, forbid_unknown_fields=True):
+    """Reports of which one at least does not fit: each is to be read by itself."""
+
+    token: str | None = None
+    bit: Raw = Raw()
+    epsilon: Raw = Raw()
+    answer: Raw = Raw()
+    reports: Annotated[list[Raw], Meta(min_length=1, max_length=MOST_REPORTS)] | None = None
+
+
+class TokenAlone(Struct):
+    """What is needed of a report to say whose it is, whatever else it has."""
+
+    token: str
+
+
 class ReportsRequest(Struct, forbid_unknown_fields=True):
     """Several reports at once; each has a status of its own."""
 
     reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)]
+
+
+NO_BIT = -1  # in place of what is none
+NAMELESS = ReportRequest("", NO_BIT)  # in place of a report without a token
 
 
 def millionths(name: str, epsilon: float) -> int:
@@ -182,15 +205,13 @@ def check_times(report_after: int, expires_after: int) -> None:
 
 
 Read = TypeVar("Read")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 
 
 class Reader(Generic[Read]):
     """Reads JSON as one type; the complaint is one line."""
 
     def __init__(self, wanted: type[Read]) -> None:
-        self._decode = msgspec.json.Decoder(wanted).decode
-        self._known: tuple[str, ...] = getattr(wanted, "__struct_fields__", ())
+        self._wanted, self._decode = wanted, msgspec.json.Decoder(wanted).decode
 
     def __call__(self, body: bytes) -> Read:
         """Return what a body says."""
@@ -199,13 +220,34 @@ class Reader(Generic[Read]):
         except RecursionError:
             raise UserError("the body is nested too deeply: send plain JSON") from None
         except msgspec.ValidationError as error:
-            raise UserError(self._complaint(str(error))) from None
+            return self._unfit(body, error)
         except ValueError as error:  # not JSON, or not UTF-8
-            what = str(error).partition("\n")[0] if isinstance(error, msgspec.DecodeError) else "it is not UTF-8"
-            raise UserError(f"the body is not JSON: {what}; send a JSON object") from None
+            raise UserError(no_json(body, error)) from None
 
-    def _complaint(self, text: str) -> str:
-        unknown = _UNKNOWN.match(text)
-        if unknown is None:
-            return f"the body does not fit: {text}"
-        return f"no field is called {unknown[1]!r}{nearest(unknown[1], self._known)}"
+    def _unfit(self, body: bytes, error: msgspec.ValidationError) -> Read:
+        """Say what does not fit."""
+        raise UserError(unfit(self._wanted, str(error))) from None
+
+
+class ReportReader(Reader[ReportBody]):
+    """Reads reports; one that does not fit is one without a bit, and keeps no other from being taken."""
+
+    def __init__(self) -> None:
+        super().__init__(ReportBody)
+        self._loosely = Reader(LooseBody)
+        self._one, self._named = msgspec.json.Decoder(ReportRequest).decode, msgspec.json.Decoder(TokenAlone).decode
+
+    def _unfit(self, body: bytes, error: msgspec.ValidationError) -> ReportBody:
+        """Read a body whose reports do not all fit; anything else about it is refused."""
+        loose = self._loosely(body)
+        is_given = any(bytes(each) for each in (loose.bit, loose.epsilon, loose.answer))
+        reports = None if loose.reports is None else [self._alone(each) for each in loose.reports]
+        return ReportBody(loose.token, NO_BIT if is_given else None, reports=reports)
+
+    def _alone(self, report: Raw) -> ReportRequest:
+        """Return one report of several."""
+        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return self._one(report)
+        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return ReportRequest(self._named(report).token, NO_BIT)
+        return NAMELESS

@@ -48,7 +48,7 @@ SAID = {
     503: "Not now: the service is starting, or its store cannot be reached; Retry-After says when to come again.",
 }
 SENT = (400, 408, 413)  # whatever a body is for
-KEYED = (400, 401, 403, 429, 503)  # wherever a key is needed; the first is for two Host headers
+KEYED = (400, 401, 403, 429, 503)  # wherever a key is needed; the first is for two Host headers, or none
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": messages.SLUG}}
 PARTS = ("text/css", "text/html", "text/javascript")  # of the dashboard
 FILE_NAME = {"type": "string", "pattern": r"^[a-z]+\.(css|html|js)$"}

@@ -42,6 +42,14 @@ def missing(issued: Sequence[int], reported: Sequence[int], pending: Sequence[in
     return [max(0, sum(each)) for each in zip(issued, (-n for n in reported), (-n for n in pending), strict=True)]
 
 
+def at_least(issued: Sequence[int], reported: Sequence[int], pending: Sequence[int]) -> list[int]:
+    """Return for every arm how many decisions were issued, as far as they are counted: none is reported that was not.
+
+    What another process has issued in the last second is not counted yet, and its report may have come.
+    """
+    return [max(each, told + open_) for each, told, open_ in zip(issued, reported, pending, strict=True)]
+
+
 class Pending:
     """Counts of one experiment, as one process knows them; threads may share them.
 
@@ -59,6 +67,7 @@ class Pending:
         self.elsewhere: dict[int, Ints] = {}  # by other processes
         self.reported: dict[int, Ints] = {}
         self.untold: dict[int, set[int]] = {}  # by minute, arms whose counts the store does not know yet
+        self._told: dict[int, Ints] = {}  # of what this process has issued, as the store knows it
 
     def issue(self, arm: int, minute: int, count: int = 1) -> None:
         """Count a decision, or -1 if it is taken back."""
@@ -111,6 +120,24 @@ class Pending:
             ]
         return sorted(rows)
 
+    def told(self, rows: Iterable[tuple[int, int, int]]) -> None:
+        """Hear that the store knows these counts."""
+        with self._lock:
+            for arm, minute, count in rows:
+                place = self._place(arm)
+                if minute not in self._told:
+                    self._told[minute] = np.zeros(self._open.size, np.int64)
+                self._told[minute][place] = count
+
+    def unsaid(self) -> dict[int, int]:
+        """Return, by arm or slot, how many decisions of this process the store does not know yet."""
+        with self._lock:
+            more = np.zeros(self._open.size, np.int64)
+            for minute in self.untold:
+                more += self.issued[minute] - self._told.get(minute, 0)
+            here = np.flatnonzero(more)
+            return dict(zip(self._arms[here].tolist(), more[here].tolist(), strict=True))
+
     def not_told(self, rows: Iterable[tuple[int, int, int]]) -> None:
         """Take back that the store knows them."""
         with self._lock:
@@ -139,7 +166,7 @@ class Pending:
         """Forget what expired before a minute; the store sums it up."""
         with self._lock:
             self._pass(minute - 1)
-            for counts in (self.issued, self.elsewhere, self.reported):
+            for counts in (self.issued, self.elsewhere, self.reported, self._told):
                 for old in [each for each in counts if each < minute and each not in self.untold]:
                     del counts[old]
 
@@ -159,7 +186,7 @@ class Pending:
             place = self._places[arm] = len(self._places)
             if place == self._open.size:
                 self._open, self._arms = (_wide(each, 2 * place) for each in (self._open, self._arms))
-                for counts in (self.issued, self.elsewhere, self.reported):
+                for counts in (self.issued, self.elsewhere, self.reported, self._told):
                     for minute, each in counts.items():
                         counts[minute] = _wide(each, 2 * place)
             self._arms[place] = arm

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from maskedbandits.errors import UserError
 from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.stores import Store
 from maskedbandits.service.stores.rows import ExperimentRow
 
 AT_ONCE = 5_000  # events
+
+
+class DamagedError(UserError):
+    """A log that cannot be folded."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,18 @@ def replay(
         events = store.events(row.id, fold.seq, min(AT_ONCE, max(1, following - fold.seq)))
         if not events or fold.seq >= end:
             break
-        fold.take(events)
+        try:
+            fold.take(events)
+        except UserError as fault:
+            raise DamagedError(f"{row.name}: {fault}") from fault
         reports += sum(event.kind == "report" for event in events)
         if fold.seq in stops:
             digests[fold.seq] = fold.state()[1]
         progress(fold.seq / end)
+    if fold.seq < row.seq:
+        raise DamagedError(
+            f"{row.name}: the log has a gap: after event {fold.seq} comes none of {row.seq}; restore a backup"
+        )
     reached = [claim for claim in claims if claim.seq in digests]
     return Replayed(
         row.name,

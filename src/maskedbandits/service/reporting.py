@@ -14,7 +14,7 @@ from maskedbandits.service.finding import ASIDE, found
 from maskedbandits.service.grouped import GroupsLive
 from maskedbandits.service.keys import Secrets
 from maskedbandits.service.limits import Buckets
-from maskedbandits.service.messages import MILLION, Reader, ReportBody, ReportRequest
+from maskedbandits.service.messages import MILLION, NAMELESS, ReportReader, ReportRequest
 from maskedbandits.service.metrics import Metrics
 from maskedbandits.service.pending import expiry_minute
 from maskedbandits.service.stores.rows import DUPLICATE, NewReport
@@ -28,8 +28,8 @@ WHY = {
     "late": "the token has expired, or its experiment is archived: drop the report",
     "forged": "no key of this service has signed this token: drop the report",
     "foreign": "the token is of another experiment than this one: drop the report",
-    "invalid": "a bit is 0 or 1 (where there are groups, an answer is 0 or 1, or up to 2 G - 1 without signs), and an "
-    "epsilon a multiple of a millionth and not above the decision's: "
+    "invalid": "a report has a token and a bit of 0 or 1 (where there are groups, an answer of 0 or 1, or up to 2 G - "
+    "1 without signs), and may have an epsilon, a multiple of a millionth and not above the decision's: "
     "send it again with a bit of 0 or 1 and the epsilon that it was masked with",  # a second draw would cost privacy
     "limited": "too many reports with one token, of which only the first counts: send it again later",
     "later": f"{ASIDE}; send it again later",
@@ -75,14 +75,14 @@ class Reports:
     ) -> None:
         self.hall, self.secrets, self.metrics = hall, secrets, metrics
         self._limits, self._renew = limits, renew
-        self._read = Reader(ReportBody)
+        self._read = ReportReader()
 
     async def answer(self, name: str | None, body: bytes) -> tuple[Answer, int]:
         """Return what became of a report, or of each of several, and how many they were."""
         request = self._read(body)
         only = None if name is None else await found(self.hall, name)
         if request.reports is None:
-            if request.token is None or (request.bit is None and request.answer is None):
+            if request.token is None:
                 raise UserError(NO_REPORT)
             one = ReportRequest(request.token, request.bit, request.epsilon, request.answer)
             ((status, seconds),) = await self._taken([one], only)
@@ -91,8 +91,6 @@ class Reports:
             return ANSWERS[status], 1
         if any(each is not None for each in (request.token, request.bit, request.epsilon, request.answer)):
             raise UserError("a body has one report or a list of reports, not both: leave out one of them")
-        if any(report.bit is None and report.answer is None for report in request.reports):
-            raise UserError(NO_REPORT)
         results = await self._taken(request.reports, only)
         body = b'{"results":[' + b",".join([ANSWERS[status].body for status, _ in results]) + b"]}"
         return Answer(200, body), len(results)
@@ -118,6 +116,8 @@ class Reports:
 
     def _opened(self, report: ReportRequest, only: Live | None, renewed: bool = False) -> Opened | Bad:
         """Return a report with its token and experiment, or why there are none."""
+        if report is NAMELESS:
+            return Bad("invalid", 0 if only is None else only.id)
         try:
             token = self.secrets.ring.read(report.token)
         except UnknownKey:

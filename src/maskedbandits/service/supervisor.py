@@ -84,7 +84,7 @@ class Supervisor:
 
     def _start(self, place: int, post: Post) -> None:
         handles = self.listener.fileno(), self.memory.fileno()
-        command = [sys.executable, "-m", "maskedbandits.service.worker"]
+        command = [sys.executable, "-P", "-m", "maskedbandits.service.worker"]  # what is in this folder is no module
         post.process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=handles)  # noqa: S603 -- this program
         post.since = time.monotonic()
         had_one, post.had_one = post.had_one, True

@@ -18,6 +18,8 @@ MOST_HEAD = 1 << 16  # bytes of a request before its body; somewhat more if they
 TOO_LONG = f"the head of the request is longer than {MOST_HEAD} bytes: send fewer headers, or shorter ones"
 TOO_SLOW = f"the head of the request did not arrive within {SLOWEST:g} seconds: send it again"
 
+NO_HTTP = "the request is not sound HTTP/1.1, in its method, a header or the size of a chunk: send it as that"
+
 
 class Wire(HttpToolsProtocol):
     """A connection."""
@@ -67,6 +69,12 @@ class Wire(HttpToolsProtocol):
         self._is_in_head = self._has_turned = True
         super().on_message_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP in a line of JSON, as everything is; within an answer nothing can be said."""
+        if self._is_idle() or not self.cycle.response_started:
+            self._say(400, NO_HTTP)
+        self.transport.close()
+
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
@@ -78,9 +86,12 @@ class Wire(HttpToolsProtocol):
     def _refuse(self, status: int, why: str) -> None:
         """Say why, unless an earlier request is being answered or nothing has been asked; and end the connection."""
         if self._head and self._is_idle() and not self.transport.is_closing():
-            _, body, headers = Refused(status, why).answer()
-            lines = [b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode())]
-            told = [*headers, (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
-            lines += [b"%b: %b" % header for header in told]
-            self.transport.write(b"\r\n".join([*lines, b"", body]))
+            self._say(status, why)
         self.transport.close()
+
+    def _say(self, status: int, why: str) -> None:
+        _, body, headers = Refused(status, why).answer()
+        lines = [b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode())]
+        told = [*headers, (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+        lines += [b"%b: %b" % header for header in told]
+        self.transport.write(b"\r\n".join([*lines, b"", body]))

@@ -264,6 +264,14 @@ class TestContract:
         assert store.add_signing_key(b"again") == 3
         assert store.signing_keys()[0] == (3, b"again")
         assert store.add_signing_key(b"and again") == 200
+        with refused("256 signing keys", "maskedbandits key rotate --keep 20"):
+            store.rotate_signing_keys(b"more", 256)
+        made, dropped = store.rotate_signing_keys(b"more", 2)
+        assert len(dropped) == 254
+        assert made in dropped  # there is no other
+        assert [secret for _, secret in store.signing_keys()] == [b"more", b"and again", b"again"]
+        assert store.rotate_signing_keys(b"one more", 0) == (made + 1, [made, 200, 3])
+        assert store.signing_keys() == [(made + 1, b"one more")]
 
     def test_notes(self, store: Store) -> None:
         assert store.meta("a") is None

@@ -30,7 +30,7 @@ from maskedbandits import extras
 from maskedbandits.context import Contextual
 from maskedbandits.context.grouping import Grouping
 from maskedbandits.data.delimited import opened, table
-from maskedbandits.errors import UserError
+from maskedbandits.errors import UserError, whole
 from maskedbandits.files import write_whole
 from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.fold import made
@@ -148,10 +148,10 @@ def exported(file: Path) -> Iterator[EventRow]:
 
 def _event(row: Mapping[str, Any]) -> EventRow:
     """Return the event of a row."""
-    arm, bit, flags = (_whole(row.get(name)) for name in ("arm", "bit", "flags"))
+    arm, bit, flags = (_whole(name, row.get(name)) for name in ("arm", "bit", "flags"))
     epsilon, probability = _parts(row.get("epsilon"), MILLION), _parts(row.get("probability"), WHOLE)
-    seq, hour, detail = int(row["seq"]), int(row["hour"]), row.get("detail") or None
-    config = _whole(row.get("config"))
+    seq, hour, detail = _number("seq", row["seq"]), _number("hour", row["hour"]), row.get("detail") or None
+    config = _whole("config", row.get("config"))
     return EventRow(seq, str(row["kind"]), arm, bit, epsilon, probability, flags, None, hour, detail, config)
 
 
@@ -159,18 +159,23 @@ def _is_blank(value: Any) -> bool:
     return value in (None, "") or value != value  # a frame's NaN, where a row has nothing
 
 
-def _whole(value: Any) -> int | None:
-    return None if _is_blank(value) else int(value)
+def _whole(name: str, value: Any) -> int | None:
+    return None if _is_blank(value) else _number(name, value)
 
 
-def _parts(value: Any, whole: int) -> int | None:
+def _number(name: str, value: Any) -> int:
+    """Return a whole number; refuse any other, which would be cut."""
+    return whole(name, int(value) if isinstance(value, str) else value, 0)
+
+
+def _parts(value: Any, parts: int) -> int | None:
     """Return a number as a whole number of parts; refuse one that is none."""
     if _is_blank(value):
         return None
-    parts = round(float(value) * whole)
-    if parts / whole != float(value):
+    found = round(float(value) * parts)
+    if found / parts != float(value):
         raise ValueError("not a whole number of parts")
-    return parts
+    return found
 
 
 def _read_csv(file: Path) -> Iterator[Mapping[str, Any]]:

@@ -34,15 +34,28 @@ DAMAGED = "the log is damaged: restore a backup, or export it again"
 def events_of(
     store: Store, row: ExperimentRow, progress: Callable[[float], None] = lambda share: None
 ) -> Iterator[EventRow]:
-    """Yield the events that an experiment has, and none that come meanwhile."""
+    """Yield the events that an experiment has, every one, and none that come meanwhile."""
     seq = 0
     while seq < row.seq:
         events = store.events(row.id, seq, min(AT_ONCE, row.seq - seq))
         if not events:
-            return
-        yield from events
-        seq = events[-1].seq
+            raise damaged(row.name, f"after event {seq} comes none, and it has {row.seq}")
+        for event in events:
+            check_next(row.name, seq, event)
+            yield event
+            seq = event.seq
         progress(seq / row.seq)
+
+
+def check_next(name: str, seq: int, event: EventRow) -> None:
+    """Refuse an event that does not come next in its log."""
+    if event.seq != seq + 1:
+        raise damaged(name, f"after event {seq} comes {event.seq}")
+
+
+def damaged(name: str, what: str) -> UserError:
+    """Return the complaint about a log that cannot be as it was written."""
+    return UserError(f"{name}: {what}; {DAMAGED}")
 
 
 def log_of(name: str, events: Iterable[EventRow]) -> Log:
@@ -98,8 +111,7 @@ class _Reading:
         """Take in the next event."""
         if event.kind == "create" and '"groups"' in (event.detail or ""):
             self._refuse_groups(event.detail or "")
-        if event.seq != self.seq + 1:
-            raise self._damaged(f"after event {self.seq} comes {event.seq}")
+        check_next(self.name, self.seq, event)
         self.seq, self.hour = event.seq, event.hour
         if bool(self.names) == (event.kind == "create"):
             raise self._damaged("its first event, and no other, must say how it was created")
@@ -125,7 +137,7 @@ class _Reading:
             )
 
     def _damaged(self, what: str) -> UserError:
-        return UserError(f"{self.name}: {what}; {DAMAGED}")
+        return damaged(self.name, what)
 
     def _take_report(self, event: EventRow) -> None:
         told: tuple[Any, ...] = event.arm, event.bit, event.epsilon, event.probability, event.flags

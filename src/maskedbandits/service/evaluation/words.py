@@ -91,12 +91,12 @@ class Words:
         return f"{first:{width}}{'' if width == LONG_NAME else '  '}{'  '.join(cells)}".rstrip()
 
     def shown(self, estimate: Estimate) -> str:
-        """Return an estimate with its interval."""
+        """Return an estimate with its interval; noise may carry it out of [0, 1], where no mean is."""
         interval = estimate.sure
         if self.approximate:
             interval = estimate.approximate or interval
             self.has_few = self.has_few or estimate.approximate is None
-        return f"{estimate.value:.3f} ({interval.low:.3f}–{interval.high:.3f})"
+        return f"{min(1.0, max(0.0, estimate.value)):.3f} ({interval.low:.3f}–{interval.high:.3f})"
 
     def notes(self) -> Iterator[str]:
         """Yield what the tables mean."""

@@ -47,18 +47,29 @@ class Keys(Database):
 
     def add_signing_key(self, secret: bytes, *, first: bool = False) -> int:
         """Add a secret and return its id, which is not one in use; ``first``: only where there is none yet."""
+        return self.rotate_signing_keys(secret, first=first)[0]
+
+    def rotate_signing_keys(
+        self, secret: bytes, keep: int = SIGNING_KEYS, *, first: bool = False
+    ) -> tuple[int, list[int]]:
+        """Add a secret, and drop all before it but the newest so many, at once; return its id, and what was dropped."""
         with self._writing(alone=True) as do:
             kept = do.rows("SELECT id, made FROM signing_key ORDER BY made DESC")
             newest, made = kept[0] if kept else (-1, 0)
             if first and kept:
-                return int(newest)
-            used = {row[0] for row in kept}
-            turn = ((newest + step) % SIGNING_KEYS for step in range(1, SIGNING_KEYS + 1))
-            id = next((each for each in turn if each not in used), None)  # noqa: A001 - as above
-            if id is None:
-                raise UserError(f"{SIGNING_KEYS} signing keys are in use: drop old ones first")
-            do.changed("INSERT INTO signing_key (id, made, secret) VALUES (?, ?, ?)", (id, made + 1, secret))
-            return int(id)
+                return int(newest), []
+            used = [int(row[0]) for row in kept]
+            dropped = used[keep:]
+            turn = [(newest + step) % SIGNING_KEYS for step in range(1, SIGNING_KEYS + 1)]
+            # One of those dropped only if there is no other: processes may believe in it for some seconds.
+            free = [each for each in turn if each not in used] or [each for each in turn if each in dropped]
+            if not free:
+                some = "drop old ones with maskedbandits key rotate --keep 20, which keeps the newest 20"
+                raise UserError(f"{SIGNING_KEYS} signing keys are in use: {some}")
+            for old in dropped:
+                do.changed("DELETE FROM signing_key WHERE id = ?", (old,))
+            do.changed("INSERT INTO signing_key (id, made, secret) VALUES (?, ?, ?)", (free[0], made + 1, secret))
+            return free[0], dropped
 
     def drop_signing_key(self, id: int) -> None:  # noqa: A002 - as above
         """Drop a secret; tokens that were signed with it are worth nothing from then on."""
