@@ -14,6 +14,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.errors import UserError
+
 MOST = 1 << 26  # bytes that what describes an archive may take up
 HEADERS = 1 << 12  # bytes, of some arrays
 
@@ -31,6 +33,31 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object], *, lasting: bo
             write(stream)
         return
     _put_in_place(Path(os.path.realpath(path)), write, lasting)
+
+
+# What only the description of such a file has, and what loads it; all others are policies.
+LOADERS = {"kinds": "load_contextual", "features": "load_featured"}
+
+
+class WrongLoaderError(UserError):
+    """A file that is sound, and for another loader."""
+
+
+def refuse_others(about: Mapping[str, Any], loader: str, path: str) -> None:
+    """Refuse a file whose description is that of one for another loader."""
+    right = next((each for key, each in LOADERS.items() if key in about), "load_policy")
+    if right != loader and "format" in about:
+        raise WrongLoaderError(f"{path} holds another kind of policy: load it with {right}")
+
+
+def opened(path: str | Path) -> IO[bytes]:
+    """Open a file to be read; what is no file, or is nobody's business, is refused in a line."""
+    try:
+        return Path(path).open("rb")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): name a file that can") from None
 
 
 def _put_in_place(path: Path, write: Callable[[IO[bytes]], object], lasting: bool) -> None:

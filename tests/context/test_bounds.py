@@ -1,12 +1,14 @@
 """The bound on regret with groups, how many visitors privacy takes, and where the kinds of answers change."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from docs import context as page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maskedbandits import ContextualProblem, make_contextual, simulate
+from maskedbandits import ContextualProblem, Problem, RandomizedResponse, make_contextual, simulate
 from maskedbandits.context import contextual_bound, masks
 from maskedbandits.errors import UserError
 from naive import groups as naive
@@ -47,6 +49,9 @@ def test_without_a_word_the_kind_is_the_better_one() -> None:
         assert np.array_equal(
             contextual_bound(problem, epsilon, 1000), contextual_bound(problem, epsilon, 1000, answers=kind)
         )
+    without: Any = Problem([[0.5, 0.6]], [0], 10, RandomizedResponse(0.8, 0.8))
+    with pytest.raises(UserError, match="give a ContextualProblem"):
+        contextual_bound(without, 1, 5)
     with pytest.raises(UserError, match="epsilon = 0 leaves nothing"):
         contextual_bound(problem, 0, 1000)
     with pytest.raises(UserError, match="give bit or one of many"):

@@ -10,8 +10,8 @@ import pytest
 
 from grouped import naive_play
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, make_policy, simulate
-from maskedbandits.context import masks
-from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.context import check_contextual, masks
+from maskedbandits.corruption import Monotone, RandomizedResponse
 from maskedbandits.errors import UserError
 
 MEANS = np.array([[[0.9, 0.2, 0.4], [0.1, 0.6, 0.3]], [[0.3, 0.8, 0.1], [0.5, 0.2, 0.9]]])
@@ -147,19 +147,34 @@ def test_a_burst_of_questions_is_spread_and_may_expire() -> None:
     [
         ({"groups": 0}, "groups = 0"),
         ({"epsilon": 0}, "epsilon = 0 leaves nothing to learn"),
+        ({"epsilon": 1e-300}, "epsilon = 1e-300 leaves nothing to learn: give a larger one"),
+        (
+            {"shares": [1 - 1e-12, 1e-12]},
+            "a share of 1e-12 .* leaves nothing to learn of its group: give larger",
+        ),
+        (
+            {"corruption": RandomizedResponse(0.8, 0.8)},
+            "corruption: how .* follows from epsilon .*; leave it out",
+        ),
         ({"shares": [0.5, 0.6]}, "that add up to 1"),
         ({"shares": [1.0, 0.0]}, "above 0"),
         ({"shares": [1.0]}, "give 2 numbers"),
         ({"answers": "bits"}, "answers = 'bits': give bit or one of many; did you mean 'bit'"),
+        ({"answers": np.array([1, 2])}, "answers = .*: give bit or one of many"),
         ({"pool": "yes"}, "pool = 'yes': give True, False, or nothing"),
+        ({"pool": np.array([1, 2])}, "pool = .*: give True, False, or nothing"),
+        ({"name": ["auto"]}, "no policy is called"),
         ({"name": "uniform"}, "uniform does not learn through a mask"),
         ({"name": "dp-ucb"}, "dp-ucb does not learn through a mask"),
     ],
 )
 def test_mistakes_are_one_line(given: dict[str, Any], complaint: str) -> None:
     told: dict[str, Any] = {"name": "klucb-cf", "groups": 2, "arms": 2, "epsilon": 1, **given}
-    with pytest.raises(UserError, match=complaint):
-        make_contextual(told.pop("name"), **told)
+    name = told.pop("name")
+    for make in (make_contextual, check_contextual):
+        with pytest.raises(UserError, match=complaint) as caught:
+            make(name, **told)
+        assert "\n" not in str(caught.value)
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
@@ -192,3 +207,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 def test_problems_that_are_none_are_refused(means: Any, starts: Any, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         ContextualProblem(means, starts, 10)
+
+
+@pytest.mark.parametrize("corruption", [3, Monotone(lambda mean: mean), [RandomizedResponse(0.8, 0.8), 3]])
+def test_a_problem_with_groups_takes_randomised_responses_alone(corruption: Any) -> None:
+    with pytest.raises(UserError, match=r"^corruption = .*: give a RandomizedResponse, or one for each arm$"):
+        ContextualProblem(MEANS, [0, 10], 20, None, corruption)

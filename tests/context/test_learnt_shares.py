@@ -3,13 +3,14 @@
 import itertools
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from grouped import answer_of
 from maskedbandits import make_contextual
-from maskedbandits.context import learnt
+from maskedbandits.context import learnt, masks
 from maskedbandits.context.contextual import Contextual
 from maskedbandits.privacy import Partition
 
@@ -110,3 +111,66 @@ def test_a_policy_that_may_be_lied_to_tells_by_the_shares_too() -> None:
     for own, other, stretch in zip(policy.by_group, given.by_group, times, strict=True):
         assert learnt.stretched(own, stretch).estimates() == pytest.approx(other.estimates())
         assert learnt.stretched(own, stretch).intervals() == pytest.approx(other.intervals())
+
+
+UNEQUAL, APART = [0.85, 0.15], [[0.9, 0.3], [0.3, 0.8]]
+
+
+def of_bits(**others: Any) -> Contextual:
+    return make_contextual("klucb-cf", groups=2, arms=2, epsilon=1, answers="bit", seed=1, **{"pool": False, **others})
+
+
+def told_bits(policy: Contextual, visitors: int) -> None:
+    """Let visitors of two unequal groups answer with bits: each arm as often as the other, and signs by lots."""
+    lots, told = np.random.default_rng(1), []
+    signs = [np.array([first, second]) for first in range(2) for second in range(2)]
+    questions = [[policy.question(0, np.full(2, arm), each) for each in signs] for arm in range(2)]
+    for visitor in range(visitors):
+        question = questions[visitor % 2][int(lots.integers(4))]
+        told.append((question, answer_of(question, int(lots.random() > UNEQUAL[0]), APART, lots)))
+    policy.observe_many([question for question, _ in told], [answer for _, answer in told])
+
+
+def test_where_nothing_tells_the_shares_honest_people_are_no_liars_and_bounds_hold() -> None:
+    """8,000 bits, of groups of which one is nearly everybody: more ones than a half of the visitors could give."""
+    policy = of_bits()
+    told_bits(policy, 8_000)
+    assert policy.by_group[0].suspects().any()
+    assert not policy.suspects().any()
+    low, high = np.moveaxis(policy.intervals(), 2, 0)
+    assert np.all((low <= APART) & (high >= APART))
+    assert low[0, 0] > 0.7
+    assert high[0, 1] < 0.5
+    assert high[0, 0] == 1.0
+    assert low[0, 1] == 0.0
+    assert np.array_equal(policy.estimates(), [own.estimates() for own in policy.by_group])
+    given = of_bits(shares=UNEQUAL)
+    told_bits(given, 1_000)
+    assert np.array_equal(given.intervals(), [own.intervals() for own in given.by_group])
+
+
+def test_liars_are_seen_whatever_the_shares_are() -> None:
+    """All answers speak for ones of the second group, and no share of it can give as many."""
+    policy = of_bits()
+    questions = [policy.ask() for _ in range(300)]
+    policy.observe_many(questions, [1 ^ question.signs[1] for question in questions if question.signs])
+    assert policy.suspects()[1].any()
+    assert not policy.suspects()[0].any()
+
+
+@pytest.mark.parametrize("kind", masks.KINDS)
+@pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
+def test_a_bound_of_any_share_is_one_of_each(kind: str, share: float) -> None:
+    """What is seen of a mean through the mask of a share, taken for what is seen through that of everybody."""
+    seen, most = (masks.halves(kind, 1.0, np.array([each, 1.0])) for each in (share, 1.0))
+    for mean in np.linspace(0.0, 1.0, 21):
+        as_everybody = 0.5 + (mean - 0.5) * seen[0] / most[0]
+        low, high = learnt.of_any_share(np.array([as_everybody - 0.01, as_everybody + 0.01]))
+        assert low <= mean <= high
+
+
+def test_parts_of_a_tree_whose_shares_nothing_tells_are_taken_for_everybody() -> None:
+    grouping = make_contextual("klucb-cf", partition=Partition.tree(axes=1, depth=2), arms=2, epsilon=1).grouping
+    assert learnt.stretches(grouping, 0, None) == pytest.approx([1.0])
+    assert learnt.stretches(grouping, 1, None) == pytest.approx([2.0] * 2)
+    assert learnt.stretches(grouping, 2, None) == pytest.approx([4.0] * 4)

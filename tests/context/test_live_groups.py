@@ -1,6 +1,7 @@
 """What a service needs of contextual policies: answers of other epsilons, many at once, arms that come and go."""
 
 import copy
+import pickle
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -109,6 +110,14 @@ def test_many_answers_are_as_one_by_one_however_they_are_cut(kind: str, many: in
 def test_as_many_answers_as_questions() -> None:
     with pytest.raises(UserError, match="1 questions and 0 answers"):
         made().observe_many([made().ask()], [])
+    asked: Any = [made().ask()]
+    for questions, answers, name in (
+        (iter(asked), [1], "questions"),
+        (asked, {1}, "answers"),
+        (asked, None, "answers"),
+    ):
+        with pytest.raises(UserError, match=f"^{name} = .*: give a list, in the order"):
+            made().observe_many(questions, answers)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)
@@ -127,7 +136,8 @@ def test_arms_come_and_go_in_every_group(kind: str, tmp_path: Path) -> None:
     answered(policy, 20, seed=3)
     late = Question([0, 0, 0], [0, 0, 0] if kind == masks.BIT else None, Fraction(2), grain=1)
     policy.observe(late, 1)  # what was asked before
-    for again in (copy.copy(policy), saved.loads(saved.dumps(policy))):
+    copies = [copy.copy(policy), copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))]  # noqa: S301 -- our own
+    for again in (*copies, saved.loads(saved.dumps(policy))):
         assert again.fold_digest() == policy.fold_digest()
         assert np.array_equal(again.estimates(), policy.estimates(), equal_nan=True)
         assert not any(0 in again.ask().table for _ in range(10))
@@ -146,6 +156,18 @@ def test_a_question_may_have_some_arms_alone(name: str) -> None:
     assert {arm for _ in range(40) for arm in policy.ask(among=[1, 3]).table} == {1, 3}
     assert policy.fold_digest() == before
     assert {arm for _ in range(80) for arm in policy.ask().table} == {0, 1, 2, 3}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("twin_of", [copy.copy, copy.deepcopy])
+def test_a_copy_shares_nothing_and_asks_the_same(twin_of: Any) -> None:
+    policy = made(name="ts-cf")
+    answered(policy, 10)
+    twin, before = twin_of(policy), policy.fold_digest()
+    assert [twin.ask() for _ in range(5)] == [policy.ask() for _ in range(5)]
+    answered(twin, 10)
+    assert policy.fold_digest() == before
+    assert twin.fold_digest() != before
 
 
 def test_what_is_awaited_is_counted_by_policy_and_arm() -> None:

@@ -75,6 +75,32 @@ def test_groups_that_are_alike_are_asked_as_one() -> None:
     assert 800 < as_one < 1000  # the others see whether groups differ by now
 
 
+@pytest.mark.plain
+def test_while_groups_are_asked_as_one_what_is_told_of_means_is_of_all_of_them() -> None:
+    """Intervals are by what a group alone was asked, so that they hold for one that differs."""
+    policy = make_contextual("klucb-cf", groups=5, arms=2, epsilon=2, shares=[0.2] * 5, pool=True, seed=1)
+    lived(policy, ALIKE, 300)
+    everybody, each = policy._policies[0], policy.by_group
+    for weights, telling in (([0.0, -3.0], [everybody] * 5), ([-3.0, 0.0], each)):
+        policy._grains.weights[:] = weights
+        assert np.array_equal(policy.estimates(), [own.estimates() for own in telling], equal_nan=True)
+        assert np.array_equal(policy.suspects(), [own.suspects() for own in telling])
+        assert np.array_equal(policy.intervals(), [own.intervals() for own in each])
+    assert not np.array_equal(everybody.estimates(), each[0].estimates())
+
+
+@pytest.mark.plain
+def test_groups_that_differ_a_little_are_within_their_intervals_though_they_seem_alike() -> None:
+    means = [[0.9, 0.3]] * 4 + [[0.8, 0.4]]
+    policy = make_contextual("klucb-cf", groups=5, arms=2, epsilon=2, shares=[0.2] * 5, pool=True, seed=1)
+    lived(policy, means, 3000)
+    assert policy.pooled > 0.5
+    low, high = np.moveaxis(policy.intervals(), 2, 0)
+    assert np.all((low <= means) & (high >= means))
+    low, high = policy._policies[0].intervals().T
+    assert low[0] > 0.8  # of everybody, and not of the last group
+
+
 def test_where_groups_are_alike_less_is_lost() -> None:
     problem = ContextualProblem(np.tile([0.2, 0.5, 0.8], (4, 1)), [0], 20_000)
     lost = [

@@ -136,6 +136,21 @@ def test_who_plays_for_everybody_is_told_of_the_average(tmp_path: Path) -> None:
     assert task.parameters["context"] is False
 
 
+def test_who_is_told_every_change_hears_every_answer(tmp_path: Path) -> None:
+    """Restarts are the problem's, in visitors: so answers are bits, and groups are not pooled; or it is refused."""
+    text = TWO.replace('name = "klucb-cf"\n\n', 'name = "oracle-klucb-cf"\n\n')
+    for task in experiments.load(write(tmp_path, text)).tasks[::2]:
+        assert task.policy == "oracle-klucb-cf"
+        told = {key: task.parameters[key] for key in ("answers", "pool", "restarts")}
+        assert told == {"answers": "bit", "pool": False, "restarts": [0, 100]}
+    still = text.replace("starts = [0, 100]\n", "").replace(f"means = {MEANS}", f"means = {MEANS[0]}")
+    assert "pool" not in experiments.load(write(tmp_path, still)).tasks[0].parameters
+    refused = text.replace('"oracle-klucb-cf"\n', '"oracle-klucb-cf"\npool = true\n')
+    with pytest.raises(UserError, match=r"policies\[0\]: restarts.*every answer") as caught:
+        experiments.load(write(tmp_path, refused))
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [

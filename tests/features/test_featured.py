@@ -1,6 +1,8 @@
 """Policies over public features: the same choices as slow twins, and what is promised of them."""
 
+import copy
 import math
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -244,6 +246,24 @@ def test_a_saved_one_goes_on_where_it_stood(name: str, tmp_path: Path) -> None:
     assert not np.array_equal(other._state.lots, policy._state.lots)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_copies_share_nothing_and_draw_the_same(name: str) -> None:
+    policy = make_featured(name, arms=ARMS, features=D, corruption=MASK, gamma=0.99, seed=1)
+    for x, lot in stream(20):
+        policy.observe(x, policy.choose(x), float(lot < 0.5))
+    before, again = policy.estimates(x), pickle.loads(pickle.dumps(policy))  # noqa: S301 -- our own
+    for twin in (copy.copy(policy), copy.deepcopy(policy)):
+        assert repr(twin) == repr(policy)
+        assert np.array_equal(twin._state.lots, policy._state.lots)
+        twin.observe(x, 0, 1.0)
+        twin.choose(x)
+        assert twin._lock is not policy._lock
+        assert not np.array_equal(twin.estimates(x), before)
+        assert np.array_equal(policy.estimates(x), before)
+    assert np.array_equal(again.estimates(x), before)
+    assert not np.array_equal(again._state.lots, policy._state.lots)
+
+
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     policy = make_featured("logistic-ts-cf", arms=ARMS, features=D, corruption=MASK)
     path = tmp_path / "policy"
@@ -289,6 +309,7 @@ def test_threads_may_share_one() -> None:
     ("told", "complaint"),
     [
         ({"name": "logistic-ts"}, "no policy over features is called 'logistic-ts'; did you mean 'logistic-ts-cf'"),
+        ({"name": ["a"]}, "no policy over features is called .*; known are logistic-ts-cf"),
         ({"arms": 0}, "arms = 0"),
         ({"features": 1.5}, "features = 1.5"),
         ({"features": 100_000}, "more than can be played"),

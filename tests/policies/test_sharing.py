@@ -1,25 +1,21 @@
 """Policies that are shared: between threads, tasks, and processes that were forked."""
 
 import asyncio
-import os
-import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from forking import PATIENCE, forked, forks, told, warned
 from maskedbandits import Policy, RandomizedResponse, load_policy, make_policy
 from specimens import RR, specimen
 from trials import INTERPRETED
 
 THREADS, STEPS = 8, 100 if INTERPRETED else 5000
 OTHER = RandomizedResponse(0.8, 0.9)
-PATIENCE = 300.0  # seconds after which a child has hung
 
 
 @pytest.fixture(autouse=True)
@@ -129,45 +125,8 @@ def test_tasks_may_share_one(tmp_path: Path) -> None:
     is_sound(policy, tmp_path / "policy")
 
 
-@contextmanager
-def forked(work: Callable[[], bytes]) -> Iterator[int]:
-    """Do it in a child, which is always ended; yield where what it returns can be read."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:  # nothing of the tests may run on in here
-        status = 1
-        try:
-            os.write(writing, work())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    try:
-        yield reading
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(reading)
-
-
-def told(reading: int) -> bytes:
-    """Return what a child writes, if it does so before it must have hung."""
-    os.set_blocking(reading, False)
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            return os.read(reading, 1 << 16)
-        except BlockingIOError:
-            time.sleep(0.01)
-    pytest.fail("the child hangs")
-
-
 def drawn(policy: Policy) -> bytes:
     return b" ".join(b"%d" % policy.choose() for _ in range(40))
-
-
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
-warned = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # threads and forks do not go well together
 
 
 @forks

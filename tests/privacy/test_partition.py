@@ -5,6 +5,7 @@ import math
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 from maskedbandits.errors import UserError
@@ -41,7 +42,11 @@ def test_features_that_do_not_fit_are_refused_and_not_repeated(features: list[fl
     assert "0.123" not in str(caught.value)
 
 
-@pytest.mark.parametrize("features", [None, 3, [None, 0.5], ["0.5", 0.5], "12", [[0.5], 0.5]])
+# neither complex numbers nor arrays are one number; what has no order is nobody's features; bytes are a text
+ODD = [[1j, 0], [np.array([0.1, 0.2]), 0.1], {0.1, 0.2}, {0.1: 0, 0.2: 0}, b"12"]
+
+
+@pytest.mark.parametrize("features", [None, 3, [None, 0.5], ["0.5", 0.5], "12", [[0.5], 0.5], *ODD])
 def test_what_are_no_features_is_refused_in_a_line(features: Any) -> None:
     with pytest.raises(UserError, match="give numbers in"):
         Partition([2, 2]).cell(features)

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.context import masks
-from maskedbandits.errors import UserError, nearest
-from maskedbandits.privacy import as_epsilon
+from maskedbandits.errors import UserError
 from maskedbandits.problems import ContextualProblem, Problem
 from maskedbandits.theory import corrected_regret_bound
 
@@ -29,11 +28,10 @@ def contextual_bound(
 
     The policy is ``make_contextual("sw-klucb-cf", ..., window=window, c=c, shares=problem.shares, pool=False)``.
     """
-    exact = float(as_epsilon(epsilon))
-    if answers is not None and answers not in masks.KINDS:
-        raise UserError(f"answers = {answers!r}: give {' or '.join(masks.KINDS)}{nearest(answers, masks.KINDS)}")
-    if exact == 0.0:
-        raise UserError("epsilon = 0 leaves nothing to learn: give a number above 0")
+    if not isinstance(problem, ContextualProblem):
+        raise UserError("the bound is of a problem with groups: give a ContextualProblem; others have those of theory")
+    exact = float(masks.checked_epsilon(epsilon))
+    masks.refuse_unknown(answers)
     kind = answers or masks.better_kind(exact, problem.shares)
     seen = masks.masks(kind, exact, problem.shares)
     steps = 1.0 if kind == masks.BIT else 1.0 / masks.named(exact, problem.shares)

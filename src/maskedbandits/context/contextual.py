@@ -6,7 +6,7 @@ To every group an answer looks like the feedback of a corrupt bandit (``masks.py
 import copy
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits.context import answers, masks
 from maskedbandits.context.grouping import Grouping, Read
+from maskedbandits.context.learnt import remade
 from maskedbandits.context.views import LEARNT, View
-from maskedbandits.errors import UserError, whole
+from maskedbandits.errors import UserError, WrongValueError, whole
 from maskedbandits.policies import Policy, arguments
 from maskedbandits.policies import arms as changes
 from maskedbandits.policies.axes import reports
 from maskedbandits.policies.entries import entries
+from maskedbandits.policies.forks import look_after_group
 from maskedbandits.policies.grains import Grains
 from maskedbandits.policies.stacks import nth, rows, stacked
 from maskedbandits.privacy import Question
+from maskedbandits.record import copied
 
 AT_ONCE = 1 << 14  # answers times groups that are taken in at once, lest whoever asks wait for long
 
@@ -33,7 +36,10 @@ Ints = NDArray[np.int64]
 
 
 class Contextual(View):
-    """Asks questions, and learns from masked answers; made by ``make_contextual``. Threads may share one."""
+    """Asks questions, and learns from masked answers; made by ``make_contextual``.
+
+    Threads may share one. After a fork, parent and child ask different questions.
+    """
 
     def __init__(
         self,
@@ -50,6 +56,7 @@ class Contextual(View):
         self._lock = threading.Lock()
         self._stack()
         self._live = entries(self.kind.layout, self.name, ".groups")
+        look_after_group(self)
 
     def _stack(self) -> None:
         """Lay the states of all policies into one."""
@@ -106,6 +113,11 @@ class Contextual(View):
         with self._lock:
             return self._signs.integers(0, 2, many)
 
+    def draw_apart(self) -> None:
+        """Draw other signs from now on than others that were given the same seed; with the lock."""
+        if self._signs is not None:
+            self._signs = np.random.default_rng()
+
     def question(self, grain: int, table: Ints, signs: Ints | None, epsilon: Fraction | None = None) -> Question:
         """Return the question of an arm, and perhaps a sign, for each part of a grain."""
         part = self.grouping.parts[grain]
@@ -120,6 +132,9 @@ class Contextual(View):
 
     def observe_many(self, questions: Sequence[Question], values: Sequence[int]) -> None:
         """Take in masked answers to many questions, in their order: as ``observe`` does, and faster."""
+        for name, many in (("questions", questions), ("answers", values)):
+            if not isinstance(many, Collection) or isinstance(many, (Set, Mapping)):
+                raise WrongValueError(name, many, "a list, in the order in which they are to be learnt from")
         if len(questions) != len(values):
             raise UserError(f"{len(questions)} questions and {len(values)} answers: give one answer to each")
         grains, tables, signs = (np.zeros((len(values), n), dtype=np.int64) for n in (1, self.groups, self.groups))
@@ -220,11 +235,14 @@ class Contextual(View):
         """Return the grains as they are before the first question."""
         return self.grouping.fresh(self.arms)
 
-    def copied_parts(self) -> tuple[list[Policy], dict[str, Any], np.random.Generator | None]:
-        """Return copies of the policies, of what the grains have learnt, and of what draws signs, of one moment."""
+    def copied_parts(self) -> tuple[Any, dict[str, Any], np.random.Generator | None]:
+        """Return copies of the policies' state, of what the grains have learnt, and of what draws signs, of one moment.
+
+        Policies are made of it without the lock: whoever makes one waits for forks, and these wait for the lock.
+        """
         with self._lock:
-            each = [copy.copy(policy) for policy in self._policies]
-            return each, {key: getattr(self._grains, key).copy() for key in LEARNT}, copy.deepcopy(self._signs)
+            learnt = {key: getattr(self._grains, key).copy() for key in LEARNT}
+            return copied(self._state), learnt, copy.deepcopy(self._signs)
 
     def know(self, learnt: Mapping[str, Any]) -> None:
         """Take over what the grains of another have learnt."""
@@ -232,10 +250,19 @@ class Contextual(View):
             getattr(self._grains, key)[:] = learnt[key]
 
     def __copy__(self) -> "Contextual":
-        each, learnt, signs = self.copied_parts()
+        state, learnt, signs = self.copied_parts()
+        each = [remade(policy, nth(state, place)) for place, policy in enumerate(self._policies)]
         made = Contextual(each, self.epsilon, self.grouping, self.known_shares, signs)
         made.know(learnt)
         return made
+
+    def __deepcopy__(self, memo: Any) -> "Contextual":
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        from maskedbandits.context import saved
+
+        return saved.loads, (saved.dumps(self),)
 
     def save(self, path: str | Path) -> None:
         """Write everything down, for ``load_contextual``."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from maskedbandits.context import masks
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.policies.grains import BEHIND, POOL, TREE, Grains
-from maskedbandits.privacy import Question
+from maskedbandits.privacy import Partition, Question
 from maskedbandits.remembered import remembered
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,19 @@ class Grouping:
         alone = np.array_equal(self.parts[-1], np.arange(self.shares.size))
         pairs = zip(self.parts[:-1], self.parts[1:], strict=True)
         nested = all(np.array_equal(up[_members(row)][row], up) for up, row in pairs)
-        return every and alone and nested and len(self.kinds) == len(rows) and set(self.kinds) <= set(masks.KINDS)
+        known = len(self.kinds) == len(rows) and set(self.kinds) <= set(masks.KINDS)
+        return every and alone and nested and known and (self._is_tree() if self.tree else self._is_pool())
+
+    def _is_pool(self) -> bool:
+        """Tell whether groups are asked each alone, or all as one, too."""
+        return self.finest == 0 or (self.finest == 1 and self.sizes[0] == 1 and self.kinds[0] == masks.BIT)
+
+    def _is_tree(self) -> bool:
+        """Tell whether its grains are the grids of a tree."""
+        axes = (self.groups.bit_length() - 1) // max(self.finest, 1)
+        if self.kinds[0] != masks.BIT or axes < 1 or 1 << axes * self.finest != self.groups:
+            return False
+        return np.array_equal(self.parts, Partition.tree(axes, self.finest).parts)
 
     @remembered
     def groups(self) -> int:
@@ -68,6 +80,11 @@ class Grouping:
     def finest(self) -> int:
         """The number of the grain that tells every group from the others."""
         return len(self.kinds) - 1
+
+    @property
+    def everybody_hears(self) -> bool:
+        """Tell whether the policy of every group learns from every answer, so that it counts as many as visitors."""
+        return self.finest == 0 and (self.kinds[0] == masks.BIT or self.groups == 1)
 
     def read(self, grain: int, question: Question) -> "Read | None":
         """Return a question taken apart, as one of a grain; None if it cannot be one."""

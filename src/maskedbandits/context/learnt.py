@@ -3,10 +3,12 @@
 Where shares are not given, groups are taken for equally large, and every policy learns through the mask that follows
 from that. A wrong share makes a mask of another slope: what is seen is the same, but stretched about 1/2. Answers that
 are one of many tell the shares, so what is *told* of means is put right by them: by copies of the policies whose masks
-have the slopes that the shares make. What is learnt, and chosen, stays as it is: the same log makes the same policy.
+have the slopes that the shares make. Where nothing tells the shares, what is to be sure is told by the largest slope
+that there can be. What is learnt, and chosen, stays as it is: the same log makes the same policy.
 """
 
 import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,15 +31,32 @@ def shares_from(named: ArrayLike, chance: float, more: float) -> Floats:
     return np.asarray(found / found.sum())
 
 
-def stretches(grouping: Grouping, grain: int, shares: Floats) -> Floats:
+def stretches(grouping: Grouping, grain: int, shares: Floats | None) -> Floats:
     """Return how many times as large the slope of each part's mask is if the groups have these shares.
 
+    Without shares, how many times as large it can be at most: if all visitors are of that part.
     It is that of answers with the usual epsilon. With a smaller one it is farther from 1, so what is told of answers
     with an epsilon of their own is put right in part.
     """
     kind, epsilon = grouping.kinds[grain], grouping.epsilon
-    parts = np.asarray(np.bincount(grouping.parts[grain], shares), dtype=np.float64)
+    parts = np.ones(grouping.sizes[grain])
+    if shares is not None:
+        parts = np.asarray(np.bincount(grouping.parts[grain], shares), dtype=np.float64)
     return masks.halves(kind, epsilon, parts) / masks.halves(kind, epsilon, grouping.shares_of_parts[grain])
+
+
+def of_any_share(bounds: Floats) -> Floats:
+    """Return bounds of means, (..., 2), that hold whatever a group's share is, from those that hold if it is everybody.
+
+    The smaller the share, the nearer to 1/2 does a mean seem, and always on its own side.
+    """
+    low, high = bounds[..., 0], bounds[..., 1]
+    return np.stack([np.where(low > 0.5, low, 0.0), np.where(high < 0.5, high, 1.0)], axis=-1)
+
+
+def remade(policy: Policy, state: Any) -> Policy:
+    """Return a policy of the same kind that has this state."""
+    return Policy(policy.kind, policy._given, state, state.lots.copy(), fresh=False)
 
 
 def stretched(policy: Policy, times: float) -> Policy:

@@ -1,5 +1,6 @@
 """Making a contextual policy: which groups, which kind of answers, whether groups are pooled."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -10,9 +11,10 @@ from maskedbandits import arrays
 from maskedbandits.context import masks
 from maskedbandits.context.contextual import Contextual
 from maskedbandits.context.grouping import Grouping
-from maskedbandits.errors import UserError, WrongValueError, nearest, whole
+from maskedbandits.errors import UserError, WrongValueError, shown, whole
 from maskedbandits.policies import check_policy, kind_of, make_policy
-from maskedbandits.privacy import Partition, as_epsilon
+from maskedbandits.policies.axes.restarts import times
+from maskedbandits.privacy import Partition
 from maskedbandits.privacy.exact import Number
 
 MOST_GROUPS = 1 << 12
@@ -43,17 +45,23 @@ def make_contextual(
     many groups as it has cells. If it is a tree, coarse cells decide until finer ones are seen to differ, and have
     learnt enough; with ``pool=False`` the finest decide from the beginning.
 
+    A parameter that is a time, such as a window or a horizon, is counted in the answers that a group hears: in visitors
+    where answers are bits and nothing is pooled, and else in fewer (``masks.named``; of those asked as one, the pool
+    hears all and a group none). So restarts at given times are refused there.
+
     >>> question = make_contextual("klucb-cf", groups=2, arms=3, epsilon=1).ask()
     >>> question.table
     (0, 0)
     """
     exact, grouping, given = grouped(name, groups, partition, epsilon, shares, answers, pool)
+    _refuse_another_mask(parameters)
     seen = grouping.masks
     seeds = np.random.SeedSequence(None if seed is None else whole("seed", seed, 0)).generate_state(len(seen) + 1)
     each = [
         make_policy(name, arms=arms, corruption=mask, seed=int(own), **parameters)
         for mask, own in zip(seen, seeds[1:], strict=True)
     ]
+    _refuse_visitors_times(grouping, each[0].parameters)
     return Contextual(each, exact, grouping, given, None if seed is None else np.random.default_rng(int(seeds[0])))
 
 
@@ -70,8 +78,9 @@ def check_contextual(
 ) -> str:
     """Return the kind of answers of a contextual policy, all that it is given checked, without making one."""
     _, grouping, _ = grouped(name, groups, None, epsilon, shares, answers, pool)
+    _refuse_another_mask(parameters)
     for mask in dict.fromkeys(grouping.masks):
-        check_policy(name, arms=arms, corruption=mask, **parameters)
+        _refuse_visitors_times(grouping, check_policy(name, arms=arms, corruption=mask, **parameters))
     return grouping.kinds[-1]
 
 
@@ -85,21 +94,33 @@ def grouped(
     pool: bool | None,
 ) -> tuple[Fraction, Grouping, Floats | None]:
     """Return epsilon as it is kept, how groups are asked, and the shares if they are given; refuse what is none."""
-    exact = as_epsilon(epsilon)
+    exact = masks.checked_epsilon(epsilon)
     many = _how_many(groups, partition)
     given = None if shares is None else arrays.parts_of_one("shares", shares, many)
     known = np.full(many, 1.0 / many) if given is None else given
-    if exact == 0:
-        raise UserError("epsilon = 0 leaves nothing to learn: give a number above 0")
     if not kind_of(name).sees_corruption or kind_of(name).sees_rewards:
         raise UserError(f"{name} does not learn through a mask: take one that does, such as auto or klucb-cf")
-    if answers is not None and answers not in masks.KINDS:
-        raise UserError(f"answers = {answers!r}: give {' or '.join(masks.KINDS)}{nearest(answers, masks.KINDS)}")
-    if pool not in (None, True, False):
+    masks.refuse_unknown(answers)
+    if pool is not None and not (isinstance(pool, (int, np.bool_)) and pool in (True, False)):
         raise WrongValueError("pool", pool, "True, False, or nothing")
     if partition is not None and partition.depth > 0 and pool is not False:
         return exact, Grouping.of_tree(np.array(partition.parts), answers, float(exact), known), given
     return exact, Grouping.of_groups(answers, float(exact), known, pool), given
+
+
+def _refuse_another_mask(parameters: Mapping[str, Any]) -> None:
+    """Refuse a corruption: nobody has to say what follows from the rest."""
+    if "corruption" in parameters:
+        raise UserError("corruption: how each group sees answers follows from epsilon and the shares; leave it out")
+
+
+def _refuse_visitors_times(grouping: Grouping, parameters: Mapping[str, Any]) -> None:
+    """Refuse times of visitors to a policy that counts fewer of them."""
+    if times(parameters) and not grouping.everybody_hears:
+        raise UserError(
+            f"restarts = {shown(parameters['restarts'])}: times are counted in the answers that a group hears, and "
+            'here not every group hears every answer: give answers="bit" and pool=False'
+        )
 
 
 def _how_many(groups: int | None, partition: Partition | None) -> int:

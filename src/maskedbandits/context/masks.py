@@ -13,16 +13,35 @@ visitor is worth (s p_k)^2 of one whose group and reward are seen, or ((p - q) p
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.errors import UserError, nearest, shown
+from maskedbandits.privacy import as_epsilon
+from maskedbandits.privacy.exact import Number
 
 BIT, ONE_OF_MANY = "bit", "one of many"
 KINDS = (BIT, ONE_OF_MANY)
+FAINT = 1e-11  # a slope below this is hardly more than rounding
 
 Floats = NDArray[np.float64]
+
+
+def checked_epsilon(epsilon: Number) -> Fraction:
+    """Return an epsilon with which something can be learnt."""
+    exact = as_epsilon(epsilon)
+    if math.tanh(0.5 * float(exact)) < FAINT:
+        raise UserError(f"epsilon = {shown(epsilon)} leaves nothing to learn: give a larger one, such as 1")
+    return exact
+
+
+def refuse_unknown(kind: object) -> None:
+    """Refuse what is no kind of answers; nothing stands for the better one."""
+    if kind is not None and not (isinstance(kind, str) and kind in KINDS):
+        raise UserError(f"answers = {shown(kind)}: give {' or '.join(KINDS)}{nearest(kind, KINDS)}")
 
 
 def truth_and_other(epsilon: float, groups: int) -> tuple[float, float]:
@@ -41,7 +60,13 @@ def slope(kind: str, epsilon: float, groups: int) -> float:
 
 def masks(kind: str, epsilon: float, shares: Floats) -> list[RandomizedResponse]:
     """Return the mask through which each group sees an answer."""
-    return [RandomizedResponse(0.5 + float(each), 0.5 + float(each)) for each in halves(kind, epsilon, shares)]
+    each = halves(kind, epsilon, shares)
+    if 2.0 * each.min() < FAINT:
+        raise UserError(
+            f"a share of {shares.min():g} at epsilon = {epsilon:g} leaves nothing to learn of its group: give larger "
+            "shares, put small groups together, or take a larger epsilon"
+        )
+    return [RandomizedResponse(0.5 + float(half), 0.5 + float(half)) for half in each]
 
 
 def halves(kind: str, epsilon: float, shares: Floats) -> Floats:

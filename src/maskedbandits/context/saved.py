@@ -2,6 +2,7 @@
 
 import io
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any
 
@@ -11,12 +12,16 @@ from maskedbandits import arrays
 from maskedbandits.context.contextual import Contextual
 from maskedbandits.context.grouping import Grouping
 from maskedbandits.context.views import LEARNT
+from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import DAMAGED, UserError
-from maskedbandits.files import write_whole
-from maskedbandits.policies import saved
+from maskedbandits.files import MOST, WrongLoaderError, opened, refuse_more, refuse_others, unpacked_sizes, write_whole
+from maskedbandits.policies import Policy, saved
+from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies.stacks import nth
 from maskedbandits.privacy import as_epsilon
 
-FORMAT = 3
+FORMAT = 4
+ROUNDING = 1e-12
 
 
 def save(policy: Contextual, path: str | Path) -> None:
@@ -42,14 +47,15 @@ def load_contextual(path: str | Path, *, exact: bool = False) -> Contextual:
     It knows all that the saved one knew. It draws new lots, and new signs from the operating system; ``exact`` makes it
     go on with the lots of the saved one, and with its signs if that had a seed.
     """
-    with Path(path).open("rb") as stream:
+    with opened(path) as stream:
         return _read(stream, str(path), exact=exact)
 
 
 def _write(policy: Contextual, stream: IO[bytes]) -> None:
-    each, learnt, signs = policy.copied_parts()
+    state, learnt, signs = policy.copied_parts()
     about = {
         "format": FORMAT,
+        "policy": saved.description(policy.by_group[0]),
         "epsilon": str(policy.epsilon),
         "kinds": policy.grouping.kinds,
         "parts": policy.grouping.parts.tolist(),
@@ -57,38 +63,65 @@ def _write(policy: Contextual, stream: IO[bytes]) -> None:
         "shares": None if policy.known_shares is None else policy.known_shares.tolist(),
         "signs": None if signs is None else signs.bit_generator.state,
     }
-    texts: dict[str, Any] = {
-        f"policy_{place}": np.frombuffer(saved.dumps(own), dtype=np.uint8) for place, own in enumerate(each)
-    }
-    np.savez(stream, about=np.array(json.dumps(about)), **texts, **learnt)
+    saved.write_arrays(stream, about, state, **learnt)
 
 
 def _read(stream: IO[bytes], path: str, *, exact: bool) -> Contextual:
     try:
-        with np.load(stream, allow_pickle=False) as file:
+        sizes = unpacked_sizes(stream)
+        with saved.one_at_a_time, np.load(stream, allow_pickle=False) as file:
+            refuse_more(sizes, ("about",), MOST)
             about = json.loads(str(file["about"]))
-            _refuse_others(about["format"], path)
+            refuse_others(about, "load_contextual", path)
+            kind = _kind_of(about)
+            refuse_more(sizes, ("own", *LEARNT), MOST)
             learnt = {key: np.array(file[key]) for key in LEARNT}
-            many = learnt["named"].size
-            shares = None if about["shares"] is None else arrays.parts_of_one("shares", about["shares"], many)
-            known = np.full(many, 1.0 / many) if shares is None else shares
-            epsilon, kinds = as_epsilon(str(about["epsilon"])), tuple(map(str, about["kinds"]))
-            grouping = Grouping(
-                np.array(about["parts"], dtype=np.int64), kinds, float(epsilon), known, bool(about["tree"])
-            )
-            texts = [io.BytesIO(file[f"policy_{place}"].tobytes()) for place in range(sum(grouping.sizes))]
-            each = [saved._read(text, path, exact=exact) for text in texts]
+            epsilon, shares, grouping = _grouping(about, learnt["named"].size)
+            state = saved.state_of(kind, file, sizes, sum(grouping.sizes))
             signs = _signs(about.get("signs")) if exact else None
-    except UserError:
+    except WrongLoaderError:
         raise
+    except saved.OtherFormatError:
+        raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None
     except DAMAGED as error:
         raise UserError(f"{path} is not a saved contextual policy, or is damaged: save it again ({error})") from None
-    alike = {(own.name, own.arms, own.kind.layout.name, own._mixed) for own in each}
-    if len(alike) != 1 or not grouping.fits() or not _are_of_grains(grouping, **learnt):
+    given = about["policy"].get("parameters")
+    each = [saved.revived(kind, given, nth(state, place), path, exact=exact) for place in range(state.own.size)]
+    if not grouping.fits() or not _are_of_grains(grouping, **learnt) or not _are_of_groups(grouping, each):
         raise UserError(f"{path} is damaged: its groups do not fit together; load an older copy")
     made = Contextual(each, epsilon, grouping, shares, signs)
     made.know(learnt)
     return made
+
+
+def _kind_of(about: dict[str, Any]) -> Kind:
+    """Return the kind of policy that every group has."""
+    if about["format"] != FORMAT:
+        raise saved.OtherFormatError
+    return saved.kind_told(about["policy"])
+
+
+def _grouping(about: dict[str, Any], many: int) -> tuple[Fraction, Any, Grouping]:
+    """Return epsilon, the shares if they were given, and how groups are asked."""
+    shares = None if about["shares"] is None else arrays.parts_of_one("shares", about["shares"], many)
+    known = np.full(many, 1.0 / many) if shares is None else shares
+    epsilon, kinds = as_epsilon(str(about["epsilon"])), tuple(map(str, about["kinds"]))
+    parts = np.array(about["parts"], dtype=np.int64)
+    return epsilon, shares, Grouping(parts, kinds, float(epsilon), known, bool(about["tree"]))
+
+
+def _are_of_groups(grouping: Grouping, policies: list[Policy]) -> bool:
+    """Tell whether policies are alike, and have the masks that epsilon and the shares give them."""
+    alike = len({(own.arms, own._mixed) for own in policies}) == 1
+    return alike and all(_sees(*pair) for pair in zip(policies, grouping.masks, strict=True))
+
+
+def _sees(policy: Policy, mask: RandomizedResponse) -> bool:
+    """Tell whether a policy learns through a mask on all arms; shares that are written down may be rounded."""
+    state, honest = policy._state, 1.0 - policy.contamination
+    low, span = honest * (1.0 - mask.p00), honest * mask.slope
+    same = np.allclose(state.lows, low, 0.0, ROUNDING) and np.allclose(1.0 / state.rates, span, 0.0, ROUNDING)
+    return bool(same and not state.flips.any() and not state.own[0].curved)
 
 
 def _signs(state: Any) -> np.random.Generator | None:
@@ -98,11 +131,6 @@ def _signs(state: Any) -> np.random.Generator | None:
     source = np.random.PCG64()
     source.state = state
     return np.random.Generator(source)
-
-
-def _refuse_others(found: object, path: str) -> None:
-    if found != FORMAT:
-        raise UserError(f"{path} was saved in another format: load it with the version that saved it")
 
 
 def _are_of_grains(grouping: Grouping, weights: Any, named: Any, expected: Any) -> bool:

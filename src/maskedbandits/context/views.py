@@ -1,16 +1,15 @@
 """What a contextual policy tells of itself: nothing of this is a question, or changes what it knows."""
 
-import copy
 import hashlib
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.context.grouping import Grouping
-from maskedbandits.context.learnt import shares_from, stretched, stretches
+from maskedbandits.context.learnt import of_any_share, remade, shares_from, stretched, stretches
 from maskedbandits.policies import Policy
 from maskedbandits.policies.entries import Entries
 from maskedbandits.policies.grains import Grains
@@ -21,6 +20,14 @@ LEARNT = ("weights", "named", "expected")  # what of the grains answers decide
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class Telling(NamedTuple):
+    """Those who tell of means."""
+
+    parts: Ints  # (G,) which of the policies each group has
+    policies: list[Policy]
+    as_everybody: bool  # whether each tells as if all visitors were of its part
 
 
 class View:
@@ -106,37 +113,48 @@ class View:
     def estimates(self) -> Floats:
         """Return the estimated mean of every arm in every group, (G, K); NaN where nothing is known.
 
-        In a tree those of the cells in which a group lies, in the grid that predicts best. Where shares were not given
-        and answers tell them, they are those of ``shares()``.
+        They are of the grain that predicts best: in a tree of the cells in which groups lie, and where groups are
+        pooled and seem alike, of everybody together. Where shares were not given, they are by those of ``shares()``.
         """
-        parts, telling = self._telling()
-        return np.asarray(np.array([policy.estimates() for policy in telling])[parts])
+        told = self._telling(by_best=True)
+        return np.asarray(np.array([policy.estimates() for policy in told.policies])[told.parts])
 
     def intervals(self, delta: float = 0.05) -> Floats:
         """Return for every arm in every group a lower and an upper confidence bound of its mean, (G, K, 2).
 
-        As those of a policy, group by group, and by the same shares as ``estimates()``: if answers told the shares,
-        bounds are as sure as these are.
+        As those of a policy, and of every group by the answers that tell it from the others: they hold also for one
+        that differs where all seem alike. In a tree they are of the cells in which groups lie, in the grid that
+        predicts best. If answers told the shares, bounds are as sure as these are. If nothing tells them, they hold
+        whatever these are: they say on which side of 1/2 a mean is, and how far from it at least.
         """
-        parts, telling = self._telling()
-        return np.asarray(np.array([policy.intervals(delta) for policy in telling])[parts])
+        told = self._telling(by_best=self.grouping.tree, sure=True)
+        bounds = np.array([policy.intervals(delta) for policy in told.policies])[told.parts]
+        return of_any_share(bounds) if told.as_everybody else np.asarray(bounds)
 
     def suspects(self, delta: float = 0.001) -> NDArray[np.bool_]:
-        """Tell of which arms in every group, (G, K), the answers lie outside what honest ones can give."""
-        parts, telling = self._telling()
-        return np.asarray(np.array([policy.suspects(delta) for policy in telling])[parts])
+        """Tell of which arms in every group, (G, K), the answers lie outside what honest ones can give.
 
-    def _telling(self) -> tuple[Ints, list[Policy]]:
-        """Return policies that tell of means by the shares that are known, and which of them each group has."""
+        They are of the same grain as ``estimates()``. If nothing tells the shares, outside what they can give with any.
+        """
+        told = self._telling(by_best=True, sure=True)
+        return np.asarray(np.array([policy.suspects(delta) for policy in told.policies])[told.parts])
+
+    def _telling(self, *, by_best: bool, sure: bool = False) -> "Telling":
+        """Return policies that tell of means by the shares that are known, of the best grain or of the finest.
+
+        If they are to be sure and nothing tells the shares, they tell as if each part were everybody.
+        """
         with self._lock:
             shares = self._told_shares()
-            grain = int(np.argmax(self._grains.weights)) if self.grouping.tree else self.grouping.finest
+            grain = int(np.argmax(self._grains.weights)) if by_best else self.grouping.finest
             first, last = self.grouping.firsts[grain : grain + 2]
-            each = self._policies[first:last]
-            if shares is None:
-                return self.grouping.parts[grain], [copy.copy(policy) for policy in each]
+            states = [policy._snapshot() for policy in self._policies[first:last]]
+        each = [remade(*pair) for pair in zip(self._policies[first:last], states, strict=True)]
+        as_everybody = sure and shares is None and self.known_shares is None and len(each) > 1
+        if shares is not None or as_everybody:
             times = stretches(self.grouping, grain, shares)
-            return self.grouping.parts[grain], [stretched(policy, own) for policy, own in zip(each, times, strict=True)]
+            each = [stretched(policy, own) for policy, own in zip(each, times, strict=True)]
+        return Telling(self.grouping.parts[grain], each, as_everybody)
 
     def _told_shares(self) -> Floats | None:
         """Return the shares as answers tell them; None if they were given, or no answer tells any. With the lock."""

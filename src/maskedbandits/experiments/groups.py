@@ -120,7 +120,9 @@ def parameters_of(
     told = {key: known[key] for key in TOLD if key in wanted and wanted[key].required and key not in given}
     if np.ptp(problem.shares) > 0.0 and "shares" not in given:
         told["shares"] = problem.shares.tolist()
-    parameters: dict[str, Any] = {**given, **told}
+    if len(told.get("restarts", ())) > 1:  # only so is every visitor's time one of every group
+        told |= {"answers": "bit", "pool": False}
+    parameters: dict[str, Any] = {**told, **given}
     shape: dict[str, Any] = {"groups": problem.groups, "arms": problem.arms, "epsilon": epsilon}
     try:
         answers = check_contextual(name, **shape, **parameters)

@@ -1,5 +1,6 @@
 """A policy over features at work: what a user holds."""
 
+import copy
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,7 @@ def make_featured(
     >>> policy.estimates([1.0, 0.5]).shape
     (3,)
     """
-    if name not in MODULES:
+    if not isinstance(name, str) or name not in MODULES:
         raise UserError(f"no policy over features is called {name!r}{nearest(name, MODULES)}")
     many, d = whole("arms", arms), whole("features", features)
     if many * d * d > MOST_NUMBERS:
@@ -134,6 +135,19 @@ class Featured:
     def for_simulation(self) -> Any:
         """Return the state of a fresh policy of this kind."""
         return fresh(self.name, self.arms, self.features, self.corruption, dict(self.parameters))
+
+    def __copy__(self) -> "Featured":
+        with self._lock:
+            state = type(self._state)(*(copy.copy(each) for each in self._state))
+        return Featured(self.name, self.corruption, dict(self.parameters), state, state.lots.copy())
+
+    def __deepcopy__(self, memo: Any) -> "Featured":
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        from maskedbandits.features import saved
+
+        return saved.loads, (saved.dumps(self),)
 
     def save(self, path: str | Path) -> None:
         """Write everything down, for ``load_featured``."""

@@ -1,8 +1,9 @@
 """A policy over features, written to a file and set to work again; compiled code trusts arrays, so they are checked."""
 
+import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,16 @@ from numpy.typing import NDArray
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import DAMAGED, UserError
 from maskedbandits.features.featured import MODULES, Featured, make_featured
-from maskedbandits.files import HEADERS, MOST, refuse_more, unpacked_sizes, write_whole
+from maskedbandits.files import (
+    HEADERS,
+    MOST,
+    WrongLoaderError,
+    opened,
+    refuse_more,
+    refuse_others,
+    unpacked_sizes,
+    write_whole,
+)
 from maskedbandits.maths import lots
 
 FORMAT = 1
@@ -23,6 +33,22 @@ def _kept(state: Any) -> dict[str, NDArray[Any]]:
 
 def save(policy: Featured, path: str | Path) -> None:
     """Write a policy down."""
+    write_whole(Path(path), lambda stream: _write(policy, stream))
+
+
+def dumps(policy: Featured) -> bytes:
+    """Return a policy over features as bytes."""
+    stream = io.BytesIO()
+    _write(policy, stream)
+    return stream.getvalue()
+
+
+def loads(text: bytes) -> Featured:
+    """Return the policy that ``dumps`` wrote down, with lots of its own."""
+    return _read(io.BytesIO(text), "these bytes", exact=False)
+
+
+def _write(policy: Featured, stream: IO[bytes]) -> None:
     about = {
         "format": FORMAT,
         "name": policy.name,
@@ -34,7 +60,7 @@ def save(policy: Featured, path: str | Path) -> None:
     }
     with policy._lock:
         arrays: dict[str, Any] = {key: array.copy() for key, array in _kept(policy._state).items()}
-    write_whole(Path(path), lambda stream: np.savez(stream, about=np.array(json.dumps(about)), **arrays))
+    np.savez(stream, about=np.array(json.dumps(about)), **arrays)
 
 
 def load_featured(path: str | Path, *, exact: bool = False) -> Featured:
@@ -42,16 +68,22 @@ def load_featured(path: str | Path, *, exact: bool = False) -> Featured:
 
     It draws new lots; ``exact`` makes it go on with the lots of the saved one, to the last bit.
     """
+    with opened(path) as stream:
+        return _read(stream, str(path), exact=exact)
+
+
+def _read(stream: IO[bytes], path: str, *, exact: bool) -> Featured:
     try:
-        with Path(path).open("rb") as stream:
-            sizes = unpacked_sizes(stream)
-            refuse_more(sizes, ("about",), MOST)
-            with np.load(stream, allow_pickle=False) as file:
-                policy = _remade(json.loads(str(file["about"])))
-                for key, array in _kept(policy._state).items():
-                    refuse_more(sizes, (key,), array.nbytes + HEADERS)
-                    _fill(key, array, file[key])
-    except FileNotFoundError:
+        sizes = unpacked_sizes(stream)
+        refuse_more(sizes, ("about",), MOST)
+        with np.load(stream, allow_pickle=False) as file:
+            about = json.loads(str(file["about"]))
+            refuse_others(about, "load_featured", path)
+            policy = _remade(about)
+            for key, array in _kept(policy._state).items():
+                refuse_more(sizes, (key,), array.nbytes + HEADERS)
+                _fill(key, array, file[key])
+    except WrongLoaderError:
         raise
     except _OtherFormatError:
         raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None

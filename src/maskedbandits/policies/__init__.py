@@ -92,7 +92,7 @@ def names() -> list[str]:
 
 def kind_of(name: str) -> Kind:
     """Return what a name stands for."""
-    if name not in KINDS:
+    if not isinstance(name, str) or name not in KINDS:
         raise UserError(f"no policy is called {name!r}{nearest(name, KINDS)}")
     return KINDS[name]
 

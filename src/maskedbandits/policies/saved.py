@@ -4,6 +4,7 @@ import io
 import json
 import math
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from maskedbandits.corruption import Polyline
 from maskedbandits.errors import DAMAGED, UserError
-from maskedbandits.files import HEADERS, MOST, refuse_more, unpacked_sizes, write_whole
+from maskedbandits.files import HEADERS, MOST, WrongLoaderError, refuse_more, refuse_others, unpacked_sizes, write_whole
 from maskedbandits.maths import lots
 from maskedbandits.policies import KINDS
 from maskedbandits.policies.kinds import Kind
@@ -21,7 +22,7 @@ FORMAT = 7
 ARRAYS = ("own", "ints", "floats")
 
 # numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once
-_one_at_a_time = threading.Lock()
+one_at_a_time = threading.Lock()
 
 
 def save(policy: Policy, path: str | Path) -> None:
@@ -42,10 +43,18 @@ def loads(text: bytes) -> Policy:
 
 
 def _write(policy: Policy, stream: IO[bytes]) -> None:
-    about = {"format": FORMAT, "name": policy.name, "parameters": policy._given}
-    state = policy._snapshot()
+    write_arrays(stream, description(policy), policy._snapshot())
+
+
+def description(policy: Policy) -> dict[str, Any]:
+    """Return what a policy is, beside its state."""
+    return {"format": FORMAT, "name": policy.name, "parameters": policy._given}
+
+
+def write_arrays(stream: IO[bytes], about: dict[str, Any], state: Any, **others: Any) -> None:
+    """Write a description and a state down, and other arrays."""
     arrays: dict[str, Any] = {key: np.asarray(array) for key, array in zip(ARRAYS, state, strict=True)}
-    np.savez_compressed(stream, about=np.array(json.dumps(about, default=_plain)), **arrays)
+    np.savez_compressed(stream, about=np.array(json.dumps(about, default=_plain)), **arrays, **others)
 
 
 def _plain(value: Any) -> Any:
@@ -68,35 +77,54 @@ def load_policy(path: str | Path, *, exact: bool = False) -> Policy:
 def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
     try:
         sizes = unpacked_sizes(stream)
-        with _one_at_a_time, np.errstate(all="ignore"), np.load(stream, allow_pickle=False) as file:
-            refuse_more(sizes, ("about", "own"), MOST)
+        with one_at_a_time, np.errstate(all="ignore"), np.load(stream, allow_pickle=False) as file:
+            refuse_more(sizes, ("about",), MOST)
             about = json.loads(str(file["about"]))
-            kind = _kind_of(about)
-            own = file["own"]
-            _, lengths = kind.layout.contents_told(own)
-            refuse_more(sizes, ("ints", "floats"), 8 * sum(lengths.values()) + HEADERS)
-            state = kind.layout.State(own.view(np.recarray), file["ints"], file["floats"])
-    except _OtherFormatError:
+            refuse_others(about, "load_policy", path)
+            refuse_more(sizes, ("about", "own"), MOST)
+            kind = kind_told(about)
+            state = state_of(kind, file, sizes, 1)
+    except WrongLoaderError:
+        raise
+    except OtherFormatError:
         raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None
     except DAMAGED as error:
         raise UserError(f"{path} is not a saved policy, or is damaged: save it again ({error})") from None
-    fault = _fault(kind, about.get("parameters"), state)
+    return revived(kind, about.get("parameters"), state, path, exact=exact)
+
+
+def state_of(kind: Kind, file: Any, sizes: Mapping[str, int], many: int) -> Any:
+    """Return the state that an archive holds, of so many policies side by side (``stacks.py``)."""
+    own = file["own"]
+    if own.shape != (many,):
+        raise ValueError("it does not hold as many policies as it says")
+    _, lengths = kind.layout.contents_told(own[:1])
+    refuse_more(sizes, ("ints", "floats"), many * 8 * sum(lengths.values()) + HEADERS)
+    state = kind.layout.State(own.view(np.recarray), file["ints"], file["floats"])
+    if [state.ints.shape, state.floats.shape] != [(many * lengths["ints"],), (many * lengths["floats"],)]:
+        raise ValueError("the lengths disagree")
+    return state
+
+
+def revived(kind: Kind, given: Any, state: Any, path: str, *, exact: bool) -> Policy:
+    """Return a policy that has this state, which comes from elsewhere; refuse one that contradicts itself."""
+    fault = _fault(kind, given, state)
     if fault:
         raise UserError(f"{path} is damaged: {fault}; load an older copy")
     if "ahead_weight" in kind.layout.gathered:
         state.own[0].ahead_weight = 0.0  # what was found on the way to a choice is found again, not believed
     words = state.lots.copy() if exact else lots.seeded()
-    return Policy(kind, about["parameters"], state, words, fresh=False)
+    return Policy(kind, given, state, words, fresh=False)
 
 
-class _OtherFormatError(Exception):
-    pass
+class OtherFormatError(Exception):
+    """A file of another version."""
 
 
-def _kind_of(about: Any) -> Kind:
+def kind_told(about: Any) -> Kind:
     """Return the kind of policy that a file says it holds."""
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise _OtherFormatError
+        raise OtherFormatError
     if not isinstance(about.get("name"), str) or about["name"] not in KINDS:
         raise ValueError("no policy of that name is known")
     given = about.get("parameters")

@@ -8,9 +8,11 @@ answer to a question leaves the device, so features are as private as a group.
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import SupportsIndex
+from decimal import Decimal
+from numbers import Real
+from typing import Any, SupportsIndex
 
 from ..errors import UserError
 from .exact import as_whole
@@ -71,10 +73,9 @@ class Partition:
 
     def cell(self, features: Sequence[float]) -> int:
         """Return the cell of somebody's features; what lies outside [0, 1] is in the nearest. No error repeats them."""
-        try:
-            told = [value + 0 for value in features]  # + 0: a text is no number
-        except TypeError:
-            raise UserError("a feature is not a number, or these are no list: give numbers in [0, 1]") from None
+        told = _numbers(features)
+        if told is None:
+            raise UserError("a feature is not a number, or these are no list: give numbers in [0, 1]")
         if len(told) != len(self.intervals):
             raise UserError(f"features of another partition: give {len(self.intervals)} numbers, one for each axis")
         if not all(-math.inf < value < math.inf for value in told):
@@ -92,3 +93,14 @@ class Partition:
         for place, many in zip(places, self.intervals, strict=True):
             found = found * many + place
         return found
+
+
+def _numbers(features: Any) -> list[Any] | None:
+    """Return features as numbers in their order; None if some is none, or they have no order."""
+    if isinstance(features, (bytes, bytearray, Set, Mapping)):
+        return None
+    try:
+        told = [value + 0 for value in features]  # + 0: a text is no number
+    except TypeError:
+        return None
+    return told if all(isinstance(value, (Real, Decimal)) for value in told) else None

@@ -1,6 +1,6 @@
 """A problem in which each group of people has means of its own, and nobody may learn who is in which."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -117,9 +117,9 @@ def _responses(
     corruption: RandomizedResponse | Sequence[RandomizedResponse], arms: int
 ) -> tuple[RandomizedResponse, ...]:
     """Return the randomised response of every arm."""
-    found = []
-    for one in per_arm(corruption, arms):
+    found = list(corruption) if isinstance(corruption, Iterable) else [corruption] * arms
+    for one in found:
         if not isinstance(one, RandomizedResponse):
-            raise UserError(f"corruption = {shown(one)}: give a RandomizedResponse")
-        found.append(one)
+            raise UserError(f"corruption = {shown(one)}: give a RandomizedResponse, or one for each arm")
+    per_arm(found, arms)
     return tuple(found)
