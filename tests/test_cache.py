@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,20 @@ def filled(tmp_path: Path, expected: str) -> Path:
 def test_it_lies_where_the_variable_says_and_is_used_again(filled: Path, expected: str) -> None:
     done = run(PLAY, filled)
     assert (done.stdout, done.stderr) == (expected, "")
+
+
+def test_a_kind_that_only_another_process_knows_is_left_alone(filled: Path, expected: str) -> None:
+    """As after somebody's own policy was played."""
+    nobodys = b"cmaskedbandits.policies.kinds\nno_such_State\n."
+    for file in filled.rglob("*.nbi"):
+        with file.open("rb") as stream:
+            version, (stamp, kinds) = (pickle.load(stream) for _ in range(2))  # noqa: S301 -- made just now
+        file.write_bytes(pickle.dumps(version) + pickle.dumps((stamp, {nobodys: "nobodys.nbc", **kinds})))
+    done = run(PLAY, filled)
+    assert (done.stdout, done.stderr) == (expected, "")
+    done = run(PLAY.replace("'uniform'", "'oracle', restarts=[0], best=[1]"), filled)
+    assert done.returncode == 0, done.stderr
+    assert all(nobodys in file.read_bytes() for file in filled.rglob("*choose_live*.nbi"))  # also where more was kept
 
 
 @pytest.mark.slow

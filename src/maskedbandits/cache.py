@@ -18,6 +18,7 @@ import atexit
 import contextlib
 import hashlib
 import os
+import pickle
 import shutil
 import sys
 import tempfile
@@ -195,13 +196,25 @@ class ApartFiles(IndexDataCacheFile):
 
     Numba numbers them. Two processes that compile a kernel for two kinds at once would give both the same number, and
     one kind would be run by the code of the other. Here one of the two is forgotten at worst, and compiled again.
+
+    The index has every kind packed by itself: a policy of somebody's own is not known to every process that reads it.
     """
 
     def save(self, key: Any, data: Any) -> None:
         """Keep machine code; a file stands in the index only when all of it is there."""
         name = f"{self._index_name.removesuffix('.nbi')}.{uuid.uuid4().hex}.nbc"
         self._save_data(name, data)
-        self._save_index({**self._load_index(), key: name})
+        self._save_index({**self._load_index(), self._dump(key): name})
+
+    def load(self, key: Any) -> Any:
+        """Return machine code that is kept, or None; kinds that this process does not know are passed over."""
+        names = {}
+        for packed, name in self._load_index().items():
+            with contextlib.suppress(AttributeError, ImportError):
+                names[pickle.loads(packed)] = name  # noqa: S301 -- the folder is this user's own
+        with contextlib.suppress(OSError):  # the file may just have been removed
+            return self._load_data(names[key]) if key in names else None
+        return None
 
 
 def keep(kernel: Any) -> None:
