@@ -6,7 +6,7 @@ ARMS = ("sun", "moon", "star")
 # How likely a click is, by phase and picture: there is always one that is far better than the others.
 RATES = ((0.75, 0.30, 0.15), (0.15, 0.75, 0.30), (0.30, 0.15, 0.75))
 PHASE = 20.0  # seconds
-EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)  # the stops of the slider; more would lose no less
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)  # the stops of the slider; above them bars differ by chance
 
 
 def name_of(epsilon: float) -> str:
