@@ -1,7 +1,7 @@
 """Writes the tables of docs/theory.md and draws its figure: `python -m docs.theory`, some minutes.
 
-Measured pulls against both bounds, windows against the best one, restarts by a test against their bound, and how
-the regret of `auto` grows.
+Measured pulls against both bounds, windows against the best one, bounds where gaps differ, restarts by a test against
+their bound, and how the regret of `auto` grows.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
-from bench import growth
+from bench import gaps, growth
 from numpy.typing import NDArray
 
 from docs import blocks, context
@@ -254,6 +254,7 @@ def main() -> None:
     grown = growth.measured()
     growth.draw(grown, GROWTH)
     tables = {"pulls": pulls_table(rows), "windows": windows_table(), "growth": growth.as_table(grown)}
+    tables |= {"gaps": gaps.gaps_table(), "two thirds": gaps.two_thirds_table()}
     blocks.fill(PAGE, {**tables, "alarms": alarms_table(), "visitors": context.naive(), "groups": groups_table()})
 
 

@@ -134,6 +134,23 @@ def test_the_tail_of_two_divergences_that_add_up(p: float, n: int) -> None:
         assert sum(chance for size, chance in sums if size >= x) <= 2 * (1 + 2 * x) * math.exp(-x)
 
 
+@pytest.mark.parametrize("mask", [(0.9, 0.7), (0.73, 0.73), (0.6, 0.55)])
+@pytest.mark.parametrize("more", [{}, {"follow_up": 0.0, "exploration": 1.0, "prior_changes": 1.0}, {"local": True}])
+def test_one_mask_for_all_arms_changes_no_choice(mask: tuple[float, float], more: dict[str, Any]) -> None:
+    """Given the same reports it chooses as it would if these were rewards: docs/theory.md says no more than that."""
+    masks = RandomizedResponse(*mask), RandomizedResponse(1, 1)
+    masked, plain = (make_policy("glr-klucb-cf", arms=3, corruption=each, **more) for each in masks)
+    draws = np.random.default_rng(5)
+    means = draws.random((3, 3))
+    for step in range(3000):
+        arm = masked.choose()
+        assert plain.choose() == arm
+        report = float(draws.random() < masks[0](means[step // 1000, arm]))
+        masked.observe(arm, report)
+        plain.observe(arm, report)
+    assert masked.alarms == plain.alarms
+
+
 def test_what_the_proof_does_not_cover_is_refused() -> None:
     with pytest.raises(ValueError, match="segment 1 has 50,000 steps, too few"):
         theory.glr_regret_bound(two_segments(1.0, 100_000), **SETTINGS)

@@ -137,6 +137,8 @@ class TestCorrectedBound:
         problem = Problem([[0.9, 0.4], [0.4, 0.9], [0.9, 0.4]], [0, 1, 2], 3, IDENTITY)
         np.testing.assert_array_equal(theory.corrected_bound(problem, 2), [1.0, 2.0])
         assert theory.corrected_window(problem) in (2, 3)
+        certain = Problem([[0.5, 0.5], [0.0, 0.4]], [0, 5], 6, IDENTITY)
+        np.testing.assert_array_equal(theory.corrected_bound(certain, 2), [1.0, 0.0])
 
     def test_with_two_arms_regret_is_gap_times_pulls(self) -> None:
         problem = swapping(10**6, 2.0)

@@ -42,6 +42,13 @@ def test_groups_have_no_bounds(file: Path) -> None:
     refused(call("bound", "small.toml"), "small.toml: people has groups, and bounds are for problems without")
 
 
+def test_a_log_has_no_bounds(file: Path) -> None:
+    (file.parent / "log.csv").write_text("arm,reward\n" + "a,1\nb,0\n" * 9, encoding="utf-8")
+    text = 'epsilons = [1]\n[[problems]]\nname = "visits"\ncsv = "log.csv"\narm = "arm"\nreward = "reward"\n'
+    file.write_text(f'{text}[[policies]]\nname = "auto"\n', encoding="utf-8")
+    refused(call("bound", "small.toml"), "small.toml: visits is a log, of which a policy plays some rows alone")
+
+
 def test_windows_alone() -> None:
     document = json.loads(call("bound", "--horizon", 100_000, "--changes", 4, "--json").stdout)
     assert document["windows"]["paper"] == 368  # floor of sqrt(4 e 10^5 / 8)

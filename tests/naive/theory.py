@@ -65,3 +65,44 @@ def corrected_pulls(x: float, y: float, length: int, first: bool, window: int, c
             few = sum(min(m, clean - block) for block in range(0, clean, window + 1))
             best = min(best, few + clean * math.exp(-m * divergence(r, x)))
     return min(float(length), mixed + missed + best)
+
+
+def missed(lengths: list[int], window: int, c: float) -> list[float]:
+    """By segment, the chances that the best arm misses, summed over the steps whose window holds no change."""
+    first = sum(miss(min(t, window), c) for t in range(lengths[0]))
+    return [first, *(max(0, length - window) * miss(window, c) for length in lengths[1:])]
+
+
+def regret_with_gaps(gaps: list[list[float]], lengths: list[int], slope: float, window: int, c: float) -> float:
+    """The corollary for given gaps: those of the suboptimal arms of every segment, none where all arms are best."""
+    level = exploration(min(window, sum(lengths)), c)
+    total = 0.0
+    for i, (row, length, misses) in enumerate(zip(gaps, lengths, missed(lengths, window, c), strict=True)):
+        total += max(row, default=0.0) * (misses + (window if i > 0 else 0))
+        for gap in row:
+            total += 2 * level / (slope**2 * window) * length / gap + gap * 2 * length / window
+            total += 2 * level / (slope**2 * gap) + 2 * gap if i == 0 else 0.0
+    return total
+
+
+def regret_with_any_gaps(horizon: int, segments: int, arms: int, slope: float, window: int, c: float) -> float:
+    """The corollary for any gaps."""
+    level = exploration(min(window, horizon), c)
+    total = (segments - 1) * window + (arms - 1) * (2 * horizon / window + 2)
+    total += (horizon + window / 2) * math.sqrt(2 * (arms - 1) * level / window) / slope
+    return min(horizon, total + missed([horizon], window, c)[0])
+
+
+def dearest_regret(gaps: list[list[float]], lengths: list[int], slope: float, window: int, c: float) -> float:
+    """What the theorem lets a policy lose at most, with r in the middle: a step pulls one arm, the dearest first."""
+    total = 0.0
+    for i, (row, length, misses) in enumerate(zip(gaps, lengths, missed(lengths, window, c), strict=True)):
+        clean = length if i == 0 else max(0, length - window)
+        total += max(row, default=0.0) * (length - clean + misses)
+        level, left = exploration(min(window, length), c), float(clean)
+        for gap in sorted(row, reverse=True):
+            m = math.ceil(2 * level / (slope * gap) ** 2)
+            few = sum(min(m, clean - block) for block in range(0, clean, window + 1))
+            pulls = min(left, few + clean * math.exp(-m * (slope * gap) ** 2 / 2))
+            total, left = total + gap * pulls, left - pulls
+    return total

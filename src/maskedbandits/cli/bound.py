@@ -98,11 +98,17 @@ Setting = tuple[str, float | None, "Problem"]  # a problem's name, the epsilon, 
 def settings_of_file(file: Path) -> list[Setting]:
     """Return the problems of an experiment, at each of their epsilons."""
     from maskedbandits import experiments
+    from maskedbandits.problems import Log
 
     worlds = experiments.load(file).conditions
     for world in worlds:
         if world.alike is not world.problem:
             raise UserError(f"{file}: {readable.one_line(world.name)} has groups, and bounds are for problems without")
+        if isinstance(world.problem, Log):
+            raise UserError(
+                f"{file}: {readable.one_line(world.name)} is a log, of which a policy plays some rows alone, and "
+                "bounds are for problems that are played in full"
+            )
     return [(world.name, world.epsilon, world.alike) for world in worlds]
 
 

@@ -8,7 +8,7 @@ from maskedbandits.theory.bounds import (
     published_bound,
 )
 from maskedbandits.theory.glr import glr_delays, glr_regret_bound
-from maskedbandits.theory.minimax import exp3s_bound, hard_gap, minimax_lower_bound
+from maskedbandits.theory.minimax import exp3s_bound, hard_gap, minimax_lower_bound, sw_klucb_bound
 from maskedbandits.theory.orders import corollary_1, corollary_2, turning_share
 from maskedbandits.theory.windows import lambert_window, paper_window, variation_window
 
@@ -27,6 +27,7 @@ __all__ = [
     "minimax_lower_bound",
     "paper_window",
     "published_bound",
+    "sw_klucb_bound",
     "turning_share",
     "variation_window",
 ]

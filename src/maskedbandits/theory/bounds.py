@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
 from maskedbandits.errors import LARGEST, UserError, number, whole
-from maskedbandits.problems import Problem
+from maskedbandits.problems import Log, Problem
 from maskedbandits.theory.interpreted import divergence, exploration
 
 FloatArray = NDArray[np.float64]
@@ -81,12 +81,15 @@ def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0, *, cap
 def corrected_window(problem: Problem, c: float = 3.0) -> int:
     """Return the window in [K, T] with the smallest corrected regret bound, not capped; it knows the means.
 
+    Of a log it is in rows: the window for as many steps as a policy is expected to play, times the rows for each.
+
     Capped at what a segment can cost at most, all windows tie where privacy is too strong for any guarantee, and
     short of that the smallest bound gives hard segments up for a little less in the easy ones. The bound counts
     whole windows, hence is slightly jagged in w: three grids are searched, each within the best cells of the one
     before.
     """
-    c = number("c", c, 0.0)
+    c, rows = number("c", c, 0.0), problem.rows_per_play
+    problem = problem.as_played()
     pairs = suboptimal(problem)
     low, best, high = problem.arms, problem.horizon, problem.horizon
     for _ in range(3 if pairs.arm.size else 0):
@@ -94,7 +97,7 @@ def corrected_window(problem: Problem, c: float = 3.0) -> int:
         regret = [_segment_regret(problem, pairs, int(window), c).sum() for window in grid]
         k = int(np.argmin(regret))
         low, best, high = (int(grid[np.clip(j, 0, grid.size - 1)]) for j in (k - 1, k, k + 1))
-    return best
+    return best * rows
 
 
 def lower_bound(problem: Problem) -> float:
@@ -123,15 +126,20 @@ class Pairs(NamedTuple):
     towards: FloatArray  # d(r, y): how far r still is from y
 
 
-def refuse_noise(problem: Problem) -> None:
-    """Refuse feedback that is no bits: the proofs are about Bernoulli's divergence."""
+def refuse_unproved(problem: Problem) -> None:
+    """Refuse what the proofs are not about: a log, of which a policy plays a random part, and feedback with noise."""
+    if isinstance(problem, Log):
+        raise UserError(
+            "bounds are proved for problems of which every step is played, not for a log: ask for problem.as_played(), "
+            "whose steps are the plays that are expected"
+        )
     if problem.is_noisy:
         raise UserError("bounds are known for feedback in [0, 1]: ask for a problem with a RandomizedResponse")
 
 
 def suboptimal(problem: Problem) -> Pairs:
     """Return the pairs of a problem."""
-    refuse_noise(problem)
+    refuse_unproved(problem)
     if problem.liars > 0.0:
         raise UserError(f"liars = {problem.liars:g}: bounds hold for honest reports; ask for a problem without liars")
     gaps = problem.gaps
@@ -157,7 +165,8 @@ def _explored(pairs: Pairs, window: int, c: float) -> FloatArray:
         needed = np.ceil(level / pairs.towards)
         # At a given r one pull more in a block of B steps pays while it saves a step: B (q^m - q^(m+1)) > 1.
         worth = np.ceil(np.log(np.minimum(window + 1, clean) * -np.expm1(-pairs.away)) / pairs.away)
-    m = np.clip(np.fmax(needed, worth), 1.0, window + 1.0)  # 0 / 0 in a segment of one step: nothing needed
+    # In a segment of one step both may be 0 / 0: nothing is needed, and fmax passes over NaN.
+    m = np.minimum(np.fmax(1.0, np.fmax(needed, worth)), window + 1.0)
     unlucky = np.where(m <= window, clean * np.exp(-m * pairs.away), 0.0)  # no window holds w + 1 pulls
     blocks, rest = np.divmod(clean, window + 1.0)
     pulls: FloatArray = (blocks * m + np.minimum(rest, m) + unlucky).min(axis=1)
@@ -169,9 +178,15 @@ def _per_segment(problem: Problem, window: int, c: float) -> tuple[FloatArray, F
     mixed = np.minimum(window, problem.lengths).astype(np.float64)
     mixed[0] = 0.0  # before the first change there is nothing to mix
     missed = np.maximum(problem.lengths - window, 0) * _miss(window, window, c)
-    edges, total = misses(problem.horizon, c)
-    missed[0] += total[np.searchsorted(edges, min(window, int(problem.lengths[0])))]
+    missed[0] = missed_from_start(problem.horizon, int(problem.lengths[0]), window, c)
     return mixed, missed
+
+
+def missed_from_start(horizon: int, steps: int, window: int, c: float) -> float:
+    """Bound the misses of the best arm's index in the first steps of a problem, before any change."""
+    edges, total = misses(horizon, c)
+    growing = float(total[np.searchsorted(edges, min(window, steps))])
+    return growing + max(steps - window, 0) * float(_miss(window, window, c))
 
 
 def _miss(first: ArrayLike, last: ArrayLike, c: float) -> FloatArray:

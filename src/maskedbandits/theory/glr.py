@@ -11,7 +11,7 @@ import numpy as np
 
 from maskedbandits.errors import UserError, number
 from maskedbandits.problems import Problem
-from maskedbandits.theory.bounds import FloatArray, largest_gap, misses, refuse_noise, suboptimal
+from maskedbandits.theory.bounds import FloatArray, largest_gap, misses, refuse_unproved, suboptimal
 from maskedbandits.theory.interpreted import exploration as level_after
 
 
@@ -22,7 +22,7 @@ def glr_delays(problem: Problem, *, delta: float, exploration: float = 0.3, prio
     changes by c: with randomised response of slope s, by s times the change of its mean. An arm is pulled at least once
     in 2 K (1 / rate + 1) steps, with looks at the least rate that there may be.
     """
-    refuse_noise(problem)
+    refuse_unproved(problem)
     with np.errstate(divide="ignore"):
         pulls = 4.0 * _highest_threshold(problem, delta) / _changes(problem) ** 2
     rate = min(0.5, _effort("exploration", exploration) * math.sqrt(_share(problem, prior_changes)))

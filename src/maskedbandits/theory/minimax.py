@@ -1,12 +1,14 @@
-"""What the hardest problems cost: at least, for whatever sees masked reports alone, and at most, for EXP3.S.
+"""Bounds that know no means: a lower bound for every policy, upper bounds for EXP3.S and SW-KLUCB-CF.
 
 Proofs are in ``docs/theory.md``. The mask is randomised response, the same for all arms, of slope s = p00 + p11 - 1.
 """
 
 import math
 
-from maskedbandits.errors import UserError, number, whole
-from maskedbandits.theory.windows import times
+from maskedbandits.errors import LARGEST, UserError, number, whole
+from maskedbandits.theory.bounds import missed_from_start
+from maskedbandits.theory.interpreted import exploration
+from maskedbandits.theory.windows import times, variation_window
 
 
 def hard_gap(arms: int, steps: int, slope: float = 1.0) -> float:
@@ -16,19 +18,19 @@ def hard_gap(arms: int, steps: int, slope: float = 1.0) -> float:
 
 
 def minimax_lower_bound(horizon: int, segments: int, arms: int, slope: float = 1.0) -> float:
-    """Return sqrt((K-1) L T) / (61 s): some problem of L segments costs every policy at least that, in the mean.
+    """Return L sqrt((K-1) n) / (61 s), n = floor(T / L): some problem of L segments costs every policy at least that.
 
-    For a symmetric mask (p00 = p11), and segments of at least 3 (K-1) max(1, 1 / (4 s^2)) steps.
+    The cost is mean regret. The mask must be symmetric (p00 = p11), and n at least 3 (K-1) max(1, 1 / (4 s^2)). If L
+    divides T, the bound is sqrt((K-1) L T) / (61 s). Otherwise the last segment is longer: its last steps count as 0.
     """
     horizon, segments = times(horizon, segments)
     arms, slope = whole("arms", arms, 2), _checked(slope)
-    least = 3.0 * (arms - 1) * max(1.0, 0.25 / slope**2)
-    if horizon < segments * least:
+    steps, least = horizon // segments, math.ceil(3.0 * (arms - 1) * max(1.0, 0.25 / slope**2))
+    if steps < least:
         raise UserError(
-            f"{segments} segments in {horizon} steps are too short for the proof: give at least {math.ceil(least)} "
-            "steps to each"
+            f"{segments} segments in {horizon} steps are too short for the proof: give at least {least} steps to each"
         )
-    return math.sqrt((arms - 1) * segments * horizon) / (61.0 * slope)
+    return segments * math.sqrt((arms - 1) * steps) / (61.0 * slope)
 
 
 def exp3s_bound(horizon: int, segments: int, arms: int, slope: float = 1.0) -> float:
@@ -37,6 +39,26 @@ def exp3s_bound(horizon: int, segments: int, arms: int, slope: float = 1.0) -> f
     arms = whole("arms", arms)
     effort = arms * horizon * (segments * math.log(arms * horizon) + math.e)
     return 2.0 * math.sqrt((math.e - 1.0) * effort) / _checked(slope)
+
+
+def sw_klucb_bound(
+    horizon: int, segments: int, arms: int, slope: float = 1.0, *, window: int | None = None, c: float = 3.0
+) -> float:
+    """Return an upper bound on the mean regret of ``sw-klucb-cf``, whatever the means and the L segments are.
+
+    The leading terms are (L-1) w + T sqrt(2 (K-1) F / w) / s, F = f(w). The default window is
+    ``variation_window(horizon, arms, segments - 1, slope)``, which nearly minimises them. They are then about
+    3 ((K-1) (L-1) F T^2 / (2 s^2))^(1/3).
+    """
+    horizon, segments = times(horizon, segments)
+    arms, slope, c = whole("arms", arms, 2), _checked(slope), number("c", c, 0.0)
+    if window is None:
+        window = variation_window(horizon, arms, segments - 1, slope, c=c)
+    window = whole("window", window, arms, LARGEST)
+    level = float(exploration(min(window, horizon), c))
+    explored = (horizon + 0.5 * window) * math.sqrt(2.0 * (arms - 1) * level / window) / slope
+    rest = (arms - 1) * (2.0 * horizon / window + 2.0) + missed_from_start(horizon, horizon, window, c)
+    return min(float(horizon), (segments - 1.0) * window + explored + rest)
 
 
 def _checked(slope: float) -> float:
