@@ -14,6 +14,7 @@ import pytest
 from numba.core import caching
 
 from maskedbandits import cache
+from maskedbandits.fingerprint import MACHINE_CODE, package_key
 
 PLAY = (
     "import maskedbandits as mb\n"
@@ -106,7 +107,7 @@ def test_a_full_disk_is_no_reason_to_stop(tmp_path: Path, expected: str) -> None
         "def save(*arguments): raise OSError(28, 'No space left on device')\n"
         "caching.IndexDataCacheFile._save_data = save\n"
     )
-    other = tmp_path / f"compiled-{cache.digest()}" / "another_kind.ready"
+    other = tmp_path / f"compiled-{package_key(MACHINE_CODE)[: cache.DIGITS]}" / "another_kind.ready"
     other.parent.mkdir(mode=0o700)
     other.touch()
     done = run(full + PLAY, tmp_path)
@@ -273,11 +274,69 @@ def test_with_no_home_children_share_a_private_folder(tmp_path: Path) -> None:
     assert list(temporary.iterdir()) == []  # neither what the child made
 
 
-def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "policies" / "axes").mkdir(parents=True)
-    source = tmp_path / "policies" / "axes" / "scores.py"
-    source.write_text("one = 1\n")
-    monkeypatch.setattr(cache, "HERE", tmp_path)
-    before = cache.digest.__wrapped__()
-    source.write_text("one = 2\n")
-    assert cache.digest.__wrapped__() != before
+@POSIX
+def test_an_edit_of_any_source_that_counts_has_another_folder(tmp_path: Path) -> None:
+    """Also of ``sections.py``, which tells the compiler where arrays are; but not of what only shows things."""
+    installed = tmp_path / "maskedbandits"
+    shutil.copytree(cache.HERE, installed, ignore=shutil.ignore_patterns("__pycache__"))
+    tell = "from maskedbandits import cache\nprint(cache.__file__, cache.folder().name)"
+    names = []
+    for edited in (None, "report/page.py", "sections.py", "policies/axes/scores.py"):
+        if edited is not None:
+            source = installed / edited
+            source.write_text(source.read_text(encoding="utf-8") + "# edited\n", encoding="utf-8")
+        done = run(tell, tmp_path / "place", PYTHONPATH=str(tmp_path))
+        file, name = done.stdout.split()
+        assert Path(file) == installed / "cache.py"
+        names.append(name)
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
+
+
+@POSIX
+@pytest.mark.long
+def test_without_sources_on_the_disk_nothing_is_kept(tmp_path: Path, expected: str) -> None:
+    """As in an archive."""
+    shutil.copytree(cache.HERE, tmp_path / "maskedbandits", ignore=shutil.ignore_patterns("__pycache__"))
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path, "maskedbandits")
+    places = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": ""}
+    done = run("print(__import__('maskedbandits').__file__)\n" + PLAY, tmp_path / "place", PYTHONPATH=archive, **places)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{archive}/maskedbandits/__init__.py\n{expected}"
+    said = "the sources of maskedbandits cannot be read, so all is compiled in every process; install it unpacked"
+    assert done.stderr.count(said) == 1
+    assert not list(tmp_path.rglob("*.nb[ic]"))
+
+
+EDITED = """
+from maskedbandits import fingerprint
+from maskedbandits.fingerprint import package
+package.first_hash = lambda use: "what it was when this process started"
+"""
+
+
+def test_what_is_compiled_after_an_edit_of_this_package_is_not_kept(tmp_path: Path, expected: str) -> None:
+    done = run(EDITED + PLAY, tmp_path)
+    assert done.stdout == expected
+    assert done.stderr.count("the sources of maskedbandits have changed since it was imported") == 1
+    assert not [*tmp_path.rglob("*.nbc"), *tmp_path.rglob("*.ready")]
+
+
+def test_of_your_own_policies_the_code_that_was_used_longest_ago_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "KEPT_OWN", 2)
+    made: Any = cache.ApartFiles
+    files = made(str(tmp_path), "kernel", "stamp")
+    files.save("ours", "code of ours")
+    monkeypatch.setattr(files, "_fingerprint", lambda key: (f"digest of {key}", ""))
+    for name in ("a", "b"):
+        files.save(name, f"code of {name}")
+    for file in tmp_path.glob("*.nbc"):
+        os.utime(file, (0, 0))
+    files.load("a")
+    files.save("c", "code of c")
+    assert [files.load(name) for name in ("a", "b", "c")] == ["code of a", None, "code of c"]
+    assert len(list(tmp_path.glob(f"*{cache.OWN}"))) == 2
+    monkeypatch.setattr(files, "_fingerprint", lambda key: ("", ""))
+    assert files.load("ours") == "code of ours"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from children import finished
 from maskedbandits.experiments.config import load
 from maskedbandits.experiments.progress import Silent
-from maskedbandits.experiments.questions import policy_of
+from maskedbandits.experiments.questions import source_of
 from maskedbandits.experiments.runner import run
 from maskedbandits.policies import kinds
 
@@ -36,11 +37,59 @@ def test_policies_of_other_libraries_play(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(problem + asked, encoding="utf-8")
     (first, second) = load(tmp_path / "own.toml").tasks
     assert (first.factory, second.label) == (None, "others:River (epsilon=0.1)")
-    before = policy_of(second)
+    before = source_of(second)
     (tmp_path / "others.py").write_text(others + "# changed", encoding="utf-8")
-    assert policy_of(second) != before
+    assert source_of(second) != before
     result = run(load(tmp_path / "own.toml"), tmp_path / "out", Silent(), command="")
     assert result.complete
+
+
+OWN = """
+import helper
+
+class Fixed:
+    def __init__(self, generator): pass
+    def choose(self): return helper.arm()
+    def observe(self, arm, feedback): pass
+"""
+ASKED = """
+runs = 2
+epsilons = [2]
+[[problems]]
+horizon = 300
+means = [0.2, 0.8]
+[[policies]]
+name = "own:Fixed"
+"""
+RUN = """
+from pathlib import Path
+from maskedbandits.experiments.config import load
+from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.runner import run
+
+class Watcher(Silent):
+    def start(self, cells, kept):
+        print(kept, end=" ")
+
+result = run(load(Path("own.toml")), Path("out"), Watcher(), command="")
+print(f"{result.cells[0].outcome.regret[:, -1].mean():g}")
+"""
+
+
+def test_cells_are_played_again_when_what_a_policy_imports_has_changed(tmp_path: Path) -> None:
+    for name, text in (("own.py", OWN), ("own.toml", ASKED), ("helper.py", "def arm(): return 1\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    def played() -> str:
+        """How many cells were kept, and their regret, in a process of its own."""
+        done = finished([sys.executable, "-c", RUN], folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert played() == "0 0"
+    assert played() == "1 0"
+    (tmp_path / "helper.py").write_text("def arm(): return 0\n", encoding="utf-8")
+    assert played() == "0 180"
 
 
 @pytest.mark.parametrize(

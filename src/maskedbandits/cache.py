@@ -1,9 +1,9 @@
 """Where machine code is kept between processes, and what is done when it cannot be.
 
 Numba decides whether cached machine code is still good by looking at the file of the outermost function alone: after an
-edit of a helper in another file it would run the old code. So the folder is named after a digest of every file that
-kernels are made of, of the versions of Python and numba, and of the processor. It lies in the first of these places
-that can be written to:
+edit of a helper in another file it would run the old code. So the folder is named after the key of machine code
+(``fingerprint``): the sources that count, versions, and the processor. In it, code compiled for a policy of your own is
+found by the fingerprint of that policy. The folder is in the first of these places that can be written to:
 
     $MASKEDBANDITS_CACHE        if that is set
     beside the source           as __pycache__ does
@@ -16,7 +16,6 @@ has put in its place is not used.
 
 import atexit
 import contextlib
-import hashlib
 import os
 import pickle
 import shutil
@@ -34,26 +33,13 @@ from numba.core.caching import IndexDataCacheFile, NullCache
 from numba.core.errors import NumbaError
 
 from maskedbandits.files import user_cache
+from maskedbandits.fingerprint import MACHINE_CODE, Origin, package_has_changed, package_key, trace
 
 HERE = Path(__file__).parent
-KERNELS = ("maths/**/*.py", "policies/**/*.py", "features/**/*.py", "compiled.py", "record.py", "within.py")
 VARIABLE = "MASKEDBANDITS_CACHE"
 NAME, DIGITS = "compiled-", 16  # of the folder, with so many of the digest's
 KEPT_FOR = 30 * 86_400.0  # seconds after which the code of another version is removed from a shared place
-
-
-@cache
-def digest(files: tuple[str, ...] = KERNELS, *others: str) -> str:
-    """Return what all machine code depends on: the kernels' files, the compiler and the processor.
-
-    What depends on more names other files, which include the kernels', and whatever else.
-    """
-    from llvmlite import binding
-
-    about = [sys.version, numba.__version__, binding.get_host_cpu_name(), str(dict(binding.get_host_cpu_features()))]
-    found = sorted({path for pattern in files for path in HERE.glob(pattern)})
-    parts = [text.encode() for text in (*about, *others)] + [path.read_bytes() for path in found]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:DIGITS]
+OWN, KEPT_OWN = ".own.nbc", 32  # files for policies of your own, and how many of them a kernel keeps
 
 
 def _places() -> Iterator[Path]:
@@ -91,8 +77,11 @@ def _remove_stale(folder: Path) -> None:
 
 @cache
 def folder() -> Path | None:
-    """Return the folder of this version's machine code, or None if nothing can be written anywhere."""
-    name = f"{NAME}{digest()}"
+    """Return the folder of this version's machine code, or None if nothing can be kept anywhere."""
+    if not package_key(MACHINE_CODE):
+        say("the sources of maskedbandits cannot be read, so all is compiled in every process; install it unpacked")
+        return None
+    name = f"{NAME}{package_key(MACHINE_CODE)[:DIGITS]}"
     for place in _places():
         if _is_writable(place / name):
             _remove_stale(place / name)
@@ -174,9 +163,13 @@ def entry_point(kernel: Any, signature: tuple[Any, ...]) -> Any:
     except Exception:  # a damaged file shows as anything
         say("machine code that was kept is damaged: it is thrown away, and compiled without keeping it")
         _throw_away()
+    _keep_no_more()
+    return kernel.compile(signature)
+
+
+def _keep_no_more() -> None:
     for each in _kept:
         each._cache = NullCache()
-    return kernel.compile(signature)
 
 
 def _throw_away() -> None:
@@ -198,29 +191,80 @@ class ApartFiles(IndexDataCacheFile):
     one kind would be run by the code of the other. Here one of the two is forgotten at worst, and compiled again.
 
     The index has every kind packed by itself: a policy of somebody's own is not known to every process that reads it.
+    Numba knows a class by its name alone, so the fingerprint of code from outside the package is part of the key.
     """
+
+    kernel: Any = None
 
     def save(self, key: Any, data: Any) -> None:
         """Keep machine code; a file stands in the index only when all of it is there."""
-        name = f"{self._index_name.removesuffix('.nbi')}.{uuid.uuid4().hex}.nbc"
-        self._save_data(name, data)
-        self._save_index({**self._load_index(), self._dump(key): name})
+        own, doubt = self._fingerprint(key)
+        if package_has_changed(MACHINE_CODE):
+            say("the sources of maskedbandits have changed since it was imported: machine code is not kept")
+            _keep_no_more()
+        elif doubt:
+            say(f"machine code of your own policy is not kept, and is compiled in every process: {doubt}")
+        else:
+            name = f"{self._index_name.removesuffix('.nbi')}.{uuid.uuid4().hex}{OWN if own else '.nbc'}"
+            self._save_data(name, data)
+            self._save_index(self._trim({**self._load_index(), self._dump((key, own)): name}))
 
     def load(self, key: Any) -> Any:
         """Return machine code that is kept, or None; kinds that this process does not know are passed over."""
-        names = {}
-        for packed, name in self._load_index().items():
+        own, doubt = self._fingerprint(key)
+        for packed, name in {} if doubt else self._load_index().items():
             with contextlib.suppress(AttributeError, ImportError):
-                names[pickle.loads(packed)] = name  # noqa: S301 -- the folder is this user's own
-        with contextlib.suppress(OSError):  # the file may just have been removed
-            return self._load_data(names[key]) if key in names else None
+                if pickle.loads(packed) == (key, own):  # noqa: S301 -- the folder is this user's own
+                    return self._used(name)
         return None
+
+    def _used(self, name: str) -> Any:
+        """Return machine code from a file, and note when it was used; None if the file has just been removed."""
+        with contextlib.suppress(OSError):
+            os.utime(self._data_path(name))
+        with contextlib.suppress(OSError):
+            return self._load_data(name)
+        return None
+
+    def _fingerprint(self, key: Any) -> tuple[str, str]:
+        """Return a digest of all code behind a key that is not this package's, and why it may not be relied on."""
+        origins = [trace((self.kernel, None))] if self.kernel is not None else []
+        for each in _classes(key):
+            origin = getattr(each, "origin", None)
+            origins.append(origin if isinstance(origin, Origin) else trace((each, None)))
+        return " ".join(o.digest for o in origins if o.digest), "; ".join({o.doubt: 0 for o in origins if o.doubt})
+
+    def _trim(self, index: dict[bytes, str]) -> dict[bytes, str]:
+        """Return an index without the code of your own policies that was used longest ago, and remove that."""
+        used = {}
+        for name in filter(lambda name: name.endswith(OWN), index.values()):
+            path = Path(self._data_path(name))
+            with contextlib.suppress(OSError):  # another process may have removed it
+                used[path] = path.stat().st_mtime
+        old = sorted(used, key=lambda path: used[path])[:-KEPT_OWN]
+        for path in old:
+            path.unlink(missing_ok=True)
+        gone = {path.name for path in old}
+        return {packed: name for packed, name in index.items() if name not in gone}
+
+
+def _classes(types: Any) -> Iterator[type]:
+    """Yield the classes of all tuples among numba's types."""
+    if isinstance(types, (tuple, list)):
+        for each in types:
+            yield from _classes(each)
+    elif isinstance(getattr(types, "instance_class", None), type):
+        yield types.instance_class
+        yield from _classes(types.types)
+    elif hasattr(types, "return_type"):  # a signature
+        yield from _classes(types.args)
 
 
 def keep(kernel: Any) -> None:
     """Take note of a kernel that has a cache."""
     if not isinstance(kernel._cache, NullCache):
         kernel._cache._cache_file.__class__ = ApartFiles
+        kernel._cache._cache_file.kernel = kernel
     _kept.append(kernel)
 
 

@@ -15,6 +15,7 @@ Every kernel can also be interpreted, with the same results: all of them under `
 import functools
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -35,6 +36,8 @@ SETTINGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False
 WITHIN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Within}
 LINKED: Any = {**SETTINGS, **WITHIN}
 FORCED: Any = {**SETTINGS, **WITHIN, "forceinline": True}
+
+HOOKS: set[str] = set()  # names of all functions that the kind of a state may bring along
 
 _thread = threading.local()
 
@@ -60,7 +63,8 @@ def _compile(kernel: Kernel, **options: Any) -> Kernel:
 
 
 def _kept(kernel: Kernel, **options: Any) -> Kernel:
-    made = _compile(kernel, cache=cache.folder() is not None, **options)
+    is_in_file = Path(kernel.__code__.co_filename).is_file()  # numba keeps what has no file in a place of its own
+    made = _compile(kernel, cache=is_in_file and cache.folder() is not None, **options)
     if not INTERPRETED:
         cache.keep(made)
     return made
@@ -106,6 +110,7 @@ def picked(part: str, *, inline: bool = True) -> Callable[[Kernel], Kernel]:
 
     def decorate(default: Kernel) -> Kernel:
         name = default.__name__
+        HOOKS.add(name)
 
         def code_of(kind: Any) -> Any:
             code = getattr(getattr(kind, part), name, default)

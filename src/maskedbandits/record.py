@@ -31,6 +31,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.errors import UserError
+from maskedbandits.fingerprint import Origin
 from maskedbandits.remembered import remembered
 from maskedbandits.sections import teach
 
@@ -39,6 +41,8 @@ Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 REQUIRED = ...
+POSITION, DURATION, DECAY = "position", "duration", "decay"  # kinds of times (``policies/log_times.py``)
+NOBODYS = Origin()  # of kinds that are this package's own
 
 Check = Callable[[str, Any], Any]
 Length = Callable[[Any], int]
@@ -54,6 +58,7 @@ class Given:
     check: Check
     hint: str
     stored: bool = True  # False if the policy makes other numbers of it
+    time: str = ""  # POSITION, DURATION or DECAY if it is a time
 
     @property
     def required(self) -> bool:
@@ -81,11 +86,14 @@ class Size:
     """A number that is fixed when a state is made."""
 
     default: int
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
 class Derived:
     """A number that a policy makes of its parameters when a state is made."""
+
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,9 +108,9 @@ class Section:
     added: Bound = 0.0  # what an arm that is added later begins with
 
 
-def given(default: Any, check: Check, hint: str, *, stored: bool = True) -> Any:
+def given(default: Any, check: Check, hint: str, *, stored: bool = True, time: str = "") -> Any:
     """Declare a parameter."""
-    return Given(default, check, hint, stored)
+    return Given(default, check, hint, stored, time)
 
 
 def gathered(reset: float, least: float = 0.0, most: Bound = np.inf, *, scratch: bool = False) -> Any:
@@ -110,14 +118,14 @@ def gathered(reset: float, least: float = 0.0, most: Bound = np.inf, *, scratch:
     return Gathered(reset, least, most, scratch)
 
 
-def size(default: int = 0) -> Any:
+def size(default: int = 0, *, scratch: bool = False) -> Any:
     """Declare a number that is fixed when a state is made."""
-    return Size(default)
+    return Size(default, scratch)
 
 
-def derived() -> Any:
+def derived(*, scratch: bool = False) -> Any:
     """Declare a number that is made of the parameters when a state is made."""
-    return Derived()
+    return Derived(scratch)
 
 
 def section(
@@ -150,8 +158,10 @@ class Record:
 class Layout:
     """A kind of state: the numbers and sections that its parts declare, in order, and the class of its states."""
 
-    def __init__(self, name: str, parts: Sequence[type[Record]], module: str, **code: Any) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, parts: Sequence[type[Record]], module: str, *, origin: Origin = NOBODYS, **code: Any
+    ) -> None:
+        self.name, self.origin = name, origin
         self.declarations: dict[str, tuple[Any, Any]] = {}
         for part in parts:
             for base in reversed(part.__mro__):
@@ -168,6 +178,13 @@ class Layout:
         self.holders = {key: "floats" if self.declarations[key][0] == Floats else "ints" for key in self.sections}
         self.dtype = np.dtype([*numbers, *contents], align=True)
         self.State: Any = _state_class(self, module, code)
+
+    def refuse_if_changed(self, title: str) -> None:
+        """Refuse to go on with code of your own that was changed in this process, such as by a notebook's cell."""
+        if self.origin.has_changed():
+            raise UserError(
+                f"the code of {title} has changed since it was registered: register it again, and make a new policy"
+            )
 
     def _type(self, key: str) -> type:
         return np.float64 if self.declarations[key][0] is float else np.int64
@@ -226,8 +243,9 @@ def ends_of(key: str) -> tuple[str, str]:
 def _state_class(layout: Layout, module: str, code: Mapping[str, Any]) -> Any:
     """Return the class of a layout's states: a tuple of three arrays that knows its sections by name."""
     plain: Any = namedtuple("plain", ["own", "ints", "floats"])
+    attributes = {**code, "layout": layout, "origin": layout.origin, "__module__": module}
     views = {key: remembered(_view(layout, key)) for key in layout.sections}
-    made: Any = type(f"{layout.name}State", (plain,), {**views, **code, "layout": layout, "__module__": module})
+    made: Any = type(f"{layout.name}State", (plain,), {**views, **attributes})
     for key, view in views.items():
         view.__set_name__(made, key)
         teach(key)

@@ -1,6 +1,8 @@
 """Cells are played elsewhere as here: the same numbers, nothing lost when a worker dies, nothing computed twice."""
 
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +53,13 @@ name = "klucb-cf"
 [[policies]]
 name = "deadly:Deadly"
 """
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    """Let every test import its own."""
+    yield
+    sys.modules.pop("deadly", None)
 
 
 def play(folder: Path, out: str, backend: backends.Backend | None) -> Results:
@@ -195,3 +204,36 @@ def test_workers_that_all_die_are_given_up(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "deadly.py").write_text(DEADLY.replace('open("x")', 'open("w")'))
     with pytest.raises(UserError, match="again and again"):
         play(tmp_path, "out", Processes(1))
+
+
+def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its numbers would be stored as those of the code that has planned the experiment."""
+    harmless = DEADLY.replace("os.kill(", "print(")
+    write(tmp_path, EXPERIMENT)
+    (tmp_path / "deadly.py").write_text(harmless, encoding="utf-8")
+    task = experiments.load(tmp_path / "x.toml").tasks[1]
+    piece = Piece(0, task, 0, 1, 0, 1, pieces.code_behind(task))
+    assert len(pieces.play_elsewhere([piece])) == 1
+    (tmp_path / "deadly.py").write_text(DEADLY, encoding="utf-8")
+    assert len(pieces.play_elsewhere([piece])) == 1  # it has imported it before the edit
+
+    def refuse_in_new_process() -> None:
+        monkeypatch.setattr(pieces, "_same", set())
+        with pytest.raises(UserError, match=r"deadly:Deadly: a worker has other code than the process that started"):
+            pieces.play_elsewhere([piece])
+
+    refuse_in_new_process()
+    (tmp_path / "deadly.py").write_text(harmless, encoding="utf-8")
+    monkeypatch.setattr(pieces, "first_hash", lambda use: "another version")
+    refuse_in_new_process()
+
+
+def test_a_module_of_another_folder_is_not_taken_for_the_experiments_own(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, EXPERIMENT)
+        (tmp_path / name / "deadly.py").write_text(DEADLY.replace("os.kill(", "print("), encoding="utf-8")
+    play(tmp_path / "one", "out", None)
+    complaint = rf"deadly:Deadly: another deadly was imported before, from {tmp_path}/one/deadly.py: run the experiment"
+    with pytest.raises(UserError, match=complaint):
+        play(tmp_path / "two", "out", None)

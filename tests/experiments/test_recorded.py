@@ -10,6 +10,7 @@ from maskedbandits.data import kept
 from maskedbandits.experiments import results
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.experiments.questions import questions_of
+from maskedbandits.experiments.tasks import WINDOW_RULES
 from maskedbandits.problems import Log, Replay
 
 ROUNDS = "day,tea,cake\n" + "".join(f"2020-01-{day:02},{day % 2},{int(day > 5)}\n" for day in range(1, 21))
@@ -77,6 +78,50 @@ def test_a_log_is_played_and_read_again(tmp_path: Path) -> None:
     for one, other in zip(made.cells, again.cells, strict=True):
         assert np.array_equal(one.outcome.regret, other.outcome.regret)
         assert 0 < other.outcome.pulls.sum(axis=1).max() <= 20
+
+
+def swapped(folder: Path, policies: str) -> experiments.Experiment:
+    """A log of 360 rows: one of three arms is best, and after the middle another."""
+    rng = np.random.default_rng(4)
+    arms, lots = rng.integers(0, 3, 360), rng.random(360)
+    means = [[0.1, 0.9, 0.1], [0.9, 0.1, 0.1]]
+    rows = [f"{row},{'abc'[arm]},{int(lots[row] < means[row // 180][arm])}" for row, arm in enumerate(arms)]
+    (folder / "swap.csv").write_text("time,arm,reward\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return loaded(folder, 'csv = "swap.csv"\ntime = "time"\narm = "arm"\nreward = "reward"', policies)
+
+
+def test_times_of_a_log_are_rows(tmp_path: Path) -> None:
+    experiment = swapped(tmp_path, POLICIES)
+    problem = experiment.conditions[1].problem
+    assert isinstance(problem, Log)
+    assert problem.starts.tolist() == list(range(0, 360, 36))  # without dates, tenths
+    made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
+    found = {(cell.label.policy, cell.label.epsilon): cell for cell in made.cells}
+    oracle = found["oracle", np.inf]
+    assert oracle.outcome.question["parameters"] == {
+        "restarts": problem.starts.tolist(),
+        "best": problem.best_arms.tolist(),
+    }
+    np.testing.assert_allclose(oracle.mean[-1], 0.0, atol=1e-9)
+    assert oracle.suboptimal_share == 0.0
+    uniform = found["uniform", np.inf]
+    assert uniform.suboptimal_share == pytest.approx(2 / 3, abs=0.15)  # of what is played, not of the rows
+    assert (uniform.unit, uniform.horizon) == ("rows", 360)
+
+
+@pytest.mark.parametrize("rule", ["paper", "lambert", "corrected", "variation"])
+def test_a_window_by_a_rule_is_for_what_is_played(tmp_path: Path, rule: str) -> None:
+    experiment = swapped(tmp_path, f'[[policies]]\nname = "sw-klucb-cf"\nwindow = "{rule}"\n')
+    task = experiment.tasks[0]
+    expected = WINDOW_RULES[rule](task.condition.alike.as_played(), 3.0)
+    assert task.condition.alike.as_played().horizon == 120
+    assert task.parameters["window"] == 3 * expected
+
+
+def test_a_window_that_is_too_short_for_what_is_played_is_refused(tmp_path: Path) -> None:
+    complaint = r"policies\[0\]: window 2 is smaller .* window = 7 in rows is 2 in plays\) \(on problem 1, epsilon 1\)"
+    with pytest.raises(ValueError, match=complaint):
+        swapped(tmp_path, '[[policies]]\nname = "sw-klucb-cf"\nwindow = 7\n')
 
 
 def test_kept_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.experiments import pieces, questions, results
 from maskedbandits.experiments.canonical import canonical
 from maskedbandits.experiments.progress import Silent
+from maskedbandits.fingerprint import CELLS, hash_package
 from maskedbandits.policies import make_policy
 from maskedbandits.simulation import simulate
 from small_experiment import GOOD, run, same_numbers, write
@@ -219,19 +220,19 @@ class TestCode:
 
     @pytest.mark.slow
     def test_a_change_anywhere_changes_it_but_in_what_is_only_shown(self, package: Path) -> None:
-        before = questions.code_in(package)
-        assert before == questions.code()
+        before = hash_package(CELLS, package)
+        assert before == hash_package(CELLS)
         unseen = []
         for path in sorted(package.rglob("*.py")):
             content = path.read_bytes()
             path.write_bytes(content.replace(b"0", b"1", 1) + b"\n")
-            if questions.code_in(package) == before:
+            if hash_package(CELLS, package) == before:
                 unseen.append(path.relative_to(package).as_posix())
             path.write_bytes(content)
         assert {name.split("/")[0].removesuffix(".py") for name in unseen} == {
             "__main__",
             "cli",
-            "device",
+            "demo",
             "experiments",
             "report",
             "service",
@@ -243,23 +244,25 @@ class TestCode:
         ]
 
     def test_files_that_come_go_or_change_places_change_it(self, package: Path) -> None:
-        codes = [questions.code_in(package)]
+        codes = [hash_package(CELLS, package)]
         (package / "new").mkdir()
         (package / "new" / "table.json").write_text("{}")
-        codes.append(questions.code_in(package))
+        codes.append(hash_package(CELLS, package))
         (package / "new" / "table.json").rename(package / "new" / "other.json")
-        codes.append(questions.code_in(package))
+        codes.append(hash_package(CELLS, package))
         (package / "corruption.py").unlink()
-        codes.append(questions.code_in(package))
+        codes.append(hash_package(CELLS, package))
         assert len(set(codes)) == 4
 
     def test_what_the_interpreter_leaves_does_not(self, package: Path) -> None:
-        before = questions.code_in(package)
+        before = hash_package(CELLS, package)
         (package / "problems" / "__pycache__").mkdir()
         (package / "problems" / "__pycache__" / "problem.cpython-311.pyc").write_bytes(b"rubbish")
-        assert questions.code_in(package) == before
+        assert hash_package(CELLS, package) == before
 
     def test_a_package_may_lie_anywhere(self, package: Path) -> None:
         elsewhere = package.parent / "report" / "cli"
         elsewhere.mkdir(parents=True)
-        assert questions.code_in(shutil.copytree(package, elsewhere / "maskedbandits")) == questions.code_in(package)
+        assert hash_package(CELLS, shutil.copytree(package, elsewhere / "maskedbandits")) == hash_package(
+            CELLS, package
+        )

@@ -9,7 +9,7 @@ import pytest
 
 from maskedbandits import experiments, theory
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import tasks
+from maskedbandits.experiments import pieces, tasks
 from maskedbandits.policies import KINDS, names
 from small_experiment import GOOD, write
 
@@ -143,3 +143,9 @@ def test_what_nobody_knows_is_asked_for(tmp_path: Path, policy: str, lines: str,
 def test_the_hint_for_a_missing_window_works(tmp_path: Path) -> None:
     window = told(tmp_path, "sw-ucb-cf", 'window = "corrected"')["window"]
     assert window > theory.paper_window(600, 2)
+
+
+def test_klucb_is_not_played_by_klucb_cf(tmp_path: Path) -> None:
+    text = GOOD.replace(PLAIN, 'name = "klucb-cf"\n[[policies]]\nname = "klucb"')
+    policies = [pieces.policy_of(task).name for task in experiments.load(write(tmp_path, text)).tasks]
+    assert policies == ["sw-klucb-cf", "klucb-cf", "klucb"] * 3

@@ -18,7 +18,7 @@ from multiprocessing import resource_tracker
 from typing import Any, Protocol, Self
 
 from maskedbandits.errors import UserError
-from maskedbandits.experiments.pieces import Piece, get_ready, play_load
+from maskedbandits.experiments.pieces import Piece, get_ready, play_elsewhere, play_load
 from maskedbandits.simulation import Simulation, cores
 
 PATIENCE = 0.5  # seconds to wait for a load before looking around
@@ -157,7 +157,7 @@ class Processes:
         get_ready(load, self.ready, only_new=True)
         try:
             with unheard():
-                self.open[self.pool.submit(play_load, load)] = load
+                self.open[self.pool.submit(play_elsewhere, load)] = load
         except BrokenProcessPool:  # somebody has died since we last looked
             self._replace_workers([load])
 

@@ -74,8 +74,13 @@ class Cell:
 
     @property
     def horizon(self) -> int:
-        """How many steps one run has."""
+        """How many steps one run has; of a log, rows."""
         return int(self.outcome.question["horizon"])
+
+    @property
+    def unit(self) -> str:
+        """What the horizon counts: steps, or rows of a log."""
+        return "rows" if self.outcome.question.get("record", [""])[0] == "log" else "steps"
 
     @property
     def changes(self) -> list[int]:
@@ -142,8 +147,8 @@ class Cell:
 
     @property
     def suboptimal_share(self) -> float:
-        """The share of steps in which another arm than the best was pulled."""
-        return float(self.outcome.suboptimal_pulls.sum() / (self.runs * self.horizon))
+        """The share of pulls of another arm than the best; of a log a policy plays some rows alone."""
+        return float(self.outcome.suboptimal_pulls.sum() / max(self.outcome.pulls.sum(), 1))
 
     @property
     def steps_per_second(self) -> float:

@@ -16,7 +16,7 @@ from typing import Any, Self
 from maskedbandits import extras
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import DEATHS, PATIENCE, Load, Played, dying, unheard
-from maskedbandits.experiments.pieces import play_load
+from maskedbandits.experiments.pieces import play_elsewhere
 
 STDERR = 2
 ANSWER = 5.0  # seconds in which somebody who is there answers
@@ -50,7 +50,7 @@ class Ray:
             told = f"--address {self.address}" if self.address else "--backend ray"
             raise UserError(f"{told}: Ray cannot be used: {str(error).splitlines()[0]}") from error
         self.workers = self.wanted or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        self.play = ray.remote(num_cpus=1, max_retries=DEATHS)(play_load)
+        self.play = ray.remote(num_cpus=1, max_retries=DEATHS)(play_elsewhere)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -24,7 +24,8 @@ from maskedbandits.context import Contextual, make_contextual
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.results import Outcome
 from maskedbandits.experiments.tasks import Task
-from maskedbandits.policies import Policy, make_policy
+from maskedbandits.fingerprint import CELLS, first_hash
+from maskedbandits.policies import Policy, kind_of, make_policy
 from maskedbandits.problems import ContextualProblem
 from maskedbandits.simulation import Simulation
 
@@ -53,6 +54,7 @@ class Piece:
     checkpoints: int | list[int]
     first: int
     runs: int
+    code: str = ""  # what ``code_behind`` returns where it was asked for
 
     @property
     def horizon(self) -> int:
@@ -69,7 +71,7 @@ def policy_of(task: Task) -> Policy | Contextual:
     """Return the policy of a task that is one of ours: many cells have the same."""
     problem = task.condition.problem
     shape = (problem.groups, task.condition.epsilon) if isinstance(problem, ContextualProblem) else None
-    key = (task.policy, repr(task.parameters), problem.corruption, shape)
+    key = (task.policy, kind_of(task.policy).layout, repr(task.parameters), problem.corruption, shape)
     if key in _made:
         return _made[key]
     policy = made_for(task)
@@ -112,6 +114,27 @@ def prepared(piece: Piece) -> Play:
             first_run=piece.first,
             threads=1,
         )
+
+
+def code_behind(task: Task) -> str:
+    """Return a digest of the files that play a task: this package's, and those of a policy from outside."""
+    return f"{first_hash(CELLS)} {task.factory.origin().sources if task.factory is not None else ''}"
+
+
+_same: set[tuple[str, str]] = set()  # policies and the code behind them that this process has, too
+
+
+def play_elsewhere(load: Sequence[Piece]) -> list[Simulation]:
+    """Play a load in a process that did not plan it; its numbers are stored as those of the code that did."""
+    for piece in load:
+        if piece.code and (piece.task.policy, piece.code) not in _same:
+            if code_behind(piece.task) != piece.code:
+                raise UserError(
+                    f"{piece.task.label}: a worker has other code than the process that started it: have the same on "
+                    "all machines, edit nothing during a run, and start it again"
+                )
+            _same.add((piece.task.policy, piece.code))
+    return play_load(load)
 
 
 def play_load(load: Sequence[Piece], progress: Progress | bool = False) -> list[Simulation]:

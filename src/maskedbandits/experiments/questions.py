@@ -10,36 +10,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from maskedbandits import outside
+from maskedbandits import cache
 from maskedbandits.experiments import masks
 from maskedbandits.experiments.canonical import canonical, digest, plain
 from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.config import Experiment
 from maskedbandits.experiments.tasks import Task
+from maskedbandits.fingerprint import CELLS, package_key
+from maskedbandits.policies import kind_of
 from maskedbandits.problems import ContextualProblem, Log, Replay
 
-# What cannot change a cell's numbers, because it only shows them. Whatever is not named here counts: a file that is
-# forgotten costs a run too many, and never a number that is out of date.
-PRESENTATION = (
-    "__main__.py",
-    "cli",
-    "cli.py",
-    "device",
-    "experiments/frame.py",
-    "experiments/progress.py",
-    "experiments/provenance.py",
-    "report",
-    "service",
-)
+DIGITS = 24  # of a fingerprint
+UNKNOWN = uuid.uuid4().hex[:DIGITS]  # the fingerprint of what cannot be compared: no other process has it
 
 
 @dataclass(frozen=True)
@@ -68,10 +58,11 @@ def assembled(texts: Mapping[str, str]) -> str:
 def questions_of(experiment: Experiment) -> list[Question]:
     """Return what each of the tasks asks; what is the same in all of a condition is reckoned once."""
     found: list[Question] = []
+    sources = {task.policy: source_of(task) for task in {each.policy: each for each in experiment.tasks}.values()}
     for _, tasks in groupby(experiment.tasks, key=lambda task: id(task.condition)):
         alike = list(tasks)
         shared = stated(world_of(alike[0].condition))
-        found += [question_of(experiment, task, shared) for task in alike]
+        found += [question_of(experiment, task, shared, sources[task.policy]) for task in alike]
     return found
 
 
@@ -81,7 +72,7 @@ def stated(values: Mapping[str, Any]) -> Question:
     return Question(facts, {key: canonical(value) for key, value in facts.items()})
 
 
-def question_of(experiment: Experiment, task: Task, shared: Question) -> Question:
+def question_of(experiment: Experiment, task: Task, shared: Question, source: str) -> Question:
     """Return everything that determines a cell's numbers."""
     own = stated(policy_of(task))
     texts = shared.texts | own.texts
@@ -91,6 +82,7 @@ def question_of(experiment: Experiment, task: Task, shared: Question) -> Questio
             "seed": cell_seed(experiment.seed, assembled(texts)),
             "checkpoints": up_to_the_end(experiment.checkpoints, task.condition.problem.horizon),
             "code": code(),
+            **({"source": source} if source else {}),  # not in the seed: an edit must not change random numbers
         }
     )
     return Question({**shared.facts, **own.facts, **rest.facts}, texts | rest.texts)
@@ -112,8 +104,7 @@ def world_of(condition: Condition) -> dict[str, Any]:
 
 def policy_of(task: Task) -> dict[str, Any]:
     """Return what a cell asks of a policy."""
-    asked: dict[str, Any] = {"policy": task.policy, "parameters": task.parameters}
-    return asked if task.factory is None else asked | {"source": outside.source_of(task.factory.found())}
+    return {"policy": task.policy, "parameters": task.parameters}
 
 
 def record_of(problem: Replay | Log) -> list[str]:
@@ -139,25 +130,20 @@ def up_to_the_end(checkpoints: int | list[int], horizon: int) -> int | list[int]
     return [*checkpoints, horizon]
 
 
-@cache
 def code() -> str:
-    """Return a digest of the code that makes the numbers: another code's cells are not taken for ours."""
-    return code_in(Path(__file__).parents[1])
+    """Return the key of the code that makes the numbers: another code's cells are not taken for ours."""
+    if not package_key(CELLS):
+        cache.say(
+            "the sources of maskedbandits cannot be read, so cells are played again each time; install it unpacked"
+        )
+    return package_key(CELLS)[:DIGITS] or UNKNOWN
 
 
-def code_in(package: Path) -> str:
-    """Return a digest of everything in a package but its presentation."""
-    found = hashlib.sha256()
-    for path in sorted(files_that_matter(package)):
-        name, content = path.relative_to(package).as_posix().encode(), path.read_bytes()
-        found.update(b"%d %d " % (len(name), len(content)) + name + content)
-    return found.hexdigest()[:24]
-
-
-def files_that_matter(package: Path) -> Iterator[Path]:
-    """Yield all files of a package but those that show things, and what the interpreter leaves there."""
-    shown = [package / name for name in PRESENTATION]
-    for path in package.rglob("*"):
-        within = {path, *path.parents}
-        if path.is_file() and "__pycache__" not in path.parts and within.isdisjoint(shown):
-            yield path
+def source_of(task: Task) -> str:
+    """Return the fingerprint of a policy of your own; nothing if a policy is this package's."""
+    if task.factory is None and not kind_of(task.policy).is_own:
+        return ""
+    origin = task.factory.origin() if task.factory is not None else kind_of(task.policy).origin
+    if origin.doubt:
+        cache.say(f"cells of {task.policy} are played again each time: {origin.doubt}")
+    return UNKNOWN if origin.doubt else origin.digest[:DIGITS]

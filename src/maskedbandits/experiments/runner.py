@@ -13,7 +13,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import Backend, Threads
 from maskedbandits.experiments.canonical import canonical, digest
 from maskedbandits.experiments.config import Experiment
-from maskedbandits.experiments.pieces import Cutter, Piece, joined
+from maskedbandits.experiments.pieces import Cutter, Piece, code_behind, joined
 from maskedbandits.experiments.provenance import provenance
 from maskedbandits.experiments.questions import Question, code, questions_of
 from maskedbandits.experiments.results import (
@@ -98,7 +98,9 @@ def run(
         numbers[label.key].append(number)
     outcomes = {} if fresh else {key: outcome for key in numbers if (outcome := finished(folder, key)) is not None}
     watcher.start(len(plan.labels), sum(len(numbers[key]) for key in outcomes))
-    todo = [whole_cell(experiment, places[0], questions) for key, places in numbers.items() if key not in outcomes]
+    behind = {task.policy: code_behind(task) for task in {each.policy: each for each in experiment.tasks}.values()}
+    places = [each[0] for key, each in numbers.items() if key not in outcomes]
+    todo = [whole_cell(experiment, place, questions, behind[experiment.tasks[place].policy]) for place in places]
     with closing(shared_out(plan, todo, backend or Threads(threads), watcher)) as played:
         for first, parts in played:
             question, key = questions[first], plan.labels[first].key
@@ -109,10 +111,10 @@ def run(
     return Results(plan, tuple(Cell(label, outcomes[label.key]) for label in plan.labels))
 
 
-def whole_cell(experiment: Experiment, number: int, questions: Sequence[Question]) -> Piece:
+def whole_cell(experiment: Experiment, number: int, questions: Sequence[Question], code: str) -> Piece:
     """Return all runs of a cell."""
     asked = questions[number].facts
-    return Piece(number, experiment.tasks[number], asked["seed"], asked["checkpoints"], 0, experiment.runs)
+    return Piece(number, experiment.tasks[number], asked["seed"], asked["checkpoints"], 0, experiment.runs, code)
 
 
 def shared_out(

@@ -21,8 +21,9 @@ from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.section import Section, show
 from maskedbandits.outside import Factory, Named
 from maskedbandits.policies import KINDS, check_policy, names
-from maskedbandits.problems import ContextualProblem, Problem
+from maskedbandits.problems import ContextualProblem, Log, Problem
 
+# Each is given the problem in the steps that a policy plays.
 WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
     "paper": lambda problem, c: theory.paper_window(problem.horizon, problem.segments),
     "lambert": lambda problem, c: theory.lambert_window(problem.horizon, problem.segments),
@@ -31,11 +32,6 @@ WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
         problem.horizon, problem.arms, problem.variation, [g(1.0) - g(0.0) for g in problem.corruption], c=c
     ),
 }
-
-
-def bests(problem: Problem) -> list[int]:
-    """Return the best arm of every segment; of several, the first."""
-    return [int(arm) for arm in problem.means.argmax(axis=1)]
 
 
 def best_fixed(problem: Problem) -> int:
@@ -47,10 +43,10 @@ def best_fixed(problem: Problem) -> int:
 KNOWN: dict[str, Callable[[Condition], Any]] = {
     "horizon": lambda condition: condition.alike.horizon,
     "restarts": lambda condition: condition.alike.starts.tolist(),
-    "best": lambda condition: bests(condition.alike),
+    "best": lambda condition: condition.alike.best_arms.tolist(),
     "variation": lambda condition: condition.alike.variation,
     # of the best arm, the first one included: the hardness of Auer et al. 2002
-    "changes": lambda condition: 1 + int(np.count_nonzero(np.diff(bests(condition.alike)))),
+    "changes": lambda condition: 1 + int(np.count_nonzero(np.diff(condition.alike.best_arms))),
     "epsilon": lambda condition: condition.epsilon,
 }
 
@@ -166,7 +162,8 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     try:
         if isinstance(rule, str):
             parameters["window"] = window_by(rule, name, parameters, problem)
-        check_policy(name, arms=problem.arms, corruption=problem.corruption, **parameters)
+        pace = problem.rows_per_play if isinstance(problem, Log) else None
+        check_policy(name, arms=problem.arms, corruption=problem.corruption, pace=pace, **parameters)
     except (ValueError, TypeError, OverflowError) as error:
         raise section.refusal(error, f" (on {condition})") from error
     if isinstance(condition.problem, ContextualProblem):
@@ -187,9 +184,10 @@ def checked_factory(section: Section, given: dict[str, Any], problem: Problem | 
 
 
 def window_by(rule: str, name: str, parameters: Mapping[str, Any], problem: Problem) -> int:
-    """Return the window that a rule chooses for a policy."""
+    """Return the window that a rule chooses for a policy; of a log, in rows."""
     known = KINDS[name].parameters
-    return WINDOW_RULES[rule](problem, parameters.get("c", known["c"].default if "c" in known else 3.0))
+    c = parameters.get("c", known["c"].default if "c" in known else 3.0)
+    return WINDOW_RULES[rule](problem.as_played(), c) * problem.rows_per_play
 
 
 def told(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str, Any]:

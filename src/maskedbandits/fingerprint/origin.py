@@ -1,0 +1,86 @@
+"""Where code of your own comes from: one digest of its sources and of what it is in memory."""
+
+import hashlib
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+from maskedbandits.fingerprint.sources import OURS, STANDARD, Sources, collect_sources, place_of
+from maskedbandits.fingerprint.values import Description
+
+Root = tuple[Any, Iterable[str] | None]  # a module with names in it, or a function or a class
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where code comes from; nothing of it is your own if there is no digest."""
+
+    digest: str = ""
+    doubt: str = ""  # why nothing that depends on it may be stored, if it may not
+    sources: str = ""  # a digest of the files alone
+    modules: tuple[str, ...] = ()  # the names of all modules of your own behind it
+    kernels: tuple[Any, ...] = field(default=(), compare=False)  # compiled functions of your own
+    _values: str = field(default="", compare=False)
+    _roots: tuple[Root, ...] = field(default=(), compare=False)
+
+    def has_changed(self) -> bool:
+        """Tell whether the code in memory is another by now, as after a cell was run again or a module reloaded."""
+        return bool(self._roots) and _describe(self._roots).digest != self._values
+
+
+def trace(*roots: Root) -> Origin:
+    """Return where some code comes from: modules with the names in them that count, or functions and classes."""
+    own = tuple(root for root in roots if _is_own(root[0]))
+    if not own:
+        return Origin()
+    values = _describe(own)
+    homes = [home for value, _ in own if (home := _home(value)) is not None]
+    sources = Sources(doubt=values.doubt) if values.doubt else collect_sources([*homes, *values.modules.values()])
+    files = _hash_sources(sources)
+    digest = hashlib.sha256(f"{values.digest} {files}".encode()).hexdigest()
+    return Origin(
+        digest,
+        sources.doubt,
+        files,
+        tuple(sorted(sources.files)),
+        kernels=tuple(values.kernels),
+        _values=values.digest,
+        _roots=own,
+    )
+
+
+def _home(value: Any) -> ModuleType | None:
+    """Return the module that something is defined in."""
+    if isinstance(value, ModuleType):
+        return value
+    function = getattr(value, "py_func", value)
+    if not isinstance(function, (FunctionType, BuiltinFunctionType, type)):
+        return None  # an object: its values lead to its modules
+    return sys.modules.get(function.__module__ or "")
+
+
+def _is_own(value: Any) -> bool:
+    home = _home(value)
+    return home is None or place_of(home).owner not in (OURS, STANDARD)
+
+
+def _describe(roots: Iterable[Root]) -> Description:
+    """Describe code as it is in memory."""
+    tops = {place_of(home).top for value, _ in roots if (home := _home(value)) is not None}
+    found = Description(tops)
+    for value, names in roots:
+        if isinstance(value, ModuleType):
+            found.add_module(value, names)
+        else:
+            found.add(value)
+    return found
+
+
+def _hash_sources(sources: Sources) -> str:
+    digest = hashlib.sha256()
+    for name, content in sorted(sources.files.items()):
+        digest.update(f"{len(name)} {len(content)} {name}".encode() + content)
+    digest.update(str(sorted(sources.versions.items())).encode())
+    return digest.hexdigest()

@@ -1,0 +1,142 @@
+"""The part of a key that this package decides: its sources, the versions of what it is built on, and the processor."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+HERE = Path(__file__).parents[1]
+LIBRARIES = ("numba", "llvmlite", "numpy", "scipy")
+# Settings of the compiler that change machine code.
+SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "ENABLE_AVX", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML")
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a key is for, and which files of the package cannot matter to it."""
+
+    excluded: tuple[str, ...]
+    processor: bool  # whether another processor or setting of the compiler makes it invalid
+
+
+# Modules that define kernels count, and all that they import. No excluded file is among them: tests follow imports.
+MACHINE_CODE = Use(
+    excluded=(
+        *("__main__.py", "cli", "demo", "planner", "report", "service"),  # above the kernels: they call or show
+        *("batch.py", "context", "delays.py", "experiments", "simulation.py"),  # above as well: they call kernels
+        *("device", "outside.py", "theory"),  # beside the kernels, which may not import them
+        *("bar.py", "data", "extras.py", "privacy", "readable.py", "signals.py"),  # below, and imported by no kernel
+        "py.typed",  # empty
+    ),
+    processor=True,
+)
+
+# The processor does not count: a seed gives the same numbers on every machine, and another one may go on with a folder.
+CELLS = Use(
+    excluded=(
+        *("__main__.py", "cli", "demo", "report", "service"),  # above the experiments: they call or show
+        *("experiments/frame.py", "experiments/progress.py", "experiments/provenance.py"),  # show what cells hold
+        "py.typed",  # empty
+    ),
+    processor=False,
+)
+
+# A state is folded from events by service/fold.py. Nothing that it imports is excluded: tests follow the imports.
+SNAPSHOTS = Use(
+    excluded=(
+        *("__main__.py", "cli", "demo", "planner", "report"),  # above the service
+        *("batch.py", "delays.py", "experiments", "simulation.py"),  # simulate
+        *("device", "outside.py", "bar.py", "data", "extras.py", "readable.py"),  # not imported by a fold
+        "py.typed",  # empty
+        # The rest of the service: it asks a state, stores it, or shows it.
+        *(f"service/{name}" for name in ("dashboard", "evaluation", "stores")),
+        *(
+            f"service/{name}.py"
+            for name in (
+                *("access", "admin", "app", "asgi", "clock", "concerns", "deciding", "decisions", "finding"),
+                *("follower", "grouped", "hall", "history", "keys", "limits", "live", "logs", "metrics", "openapi"),
+                *("pending", "replaying", "replies", "reporting", "serve", "settings", "static", "streams"),
+                *("supervisor", "tables", "telling", "telling_groups", "terms", "tokens", "warm", "watching"),
+                *("wire", "worker", "writer"),
+            )
+        ),
+    ),
+    processor=True,
+)
+
+
+@cache
+def package_key(use: Use) -> str:
+    """Return the key of this process, or nothing if the package's sources cannot be read.
+
+    The first call decides: this process does not run what is edited later.
+    """
+    found = first_hash(use)
+    return found and hashlib.sha256(f"{found} {list(_versions(use))}".encode()).hexdigest()
+
+
+@cache
+def first_hash(use: Use) -> str:
+    """Return a digest of the sources as they were when this process first asked, which it runs."""
+    return hash_package(use)
+
+
+def package_has_changed(use: Use) -> bool:
+    """Tell whether the sources have been edited since the key was made."""
+    return hash_package(use) != first_hash(use)
+
+
+def hash_package(use: Use, package: Path | None = None) -> str:
+    """Return a digest of the sources that count, as they are now, or nothing if they cannot be read."""
+    package = package or HERE
+    if not (package / "__init__.py").is_file():  # in an archive, or without sources
+        return ""
+    found = hashlib.sha256()
+    try:
+        for path in sorted(list_files(use, package)):
+            name, content = path.relative_to(package).as_posix().encode(), path.read_bytes()
+            found.update(b"%d %d " % (len(name), len(content)) + name + content)
+    except OSError:
+        return ""
+    return found.hexdigest()
+
+
+def list_files(use: Use, package: Path) -> Iterator[Path]:
+    """Yield all files of a package but those that are excluded, and what interpreters and editors leave there."""
+    excluded = {str(package / name) for name in use.excluded}
+    for folder, inner, names in os.walk(package):
+        inner[:] = [each for each in inner if each != "__pycache__" and f"{folder}{os.sep}{each}" not in excluded]
+        for name in names:
+            path = f"{folder}{os.sep}{name}"
+            is_left = name.startswith((".", "#")) or name.endswith("~")  # by an editor: nothing imports such a name
+            if not is_left and path not in excluded and os.path.isfile(path):  # noqa: PTH113 -- thrice as fast
+                yield Path(path)
+
+
+def _versions(use: Use) -> Iterator[str]:
+    """Yield the versions of what the package is built on."""
+    yield sys.version if use.processor else sys.version.split()[0]  # without who has built it, and when
+    for library in LIBRARIES:
+        yield f"{library} {version_of(library)}"
+    if use.processor:
+        import numba
+        from llvmlite import binding
+
+        yield f"{binding.get_host_cpu_name()} {sorted(dict(binding.get_host_cpu_features()).items())}"
+        for name in SETTINGS:
+            yield f"{name} {getattr(numba.config, name, None)}"
+
+
+def version_of(library: str) -> str:
+    """Return the version of a library: of the one that is imported, if it is."""
+    loaded = getattr(sys.modules.get(library), "__version__", None)
+    if isinstance(loaded, str):
+        return loaded
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "unknown"

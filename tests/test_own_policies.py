@@ -1,0 +1,235 @@
+"""An edit of a compiled policy of your own takes effect: in the next process, in the next cell, after a reload."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from maskedbandits import cache
+
+HEAD = """
+from maskedbandits.compiled import inner
+from maskedbandits.policies.state import Arms
+from maskedbandits.record import record
+
+SUMMARY = "always pulls one arm"
+LEARNS_FROM = "nothing"
+
+
+@record
+class Policy(Arms):
+    "Nothing more."
+
+"""
+CHOOSE = """
+@inner
+def choose(state):
+    return helper.arm()
+
+"""
+HELPER = """
+from maskedbandits.compiled import inner
+from deep.down import ARM
+
+@inner
+def arm():
+    return ARM
+"""
+OWN = "import helper\n" + HEAD + CHOOSE
+REGISTER = "KINDS['own'] = kinds.alone('own', {module})\n"
+PULL = "print(mb.make_policy('own', arms=9).sample(1)[0], end=' ')\n"
+IMPORTS = "import importlib, sys\nimport maskedbandits as mb\nfrom maskedbandits.policies import KINDS, kinds\n"
+USE = IMPORTS + "import own\n" + REGISTER.format(module="own") + PULL
+HERE = "sys.modules[__name__]"
+ITSELF = IMPORTS + OWN + REGISTER.format(module=HERE) + PULL
+
+NOT_KEPT = "machine code of your own policy is not kept, and is compiled in every process: "
+COMPILED = "compiling own for this machine"
+
+# As a notebook does it.
+CELLS = """
+import linecache, sys
+
+def run(number, text):
+    name = f"<ipython-input-{number}-c0ffee>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    exec(compile(text, name, "exec"), sys.modules["__main__"].__dict__)
+
+"""
+
+
+class Folder:
+    """A folder of somebody's own, with a place for machine code."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "deep").mkdir()  # a package without __init__.py
+        self.write("own.py", OWN)
+        self.write("helper.py", HELPER)
+        self.write("deep/down.py", "ARM = 1\n")
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    def run(self, *arguments: str) -> tuple[str, str]:
+        """Run Python there; return what it prints and what is said."""
+        places = {cache.VARIABLE: str(self.path / "cache"), "MASKEDBANDITS_COMPILE": "now"}
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.path,
+            env={**os.environ, **places},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip(), done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_an_edit_of_the_policy_or_of_what_it_imports_takes_effect(folder: Folder) -> None:
+    arm, said = folder.run("-c", USE)
+    assert arm == "1"
+    assert f"{COMPILED}, once" in said
+    assert folder.run("-c", USE) == ("1", "")  # it is kept
+    for name, before, after, arm in (
+        ("own.py", "helper.arm()", "helper.arm() + 1", "2"),
+        ("helper.py", "return ARM", "return ARM + 2", "4"),
+        ("deep/down.py", "ARM = 1", "ARM = 4", "7"),
+    ):
+        folder.write(name, (folder.path / name).read_text(encoding="utf-8").replace(before, after))
+        assert folder.run("-c", USE)[0] == arm, name
+    assert folder.run("-c", USE) == ("7", "")
+
+
+def test_a_policy_of_your_own_is_not_taken_for_another_of_its_name(folder: Folder) -> None:
+    """Not even for one of ours."""
+    folder.write("uniform.py", OWN)
+    use = IMPORTS + "import uniform\n" + REGISTER.format(module="uniform") + PULL
+    assert folder.run("-c", "import maskedbandits as mb\nmb.make_policy('uniform', arms=9).choose()\n" + use)[0] == "1"
+
+
+def test_a_policy_in_a_script_is_kept_until_the_script_changes(folder: Folder) -> None:
+    folder.write("script.py", ITSELF)
+    assert folder.run("script.py")[0] == "1"
+    assert folder.run("script.py") == ("1", "")
+    folder.write("script.py", ITSELF.replace("helper.arm()", "helper.arm() + 1"))
+    assert folder.run("script.py")[0] == "2"
+
+
+def test_a_policy_at_a_prompt_is_compiled_in_every_process(folder: Folder) -> None:
+    for more in ("", " + 1"):
+        arm, said = folder.run("-c", ITSELF.replace("helper.arm()", f"helper.arm(){more}"))
+        assert arm == ("2" if more else "1")
+        assert f"{COMPILED}; this takes" in said
+        assert said.count(f"{NOT_KEPT}choose is not defined in a file") == 1
+    assert not list((folder.path / "cache").rglob(f"*{cache.OWN}"))
+    assert not list((folder.path / "cache").rglob("*.ready"))
+
+
+def test_running_a_cell_again_takes_effect(folder: Folder) -> None:
+    """Its own, and one with what it refers to; also in the next process."""
+    cell = HEAD + "@inner\ndef far(): return FAR\n\n" + CHOOSE.replace("helper.arm()", "far() + 1")
+    steps = [IMPORTS, "FAR = 1", cell + REGISTER.format(module=HERE), PULL]
+    steps += [PULL, "def unrelated(): pass", PULL, cell + REGISTER.format(module=HERE), PULL]  # nothing has changed
+    steps += [cell.replace("+ 1", "+ 2") + REGISTER.format(module=HERE), PULL]
+    steps += ["FAR = 5", REGISTER.format(module=HERE), PULL]
+    lines = [f"run({number}, {step!r})\n" for number, step in enumerate(steps)]
+    folder.write("notebook.py", CELLS + "".join(lines))
+    arms, said = folder.run("notebook.py")
+    assert arms == "2 2 2 2 3 7"
+    assert said.count(NOT_KEPT) == 1
+    folder.write("notebook.py", CELLS + "".join(lines).replace("far() + 1", "far() + 6"))
+    assert folder.run("notebook.py")[0] == "7 7 7 7 3 7"
+
+
+CHANGED = "the code of own has changed since it was registered: register it again, and make a new policy"
+TRY = """
+def tried(work):
+    try:
+        return work()
+    except ValueError as error:
+        return str(error)
+
+"""
+
+
+def test_after_a_reload_the_old_code_is_refused_and_the_new_one_played(folder: Folder) -> None:
+    edit = "open('deep/down.py', 'w').write('ARM = 50')\n"
+    edit += "for each in (sys.modules['deep.down'], own.helper): importlib.reload(each)\n"
+    problem = "problem = mb.Problem([[0.5] * 60], [0], 100, mb.RandomizedResponse(1, 1))\n"
+    script = (
+        USE.replace("arms=9", "arms=60")
+        + TRY
+        + problem
+        + "policy = mb.make_policy('own', arms=60)\n"
+        + "mb.simulate(problem, policy, runs=1)\n"
+        + edit
+        + "print(tried(lambda: mb.make_policy('own', arms=60)))\n"
+        + "print(tried(lambda: mb.simulate(problem, policy, runs=1)))\n"
+        + "print(tried(lambda: policy.choose(2)))\n"
+        + REGISTER.format(module="own")
+        + PULL.replace("arms=9", "arms=60")
+        + "print(mb.simulate(problem, mb.make_policy('own', arms=60), runs=1).pulls[0].argmax())\n"
+    )
+    lines = folder.run("-B", "-c", script)[0].splitlines()
+    assert lines == [f"1 {CHANGED}", CHANGED, CHANGED, "50 50"]
+    assert folder.run("-c", USE.replace("arms=9", "arms=60"))[0] == "50"
+
+
+def test_code_that_was_imported_before_an_edit_is_not_kept_as_that_of_the_edit(folder: Folder) -> None:
+    """A notebook that has imported a policy goes on with it; a new process must not be given that."""
+    edit = "open('deep/down.py', 'w').write('ARM = 5')\n"
+    assert folder.run("-B", "-c", USE.replace("KINDS[", edit + "KINDS["))[0] == "1"
+    assert folder.run("-c", USE)[0] == "5"
+
+
+KERNEL = """
+import helper
+from maskedbandits.compiled import compiled
+
+@compiled
+def kernel():
+    return helper.arm()
+"""
+STATE = """
+import sys
+from typing import Any, NamedTuple
+
+import helper
+from maskedbandits.compiled import inner
+
+class State(NamedTuple):
+    pulls: Any
+
+State.code = sys.modules[__name__]
+
+@inner
+def estimate(state, x, arm):
+    return helper.arm()
+"""
+ESTIMATE = """
+import numpy as np
+import own
+from maskedbandits.features.play import estimates_live
+
+out = np.zeros(1)
+estimates_live(own.State(np.ones(1, dtype=np.int64)), np.zeros(1), out)
+print(int(out[0]))
+"""
+
+
+@pytest.mark.parametrize(("own", "use"), [(KERNEL, "import own; print(own.kernel())"), (STATE, ESTIMATE)])
+def test_kernels_and_states_of_your_own_go_by_what_they_import(folder: Folder, own: str, use: str) -> None:
+    """Also a kernel of ours that is compiled for a class of yours."""
+    folder.write("own.py", own)
+    for arm in ("1", "3"):
+        folder.write("deep/down.py", f"ARM = {arm}\n")
+        assert folder.run("-c", use) == (arm, "")
+    assert len(list((folder.path / "cache").rglob(f"*{cache.OWN}"))) == 2
