@@ -78,7 +78,7 @@ def variants(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "planned", {**given, "restarts": [100, 333]}
     if name == "adswitch":
         yield "eager", {**given, "strictness": 1.0, "finest": 2.0}
-    if name not in (*ON_THEIR_OWN, "klucb"):
+    if name == "auto" or name not in (*ON_THEIR_OWN, "klucb"):
         yield "contaminated", {**given, "contamination": 0.1}
 
 

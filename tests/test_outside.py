@@ -55,6 +55,26 @@ def test_it_is_counted_as_by_hand() -> None:
         assert result.suboptimal_pulls[run].tolist() == suboptimal
 
 
+def test_on_a_log_the_horizon_is_how_often_it_observes() -> None:
+    told, seen = [], []
+
+    class Told:
+        def __init__(self, generator: np.random.Generator, horizon: int) -> None:
+            told.append(horizon)
+
+        def choose(self) -> int:
+            return 1
+
+        def observe(self, arm: int, feedback: float) -> None:
+            seen.append(arm)
+
+    log = Problem.replay_log([0, 1, 2] * 50, [1, 0, 1] * 50, CERTAIN)
+    simulate(log, Told, runs=1, progress=False)
+    assert told == [len(seen)] == [50]
+    simulate(Problem.replay(np.eye(2)[[0, 1] * 30], CERTAIN), Told, runs=1, progress=False)
+    assert told[1:] == [60]
+
+
 @pytest.mark.parametrize("delay", [None, 7, [0, 30], ("geometric", 5.0)])
 def test_a_seed_repeats_it(delay: Any) -> None:
     one, other, third = (simulate(PROBLEM, First, runs=3, seed=seed, checkpoints=4, delay=delay) for seed in (1, 1, 2))

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from maskedbandits import Policy, RandomizedResponse
+from maskedbandits import Policy, RandomizedResponse, make_policy
 from maskedbandits.maths import beta
-from maskedbandits.policies import auto, beliefs
+from maskedbandits.policies import auto, beliefs, lies
 from naive import Twin
 from naive.alone import Policy as Alone
-from naive.auto import Model
+from naive.auto import Model, Switching
 from trials import generator
 
-NUMBERS = {**vars(beta), **vars(beliefs), **vars(auto)}
+NUMBERS = {**vars(beta), **vars(beliefs), **vars(auto), **vars(lies)}
 MODEL = Model(**{name: NUMBERS[name.upper()] for name in Model._fields})  # of auto
 
 TIE = 1e-7  # two indices this close are a tie, where the slow and the fast way may round differently
@@ -151,3 +151,17 @@ def stream(policy: Policy, draws: np.ndarray[Any, np.dtype[np.float64]]) -> list
         policy.observe(arm, float(draw < 0.3 + 0.4 * arm / policy.arms))
         chosen.append(arm)
     return chosen
+
+
+def observe_masked_alike(contamination: float) -> tuple[Policy, Switching]:
+    """Return `auto` and its twin after the same 300 reports, most of which have masks of their own."""
+    own = [RandomizedResponse.from_epsilon(epsilon) for epsilon in (0.5, 1.0, 4.0)]
+    arms = [RandomizedResponse.from_epsilon(1.0), RandomizedResponse(0.9, 0.8)]
+    fast = make_policy("auto", arms=2, corruption=arms, contamination=contamination)
+    slow, lots, world = Switching(list(arms), MODEL, contamination), generator(5), np.random.default_rng(5)
+    for step in range(300):
+        arm, mask = step % 2, own[step % 3] if step % 5 else None
+        bit = float(world.random() < (mask or arms[arm])((0.8, 0.3)[(arm + step // 150) % 2]))
+        fast.observe(arm, bit, corruption=mask)
+        slow.observe(arm, bit, lots, mask)
+    return fast, slow

@@ -24,8 +24,8 @@ from maskedbandits.features import play as features
 from maskedbandits.maths import lots
 from maskedbandits.policies import Policy
 from maskedbandits.policies.groups import Groups, advance_groups
-from maskedbandits.policies.late import advance_late
-from maskedbandits.policies.logs import advance_log
+from maskedbandits.policies.late import NO_SEGMENTS, advance_late
+from maskedbandits.policies.logs import Recorded, advance_log
 from maskedbandits.policies.noisy import advance_noisy, feedback
 from maskedbandits.policies.play import Tally, World, advance
 from maskedbandits.policies.stacks import nth
@@ -42,7 +42,7 @@ OFTEN = 0.1  # seconds between two words about how far it is
 class Simulation:
     """What came out, run by run."""
 
-    times: NDArray[np.int64]  # (C,) steps played at each checkpoint
+    times: NDArray[np.int64]  # (C,) steps played at each checkpoint; of a log, rows read
     regret: NDArray[np.float64]  # (runs, C) cumulative pseudo-regret
     pulls: NDArray[np.int64]  # (runs, K)
     suboptimal_pulls: NDArray[np.int64]  # (runs, K) pulls of an arm while another was better
@@ -185,10 +185,16 @@ class Batch(Runs):
         super().__init__(order, workers)
         problem = order.problem
         assert not isinstance(problem, FeaturedProblem)  # noqa: S101 -- whose runs are FeaturedBatch
+        self.log: Recorded | None = None
+        if isinstance(problem, Log) and isinstance(policy, Policy):
+            policy, segments = policy.for_log(problem.rows_per_play)
+            self.log = Recorded(problem.chosen.copy(), segments)
+        self.segments = NO_SEGMENTS
+        if order.delay is not None and order.delay.lost > 0.0 and isinstance(policy, Policy):
+            policy, self.segments = policy.for_log(1.0)  # its plan goes by decisions, not by the reports that arrive
         self.policy = policy
         # questions mask by themselves
         self.world = World(*problem.rows(masked=not (policy.kind.sees_rewards or isinstance(policy, Contextual))))
-        self.chosen = problem.chosen.copy() if isinstance(problem, Log) else None
         # what learns from nothing, or from rewards, sees no noise
         self.feedback = None
         if isinstance(problem, Problem) and problem.is_noisy and policy.sigma is not None:
@@ -199,7 +205,7 @@ class Batch(Runs):
         """The loop that plays such a world."""
         if isinstance(self.order.problem, ContextualProblem):
             return advance_groups
-        if self.chosen is not None:
+        if self.log is not None:
             return advance_log
         if self.feedback is not None:
             return advance_noisy
@@ -208,6 +214,7 @@ class Batch(Runs):
     def compile(self) -> None:
         """Compile, or load what is compiled."""
         arguments = (self.world, self.times, self.tally(0, 0), 0, *self.more())
+        self.policy.entries.refuse_if_changed()
         key = (self.policy.entries, self.kernel, _form(arguments))
         if key not in _READY:
             _READY[key] = self.policy.entries.simulator(self.kernel, *arguments)
@@ -218,8 +225,15 @@ class Batch(Runs):
         self.compile()
         # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
         memo = 1 << int(min(max(self.horizon // 8, 1 << 6), MEMO)).bit_length() - 1
-        self.states = [self.policy.for_simulation(self.horizon, memo) for _ in range(self.workers)]
+        self.states = [self._fresh(memo) for _ in range(self.workers)]
         self.words = [lots.seeded(self.order.lot(run)) for run in range(min(self.order.runs, AHEAD))]
+
+    def _fresh(self, memo: int) -> Any:
+        """Return the state of a fresh policy."""
+        late = self.order.delay
+        if isinstance(self.policy, Policy) and late is not None:
+            return self.policy.for_simulation(self.horizon, memo, late.expire_after)
+        return self.policy.for_simulation(self.horizon, memo)
 
     def more(self, run: int = 0) -> tuple[Any, ...]:
         """Return what a run is played with beside its world."""
@@ -229,11 +243,11 @@ class Batch(Runs):
             grains = policy.fresh_grains() if isinstance(policy, Contextual) else everybody
             table, lost = np.zeros(grains.told.size, dtype=np.int64), np.zeros(problem.groups)
             return Groups(np.cumsum(problem.shares), table, lost, self.group_regret[run]), grains
-        if self.chosen is not None:
-            return (self.chosen,)
+        if self.log is not None:
+            return (self.log,)
         if self.feedback is not None:
             return (self.feedback,)
-        return () if self.order.delay is None else (self.order.delay.mail(self.horizon),)
+        return () if self.order.delay is None else (self.order.delay.mail(self.horizon, self.segments),)
 
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""

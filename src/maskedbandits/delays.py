@@ -1,4 +1,4 @@
-"""How late reports come in a simulation."""
+"""How late reports arrive in a simulation, and how many never do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,31 +15,42 @@ LONGEST = 1 << 40  # steps that a report may take
 
 @dataclass(frozen=True, eq=False)
 class Delay:
-    """How late reports come: as one of these numbers of steps, or geometrically with a mean."""
+    """How late reports arrive: as one of these numbers of steps, or geometrically with a mean; and whether at all."""
 
     steps: NDArray[np.int64]
     mean: float = 0.0
+    lost: float = 0.0  # the probability that a report never arrives
+    expire_after: int | None = None  # decisions after which a policy gives up; None leaves it to the policy
+    words: str = "delay"  # what was given
 
-    def draw(self, generator: np.random.Generator) -> int:
-        """Draw how late a report comes."""
+    def draw(self, generator: np.random.Generator) -> int | None:
+        """Draw how late a report arrives; None if it never does."""
+        if self.lost > 0.0 and generator.random() < self.lost:
+            return None
         if self.steps.size:
             return int(generator.choice(self.steps))
         return int(generator.geometric(1.0 / (1.0 + self.mean))) - 1
 
-    def mail(self, horizon: int) -> Mail:
-        """Return an empty mail for such reports."""
-        return mail(self.steps, self.mean, horizon)
+    def mail(self, horizon: int, segments: NDArray[np.int64]) -> Mail:
+        """Return an empty mail for such reports, to a policy that begins segments at these decisions."""
+        return mail(self.steps, self.mean, horizon, self.lost, segments)
 
 
-def checked(delay: Delays) -> Delay | None:
-    """Return a delay as somebody has given it."""
-    if delay is None:
+def checked(delay: Delays, lost: float = 0.0, expire_after: int | None = None) -> Delay | None:
+    """Return how reports arrive, as somebody has given it; None if all arrive at once."""
+    share = number("lost", lost, 0.0, 1.0)
+    after = None if expire_after is None else whole("expire_after", expire_after, 0)
+    given = {"delay": delay is not None, "lost": share > 0.0, "expire_after": after is not None}
+    if not any(given.values()):
         return None
+    words = " and ".join(name for name, is_given in given.items() if is_given)
     if isinstance(delay, str) or (isinstance(delay, tuple) and delay and isinstance(delay[0], str)):
         if len(delay) != 2 or delay[0] != "geometric":
             raise UserError(f"delay = {delay!r}: give a number of steps, a list of them, or ('geometric', mean)")
-        return Delay(np.zeros(0, dtype=np.int64), number("the mean delay", delay[1], 0.0, 1e9, above=True))
-    steps = [delay] if not isinstance(delay, Sequence | np.ndarray) else list(delay)
+        mean = number("the mean delay", delay[1], 0.0, 1e9, above=True)
+        return Delay(np.zeros(0, dtype=np.int64), mean, share, after, words)
+    each = 0 if delay is None else delay
+    steps = list(each) if isinstance(each, Sequence | np.ndarray) else [each]
     if not steps:
         raise UserError("delay is an empty list: give numbers of steps")
-    return Delay(np.array([whole("delay", each, 0, LONGEST) for each in steps], dtype=np.int64))
+    return Delay(np.array([whole("delay", one, 0, LONGEST) for one in steps], dtype=np.int64), 0.0, share, after, words)

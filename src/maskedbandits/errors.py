@@ -10,6 +10,7 @@ import unicodedata
 import zlib
 from collections.abc import Iterable
 from numbers import Real
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
@@ -42,6 +43,7 @@ DAMAGED = (
     MemoryError,  # a header may claim any shape
     NotImplementedError,
     OSError,
+    TokenError,  # of a header that is cut off
     RuntimeError,
     SyntaxError,
     TypeError,

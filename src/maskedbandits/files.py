@@ -7,7 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,11 +20,14 @@ MOST = 1 << 26  # bytes that what describes an archive may take up
 HEADERS = 1 << 12  # bytes, of some arrays
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object], *, lasting: bool = True) -> None:
+def write_whole(
+    path: Path, write: Callable[[IO[bytes]], object], *, lasting: bool = True, private: bool = False
+) -> None:
     """Write a file so that it appears whole or not at all; writers do not meet.
 
     A lasting one is whole also after a power cut, for which the disk must be waited for. A link stays, and what it
-    leads to is written. A device or a pipe cannot be put in place: it is written to.
+    leads to is written. A device or a pipe cannot be put in place: it is written to. Only its owner can read a private
+    one.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
@@ -32,7 +35,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object], *, lasting: bo
         with path.open("wb") as stream:
             write(stream)
         return
-    _put_in_place(Path(os.path.realpath(path)), write, lasting)
+    _put_in_place(Path(os.path.realpath(path)), write, lasting, 0o600 if private else 0o666)
 
 
 # What only the description of such a file has, and what loads it; all others are policies.
@@ -60,10 +63,10 @@ def opened(path: str | Path) -> IO[bytes]:
         raise UserError(f"{path} cannot be read ({error.strerror}): name a file that can") from None
 
 
-def _put_in_place(path: Path, write: Callable[[IO[bytes]], object], lasting: bool) -> None:
+def _put_in_place(path: Path, write: Callable[[IO[bytes]], object], lasting: bool, mode: int) -> None:
     draft = path.parent / f".draft-{os.urandom(8).hex()}"
     try:
-        stream = draft.open("xb")
+        stream = open(draft, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115 -- it is closed below
     except OSError as error:  # it names the draft, which nobody has asked for
         raise type(error)(error.errno, error.strerror, str(path)) from None
     try:

@@ -1,18 +1,20 @@
 """Policies from outside the package: any object with ``choose()`` and ``observe(arm, feedback)``, in plain Python.
 
 A function makes one for every run: it is given a generator of random numbers and, if it asks for them by name,
-``arms``, ``corruption`` and ``horizon``. What is counted, and against what, is the same as for policies of ours.
+``arms``, ``corruption`` and ``horizon``. The horizon is how often it is expected to observe: of a log, once in K rows.
+What is counted, and against what, is the same as for policies of ours.
 """
 
-import hashlib
 import importlib
 import inspect
 import operator
+import os
 import sys
 import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, cast
@@ -21,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError, shown
+from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.problems import Log, Problem
 
 TOLD = ("arms", "corruption", "horizon")  # to whom asks for them by name
@@ -70,7 +73,8 @@ def check(factory: Factory, problem: Problem) -> dict[str, Any]:
     """
     function = factory.found() if isinstance(factory, Named) else factory
     given = factory.parameters if isinstance(factory, Named) else {}
-    told = {name: getattr(problem, name) for name in TOLD if name in asked_by(function)}
+    known = {"arms": problem.arms, "corruption": problem.corruption, "horizon": problem.expected_plays}
+    told = {name: known[name] for name in TOLD if name in asked_by(function)}
     try:
         inspect.signature(function).bind(None, **given, **told)
     except TypeError as error:
@@ -138,15 +142,27 @@ class Named:
         """Return the function itself."""
         return find(self.name, self.folder)
 
+    def origin(self) -> Origin:
+        """Return where its code comes from: if that changes, so may the numbers."""
+        factory = self.found()
+        module, _, attribute = self.name.partition(":")
+        origin = trace((sys.modules[module], [attribute]), (factory, None))
+        for name in {each.partition(".")[0] for each in origin.modules}:
+            self._refuse_another(name)
+        return origin
+
+    def _refuse_another(self, module: str) -> None:
+        """Refuse a module that was imported from elsewhere if there is one of its name in the folder."""
+        loaded = getattr(sys.modules.get(module), "__file__", None)
+        here = PathFinder.find_spec(module, [str(self.folder)])
+        if loaded and here is not None and here.origin and os.path.realpath(here.origin) != os.path.realpath(loaded):
+            raise UserError(
+                f"{self.name}: another {module} was imported before, from {loaded}: run the experiment in a new process"
+            )
+
     def __call__(self, generator: np.random.Generator, **told: Any) -> Chooser:
         """Make a policy."""
         return self.found()(generator, **self.parameters, **told)
-
-
-def source_of(factory: Factory) -> str:
-    """Return a digest of the file that a function stands in: if it changes, so may the numbers."""
-    file = inspect.getsourcefile(inspect.unwrap(factory))
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:24] if file else ""
 
 
 def name_of(factory: Factory) -> str:
@@ -167,7 +183,7 @@ class Play:
     def run(
         self,
         seeds: np.random.SeedSequence,
-        delay: Callable[[np.random.Generator], int],
+        delay: Callable[[np.random.Generator], int | None],
         tell: Callable[[int], None],
         counted: tuple[Floats, Ints, Ints, Ints],
     ) -> None:
@@ -185,7 +201,9 @@ class Play:
             if self.chosen is None or arm == self.chosen[step]:
                 place = arm if self.chosen is None else 0
                 feedback = self.problem.feedback(for_world, arm, float(self.rows.seen[row, place]))
-                under_way[step + 1 + delay(for_world)].append((arm, feedback))
+                late = delay(for_world)
+                if late is not None:
+                    under_way[step + 1 + late].append((arm, feedback))
                 pulls[arm] += 1
                 suboptimal[arm] += self.rows.worse[row, place]
                 total += self.rows.lost[row, place]

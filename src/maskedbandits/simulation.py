@@ -31,6 +31,8 @@ def simulate(
     checkpoints: int | ArrayLike = 100,
     *,
     delay: delays.Delays = None,
+    lost: float = 0.0,
+    expire_after: int | None = None,
     first_run: int = 0,
     threads: int | None = None,
     progress: Progress | bool | None = None,
@@ -49,10 +51,26 @@ def simulate(
     ``delay`` lets reports come late: so many steps after the decision, or a number of steps drawn anew for every
     decision from a list, or ``("geometric", 200)`` for a geometric number of that mean. With 0 a report is there before
     the next decision. Reports that would come after the horizon never do.
+
+    ``lost`` is the probability that a report never arrives. A policy gives up on pending reports after its own
+    ``expire_after`` decisions, or after as many as you give here; 0 makes it ignore pending reports.
+
+    On a log (``Problem.replay_log``) every time is a row: checkpoints, and the policy's restarts, window and horizon. A
+    policy plays about one row in K; docs/data.md says what that makes of its parameters.
     """
-    return prepared(problem, policy, runs, seed, checkpoints, delay=delay, first_run=first_run, threads=threads)(
-        progress
+    ready = prepared(
+        problem,
+        policy,
+        runs,
+        seed,
+        checkpoints,
+        delay=delay,
+        lost=lost,
+        expire_after=expire_after,
+        first_run=first_run,
+        threads=threads,
     )
+    return ready(progress)
 
 
 def prepared(
@@ -63,6 +81,8 @@ def prepared(
     checkpoints: int | ArrayLike,
     *,
     delay: delays.Delays = None,
+    lost: float = 0.0,
+    expire_after: int | None = None,
     first_run: int = 0,
     threads: int | None = None,
 ) -> Callable[[Progress | bool | None], Simulation]:
@@ -71,12 +91,13 @@ def prepared(
     Of many short ones it pays to prepare some, and then to play them: after it has played, a processor has to be
     reminded of how to prepare.
     """
+    late = delays.checked(delay, lost, expire_after)
     if isinstance(problem, ContextualProblem):
-        policy = _fitting_groups(policy, problem, delay)
+        policy = _fitting_groups(policy, problem, late)
     elif isinstance(problem, FeaturedProblem):
-        _refuse_misfit_of_features(policy, problem, delay)
+        _refuse_misfit_of_features(policy, problem, late)
     elif isinstance(problem, Problem):
-        policy = _fitting(policy, problem, delay)
+        policy = _fitting(policy, problem, late)
     else:
         raise WrongValueError("problem", problem, "a Problem, a ContextualProblem or a FeaturedProblem")
     order = Order(
@@ -84,7 +105,7 @@ def prepared(
         whole("runs", runs),
         whole("seed", seed, 0),
         _checked_times(checkpoints, problem.horizon),
-        delays.checked(delay),
+        late,
         whole("first_run", first_run, 0),
     )
     if isinstance(problem, FeaturedProblem) and isinstance(policy, Featured):
@@ -100,24 +121,28 @@ def prepared(
 
 
 def _fitting(
-    policy: Policy | Contextual | Featured | str | Factory, problem: Problem, delay: delays.Delays
+    policy: Policy | Contextual | Featured | str | Factory, problem: Problem, late: delays.Delay | None
 ) -> Policy | Contextual | Featured | str | Factory:
     """Return a policy for a problem, made if it is a name; refuse what does not fit."""
-    if isinstance(problem, Log) and delay is not None:
-        raise UserError("delay: a log is replayed without; leave it out, or replay rounds whose outcomes are all known")
-    if problem.is_noisy and delay is not None:
-        raise UserError("delay: under noise reports come at once; leave it out, or take a RandomizedResponse")
+    if isinstance(problem, Log) and late is not None:
+        raise UserError(
+            f"{late.words}: a log is replayed without; leave it out, or replay rounds whose outcomes are all known"
+        )
+    if problem.is_noisy and late is not None:
+        raise UserError(f"{late.words}: under noise reports come at once; leave it out, or take a RandomizedResponse")
     if isinstance(policy, str):
         policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption, **_told(policy, problem))
     if isinstance(policy, Policy) or not outside.is_factory(policy):
         _refuse_misfit(policy, problem)
+    elif late is not None and late.expire_after is not None:
+        raise UserError("expire_after: a policy of your own decides by itself when to give up; leave it out")
     return policy
 
 
-def _fitting_groups(policy: object, problem: ContextualProblem, delay: delays.Delays) -> Policy | Contextual:
+def _fitting_groups(policy: object, problem: ContextualProblem, late: delays.Delay | None) -> Policy | Contextual:
     """Return a policy for a problem with groups, made if it is a name; refuse what does not fit."""
-    if delay is not None:
-        raise UserError("delay: of a problem with groups answers come at once; leave it out")
+    if late is not None:
+        raise UserError(f"{late.words}: answers of groups come at once; leave it out")
     if isinstance(policy, Contextual):
         if (policy.groups, policy.arms) != (problem.groups, problem.arms):
             raise UserError(
@@ -137,7 +162,7 @@ def _fitting_groups(policy: object, problem: ContextualProblem, delay: delays.De
     return policy
 
 
-def _refuse_misfit_of_features(policy: object, problem: FeaturedProblem, delay: delays.Delays) -> None:
+def _refuse_misfit_of_features(policy: object, problem: FeaturedProblem, late: delays.Delay | None) -> None:
     """Refuse what does not fit a problem with features."""
     if not isinstance(policy, Featured):
         raise UserError(f"a problem with features was given {in_short(policy)}: give a policy of make_featured")
@@ -146,8 +171,8 @@ def _refuse_misfit_of_features(policy: object, problem: FeaturedProblem, delay: 
             f"the policy has {policy.arms} arms and {policy.features} features, the problem {problem.arms} and "
             f"{problem.features}: make one to fit"
         )
-    if delay is not None:
-        raise UserError("delay: of a problem with features reports come at once; leave it out")
+    if late is not None:
+        raise UserError(f"{late.words}: reports of a problem with features come at once; leave it out")
 
 
 def _workers(threads: int | None, runs: int) -> int:

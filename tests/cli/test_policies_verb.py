@@ -45,7 +45,16 @@ def test_one_policy_is_one_document() -> None:
         "default": None,
         "allowed": "a whole number, 1 or more, or nothing where it is not known",
         "meaning": "how many steps will be played",
+        "time": "duration",
     }
+
+
+def test_times_say_what_they_are_on_a_log() -> None:
+    printed = call("policies", "sw-klucb-cf").stdout
+    assert "    on a log: a number of rows; divided by the number of arms" in printed
+    assert "    on a log: a row, at which it takes effect\n" in printed
+    assert printed.count("on a log: ") == 2
+    assert "on a log: for a row; to the power of the number of arms" in call("policies", "d-ucb-cf").stdout
 
 
 @pytest.mark.parametrize(("name", "paper"), [("klucb", "Cappé et al. 2013"), ("ldp-ucb-b", "Ren et al. 2020")])

@@ -189,7 +189,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     problem = ContextualProblem(MEANS, [0, 10], 20)
     with pytest.raises(UserError, match="2 groups and 2 arms, the problem 2 and 3"):
         simulate(problem, make_contextual("klucb-cf", groups=2, arms=2, epsilon=1))
-    with pytest.raises(UserError, match="answers come at once"):
+    with pytest.raises(UserError, match="answers of groups come at once"):
         simulate(problem, policy, delay=5)
     (tmp_path / "odd").write_bytes(b"nothing")
     with pytest.raises(UserError, match="not a saved contextual policy"):

@@ -27,7 +27,7 @@ Arrays = dict[str, Any]
 
 def saved(path: Path, **others: Any) -> Arrays:
     told: dict[str, Any] = {"groups": 3, "arms": 2, "epsilon": 1, "shares": [0.2, 0.3, 0.5], "seed": 1, **others}
-    policy = make_contextual("klucb-cf", **told)
+    policy = make_contextual(told.pop("name", "klucb-cf"), **told)
     for _ in range(10):
         policy.observe(policy.ask(), 1)
     policy.save(path)
@@ -92,6 +92,7 @@ def test_policies_of_another_epsilon_are_refused(tmp_path: Path) -> None:
         {},
         {"pool": False, "shares": None},
         {"answers": "one of many", "contamination": 0.1},
+        {"name": "auto", "contamination": 0.1},
         {"groups": None, "shares": None, "partition": Partition.tree(2, 2)},
         {"groups": None, "shares": None, "partition": Partition.tree(1, 3), "epsilon": 6},
         {"groups": 7, "shares": np.arange(1.0, 8.0) ** 3 / 784},

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from numpy.random import Generator
 
+from naive.waiting import Waiting
+
 Corruption = Callable[[float], float]
 
 
@@ -236,31 +238,36 @@ class Twin:
             return klucb_index(g, feedbacks, klucb_plus_level(count, self.arms, self.horizon), weights)
         return klucb_index(g, feedbacks, self.level(arm), weights)
 
-    def score_ahead(self, arm: int, open_decisions: list[int]) -> float:
-        """The score if reports that are awaited had come, at the mean of those that have and of one of a zero.
-
-        Very low where more than 16 are awaited for each that has come.
-        """
+    def score_ahead(self, arm: int, waiting: Waiting) -> float:
+        """The score with unanswered decisions counted as come, at the mean of what has come and at most one zero."""
         feedbacks, weights, g = self.remembered(arm)
-        count = math.fsum(weights)
-        pending = open_decisions.count(arm)
-        if count == 0 and pending == 0:
-            return math.inf
-        if pending > 16 * count:
-            return -1e100 * pending / (count + 1)
-        usual = self.lied_about(self.corruption[arm])
-        zero = 1 - usual(0.0) if self.mixed and usual(1.0) < usual(0.0) else usual(0.0)
-        mean = (math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True)) + zero) / (count + 1)
+        known = math.fsum(weights)
         seen = math.fsum(self.gamma**age for age in range(int(min(len(self.history) - self.since[arm], self.window))))
         most = self.window if self.gamma == 1 else 1 / (1 - self.gamma)
-        expected = min(seen + len(open_decisions), most)
+        expected = min(seen + len(waiting.pending), most)
+        patience = max(1.0, expected)
+        clock = waiting.decisions
+        if self.arms > 64:
+            patience = seven_digits(patience)
+            clock -= clock % 2 ** max(0, math.floor(math.log2(patience / 16)))
+        unanswered = waiting.still_open(arm, clock, patience)
+        if known > 0:
+            unanswered = min(unanswered, 16 * (known + 1))
+        elif unanswered == 0:
+            return math.inf
+        count = known + unanswered
+        zeros = unanswered / count
+        usual = self.lied_about(self.corruption[arm])
+        zero = 1 - usual(0.0) if self.mixed and usual(1.0) < usual(0.0) else usual(0.0)
+        total = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True))
+        mean = (total + zeros * zero) / (known + zeros)
         level = exploration(max(1.0, seven_digits(expected) if self.arms > 64 else expected), self.c)
         if self.index == "ucb":
-            return ucb_index(g, [mean], level, [count + pending], self.xi)
+            return ucb_index(g, [mean], level, [count], self.xi)
         if self.index == "klucb-plus":
             assert self.horizon is not None
-            level = klucb_plus_level(count + pending, self.arms, self.horizon)
-        return klucb_index(g, [mean], level, [count + pending])
+            level = klucb_plus_level(count, self.arms, self.horizon)
+        return klucb_index(g, [mean], level, [count])
 
     def posterior(self, arm: int, value: Callable[[float, float], float]) -> float:
         """The mean that a value of the posterior Beta(a, b) of the feedback mean belongs to."""
@@ -338,25 +345,30 @@ def simulate(
     horizon: int,
     policy: Twin,
     draws: list[float],
-    delays: list[int] | None = None,
+    delays: list[int | None] | None = None,
+    expire_after: int | None = None,
 ) -> tuple[list[float], list[int], list[int], list[int]]:
     """One run: cumulative regret after every step, pulls, pulls while suboptimal, of every arm; the arm of each step.
 
-    The report of a step comes so many steps late; of those that come at once the latest decision's is first.
+    The report of a step comes so many steps late, or never; of those that come at once the latest decision's is first.
     """
     regret, pulls, suboptimal = [0.0], [0] * len(means[0]), [0] * len(means[0])
     chosen: list[int] = []
     under_way: list[tuple[int, int, float]] = []  # when it is due, the arm, the feedback
+    waiting = Waiting(policy.arms, expire_after)
     for step in range(horizon):
         row = means[max(i for i, start in enumerate(starts) if start <= step)]
         for _, arm, feedback in [report for report in reversed(under_way) if report[0] == step]:
+            waiting.report(arm)
             policy.observe(arm, feedback)
         under_way = [report for report in under_way if report[0] > step]
-        arms = [arm for _, arm, _ in under_way]
-        scores = [policy.score_ahead(arm, arms) for arm in range(policy.arms)] if arms else []
-        arm = scores.index(max(scores)) if arms else policy.choose()
+        scores = [policy.score_ahead(arm, waiting) for arm in range(policy.arms)] if waiting.pending else []
+        arm = scores.index(max(scores)) if scores else policy.choose()
         feedback = float(draws[step] < policy.corruption[arm](row[arm]))
-        under_way.append((step + 1 + (delays[step] if delays else 0), arm, feedback))
+        waiting.decide(arm)
+        delay = delays[step] if delays else 0
+        if delay is not None:
+            under_way.append((step + 1 + delay, arm, feedback))
         pulls[arm] += 1
         chosen.append(arm)
         suboptimal[arm] += row[arm] < max(row)

@@ -6,7 +6,7 @@ A hypothesis keeps when the last change came, and everything else is counted ane
 import itertools
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,8 @@ class Model(NamedTuple):
     beat: float
     faint: float
     large: float
+    stretch: float
+    rounding: float
 
 
 def prior(g: Corruption) -> tuple[float, float]:
@@ -73,13 +75,32 @@ class Hypothesis:
     tallies: list[float]  # changes of each kind
     before: list[tuple[float, float]]  # count and sum of every arm, as known at the change
     moved: list[float]
+    aside: dict[int, "Aside"] = field(default_factory=dict)  # by arm
+
+
+@dataclass
+class Aside:
+    """Reports that favour a hypothesis, and may be lies: how many, and by how much they favour it."""
+
+    count: float = 0.0
+    total: float = 0.0
+
+    def kept(self, gain: float, lies: float) -> float:
+        """The part of a gain that counts: room for lies goes to gains until it is full, then to those above average."""
+        average = self.total / self.count if self.count else 0.0
+        new = min(1.0, max(0.0, lies - self.count))
+        swapped = min(1.0 - new, self.count) if gain > average else 0.0
+        kept = (1 - new - swapped) * gain + swapped * average
+        self.count += new
+        self.total += gain - kept
+        return kept
 
 
 class Switching:
     """Thompson sampling with a posterior over the last change, for arms with increasing affine g."""
 
-    def __init__(self, corruption: list[Corruption], model: Model) -> None:
-        self.g, self.model = corruption, model
+    def __init__(self, corruption: list[Corruption], model: Model, lies: float = 0.0) -> None:
+        self.g, self.model, self.lies = [self.lied_to(g, lies) for g in corruption], model, lies
         self.closed: set[int] = set()
         self.get_ready()
         arms = len(corruption)
@@ -87,6 +108,11 @@ class Switching:
         first = Hypothesis(ALL, 0, 1.0, [0.0] * 4, [(0.0, 0.0)] * arms, [1.0] * arms)
         self.held: list[list[Hypothesis]] = [[first], [], [], []]  # by kind, the oldest first
         self.likeliest, self.singly = first, 0.0
+
+    @staticmethod
+    def lied_to(g: Corruption, lies: float) -> Corruption:
+        """What at least remains of a feedback mean where a share of the reports are lies."""
+        return lambda mean: (1 - lies) * g(mean)
 
     def get_ready(self) -> None:
         """What the masks of the arms decide."""
@@ -96,7 +122,7 @@ class Switching:
 
     def add_arm(self, corruption: Corruption) -> int:
         """One more arm, of which no hypothesis knows anything."""
-        self.g.append(corruption)
+        self.g.append(self.lied_to(corruption, self.lies))
         self.get_ready()
         for one in self.everyone():
             one.before.append((0.0, 0.0))
@@ -186,19 +212,30 @@ class Switching:
         return max(chance, self.model.faint)
 
     def observe(self, arm: int, feedback: float, rng: np.random.Generator, mask: Corruption | None = None) -> None:
-        report = self.report(arm, feedback, mask or self.g[arm])
+        report = self.report(arm, feedback, self.lied_to(mask, self.lies) if mask else self.g[arm])
+        lies = self.lies * min(self.known[arm][0], self.model.stretch) if self.lies else 0.0
+        chances = {id(one): self.predicted(one, report) for one in self.everyone()}
+        usual = chances[id(self.likeliest)]
         for one in self.everyone():
-            fresh, stayed = (self.chance(report, self.expected(one, arm, all_of_it=known)) for known in (False, True))
-            if_moved = one.moved[arm] * fresh
-            if_stayed = (1 - one.moved[arm]) * stayed
-            one.moved[arm] = if_moved / (if_moved + if_stayed)
-            one.weight *= if_moved + if_stayed
+            gain = chances[id(one)] / usual - 1
+            if self.lies and gain > self.model.rounding:
+                gain = one.aside.setdefault(arm, Aside()).kept(gain, lies)
+            one.weight *= usual * (1 + gain)
         self.history.append(report)
         total = sum(one.weight for one in self.everyone())
         for one in self.everyone():
             one.weight /= total
         if len(self.history) % self.beat == 0:
             self.renew(len(self.history))
+
+    def predicted(self, one: Hypothesis, report: Report) -> float:
+        """How likely a report is if a hypothesis holds; it learns from it whether the arm has moved."""
+        arm = report.arm
+        fresh, stayed = (self.chance(report, self.expected(one, arm, all_of_it=known)) for known in (False, True))
+        if_moved = one.moved[arm] * fresh
+        if_stayed = (1 - one.moved[arm]) * stayed
+        one.moved[arm] = if_moved / (if_moved + if_stayed)
+        return if_moved + if_stayed
 
     def few(self, kind: int) -> float:
         return self.model.few if kind == ALL else self.model.fewer

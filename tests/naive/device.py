@@ -1,7 +1,7 @@
 """A device that is obvious: what is left to wait, counted down; nothing of the package is imported.
 
-Its chances are all 1/2: a report waits half of the jitter and a little more, and a try that failed is followed by the
-next after 3/4 of the pause, which doubles from 30 seconds to an hour.
+Its chances are all 1/2: a report waits the gap and half of the spread, and a try that failed is followed by the next
+after 3/4 of the pause, which doubles from 30 seconds to six hours. Its limits are those of tests.
 """
 
 from dataclasses import dataclass
@@ -55,8 +55,8 @@ class NaiveDevice:
             return False
         self.pass_to(at)
         self.left -= 1
-        longest = min(self.jitter, (expires_in - report_in) / 2)
-        delay = (min(0.25, longest / 2) + longest) / 2  # half-way from the least
+        spread = min(self.jitter, (expires_in - report_in) / 4)
+        delay = min(60.0, spread / 2) + spread / 2
         self.promises[token] = Promise(report_in, delay, expires_in)
         return True
 
@@ -73,13 +73,14 @@ class NaiveDevice:
             self.pass_to(at)
         sent = []
         for token, promise in list(self.promises.items()):
-            if promise.late > 48:
+            if promise.late >= 10 or promise.tries >= 20:
                 del self.promises[token]
                 self.kept.add(token)
             elif promise.until_sent is not None and promise.until_sent <= 0:
                 assert promise.value is not None
                 sent.append((token, promise.value))
-                promise.until_sent = 0.75 * min(30.0 * 2**promise.tries, 3600.0)
+                pause = 0.75 * min(30.0 * 2**promise.tries, 21_600.0)
+                promise.until_sent = max(pause, 15.0)  # an attempt may take 10 s
                 promise.tries += 1
                 promise.late += promise.until_expired <= 0
                 if answered:
@@ -87,5 +88,7 @@ class NaiveDevice:
                     self.kept.add(token)
             elif promise.until_sent is None and promise.until_closed <= 0:
                 promise.value = promise.value or 0.0
-                promise.until_sent = promise.delay
+                scheduled = promise.until_closed + promise.delay
+                is_off = scheduled < min(30.0, promise.delay / 2)
+                promise.until_sent = promise.delay if is_off else scheduled
         return sent

@@ -53,3 +53,29 @@ def together(bits: Sequence[int], flips: Sequence[int], rates: Sequence[float], 
 def binomial(trials: int, share: float, low: int, high: int) -> float:
     """The probability of low to high hits."""
     return sum(comb(trials, hits) * share**hits * (1 - share) ** (trials - hits) for hits in range(low, high + 1))
+
+
+def given(bits: Sequence[int], flips: Sequence[int], fixed: Sequence[tuple[int, bool, int]]) -> list[bool]:
+    """Whether earlier inputs, or flips, had certain values: each a lag, whether it is a flip, and the value."""
+    longest = max(lag for lag, _, _ in fixed)
+    return [
+        line >= longest and all((flips if is_flip else bits)[line - lag] == value for lag, is_flip, value in fixed)
+        for line in range(len(bits))
+    ]
+
+
+def parity(bits: Sequence[int], flips: Sequence[int], features: Sequence[tuple[int, bool]], odd: int) -> list[bool]:
+    """Whether earlier inputs and flips add up to an odd number, or an even one."""
+    longest = max(lag for lag, _ in features)
+    return [
+        line >= longest and sum((flips if is_flip else bits)[line - lag] for lag, is_flip in features) % 2 == odd
+        for line in range(len(bits))
+    ]
+
+
+def window(bits: Sequence[int], length: int | None, odd: int) -> list[bool]:
+    """Whether the last inputs, or all, add up to an odd number, or an even one."""
+    return [
+        (length is None or line >= length) and sum(bits[line - (length or line) : line]) % 2 == odd
+        for line in range(len(bits))
+    ]

@@ -25,12 +25,9 @@ class Slips:
 
 
 def ends_in(issued: int, expires: int) -> int:
-    """The minute of expiry, in steps of a 64th of the token's life, found by walking from minute to minute."""
-    minute = 0
-    while minute * 60 < expires:
-        minute += 1
-    life = minute - issued // 60
-    step = life // 64 or 1
-    while minute % step:
-        minute += 1
-    return minute
+    """The minute of expiry, in steps of hours that fit into a 64th of the token's life, found by walking on."""
+    step = (expires - issued) // 64 // 3600 or 1
+    hour = 0
+    while hour * 3600 < expires or hour % step:
+        hour += 1
+    return hour * 60

@@ -13,6 +13,7 @@ from maskedbandits import Policy, RandomizedResponse, make_policy
 from maskedbandits.corruption import Corruption
 from naive import Twin
 from naive.auto import Switching
+from naive.waiting import Waiting
 from specimens import CERTAIN, RR
 from trials import examples, generator
 from twins import MODEL, changing, check_choice, lending, planned_look, same
@@ -116,11 +117,12 @@ class TestTwins:
             alarms += fast.alarms
         assert alarms > 0
 
+    @pytest.mark.parametrize("share", [0.0, 0.1])
     @pytest.mark.parametrize("seed", range(4))
-    def test_auto(self, seed: int) -> None:
+    def test_auto(self, seed: int, share: float) -> None:
         each = [CERTAIN, RandomizedResponse(0.95, 0.9), RandomizedResponse(0.9, 1.0)]
-        fast = make_policy("auto", arms=2, corruption=each[:2])
-        Both(fast, Switching(list(each[:2]), MODEL), seed, each).play(changing(seed, 250))
+        fast = make_policy("auto", arms=2, corruption=each[:2], contamination=share)
+        Both(fast, Switching(list(each[:2]), MODEL, share), seed, each).play(changing(seed, 250))
 
     @pytest.mark.parametrize("kind", ["klucb", "ucb"])
     @pytest.mark.parametrize("before", MEMORIES)
@@ -129,17 +131,21 @@ class TestTwins:
         for seed in range(5):
             fast = make_policy(f"{before}{kind}-cf", arms=2, corruption=MASKS[:2], **given)
             both = Both(fast, Twin(list(MASKS[:2]), kind, **given), seed)
+            waiting = Waiting(12)
             awaited: list[int] = [0]
             fast.note(0)
+            waiting.decide(0)
             for bit in changing(seed, 80):
                 both.change()
                 among = both.among()
                 eligible = both.slow.open_arms(among)
                 arm = fast.choose(among=among)
                 scores = [
-                    both.slow.score_ahead(each, awaited) if each in eligible else -math.inf for each in range(fast.arms)
+                    both.slow.score_ahead(each, waiting) if each in eligible else -math.inf for each in range(fast.arms)
                 ]
                 check_choice(arm, np.array(scores), None)
                 awaited.append(arm)
+                waiting.decide(arm)
                 if both.rng.random() < 0.8 and len(awaited) > 1:
+                    waiting.report(awaited[-1])
                     both.observe(awaited.pop(), bit)

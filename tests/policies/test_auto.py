@@ -9,7 +9,7 @@ from maskedbandits import Monotone, Policy, Problem, RandomizedResponse, load_po
 from naive.auto import Switching, prior
 from specimens import CERTAIN
 from trials import generator
-from twins import MODEL, choose, play_alike
+from twins import MODEL, choose, observe_masked_alike, play_alike
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -106,15 +106,7 @@ def test_so_many_beliefs_as_there_cannot_be_are_refused(lives: int, tmp_path: Pa
 
 
 def test_reports_with_masks_of_their_own_are_weighed_as_bayes_rule_does() -> None:
-    own = [RandomizedResponse.from_epsilon(epsilon) for epsilon in (0.5, 1.0, 4.0)]
-    arms = [RandomizedResponse.from_epsilon(1.0), RandomizedResponse(0.9, 0.8)]
-    fast, slow = make_policy("auto", arms=2, corruption=arms), Switching(list(arms), MODEL)
-    lots, world = generator(5), np.random.default_rng(5)
-    for step in range(300):
-        arm, mask = step % 2, own[step % 3] if step % 5 else None
-        bit = float(world.random() < (mask or arms[arm])((0.8, 0.3)[(arm + step // 150) % 2]))
-        fast.observe(arm, bit, corruption=mask)
-        slow.observe(arm, bit, lots, mask)
+    fast, slow = observe_masked_alike(0.0)
     assert fast.indices() == pytest.approx(slow.indices(), rel=1e-9)
     assert fast.estimates() == pytest.approx(
         [np.clip(slow.mean(arm, s / n), 0, 1) for arm, (n, s) in enumerate(slow.known)]

@@ -15,6 +15,7 @@ from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make
 from maskedbandits.policies import KINDS, names
 from naive import Twin
 from naive import simulate as naive_simulate
+from naive.waiting import Waiting
 from specimens import INDICES, MEMORIES, RR, specimen
 from trials import examples, generator
 from twins import changing, check_choice, feedbacks, responses
@@ -153,8 +154,8 @@ class TestDecisionsMadeElsewhere:
         third = played(name)
         third.note(1, n=7)
         third.await_exactly(here.pending)
-        third._state.lots[:] = here._state.lots
-        assert third.choose(9).tolist() == here.choose(9).tolist()
+        assert third.pending.tolist() == here.pending.tolist()
+        assert third._state.own[0].decisions >= 30
         third.await_exactly([0, 0, 0])
         assert third.pending.sum() == third._state.own[0].awaited == 0
 
@@ -192,23 +193,25 @@ class TestChoosingAhead:
     @examples(15)
     @given(data=st.data())
     def test_it_is_the_naive_choice(self, before: str, kind: str, data: st.DataObject) -> None:
-        """Reports that are awaited count as come, at the mean of those that have and a zero; none awaited, as ever."""
+        """Unanswered decisions count as reports, at the mean of those that have come and a zero."""
         each = [data.draw(responses(), label="g") for _ in range(3)]
         seen = data.draw(feedbacks(25), label="feedbacks")
         given = {**MEMORIES[before], **INDICES[kind]}
         fast = make_policy(f"{before}{kind}-cf", arms=3, corruption=each, **given)
         slow = Twin(list(each), kind, **given)
-        open_decisions: list[int] = []
+        waiting = Waiting(3)
         for feedback in seen:
             for _ in range(data.draw(st.integers(0, 3), label="burst")):
-                ahead = [slow.score_ahead(arm, open_decisions) for arm in range(3)]
+                ahead = [slow.score_ahead(arm, waiting) for arm in range(3)]
                 arm = fast.choose()
-                check_choice(arm, np.array(ahead if open_decisions else slow.indices()), None)
-                open_decisions.append(arm)
-            if open_decisions:
-                arm = open_decisions.pop(data.draw(st.integers(0, len(open_decisions) - 1), label="report"))
+                check_choice(arm, np.array(ahead if waiting.pending else slow.indices()), None)
+                waiting.decide(arm)
+            arrives: bool = data.draw(st.sampled_from([True, True, True, False]), label="arrives")
+            if waiting.pending and arrives:
+                _, arm = data.draw(st.sampled_from(waiting.pending), label="report")
                 fast.observe(arm, feedback)
                 slow.observe(arm, feedback)
+                waiting.report(arm)
 
     @pytest.mark.parametrize(("kind", "index"), [("klucb", {}), ("ucb", {}), ("klucb-plus", {"horizon": 5000})])
     @pytest.mark.parametrize(("before", "memory"), [("", {}), ("sw-", {"window": 150}), ("d-", {"gamma": 0.99})])
@@ -223,24 +226,25 @@ class TestChoosingAhead:
         fast = make_policy(f"{before}{kind}-cf", arms=arms, corruption=each, **memory, **index)
         slow = Twin(list(each), kind, **memory, **index)
         rng = np.random.default_rng(data.draw(st.integers(0, 99), label="seed"))
-        open_decisions: list[int] = []
+        waiting = Waiting(arms)
         for _ in range(data.draw(st.integers(1, 12), label="turns")):
             for _ in range(data.draw(st.sampled_from([0, 1, 30]), label="reports")):
                 arm, feedback = int(rng.integers(arms) ** 2 // arms), float(rng.integers(2))
                 fast.observe(arm, feedback)
                 slow.observe(arm, feedback)
-                if arm in open_decisions:
-                    open_decisions.remove(arm)
+                waiting.report(arm)
             gives_up: bool = data.draw(st.booleans(), label="gives up")
-            if open_decisions and gives_up:
-                fast.expire(open_decisions.pop())
+            if waiting.pending and gives_up:
+                _, arm = waiting.pending[-1]
+                fast.expire(arm)
+                waiting.give_up(arm)
             arm = data.draw(st.integers(0, arms - 1), label="decided elsewhere")
             fast.note(arm)
-            open_decisions.append(arm)
-            ahead = [slow.score_ahead(arm, open_decisions) for arm in range(arms)]
+            waiting.decide(arm)
+            ahead = [slow.score_ahead(arm, waiting) for arm in range(arms)]
             arm = fast.choose()
             check_choice(arm, np.array(ahead), None)
-            open_decisions.append(arm)
+            waiting.decide(arm)
 
     def test_a_look_that_is_under_way_is_not_taken_again(self) -> None:
         policy = make_policy("glr-klucb-cf", arms=2, corruption=RR, exploration=5.0, prior_changes=5.0)
@@ -299,7 +303,8 @@ class TestDelay:
         result = simulate(problem, policy, runs=2, seed=8, checkpoints=horizon, delay=delay)
         for run, spawned in enumerate(np.random.SeedSequence(8).spawn(2)):
             lots = generator(spawned)
-            draws, delays = [], []
+            draws: list[float] = []
+            delays: list[int | None] = []
             for _ in range(horizon):
                 draws.append(lots.random())
                 delays.append(drawn_delay(delay, lots))

@@ -57,6 +57,8 @@ def test_what_is_not_a_policy_is_refused_in_one_line(settings: dict[str, Any], c
         ("oracle", {"best": [0, 1, 3]}, "arms are numbered 0 to 2"),
         ("oracle", {"best": [0, 1, -1]}, "best"),
         ("oracle", {"best": "012"}, "best"),
+        ("oracle", {"best": np.array([0.7, 0.9, 0.8])}, "problem.best_arms holds arms, and problem.best their means"),
+        ("oracle", {"best": np.array([1.0, 0.0, 1.0])}, "problem.best_arms holds arms, and problem.best their means"),
         ("oracle", {"restarts": [1, 2, 3]}, "the first of them 0"),
         ("oracle", {"restarts": "doubling"}, "the first of them 0"),
         ("oracle", {"restarts": [], "best": []}, "the first of them 0"),

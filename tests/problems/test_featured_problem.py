@@ -114,5 +114,5 @@ def test_what_does_not_fit_is_refused() -> None:
         simulate(problem, make_policy("klucb-cf", arms=3, corruption=MASK))
     with pytest.raises(UserError, match="3 arms and 2 features, the problem 3 and 4"):
         simulate(problem, make_featured("logistic-ts-cf", arms=3, features=2, corruption=MASK))
-    with pytest.raises(UserError, match="reports come at once"):
+    with pytest.raises(UserError, match="features come at once"):
         simulate(problem, make_featured("logistic-ts-cf", arms=3, features=4, corruption=MASK), delay=5)

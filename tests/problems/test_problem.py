@@ -117,6 +117,14 @@ def test_a_report_is_refused_with_a_hint() -> None:
         Problem([0.1, 0.2, 0.3, 0.4], [0], 10, report)
 
 
+def test_the_best_arms_can_be_given_to_an_oracle_as_they_are() -> None:
+    problem = Problem([[0.1, 0.6, 0.6], [0.7, 0.1, 0.2]], [0, 5], 10, RandomizedResponse(0.9, 0.9))
+    assert problem.best_arms.tolist() == [1, 0]
+    assert problem.best.tolist() == [0.6, 0.7]
+    policy = make_policy("oracle", arms=3, restarts=problem.starts, best=problem.best_arms)
+    assert policy.parameters["best"] == [1, 0]
+
+
 def test_starts_can_be_given_to_an_oracle_as_they_are() -> None:
     problem = Problem(**GOOD)
     best: Any = problem.means.argmax(axis=1)

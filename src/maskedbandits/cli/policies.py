@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from maskedbandits.policies import Kind
     from maskedbandits.record import Given
 
+ON_A_LOG = {  # kinds of times, as ``record.py`` names them; docs/data.md says more
+    "position": "a row, at which it takes effect",
+    "duration": "a number of rows; divided by the number of arms, as about so many rows go by for each that is played",
+    "decay": "for a row; to the power of the number of arms, as about so many rows go by for each that is played",
+}
+
 
 @click.command(
     cls=Verb,
@@ -88,6 +94,7 @@ def explained(policy: Kind | Featured) -> list[str]:
     for key, one in policy.parameters.items():
         default = "must be given" if one.required else f"default {default_text(one.default)}"
         lines += ["", f"  {key} ({default})", f"    {one.hint}", f"    allowed: {one.allowed}"]
+        lines += [f"    on a log: {ON_A_LOG[one.time]}"] if one.time else []
     if not policy.parameters:
         lines += ["", "  It has no parameters."]
     return lines
@@ -108,6 +115,7 @@ def as_document(policy: Kind | Featured) -> dict[str, Any]:
             **({} if one.required else {"default": plain(one.default)}),
             "allowed": one.allowed,
             "meaning": one.hint,
+            **({"time": one.time} if one.time else {}),
         }
         for key, one in policy.parameters.items()
     }

@@ -21,6 +21,7 @@ from maskedbandits.context.views import LEARNT, View
 from maskedbandits.errors import UserError, WrongValueError, whole
 from maskedbandits.policies import Policy, arguments
 from maskedbandits.policies import arms as changes
+from maskedbandits.policies import pending as pending_reports
 from maskedbandits.policies.axes import reports
 from maskedbandits.policies.entries import entries
 from maskedbandits.policies.forks import look_after_group
@@ -183,17 +184,14 @@ class Contextual(View):
         """Await n more answers to a question of this table, or fewer; some first parts alone, if it has no more."""
         parts = int(self._grains.firsts[grain]) + np.arange(table.size)
         with self._lock:
-            pending = rows(self._state, "pending")
-            more = np.maximum(n, -pending[parts, table])
-            pending[parts, table] += more
-            self._state.own["awaited"][parts] += more
+            pending_reports.note_many(self._state, parts, table, n)
 
     def await_exactly(self, pending: ArrayLike) -> None:
         """Await so many answers of each arm in each part of all grains, whatever was awaited before."""
         counts = np.asarray(pending, dtype=np.int64)
         with self._lock:
-            rows(self._state, "pending")[:] = counts
-            self._state.own["awaited"][:] = counts.sum(axis=1)
+            for policy, each in zip(self._policies, counts, strict=True):
+                pending_reports.set_pending(policy._state, each)
 
     def add_arm(self) -> int:
         """Add an arm, and return its number: every group explores it; what was learnt of the others stays."""

@@ -10,7 +10,19 @@ from typing import Any
 from maskedbandits.corruption import IDENTITY, Corruption, per_arm
 from maskedbandits.errors import UserError, nearest, whole
 from maskedbandits.maths import lots
-from maskedbandits.policies import adswitch, auto, divergences, exp3s, hybrid, kinds, laplace, oracle, rexp3, uniform
+from maskedbandits.policies import (
+    adswitch,
+    auto,
+    divergences,
+    exp3s,
+    hybrid,
+    kinds,
+    laplace,
+    log_times,
+    oracle,
+    rexp3,
+    uniform,
+)
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
 from maskedbandits.policies.indices import kl, kl_plus, thompson, ucb
 from maskedbandits.policies.kinds import Kind
@@ -98,10 +110,21 @@ def kind_of(name: str) -> Kind:
 
 
 def check_policy(
-    name: str, *, arms: int, corruption: Corruption | Sequence[Corruption] | None = None, **parameters: Any
+    name: str,
+    *,
+    arms: int,
+    corruption: Corruption | Sequence[Corruption] | None = None,
+    pace: float | None = None,
+    **parameters: Any,
 ) -> dict[str, Any]:
-    """Return all parameters of a policy, checked, without making one."""
+    """Return all parameters of a policy, checked, without making one.
+
+    With a pace, times are in rows of a log of which one in so many is played, and are returned in plays.
+    """
     kind, given, _ = _fitted(name, arms, corruption, parameters)
+    if pace is not None:
+        log_times.rows_of(kind, given)
+        given = log_times.in_plays(kind, given, arms, pace)
     return kind.complete(given, arms)
 
 

@@ -34,14 +34,18 @@ from maskedbandits.compiled import compiled, inlined, inner
 from maskedbandits.maths import lots
 from maskedbandits.policies import checks, gains
 from maskedbandits.policies.gains import Gains
-from maskedbandits.policies.state import FOREVER, counted, forget
-from maskedbandits.record import REQUIRED, Floats, Ints, derived, gathered, given, record, section
+from maskedbandits.policies.pending import FOREVER
+from maskedbandits.policies.state import counted, forget
+from maskedbandits.record import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section
 
 SUMMARY = "evicts arms, checks them at random, restarts on a change"
 REFERENCE = "Auer et al. 2019"
 LEARNS_FROM = "debiased feedback"
 LEVELS = 48  # of the grid: enough for any episode
 FAR = 1e9  # beyond any confidence interval of a gain
+PATIENCE = (
+    4.0  # times as many decisions as there are arms: after these, half of the unanswered decisions of an arm count
+)
 LONG = float(1 << 32)  # a wait that outweighs any other
 
 
@@ -49,7 +53,7 @@ LONG = float(1 << 32)  # a wait that outweighs any other
 class Policy(Gains):
     """What is gathered of an episode, beside the counts."""
 
-    horizon: int = given(REQUIRED, checks.count, "how many steps will be played", stored=False)
+    horizon: int = given(REQUIRED, checks.count, "how many steps will be played", stored=False, time=DURATION)
     strictness: float = given(
         16.0, checks.between(0, math.inf), "how much evidence it takes to evict an arm: 16 in the proof, 2 plays better"
     )
@@ -140,11 +144,18 @@ def score(state: Policy, arm: int) -> float:
 
 @inner
 def score_ahead(state: Policy, arm: int) -> float:
-    """Return the same with those first of which the fewest reports are awaited: so who waits longest is chosen."""
-    pending = state.pending[arm]
+    """Return the same with arms first that have the fewest unanswered decisions.
+
+    Of an arm that nothing was heard of since it was first chosen, all of them fade from then on: so it is chosen again
+    as often later as at first, however many of its reports were lost.
+    """
+    own = state.own[0]
+    since = state.first_asked[arm] if state.heard[arm] < state.first_asked[arm] else state.asked[arm]
+    unanswered = state.unanswered[arm] / (1.0 + float(own.decisions - since) / (PATIENCE * float(own.arms)))
+    pending = math.floor(unanswered + 0.5)
     if state.evicted[arm] and state.counts[arm] + pending >= state.quotas[arm]:
         return -math.inf
-    return float(_waiting(state, arm)) - LONG * float(pending)
+    return float(_waiting(state, arm)) - LONG * pending
 
 
 @inner

@@ -53,6 +53,11 @@ SURE = 1.0 - 1e-9  # a probability from which on no lot is drawn
 Policy = Beliefs
 
 
+def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
+    """Return the size that decides whether evidence is set aside."""
+    return {"wary": int(parameters["contamination"] > 0.0)}
+
+
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
     """Write down the priors of feedback means: Beta, with the mean and variance of g(U) for a uniform U."""
     for arm, (first, last) in enumerate(zip(state.first_node, state.last_node, strict=True)):

@@ -20,8 +20,10 @@ one, the pair for which the smaller weight times the difference of their ages, r
 import numpy as np
 
 from maskedbandits.compiled import inlined, inner
+from maskedbandits.policies import lies
+from maskedbandits.policies.checks import share_of_lies
 from maskedbandits.policies.state import NOT_NEGATIVE, Arms, forget
-from maskedbandits.record import Floats, Ints, derived, fixed, gathered, record, section
+from maskedbandits.record import Floats, Ints, derived, fixed, gathered, given, record, section, size
 
 ALL, ONE, COARSE_STEP, FINE_STEP = range(4)
 KINDS = 4
@@ -41,6 +43,8 @@ NOTHING = 1e-100  # a smaller weight is none: numbers with less than all their d
 class Beliefs(Arms):
     """What is believed: hypotheses live in slots, those of a kind together, and each arm has a row of them."""
 
+    contamination: float = given(0.0, share_of_lies, "the share of reports that may be lies, also in a burst")
+    wary: int = size()  # 1 if contamination is above 0
     beat: int = derived()  # steps from one new hypothesis to the next
     heaviest: int = gathered(0, most=ROOM - 1)  # the slot of the likeliest hypothesis
     singly: float = gathered(0.0, most=1.0)  # the share of changes, if it holds, that were of one arm
@@ -58,6 +62,10 @@ class Beliefs(Arms):
     old_counts: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=VAST)  # and before it
     old_sums: Floats = section(lambda own: own.arms * ROOM, least=-VAST, most=VAST)
     moved: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=1.0, added=1.0)  # how likely it moved then
+    # With contamination alone (``lies.py``): reports set aside as possible lies, and by how much they favoured it.
+    aside_counts: Floats = section(lambda own: own.wary * own.arms * ROOM, least=0.0, most=VAST)
+    aside_sums: Floats = section(lambda own: own.wary * own.arms * ROOM, least=0.0, most=VAST)
+    last_weights: Floats = section(lambda own: own.wary * ROOM, least=0.0, most=1.0 + 1e-9, scratch=True)
 
 
 @inner
@@ -82,6 +90,9 @@ def start(state: Beliefs) -> None:
         state.old_counts[at] = 0.0
         state.old_sums[at] = 0.0
         state.moved[at] = 1.0
+        if own.wary:
+            state.aside_counts[at] = 0.0
+            state.aside_sums[at] = 0.0
 
 
 @inner
@@ -89,7 +100,10 @@ def take_in(state: Beliefs, arm: int, still: float, rising: float, count: float,
     """Take in what has the probability still + rising p if p is the feedback mean, and what it counts for."""
     own = state.own[0]
     own.time += 1
-    _weigh(state, arm, still, rising, count, ones)
+    if own.wary:
+        _weigh_warily(state, arm, still, rising, count, ones)
+    else:
+        _weigh(state, arm, still, rising, count, ones)
     _normalise(state)
     if own.time % own.beat == 0:
         _renew(state)
@@ -121,6 +135,18 @@ def _weigh(state: Beliefs, arm: int, still: float, rising: float, count: float, 
         weights[slot] *= either * either * share
         since_counts[at] = seen + count
         since_sums[at] = total + ones
+
+
+@inner
+def _weigh_warily(state: Beliefs, arm: int, still: float, rising: float, count: float, ones: float) -> None:
+    """Show what came to all hypotheses, and take back what lies may explain."""
+    own = state.own[0]
+    weights, before = state.weights, state.last_weights
+    for slot in range(ROOM):
+        before[slot] = weights[slot]
+    _weigh(state, arm, still, rising, count, ones)
+    most = own.contamination * min(state.counts[arm], lies.STRETCH)
+    lies.set_aside(weights, before, own.heaviest, most, arm * ROOM, state.aside_counts, state.aside_sums)
 
 
 @inlined
@@ -257,3 +283,6 @@ def _inherit(state: Beliefs, slot: int, kind: int) -> None:
         old_counts[at] = kept * count
         old_sums[at] = kept * state.sums[arm]
         state.moved[at] = moves
+        if own.wary:
+            state.aside_counts[at] = 0.0
+            state.aside_sums[at] = 0.0

@@ -109,8 +109,12 @@ def restarts(name: str, value: Any) -> list[int] | str | None:
 
 @told("an arm for every segment, such as [0, 2]")
 def best_arms(name: str, value: Any) -> list[int]:
-    """Check the best arm of every segment."""
-    return _listed(name, value, "the best arm of every segment, such as [0, 2]")
+    """Check the best arm of every segment; means are not arms, even where they are 0 and 1."""
+    such_as = "the best arm of every segment, such as [0, 2]"
+    listed = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(listed, (list, tuple)) and any(isinstance(each, float) for each in listed):
+        raise WrongValueError(name, listed, f"{such_as}: problem.best_arms holds arms, and problem.best their means")
+    return _listed(name, value, such_as)
 
 
 @told("a number above 0, or infinity for no noise")

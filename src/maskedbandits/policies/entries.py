@@ -18,6 +18,7 @@ import numpy as np
 
 from maskedbandits import cache
 from maskedbandits.compiled import INTERPRETED, interpreted
+from maskedbandits.errors import UserError
 from maskedbandits.policies import groups, play
 from maskedbandits.policies.grains import NO_GRAINS
 from maskedbandits.record import Layout
@@ -92,6 +93,7 @@ class Entries:
         run = interpreted(kernel)
 
         def call(*arguments: Any) -> Any:
+            self.refuse_if_changed()
             if name != "start":
                 self.get_ready()
                 if self.is_machine_code:
@@ -121,14 +123,19 @@ class Entries:
         own = np.zeros(1, dtype=self.layout.dtype)
         return numba.typeof(self.layout.State(own, np.zeros(1, dtype=np.int64), np.zeros(1)))
 
+    def refuse_if_changed(self) -> None:
+        """Refuse to go on if it is a policy of your own whose code has changed in this process."""
+        self.layout.refuse_if_changed(self.title)
+
     def load(self) -> None:
         """Load machine code, or compile it."""
         with self._lock:
             if self.is_machine_code:
                 return
+            self.refuse_if_changed()
             for name, (kernel, others) in self.kernels.items():
                 setattr(self, name, cache.entry_point(kernel, (self._type, *others)))
-            cache.mark(self.name)
+            self._note(self.name)
             self.is_machine_code = True
 
     def get_ready(self) -> None:
@@ -138,7 +145,7 @@ class Entries:
         if cache.is_marked(self.name):
             self.load()
         elif _mode() == "now":
-            cache.say(f"compiling {self.title} for this machine, once; this takes about {SECONDS} s of CPU ...")
+            cache.say(f"compiling {self.title} for this machine{self._once}; this takes about {SECONDS} s of CPU ...")
             self.load()
         else:
             self._get_help()
@@ -150,32 +157,44 @@ class Entries:
                 return
             self._helped = True
         cache.say(
-            f"compiling {self.title} for this machine in the background, once, about {SECONDS} s of CPU; "
+            f"compiling {self.title} for this machine in the background{self._once}, about {SECONDS} s of CPU; "
             "until then it decides more slowly"
         )
         threading.Thread(target=self._wait_for_help, name="maskedbandits-compile", daemon=True).start()
 
     def _wait_for_help(self) -> None:
-        failing = contextlib.suppress(OSError, subprocess.SubprocessError)  # then it is compiled here
-        with failing, start_child([self.name]) as child:
-            try:
-                child.wait(PATIENCE)
-            finally:
-                child.kill()
-        self.load()
+        if not self.layout.origin.digest:  # a child does not know a policy of your own
+            failing = contextlib.suppress(OSError, subprocess.SubprocessError)  # then it is compiled here
+            with failing, start_child([self.name]) as child:
+                try:
+                    child.wait(PATIENCE)
+                finally:
+                    child.kill()
+        with contextlib.suppress(UserError):  # its code has changed: the next call says so
+            self.load()
+
+    @property
+    def _once(self) -> str:
+        return "" if self.layout.origin.doubt else ", once"
+
+    def _note(self, name: str) -> None:
+        """Note that machine code is kept, if it may be."""
+        if not self.layout.origin.doubt:
+            cache.mark(name)
 
     def simulator(self, advance: Any, *arguments: Any) -> tuple[Callable[[Any], None], Callable[..., None]]:
         """Return what starts a run and what plays it on (such as ``play.advance``, of such arguments), compiled."""
         first = groups.start_groups if advance is groups.advance_groups else play.start_live
+        self.refuse_if_changed()
         if INTERPRETED:
             return first, advance
         if not self.simulates(advance):
-            cache.say(f"compiling {self.title} for simulations, once; this takes about {SECONDS} s of CPU ...")
+            cache.say(f"compiling {self.title} for simulations{self._once}; this takes about {SECONDS} s of CPU ...")
         types = [numba.typeof(each) for each in arguments]
         with self._lock:
             start = cache.entry_point(first, (self._type,))
             made = cache.entry_point(advance, (self._type, *types))
-        cache.mark(self._mark(advance))
+        self._note(self._mark(advance))
         if first is play.start_live:
             self.start = start  # also for policies that are made from now on
         return start, made

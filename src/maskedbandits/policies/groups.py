@@ -12,6 +12,7 @@ from maskedbandits.compiled import compiled, entry, inlined
 from maskedbandits.maths import lots
 from maskedbandits.policies.axes.reports import ARMS_OWN, as_seen
 from maskedbandits.policies.grains import Grains, drawn_grain, hand_down, listening_grain, weigh_bit, weigh_one
+from maskedbandits.policies.pending import await_reports, stop_awaiting
 from maskedbandits.policies.play import (
     Tally,
     World,
@@ -24,7 +25,7 @@ from maskedbandits.policies.play import (
     start,
 )
 from maskedbandits.policies.stacks import nth
-from maskedbandits.policies.state import Arms, await_report, stop_awaiting
+from maskedbandits.policies.state import Arms
 from maskedbandits.record import Floats, Ints
 
 BITS = 64  # of a word
@@ -78,7 +79,7 @@ def ask_groups(state: Any, grains: Grains, table: Ints, limited: int, decides: i
     if decides:
         first = grains.firsts[listening]
         for part in range(grains.firsts[listening + 1] - first):
-            await_report(nth(state, first + part), table[part])
+            await_reports(nth(state, first + part), table[part], 1)
     return listening
 
 

@@ -21,7 +21,8 @@ import math
 from maskedbandits.compiled import compiled, inlined, inner
 from maskedbandits.maths import lots
 from maskedbandits.policies import checks
-from maskedbandits.policies.state import FOREVER, Arms, flipped, forget
+from maskedbandits.policies.pending import FOREVER, open_decisions, patience
+from maskedbandits.policies.state import Arms, flipped, forget
 from maskedbandits.record import REQUIRED, Floats, given, record, section
 
 SUMMARY = "shown rewards, makes noisy sums public: central privacy"
@@ -77,29 +78,33 @@ def noise_bound(count: int, epsilon: float, step: float) -> float:
 
 
 @inlined
-def _index(state: Policy, arm: int, awaited: int, pending: int) -> float:
-    """Return the index with reports that are awaited, of all arms and of this one, counted as come."""
-    count = state.counts[arm] + float(pending)
+def _index(state: Policy, arm: int, awaited: int, pending: float) -> float:
+    """Return the index with pending reports, of all arms and of this one, counted as come.
+
+    The noise is that of the rewards which have come: with one more it may be larger, and a decision must not make the
+    same arm more attractive.
+    """
+    count = state.counts[arm] + pending
     if count <= 0.0:
         return math.inf
     step = float(state.own[0].time + awaited + 1)
     total = state.sums[arm]
-    if pending > 0:
-        total += float(pending) * (total / state.counts[arm] if state.counts[arm] > 0.0 else 0.5)
-    noise = noise_bound(int(min(count, 1e15)), state.own[0].epsilon, step)
+    if pending > 0.0:
+        total += pending * (total / state.counts[arm] if state.counts[arm] > 0.0 else 0.5)
+    noise = noise_bound(int(min(state.counts[arm], 1e15)), state.own[0].epsilon, step)
     return (total + noise) / count + math.sqrt(2.0 * math.log(step) / count)
 
 
 @inner
 def score(state: Policy, arm: int) -> float:
     """Return the index; infinite for an arm without a reward."""
-    return _index(state, arm, 0, 0)
+    return _index(state, arm, 0, 0.0)
 
 
 @inner
 def score_ahead(state: Policy, arm: int) -> float:
-    """Return the index with the reports that are awaited."""
-    return _index(state, arm, state.own[0].awaited, state.pending[arm])
+    """Return the index with pending reports."""
+    return _index(state, arm, state.own[0].awaited, open_decisions(state, arm, state.own[0].decisions, patience(state)))
 
 
 @inner

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
+from maskedbandits.compiled import HOOKS
 from maskedbandits.errors import UserError, nearest
+from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.policies.axes import looks, restarts, soundness
 from maskedbandits.policies.axes import policy as axes
 from maskedbandits.policies.memories import everything
 from maskedbandits.record import REQUIRED, Given, Layout
 from maskedbandits.remembered import remembered
+
+DIGITS = 16  # of a fingerprint, in the name of a layout
 
 _layouts: dict[str, Layout] = {}  # by their names: kinds with the same code share it
 
@@ -36,13 +40,33 @@ class Kind:
 
     @remembered
     def layout(self) -> Layout:
-        """The layout of its state."""
-        names = [module.__name__.rsplit(".", 1)[-1] for module in self.code.values() if module not in (None, axes)]
-        name = "_".join(names)
+        """The layout of its state; that of a policy of your own has a fingerprint of its code in its name."""
+        origin = self._traced(*HOOKS, *PARTS)
+        modules = [module for module in self.code.values() if module not in (None, axes)]
+        names = [module.__name__.rsplit(".", 1)[-1].strip("_") for module in modules]
+        name = "_".join([*names, *filter(None, [origin.digest[:DIGITS]])])
         if name not in _layouts:
+            for kernel in origin.kernels:
+                kernel._reset_overloads()  # what it refers to may have changed since it was compiled
             parts = [getattr(module, part) for module in self.modules for part in PARTS if hasattr(module, part)]
-            _layouts.setdefault(name, Layout(name, parts, __name__, **self.code))  # another thread may be first
+            made = Layout(name, parts, __name__, origin=origin, **self.code)
+            _layouts.setdefault(name, made)  # another thread may be first
         return _layouts[name]
+
+    def _traced(self, *names: str) -> Origin:
+        """Return where its code comes from, as far as it has these names."""
+        modules = {id(module): module for module in (*self.code.values(), *self.modules) if module is not None}
+        return trace(*((module, names) for module in modules.values()))
+
+    @remembered
+    def is_own(self) -> bool:
+        """Tell whether some of it is your own, and not this package's."""
+        return bool(self._traced().digest)
+
+    @property
+    def origin(self) -> Origin:
+        """Where all of its code comes from that decides what it plays, also what is not compiled."""
+        return self._traced(*HOOKS, *PARTS, *ASKED)
 
     @remembered
     def parameters(self) -> dict[str, Given]:
@@ -50,7 +74,7 @@ class Kind:
         given = {**self.layout.given, **self.added} if self.told is None else self.told
         told = {key: what for key, what in given.items() if key not in self.fixed}
         told = {key: replace(what, default=REQUIRED) if key in self.required else what for key, what in told.items()}
-        last = ("contamination",)
+        last = ("contamination", "expire_after")
         return dict(sorted(told.items(), key=lambda item: (not item[1].required, item[0] in last)))
 
     @property
@@ -89,6 +113,7 @@ class Kind:
 
     def complete(self, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
         """Return all parameters, checked: those given and the defaults of the others."""
+        self.layout.refuse_if_changed(self.name)
         for key in given:
             if key not in self.parameters:
                 raise UserError(f"{self.name} has no parameter {key!r}{nearest(key, self.parameters)}")
@@ -128,6 +153,10 @@ def every(known: Mapping[str, Kind]) -> list[Kind]:
 
 
 PARTS = ("Memory", "Watch", "Detector", "Index", "Policy")  # what modules call their records
+ASKED = (  # what else modules may have
+    *("completed", "check", "configure", "contradiction", "sizes"),
+    *("ARMS_COME_AND_GO", "DRAWS_FROM", "LEARNS_FROM"),
+)
 
 
 def on_axes(
@@ -174,6 +203,8 @@ def __getattr__(name: str) -> Any:
             from maskedbandits.policies import KINDS
 
             wanted = name.removesuffix(ending)
+            if wanted in _layouts:
+                return getattr(_layouts[wanted], ending)
             for kind in every(KINDS):
                 if kind.layout.name == wanted:
                     return getattr(kind.layout, ending)

@@ -12,13 +12,14 @@ import math
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.maths import lots
 from maskedbandits.policies import checks
+from maskedbandits.policies.pending import open_decisions, patience
 from maskedbandits.policies.state import Arms, flipped
 from maskedbandits.record import REQUIRED, given, record
 
 SUMMARY = "shown rewards, adds Laplace noise to each as a device would: for comparison, it protects nobody"
 REFERENCE = "Ren et al. 2020"
 LEARNS_FROM = "rewards"
-FAR = 1e100  # the score of an arm that must be pulled first, shared by the reports that are awaited
+FAR = 1e100  # the score of an arm that must be pulled first, shared by its unanswered decisions
 
 
 @record
@@ -29,12 +30,12 @@ class Policy(Arms):
 
 
 @inlined
-def _index(state: Policy, arm: int, awaited: int, pending: int) -> float:
-    """Return the index with reports that are awaited, of all arms and of this one, counted as come."""
-    count = state.counts[arm] + float(pending)
+def _index(state: Policy, arm: int, awaited: int, pending: float) -> float:
+    """Return the index with pending reports, of all arms and of this one, counted as come."""
+    count = state.counts[arm] + pending
     step = float(state.own[0].time + awaited + 1)
     if count <= 4.0 * math.log(step + 1.0):
-        return math.inf if pending == 0 else FAR / count
+        return math.inf if pending == 0.0 else FAR / count
     mean = state.sums[arm] / state.counts[arm] if state.counts[arm] > 0.0 else 0.5
     log = math.log(step)
     noise = math.sqrt(32.0 * log / count) / state.own[0].epsilon
@@ -44,13 +45,13 @@ def _index(state: Policy, arm: int, awaited: int, pending: int) -> float:
 @inner
 def score(state: Policy, arm: int) -> float:
     """Return the index; infinite for an arm that must be pulled first."""
-    return _index(state, arm, 0, 0)
+    return _index(state, arm, 0, 0.0)
 
 
 @inner
 def score_ahead(state: Policy, arm: int) -> float:
-    """Return the index with the reports that are awaited."""
-    return _index(state, arm, state.own[0].awaited, state.pending[arm])
+    """Return the index with pending reports."""
+    return _index(state, arm, state.own[0].awaited, open_decisions(state, arm, state.own[0].decisions, patience(state)))
 
 
 @inner

@@ -1,6 +1,9 @@
-"""The loop of the simulator where reports come late: hundreds of decisions are open, and reports out of order.
+"""The loop of the simulator where reports come late, or never: hundreds are pending, and they come out of order.
 
 A report is due some steps after its decision: none means that it is there before the next decision, as without a delay.
+
+A policy counts the reports that it takes in. Where some are lost that is fewer than there are decisions, so the loop
+announces the segments of a policy's plan, such as restarts, as it does on a log (``logs.py``).
 """
 
 import math
@@ -11,11 +14,12 @@ import numpy as np
 from maskedbandits.compiled import compiled, inlined
 from maskedbandits.errors import UserError
 from maskedbandits.maths import lots
-from maskedbandits.policies.play import Tally, World, decide, reckoned, take_in
+from maskedbandits.policies.play import Tally, World, begin_segment, decide, reckoned, take_in
 from maskedbandits.policies.state import Arms
 from maskedbandits.record import Floats, Ints
 
 NONE = -1
+NO_SEGMENTS = np.zeros(0, dtype=np.int64)
 MOST_BUCKETS = 1 << 16
 MOST_PLACES = 1 << 26  # which take up 2 GiB
 
@@ -31,10 +35,12 @@ class Mail(NamedTuple):
     feedbacks: Floats
     delays: Ints  # from which delays are drawn, or
     decay: Floats  # (1,) log of the chance that a geometric delay goes on, if there are none
+    lost: Floats  # (1,) the probability that a report never arrives
+    segments: Ints  # decisions at which the policy begins a segment of its plan, where reports are lost
 
 
-def mail(delays: Ints, mean: float, horizon: int) -> Mail:
-    """Return an empty mail, for delays drawn from these, or geometric ones of a mean."""
+def mail(delays: Ints, mean: float, horizon: int, lost: float = 0.0, segments: Ints = NO_SEGMENTS) -> Mail:
+    """Return an empty mail, for delays drawn from these, or geometric ones of a mean; some reports are lost."""
     longest = int(min(delays.max(), horizon)) if delays.size else int(8.0 * mean) + 1024
     places = min(longest, horizon) + 2
     if places > MOST_PLACES:
@@ -50,6 +56,8 @@ def mail(delays: Ints, mean: float, horizon: int) -> Mail:
         feedbacks=np.zeros(places),
         delays=delays,
         decay=np.array([-math.log1p(1.0 / mean) if mean > 0.0 else -math.inf]),
+        lost=np.array([lost]),
+        segments=segments,
     )
 
 
@@ -103,13 +111,18 @@ def _deliver(state: Arms, mail: Mail, time: int) -> None:
 
 @compiled
 def advance_late(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, mail: Mail) -> None:
-    """Play one run on, up to step ``until``, with reports that come late."""
+    """Play one run on, up to step ``until``, with reports that come late, or never."""
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
+    begun = np.searchsorted(mail.segments, done)
     while done < until:
         _deliver(state, mail, done)
+        if begun < mail.segments.size and done == mail.segments[begun]:
+            begin_segment(state)
+            begun += 1
         arm = decide(state)
         feedback = 1.0 if lots.uniform(state.lots) < world.feedback_means[segment, arm] else 0.0
-        if not _send(mail, done + 1 + _delay(state, mail), arm, feedback):
+        is_lost = mail.lost[0] > 0.0 and lots.uniform(state.lots) < mail.lost[0]
+        if not is_lost and not _send(mail, done + 1 + _delay(state, mail), arm, feedback):
             take_in(state, arm, feedback)  # no room: of geometric delays not once in a lifetime
         tally.recent[arm] += 1
         done += 1

@@ -8,7 +8,7 @@ from maskedbandits.errors import UserError, WrongValueError
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.restarts import times
 from maskedbandits.policies.state import Arms, counted, forget
-from maskedbandits.record import REQUIRED, Ints, fixed, gathered, given, record, size
+from maskedbandits.record import POSITION, REQUIRED, Ints, fixed, gathered, given, record, size
 
 SUMMARY = "plays the best arm, which it is told"
 LEARNS_FROM = "nothing"
@@ -19,7 +19,9 @@ class Policy(Arms):
     """When segments begin, and the best arm of each."""
 
     segments: int = size(1)
-    restarts: Any = given(REQUIRED, checks.restarts, "when segments begin, such as [0, 5000]", stored=False)
+    restarts: Any = given(
+        REQUIRED, checks.restarts, "when segments begin, such as [0, 5000]", stored=False, time=POSITION
+    )
     best: Any = given(REQUIRED, checks.best_arms, "the best arm of every segment, such as [0, 2]", stored=False)
     following: int = gathered(0, most=lambda own: own.segments - 1)  # changes so far
     begins: Ints = fixed(lambda own: own.segments - 1)
@@ -56,6 +58,13 @@ def start(state: Policy) -> None:
 
 
 @inlined
+def begin_segment(state: Policy) -> None:
+    """Go on to the next segment."""
+    own = state.own[0]
+    own.following = min(own.following + 1, state.begins.size)
+
+
+@inlined
 def choose(state: Policy) -> int:
     """Return the arm that is best in this segment."""
     return state.told[state.own[0].following]
@@ -66,7 +75,7 @@ def choose_ahead(state: Policy) -> int:
     """Return the arm that is best when all reports that are awaited would have come."""
     own = state.own[0]
     following = own.following
-    while following < state.begins.size and own.time + own.awaited >= state.begins[following]:
+    while following < state.begins.size and max(own.decisions, own.time + own.awaited) >= state.begins[following]:
         following += 1
     return state.told[following]
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from maskedbandits.compiled import compiled, entry, inlined, picked
 from maskedbandits.maths import lots
 from maskedbandits.policies.axes.reports import ARMS_OWN, as_seen, is_the_arms
-from maskedbandits.policies.state import Arms, await_report, counted, forget, stop_awaiting
+from maskedbandits.policies.pending import await_reports, give_up, stop_awaiting
+from maskedbandits.policies.state import Arms, counted, forget
 from maskedbandits.record import Floats, Ints
 
 
@@ -79,6 +80,11 @@ def observe(state: Arms, arm: int, feedback: float) -> None:
     counted(state, arm, feedback)
 
 
+@picked("code", inline=False)
+def begin_segment(state: Arms) -> None:
+    """Begin the next segment of a plan, when a log that is replayed has reached its row (``logs.py``)."""
+
+
 @picked("code")
 def score(state: Arms, arm: int) -> float:
     """Return what is compared to choose; of those that draw an arm, the probability that it is this one."""
@@ -110,7 +116,7 @@ def next_arm(state: Arms) -> int:
 def decide(state: Arms) -> int:
     """Choose an arm, whose report is awaited from now on."""
     arm = next_arm(state)
-    await_report(state, arm)
+    await_reports(state, arm, 1)
     return arm
 
 
@@ -135,10 +141,10 @@ def choose_live(state: Any) -> int:
 
 @entry
 def wait_live(state: Any, arm: int, more: int) -> int:
-    """Await so many more reports of an arm, or fewer if that is negative; return how many more there are."""
-    more = max(more, -state.pending[arm])
-    state.pending[arm] += more
-    state.own[0].awaited += more
+    """Await so many more reports of an arm, or give up on some if that is negative; return how many more there are."""
+    if more < 0:
+        return -give_up(state, arm, -more)
+    await_reports(state, arm, more)
     return more
 
 
@@ -175,7 +181,7 @@ def choose_open_live(state: Any, out: Ints, decides: int) -> None:
     for place in range(out.size):
         out[place] = choose_open(state)
         if decides:
-            await_report(state, out[place])
+            await_reports(state, out[place], 1)
 
 
 @entry

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import Corruption, Polyline
 from maskedbandits.errors import UserError, whole
-from maskedbandits.policies import arguments
+from maskedbandits.policies import arguments, log_times
 from maskedbandits.policies import arms as changes
+from maskedbandits.policies import pending as pending_reports
 from maskedbandits.policies.axes import reports
 from maskedbandits.policies.entries import entries
 from maskedbandits.policies.forks import look_after
 from maskedbandits.policies.kinds import Kind
-from maskedbandits.policies.state import FOREVER
+from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.views import MOST, View
 from maskedbandits.record import Floats, Ints, Words, relaid
 
@@ -29,6 +30,7 @@ def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -
     places = dict(zip(distinct, [0, *ends[:-1]], strict=True))
     first = [places[id(line)] for line in lines]
     common = {"arms": len(lines), "nodes": int(ends[-1]), "leaves": 1 << (len(lines) - 1).bit_length()}
+    common["ages"] = pending_reports.age_groups(parameters["expire_after"])
     state = kind.layout.made({**common, **kind.sizes(parameters)}, parameters)
     honest = 1.0 - parameters.get("contamination", 0.0)  # see Policy.contamination
     state.flips[:] = [line.flipped for line in lines]
@@ -39,6 +41,7 @@ def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -
     state.lows[:] = [honest * line.feedbacks[0] for line in lines]
     state.rates[:] = [1.0 / (honest * line.feedbacks[-1] - honest * line.feedbacks[0]) for line in lines]
     state.own[0].curved = any(line.means.size != 2 for line in distinct.values())
+    pending_reports.configure(state, parameters["expire_after"])
     kind.configure(state, parameters)
     return state
 
@@ -76,8 +79,8 @@ class Policy(View):
     def choose(self, n: int | None = None, *, among: ArrayLike | None = None) -> int | Ints:
         """Decide: return the arm to pull next, or the arms of the next n decisions; one of some arms, if asked so.
 
-        Each is a decision, whose report is awaited until ``observe`` takes it in, or ``expire`` gives it up. While
-        reports are awaited, arms count as pulled as often as that: a burst of decisions explores as one by one would.
+        Each is a decision, whose report is pending until ``observe`` takes one in, or ``expire`` or the policy itself
+        (``expire_after``) gives up on it. A burst of decisions explores as decisions one by one would.
         ``indices``, ``probabilities`` and ``sample`` look without deciding.
         """
         if among is not None:
@@ -152,7 +155,7 @@ class Policy(View):
             self._entries.wait(self._state, arm, n)
 
     def expire(self, arm: int, n: int = 1) -> int:
-        """Give up awaiting reports of an arm that will never come; return how many were awaited of those n."""
+        """Give up on up to n pending reports of an arm, the oldest first; return on how many."""
         arm, n = arguments.one_of(arm, self._arms), min(whole("n", n, 0), FOREVER)
         with self._lock:
             return -self._entries.wait(self._state, arm, -n)
@@ -161,8 +164,7 @@ class Policy(View):
         """Await so many reports of each arm, whatever was awaited before."""
         counts = arguments.counts("pending", pending, self._arms, MOST)
         with self._lock:
-            self._state.pending[:] = counts
-            self._state.own[0].awaited = counts.sum()
+            pending_reports.set_pending(self._state, counts)
 
     def observe_many(
         self, arms: ArrayLike, feedbacks: ArrayLike, corruptions: Sequence[Corruption | None] | None = None
@@ -248,7 +250,14 @@ class Policy(View):
 
         saved.save(self, path)
 
-    def for_simulation(self, horizon: int, memo: int) -> Any:
+    def for_log(self, pace: float) -> "tuple[Policy, Ints]":
+        """Return a fresh copy for a log of which one row in ``pace`` is played, and the rows where segments begin."""
+        given = log_times.in_plays(self._kind, self._given, self._arms, pace)
+        state = log_times.remade(self._kind, self._kind.complete(given, self._arms), self._state)
+        rows = np.array(log_times.rows_of(self._kind, self._given), dtype=np.int64)
+        return Policy(self._kind, given, state, self._state.lots.copy()), rows
+
+    def for_simulation(self, horizon: int, memo: int, expire_after: int | None = None) -> Any:
         """Return the state of a fresh policy of this kind, with no window longer than the horizon."""
         layout = self._kind.layout
         sizes = {key: value for key, value in (("memo", memo), ("mixed", 0)) if key in layout.sizes}
@@ -256,8 +265,12 @@ class Policy(View):
         endless = "span" in layout.derived and own.span >= horizon
         if endless:
             sizes["ring"] = 0
+        if expire_after is not None:
+            sizes["ages"] = pending_reports.age_groups(expire_after)
         fixed = [key for key, section in layout.sections.items() if section.fixed]
         state = relaid(self._state, sizes, fixed)
+        if expire_after is not None:
+            pending_reports.configure(state, expire_after)
         state.own[0].retired = 0
         if endless:
             state.own[0].span = FOREVER

@@ -14,11 +14,11 @@ from maskedbandits.corruption import Polyline
 from maskedbandits.errors import DAMAGED, UserError
 from maskedbandits.files import HEADERS, MOST, WrongLoaderError, refuse_more, refuse_others, unpacked_sizes, write_whole
 from maskedbandits.maths import lots
-from maskedbandits.policies import KINDS
+from maskedbandits.policies import KINDS, pending
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.policy import Policy, made
 
-FORMAT = 7
+FORMAT = 9
 ARRAYS = ("own", "ints", "floats")
 
 # numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once
@@ -199,8 +199,8 @@ def _contradiction(kind: Kind, parameters: dict[str, Any], state: Any) -> str:
             return "a number is out of range"
         if numbers.dtype == np.int64 and most < math.inf and not np.all(numbers <= most):
             return "a number is out of range"
-    if state.pending.sum() != own.awaited:
-        return "not as many reports are awaited as decisions pending"
+    if fault := pending.contradiction(state):
+        return fault
     if state.closed.sum() != own.retired or (own.retired and not kind.takes_arms):
         return "not as many arms are closed as are retired"
     for module in kind.modules:

@@ -2,30 +2,25 @@
 
 from maskedbandits.compiled import inlined
 from maskedbandits.maths import polyline
-from maskedbandits.record import Floats, Ints, Record, Words, derived, fixed, gathered, record, section, size
+from maskedbandits.policies.pending import FOREVER, Pending, await_nothing
+from maskedbandits.record import Floats, Ints, Words, derived, fixed, gathered, record, section, size
 
-FOREVER = 1 << 62  # the window of a policy that forgets nothing
 NOT_NEGATIVE = FOREVER - 1  # a mask that tells the compiler that an index is none of Python's negative ones
 
 
 @record
-class Arms(Record):
+class Arms(Pending):
     """A policy's arms; one corruption may serve several, whose polylines share their nodes."""
 
-    arms: int = size()
     nodes: int = size(2)
     curved: int = derived()  # 1 if the polyline of some arm is no straight line, as that of randomised response is
     time: int = gathered(0, most=FOREVER)  # observations taken in
     alarms: int = gathered(0, most=FOREVER)  # changes seen
-    awaited: int = gathered(0, most=FOREVER, scratch=True)  # decisions whose reports have not come yet
     retired: int = gathered(0, most=lambda own: own.arms - 1)  # arms that are
     lots: Words = section(lambda own: 4, scratch=True)
     closed: Ints = section(lambda own: own.arms, least=0, most=1)  # 1 if the arm is retired: it is never chosen again
     counts: Floats = section(lambda own: own.arms, least=0.0, most=1e200)  # observations that count, or their weights
     sums: Floats = section(lambda own: own.arms, least=-1e200, most=1e200)  # their feedbacks, flipped where g decreases
-    pending: Ints = section(
-        lambda own: own.arms, least=0, most=FOREVER, scratch=True
-    )  # how many of them are for the arm
     flips: Ints = fixed(lambda own: own.arms)  # 1 where g decreases
     first_node: Ints = fixed(lambda own: own.arms)  # the arm's polyline among the nodes
     last_node: Ints = fixed(lambda own: own.arms)
@@ -55,29 +50,6 @@ def forget(state: Arms) -> None:
         state.counts[arm] = 0.0
         state.sums[arm] = 0.0
     await_nothing(state)
-
-
-@inlined
-def await_nothing(state: Arms) -> None:
-    """Forget all decisions whose reports have not come."""
-    state.own[0].awaited = 0
-    for arm in range(state.own[0].arms):
-        state.pending[arm] = 0
-
-
-@inlined
-def await_report(state: Arms, arm: int) -> None:
-    """Note a decision for an arm."""
-    state.own[0].awaited += 1
-    state.pending[arm] += 1
-
-
-@inlined
-def stop_awaiting(state: Arms, arm: int) -> None:
-    """Note that a report has come, or never will; one that nobody awaits may come, too."""
-    if state.pending[arm] > 0:
-        state.own[0].awaited -= 1
-        state.pending[arm] -= 1
 
 
 @inlined

@@ -13,6 +13,7 @@ from maskedbandits.maths import lots
 from maskedbandits.policies import estimates
 from maskedbandits.policies.entries import Entries, entries
 from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies.pending import EXPIRE_AFTER
 from maskedbandits.record import Floats, Ints, copied, digest
 
 MOST = 1 << 27  # decisions or draws at once: what answers them takes up a GiB
@@ -92,7 +93,8 @@ class View:
         return int(self._state.own[0].alarms)
 
     def __repr__(self) -> str:
-        settings = "".join(f", {key}={value!r}" for key, value in self.parameters.items())
+        usual = ("expire_after", EXPIRE_AFTER)  # of interest only if it was changed
+        settings = "".join(f", {key}={value!r}" for key, value in self.parameters.items() if (key, value) != usual)
         return f"<{self.name}, arms={self.arms}{settings}, {self.observations} observations>"
 
     def _part(self, name: str) -> Entries:

@@ -19,7 +19,7 @@ from maskedbandits.policies import checks, gains
 from maskedbandits.policies.gains import Gains
 from maskedbandits.policies.gains import configure as configure
 from maskedbandits.policies.state import counted, forget
-from maskedbandits.record import REQUIRED, Floats, derived, given, record, section
+from maskedbandits.record import DURATION, REQUIRED, Floats, derived, given, record, section
 
 HEAVY = 1e100  # a sum of weights at which all are scaled down ...
 LIGHT = 1e-250  # ... but none to nothing: a weight of 0 would never rise again
@@ -31,7 +31,7 @@ LEARNS_FROM = "debiased feedback"
 class Weights(Gains):
     """Weights of the arms, and how fast they learn."""
 
-    horizon: int = given(REQUIRED, checks.count, "how many steps will be played", stored=False)
+    horizon: int = given(REQUIRED, checks.count, "how many steps will be played", stored=False, time=DURATION)
     gamma: float = derived()
     alpha: float = derived()
     batch: float = derived()

@@ -100,6 +100,25 @@ class Problem:
         return int(self.means.shape[0])
 
     @property
+    def best_arms(self) -> Ints:
+        """The best arm of each segment, (L,); of several, the first. Its mean is ``best``."""
+        return np.asarray(self.means.argmax(axis=1))
+
+    @property
+    def rows_per_play(self) -> int:
+        """How many rows of a record a policy reads for each that it plays: 1, but for a ``Log``."""
+        return 1
+
+    @property
+    def expected_plays(self) -> int:
+        """How many steps a policy is expected to play: all up to the horizon, but of a ``Log``."""
+        return plays_in(self.horizon, self.rows_per_play)
+
+    def as_played(self) -> "Problem":
+        """Return the problem in the steps that a policy plays: this one, but of a ``Log`` a shorter one."""
+        return self
+
+    @property
     def gaps(self) -> Floats:
         """What a pull of each arm costs in each segment, (L, K)."""
         return np.asarray(self.best[:, None] - self.means)
@@ -180,6 +199,11 @@ class Problem:
         from maskedbandits.problems.replay import Log
 
         return Log(chosen, rewards, corruption, arms=arms, periods=periods)
+
+
+def plays_in(rows: float, pace: float) -> int:
+    """Return how many rows are expected to be played of so many, one in ``pace``: at least 1."""
+    return max(1, round(rows / pace))
 
 
 def means_drift(means: Floats) -> bool:

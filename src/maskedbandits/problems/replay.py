@@ -10,6 +10,9 @@ is the best fixed arm. An outcome between 0 and 1 is a one with that probability
 rejection (Li, Chu, Langford and Wang 2011, Unbiased offline evaluation of contextual-bandit-based news article
 recommendation algorithms, WSDM): a policy plays only the rounds in which it chooses as the log did, a K-th of them, and
 what it would have met in as many rounds of its own has the same distribution, as long as the world stands still.
+
+Every time of a log is a row: its horizon, the starts of periods, and times that policies are given
+(``policies/log_times.py``).
 """
 
 from collections.abc import Sequence
@@ -94,6 +97,26 @@ class Log(Problem):
         for name, value in (("chosen", picked), ("rewards", brought)):
             value.flags.writeable = False
             object.__setattr__(self, name, value)
+
+    @property
+    def rows_per_play(self) -> int:
+        """How many rows a policy reads for each that it plays, on average: as many as there are arms."""
+        return self.arms
+
+    def as_played(self) -> Problem:
+        """Return the problem in the steps that a policy is expected to play, a K-th of the rows.
+
+        A period that is too short for a step is left out.
+        """
+        plays = self.expected_plays
+        if plays < self.arms:
+            raise UserError(
+                f"a log of {self.horizon} rows and {self.arms} arms is played about {plays} times, and not every arm "
+                f"could be tried: take at least {self.arms * self.arms} rows"
+            )
+        starts = np.rint(self.starts / self.arms).astype(np.int64)
+        kept = np.diff(starts, append=plays) > 0
+        return Problem(self.means[kept], starts[kept], plays, self.corruption)
 
     def rows(self, *, masked: bool) -> Rows:
         """Return what is played: a row for each round, and a column for the arm that was chosen in it."""

@@ -43,7 +43,7 @@ def problem_in_words(cell: Cell) -> str:
     """Return what a problem is like, in a few words."""
     noise = noise_in_words(cell.outcome.question)
     people = "" if cell.shares is None else f"{counted(len(cell.shares), 'groups')}, "
-    return f"{people}{counted(cell.arms, 'arms')}, {cell.horizon:,} steps, {changes.in_words(cell)}{noise}"
+    return f"{people}{counted(cell.arms, 'arms')}, {cell.horizon:,} {cell.unit}, {changes.in_words(cell)}{noise}"
 
 
 def privacy(cells: Sequence[Cell]) -> str:

@@ -39,7 +39,7 @@ def draw(panel: Axes, groups: Sequence[Sequence[Cell]], drawn: dict[str, figures
     panel.yaxis.set_major_formatter(EngFormatter(sep=""))
     panel.yaxis.set_minor_locator(NullLocator())
     panel.set_xlabel("ε: more privacy to the left, less to the right")
-    panel.set_ylabel(f"regret after {groups[0][0].horizon:,} steps")
+    panel.set_ylabel(f"regret after {groups[0][0].horizon:,} {groups[0][0].unit}")
 
 
 def draw_one(

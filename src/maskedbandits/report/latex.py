@@ -64,7 +64,7 @@ def table(problem: str, groups: Sequence[Sequence[Cell]]) -> str:
         texts = [regret(cell, group) for cell, group in zip(own, groups, strict=True)]
         rows.append(" & ".join([escape(policy), *texts]) + r" \\")
     interval = "" if first.runs == 1 else r", $\pm$ half of its 95\,\% interval"
-    says = f"Mean regret after {number(first.horizon).split('.')[0]} steps, {first.runs} runs{interval}"
+    says = f"Mean regret after {number(first.horizon).split('.')[0]} {first.unit}, {first.runs} runs{interval}"
     return "\n".join(
         [
             rf"\begin{{tabular}}{{l{'r' * len(groups)}}}",

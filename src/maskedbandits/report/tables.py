@@ -140,7 +140,7 @@ def as_table(
 ) -> Table:
     """Return one problem's table for a terminal, with these columns or the usual; the best policy of each is bold."""
     first = groups[0][0]
-    facts = f"{problem}: {first.horizon:,} steps, {first.runs:,} runs, {changes.in_words(first)}"
+    facts = f"{problem}: {first.horizon:,} {first.unit}, {first.runs:,} runs, {changes.in_words(first)}"
     if shown:
         facts = f"{problem}: regret by group"
     else:

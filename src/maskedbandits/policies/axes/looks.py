@@ -13,8 +13,12 @@ from maskedbandits.policies import checks, detectors
 from maskedbandits.policies.axes.restarts import Phases, forget_everything
 from maskedbandits.policies.axes.state import forget_reports
 from maskedbandits.policies.axes.watch import NOT_NOW
-from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
-from maskedbandits.record import Ints, gathered, given, record, section
+from maskedbandits.policies.pending import FOREVER
+from maskedbandits.policies.state import NOT_NEGATIVE
+from maskedbandits.record import DURATION, Ints, gathered, given, record, section
+
+SOON, LATER = 4, 16  # decisions after which a look whose report has not arrived is repeated, at the earliest:
+PROMPT = 0.3  # the former once this share of looks is answered as soon as that
 
 
 def _times() -> Any:
@@ -33,11 +37,13 @@ class Watch(Phases):
         0.01, checks.between(0, math.inf), "how many changes to assume before the first alarm: more means more looks"
     )
     local: bool = given(False, checks.flag, "whether an alarm makes it forget one arm alone, in place of all")
-    horizon: int = given(None, checks.perhaps_count, "how many steps will be played", stored=False)
+    horizon: int = given(None, checks.perhaps_count, "how many steps will be played", stored=False, time=DURATION)
     explore_at: int = gathered(0, most=FOREVER)  # when to look,
     explore_arm: int = gathered(0, most=lambda own: own.arms - 1)  # and at which arm
     planned_at: int = gathered(0, most=FOREVER)
     evidence: float = gathered(0.0, least=-math.inf)  # of a change, by the last look
+    look_again: int = gathered(0, most=1)  # 1 if the last look was worth another one
+    prompt: float = gathered(0.0, most=1.0, scratch=True)  # the share of looks that were answered soon, of late
     begun: Ints = _times()  # when the arm was last forgotten
     last: Ints = _times()  # when it was last pulled
 
@@ -66,6 +72,7 @@ def retire(state: Watch, arm: int) -> None:
     if own.explore_arm == arm:
         own.explore_arm = interpreted(_stalest)(state)
         own.planned_at = own.time
+        own.look_again = 0
         own.evidence = 0.0
 
 
@@ -73,8 +80,11 @@ def retire(state: Watch, arm: int) -> None:
 def forget_all(state: Watch) -> None:
     """Forget what was seen of changes."""
     own = state.own[0]
+    if own.time == 0:
+        own.prompt = 0.0
     own.explore_at = own.time + 2 * (own.arms - own.retired)
     own.planned_at = own.time
+    own.look_again = 0
     own.evidence = 0.0
     for arm in range(own.arms):
         state.begun[arm] = own.time
@@ -87,6 +97,7 @@ def forget_all(state: Watch) -> None:
 def _forget_arm(state: Watch, arm: int) -> None:
     """Forget one arm."""
     forget_reports(state, arm, arm)
+    state.unanswered[arm] = 0.0
     state.begun[arm] = state.own[0].time
     detectors.restart(state, arm)
 
@@ -123,6 +134,19 @@ def due_look(state: Watch) -> int:
     return NOT_NOW
 
 
+@inlined
+def is_look_under_way(state: Watch, arm: int) -> bool:
+    """Tell whether the report of a look may still arrive: for SOON decisions if such reports come soon or never.
+
+    Otherwise, for half of the time that was planned between looks.
+    """
+    own = state.own[0]
+    patience = SOON
+    if own.prompt < PROMPT:
+        patience = max((own.explore_at - own.planned_at) // 2, LATER)
+    return state.heard[arm] < state.asked[arm] and own.decisions - state.asked[arm] < patience
+
+
 @inner
 def look_out(state: Watch, arm: int, shown: float) -> bool:
     """Show the feedback to the detector, plan looks; tell whether everything was forgotten."""
@@ -131,8 +155,13 @@ def look_out(state: Watch, arm: int, shown: float) -> bool:
     forgotten = _detect(state, arm, shown) and not own.local
     # what a look was planned for is done once its arm is pulled: by the look itself, or before that was due
     pulled = state.last[own.explore_arm] > own.planned_at
-    if _is_look_due(state) and pulled and not (arm == own.explore_arm and detectors.is_worth_another_look(state, arm)):
-        _plan_look(state)
+    if _is_look_due(state) and pulled:
+        if arm == own.explore_arm:
+            now = 1.0 if own.decisions - state.first_asked[arm] < SOON else 0.0
+            own.prompt += (now - own.prompt) / 8.0
+            own.look_again = int(detectors.is_worth_another_look(state, arm))
+        if not own.look_again:
+            _plan_look(state)
     return forgotten
 
 
@@ -181,4 +210,5 @@ def _plan_look(state: Watch) -> None:
     own.explore_arm = stalest
     own.explore_at = max(own.time + pause, state.last[stalest] + arms * pause)
     own.planned_at = own.time
+    own.look_again = 0
     own.evidence = 0.0

@@ -10,7 +10,8 @@ from maskedbandits.policies.axes import watch
 from maskedbandits.policies.axes.restarts import Phases, forget_everything
 from maskedbandits.policies.axes.state import Axes
 from maskedbandits.policies.axes.state import evidence_of as evidence_of  # what groups are compared by (``grains.py``)
-from maskedbandits.policies.state import NOT_NEGATIVE, await_nothing, flipped
+from maskedbandits.policies.pending import await_nothing
+from maskedbandits.policies.state import NOT_NEGATIVE, flipped
 
 
 @inner
@@ -23,6 +24,12 @@ def start(state: Phases) -> None:
     own.fractional = 0
     await_nothing(state)
     indices.start(state)
+    forget_everything(state)
+
+
+@inner
+def begin_segment(state: Phases) -> None:
+    """Forget every observation, as a restart that is planned does."""
     forget_everything(state)
 
 
@@ -39,7 +46,7 @@ def choose(state: Axes) -> int:
 def choose_ahead(state: Axes) -> int:
     """Return the arm to pull next while reports are awaited; a look that is under way is not taken again."""
     arm = watch.due_look(state)
-    if arm == watch.NOT_NOW or state.pending[arm] > 0:
+    if arm == watch.NOT_NOW or watch.is_look_under_way(state, arm):
         arm = indices.highest_ahead(state)
     return arm & NOT_NEGATIVE
 
@@ -48,7 +55,7 @@ def choose_ahead(state: Axes) -> int:
 def choose_open(state: Axes) -> int:
     """Return the arm to pull next among those that are open at this moment."""
     arm = watch.due_look(state)
-    if arm == watch.NOT_NOW or state.closed[arm] or state.pending[arm] > 0:
+    if arm == watch.NOT_NOW or state.closed[arm] or watch.is_look_under_way(state, arm):
         arm = indices.highest_open(state)
     return arm
 

@@ -7,7 +7,7 @@ from maskedbandits.compiled import inlined, inner
 from maskedbandits.policies import checks, indices, memories
 from maskedbandits.policies.axes import watch
 from maskedbandits.policies.axes.state import Axes, forget_reports
-from maskedbandits.record import Ints, derived, fixed, gathered, given, record, size
+from maskedbandits.record import POSITION, Ints, derived, fixed, gathered, given, record, size
 
 NEVER, PLANNED, DOUBLING = range(3)
 FIRST_PHASE = 1000  # steps until the first restart of the doubling schedule (Besson & Kaufmann 2018)
@@ -30,7 +30,11 @@ class Watch(Phases):
     """Restarts that are planned."""
 
     restarts: Any = given(
-        None, checks.restarts, "when to forget everything: at given times, or on a schedule that doubles", stored=False
+        None,
+        checks.restarts,
+        "when to forget everything: at given times, or on a schedule that doubles",
+        stored=False,
+        time=POSITION,
     )
 
 
@@ -71,6 +75,8 @@ def forget_everything(state: Phases) -> None:
     if own.schedule == DOUBLING:  # the trick: each phase is played as if the horizon were its end
         own.phase = float(max(FIRST_PHASE, own.time))
     forget_reports(state, 0, own.arms - 1)
+    for each in range(own.arms):
+        state.unanswered[each] = 0.0
     memories.forget_all(state)
     indices.forget_all(state)
     watch.forget_all(state)

@@ -28,7 +28,8 @@ from maskedbandits.policies.axes import ties, watch
 from maskedbandits.policies.axes.state import mean_of
 from maskedbandits.policies.axes.ties import Ties
 from maskedbandits.policies.indices import STEEP
-from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
+from maskedbandits.policies.pending import FOREVER
+from maskedbandits.policies.state import NOT_NEGATIVE
 from maskedbandits.record import Floats, Ints, gathered, record, section, size
 
 SLACK = 1e-11  # hides the rounding of bounds: a tangent must not sink below what it bounds
@@ -66,9 +67,11 @@ class Scores(Ties):
     ahead_weight: float = gathered(0.0, scratch=True)  # 0 while none was computed
     ahead_time: int = gathered(0, most=FOREVER, scratch=True)
     ahead_seen: int = gathered(0, most=FOREVER, scratch=True)
+    ahead_clock: int = gathered(0, most=FOREVER, scratch=True)  # decisions, rounded
+    ahead_patience: float = gathered(0.0, scratch=True)
     ahead_winners: Ints = section(_matches, least=0, most=lambda own: own.leaves - 1, scratch=True)
     ahead_values: Floats = section(_matches, scratch=True)
-    ahead_pending: Ints = section(_in_the_second, least=-1, most=FOREVER, scratch=True)  # -1 of one that is closed
+    ahead_unanswered: Floats = section(_in_the_second, least=-1.0, scratch=True)  # -1 of one that is closed
     ahead_counts: Floats = section(_in_the_second, scratch=True)
     ahead_sums: Floats = section(_in_the_second, scratch=True)
 

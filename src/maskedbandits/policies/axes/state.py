@@ -2,7 +2,8 @@
 
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.policies.checks import share_of_lies
-from maskedbandits.policies.state import FOREVER, Arms, mean_behind
+from maskedbandits.policies.pending import FOREVER
+from maskedbandits.policies.state import Arms, mean_behind
 from maskedbandits.record import Floats, gathered, given, record, section, size
 
 

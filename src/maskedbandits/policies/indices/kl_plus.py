@@ -16,7 +16,7 @@ from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
 )
 from maskedbandits.policies.indices.kl import bound as bound
 from maskedbandits.policies.indices.kl import slope as slope
-from maskedbandits.record import REQUIRED, given, record
+from maskedbandits.record import DURATION, REQUIRED, given, record
 
 WORDS = "KL-UCB++ index"
 REFERENCE = "Ménard & Garivier 2017"
@@ -26,7 +26,7 @@ REFERENCE = "Ménard & Garivier 2017"
 class Index(Scores, Phases):
     """The horizon, which its level depends on."""
 
-    horizon: int = given(REQUIRED, checks.perhaps_count, "how many steps will be played", stored=False)
+    horizon: int = given(REQUIRED, checks.perhaps_count, "how many steps will be played", stored=False, time=DURATION)
 
 
 @inlined

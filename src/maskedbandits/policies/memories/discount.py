@@ -7,7 +7,7 @@ latest when a count is asked for: so one arm changes in a step, not all.
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.state import Axes
-from maskedbandits.record import REQUIRED, gathered, given, record
+from maskedbandits.record import DECAY, REQUIRED, gathered, given, record
 
 HEAVY = 1e100  # a weight at which all are scaled down
 
@@ -20,6 +20,7 @@ class Memory(Axes):
         REQUIRED,
         checks.between(0, 1, above=True, below=True),
         "the weight that a step leaves to what came before, such as 0.999",
+        time=DECAY,
     )
     weight: float = gathered(1.0, least=1.0, most=HEAVY)  # of the latest observation
     count: float = gathered(0.0)  # of all observations, as they weigh

@@ -12,8 +12,9 @@ from maskedbandits.policies import checks, indices
 from maskedbandits.policies.arguments import LARGEST
 from maskedbandits.policies.axes.state import Axes, add_masked, forget_reports
 from maskedbandits.policies.memories import NOBODY, add
-from maskedbandits.policies.state import FOREVER, NOT_NEGATIVE
-from maskedbandits.record import REQUIRED, Floats, Ints, derived, gathered, given, record, section, size
+from maskedbandits.policies.pending import FOREVER
+from maskedbandits.policies.state import NOT_NEGATIVE
+from maskedbandits.record import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section, size
 
 
 @record
@@ -27,6 +28,7 @@ class Memory(Axes):
         "how many of the last steps it remembers; theory.corrected_window(problem) gives a number, and window = "
         "'corrected' does in an experiment file",
         stored=False,
+        time=DURATION,
     )
     span: int = derived()  # the window, or FOREVER
     slot: int = gathered(0, most=lambda own: max(own.ring - 1, 0))  # of the oldest in the ring

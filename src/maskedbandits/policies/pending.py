@@ -1,0 +1,240 @@
+"""Pending reports: decisions whose reports have not arrived, how much they still count, and when to give up on them.
+
+Reports arrive late, and some never do. A policy that waits for each of them starves an arm after one loss; one that
+ignores them sends a whole burst of decisions to one arm. So every arm has, beside the exact number of its *pending*
+reports, a number of *unanswered* decisions, which is what a choice looks at:
+
+* a decision for the arm adds 1;
+* a report of the arm that arrives takes away 1, and a share of the rest. So an arm whose reports do arrive has at most
+  as many unanswered decisions as are on their way, and losses fade;
+* while the arm is not chosen they fade with time: to half after a *patience*, which is a share of what the policy
+  remembers. So an arm is chosen again however many of its reports were lost.
+
+With ``expire_after`` a policy gives up on a report after so many further decisions. Reports name no decision, so an
+arriving one counts as the oldest pending of its arm. Decisions are counted in up to AGES age groups, so that the memory
+does not grow with ``expire_after``: a policy gives up after at least that many decisions, and at most a quarter more.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from maskedbandits.compiled import inlined, inner, interpreted
+from maskedbandits.errors import WrongValueError, whole
+from maskedbandits.policies.stacks import nth, rows
+from maskedbandits.record import Floats, Ints, Record, derived, gathered, given, record, section, size
+
+FOREVER = 1 << 62  # more than any number of steps
+EXPIRE_AFTER = 100_000  # decisions after which a policy gives up on a report, unless told otherwise
+NEVER = -1
+AGES = 9  # age groups of pending reports
+FADING = 1.0 / 128.0  # the share of the other unanswered decisions that an arriving report takes away
+
+
+def check_expire_after(name: str, value: Any) -> int | None:
+    """Check after how many decisions to give up on a report."""
+    if value is None:
+        return None
+    if isinstance(value, float) and value == float("inf"):
+        raise WrongValueError(name, value, "a number of decisions, or None to wait for ever")
+    return min(whole(name, value, 0), FOREVER)
+
+
+check_expire_after.words = "a whole number, 0 or more, or nothing to wait for ever"  # type: ignore[attr-defined]
+
+
+@record
+class Pending(Record):
+    """The pending reports of every arm."""
+
+    arms: int = size()
+    ages: int = size(scratch=True)  # age groups, or 0 if a policy waits for ever
+    expire_after: Any = given(
+        EXPIRE_AFTER,
+        check_expire_after,
+        "after how many further decisions to give up on a report that has not arrived; 0 ignores pending reports",
+        stored=False,
+    )
+    lifetime: int = derived(scratch=True)  # the same number, or NEVER
+    awaited: int = gathered(0, most=FOREVER, scratch=True)  # decisions whose reports are pending
+    decisions: int = gathered(0, most=FOREVER, scratch=True)  # decisions so far
+    pending: Ints = section(lambda own: own.arms, least=0, most=FOREVER, scratch=True)
+    unanswered: Floats = section(lambda own: own.arms, least=0.0, most=float(FOREVER), scratch=True)
+    asked: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # last decision
+    first_asked: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # after it
+    heard: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # last report
+    by_age: Ints = section(
+        lambda own: own.arms * own.ages, least=0, most=FOREVER, scratch=True
+    )  # pending, by age group
+
+
+def age_groups(expire_after: int | None) -> int:
+    """Return how many age groups are needed; a short ``expire_after`` has one for each decision, and is exact."""
+    if expire_after is None or expire_after < AGES:
+        return expire_after or 0
+    width = -(-expire_after // (AGES - 1))
+    return -(-expire_after // width) + 1
+
+
+def configure(state: Any, expire_after: int | None) -> None:
+    """Write down after how many decisions to give up."""
+    state.own[0].lifetime = NEVER if expire_after is None else expire_after
+
+
+def contradiction(state: Any) -> str:
+    """Return where saved pending reports contradict themselves."""
+    own = state.own[0]
+    if state.pending.sum() != own.awaited:
+        return "its pending reports do not add up to their total"
+    if own.ages and not np.array_equal(state.by_age.reshape(-1, own.ages).sum(axis=1), state.pending):
+        return "its pending reports are not those of their ages"
+    return "" if np.all(state.unanswered <= state.pending) else "more decisions are unanswered than reports pending"
+
+
+@inlined
+def await_nothing(state: Pending) -> None:
+    """Forget all decisions."""
+    state.own[0].awaited = 0
+    state.own[0].decisions = 0
+    for arm in range(state.own[0].arms):
+        state.pending[arm] = 0
+        state.unanswered[arm] = 0.0
+        state.asked[arm] = 0
+        state.first_asked[arm] = 0
+        state.heard[arm] = 0
+    for place in range(state.by_age.size):
+        state.by_age[place] = 0
+
+
+@inlined
+def _group_width(own: Pending) -> int:
+    """Return how many decisions an age group spans."""
+    return 1 if own.lifetime < AGES else (own.lifetime + AGES - 2) // (AGES - 1)
+
+
+@inner
+def _advance(state: Pending, n: int) -> None:
+    """Count n decisions, and give up on reports that are older than the policy waits."""
+    own = state.own[0]
+    before = own.decisions
+    own.decisions += n
+    if own.ages == 0:
+        return
+    width = _group_width(own)
+    first, last = before // width + 1, own.decisions // width
+    for group in range(max(first, last - own.ages + 1), last + 1):
+        for arm in range(own.arms):
+            place = arm * own.ages + group % own.ages
+            _take_away(state, arm, state.by_age[place])
+            state.by_age[place] = 0
+
+
+@inner
+def _take_away(state: Pending, arm: int, n: int) -> None:
+    """Give up on n pending reports of an arm."""
+    if n > 0:
+        state.own[0].awaited -= n
+        state.pending[arm] -= n
+        state.unanswered[arm] = min(state.unanswered[arm], float(state.pending[arm]))
+
+
+@inlined
+def await_reports(state: Pending, arm: int, n: int) -> None:
+    """Note n decisions for an arm."""
+    own = state.own[0]
+    _advance(state, n)
+    if own.lifetime == 0:
+        return
+    own.awaited += n
+    state.pending[arm] += n
+    state.unanswered[arm] += float(n)
+    if state.heard[arm] >= state.asked[arm]:  # nothing was asked since the last report
+        state.first_asked[arm] = own.decisions
+    state.asked[arm] = own.decisions
+    if own.ages > 0:
+        state.by_age[arm * own.ages + own.decisions // _group_width(own) % own.ages] += n
+
+
+@inner
+def _age_out(state: Pending, arm: int, n: int) -> None:
+    """Take n reports of an arm out of the age groups, the oldest first."""
+    own = state.own[0]
+    oldest = own.decisions // _group_width(own) + 1
+    for group in range(oldest, oldest + own.ages):
+        place = arm * own.ages + group % own.ages
+        taken = min(n, state.by_age[place])
+        state.by_age[place] -= taken
+        n -= taken
+
+
+@inlined
+def stop_awaiting(state: Pending, arm: int) -> None:
+    """Note that a report has arrived; one that is not pending may arrive, too."""
+    own = state.own[0]
+    pending = state.pending[arm]
+    state.heard[arm] = own.decisions
+    if pending > 0:
+        own.awaited -= 1
+        state.pending[arm] = pending - 1
+        state.unanswered[arm] = max(state.unanswered[arm] - 1.0, 0.0) * (1.0 - FADING)
+        if own.ages > 0:
+            _age_out(state, arm, 1)
+
+
+@inner
+def give_up(state: Pending, arm: int, n: int) -> int:
+    """Give up on up to n pending reports of an arm, the oldest first; return on how many."""
+    n = min(n, state.pending[arm])
+    _take_away(state, arm, n)
+    if state.own[0].ages > 0:
+        _age_out(state, arm, n)
+    return n
+
+
+@inlined
+def patience(state: Any) -> float:
+    """Return the patience of a policy that remembers everything: as many decisions as it has made reports of."""
+    return max(1.0, float(state.own[0].time + state.own[0].awaited))
+
+
+@inlined
+def open_decisions(state: Pending, arm: int, clock: int, patience: float) -> float:
+    """Return how many unanswered decisions of an arm still count at a time, in decisions: half after a patience."""
+    return state.unanswered[arm] / (1.0 + float(max(clock - state.asked[arm], 0)) / patience)
+
+
+def set_pending(state: Any, counts: Ints) -> None:
+    """Let so many reports of each arm be pending, whatever was before: more are of decisions made just now."""
+    own = state.own[0]
+    if own.lifetime == 0:
+        return
+    more = np.maximum(counts - state.pending, 0)
+    own.decisions += more.sum()
+    own.awaited = counts.sum()
+    state.asked[more > 0] = own.decisions
+    state.unanswered[:] = np.minimum(state.unanswered + more, counts)
+    state.pending[:] = counts
+    if own.ages:
+        by_age = state.by_age.reshape(-1, own.ages)
+        by_age[:] = 0
+        by_age[:, own.decisions // interpreted(_group_width)(own) % own.ages] = counts
+
+
+def note_many(state: Any, places: Ints, arms: Ints, n: int) -> None:
+    """Note n decisions, or give up on -n, for one arm each of several policies side by side (``stacks.py``)."""
+    own = state.own
+    if own[0].ages:
+        for place, arm in zip(places.tolist(), arms.tolist(), strict=True):
+            interpreted(await_reports if n > 0 else give_up)(nth(state, place), arm, abs(n))
+        return
+    if own[0].lifetime == 0:
+        return
+    pending, unanswered = rows(state, "pending"), rows(state, "unanswered")
+    more = np.maximum(n, -pending[places, arms])
+    pending[places, arms] += more
+    own["awaited"][places] += more
+    if n > 0:
+        own["decisions"][places] += n
+        rows(state, "asked")[places, arms] = own["decisions"][places]
+        unanswered[places, arms] += n
+    unanswered[places, arms] = np.minimum(unanswered[places, arms], pending[places, arms])

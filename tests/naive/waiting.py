@@ -1,0 +1,65 @@
+"""Pending reports kept one by one: what policies/pending.py counts in a few numbers."""
+
+
+class Waiting:
+    """Every pending decision as its number and its arm, and how many decisions of each arm are unanswered."""
+
+    def __init__(self, arms: int, expire_after: int | None = None) -> None:
+        self.arms = arms
+        self.expire_after = expire_after
+        self.decisions = 0
+        self.pending: list[tuple[int, int]] = []
+        self.unanswered = [0.0] * arms
+        self.asked = [0] * arms
+
+    def is_over(self, born: int) -> bool:
+        """Whether a decision is so old that its report is given up on: short waits are exact, others in eighths."""
+        if self.expire_after is None:
+            return False
+        if self.expire_after < 9:
+            return self.decisions - born >= self.expire_after
+        width = (self.expire_after + 7) // 8
+        groups = (self.expire_after + width - 1) // width + 1
+        return self.decisions // width - born // width >= groups
+
+    def decide(self, arm: int) -> None:
+        self.decisions += 1
+        self.pending = [(born, each) for born, each in self.pending if not self.is_over(born)]
+        self.cap()
+        if self.expire_after != 0:
+            self.pending.append((self.decisions, arm))
+            self.unanswered[arm] += 1
+            self.asked[arm] = self.decisions
+
+    def report(self, arm: int) -> None:
+        if self.drop(arm):
+            self.unanswered[arm] = max(self.unanswered[arm] - 1, 0) * 127 / 128
+
+    def give_up(self, arm: int) -> None:
+        self.drop(arm)
+        self.cap()
+
+    def drop(self, arm: int) -> bool:
+        """Forget the oldest pending decision of an arm, if there is one."""
+        for place, (_, each) in enumerate(self.pending):
+            if each == arm:
+                del self.pending[place]
+                return True
+        return False
+
+    def cap(self) -> None:
+        self.unanswered = [min(each, self.count(arm)) for arm, each in enumerate(self.unanswered)]
+
+    def restart(self, arm: int | None = None) -> None:
+        """Let no unanswered decision count, of one arm or of all."""
+        for each in range(self.arms) if arm is None else [arm]:
+            self.unanswered[each] = 0.0
+
+    def count(self, arm: int) -> int:
+        return [each for _, each in self.pending].count(arm)
+
+    def counts(self) -> list[int]:
+        return [self.count(arm) for arm in range(self.arms)]
+
+    def still_open(self, arm: int, clock: int, patience: float) -> float:
+        return self.unanswered[arm] / (1 + max(clock - self.asked[arm], 0) / patience)
