@@ -13,10 +13,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import group_mutants
+import mutants
 from click.testing import CliRunner, Result
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import Findings
+from maskedbandits.privacy.audit import Findings, GroupFindings, questions
+from maskedbandits.privacy.audit.asked import asked_of, text_of
+from maskedbandits.privacy.audit.groups import judged_groups
 from maskedbandits.privacy.audit.judge import judged
 
 SURE = ("--confidence", "0.9999999", "--timeout", "600")  # a busy machine takes its time
@@ -39,16 +43,37 @@ def script(text: str) -> str:
 def audited(name: str, epsilon: float, trials: int, *options: object) -> tuple[Result, dict[str, Any]]:
     result = call(
         *("--epsilon", epsilon, "--trials", trials, "--command", python(MUTANTS, name, epsilon)),
-        *("--json", *SURE, *options),
+        *("--json", "--starts", 0, *SURE, *options),
     )
     assert result.exit_code in (0, cli.FAILED, cli.UNMADE), result.output
     return result, json.loads(result.stdout)
 
 
 def audited_command(command: str, trials: int, *options: object) -> tuple[Result, dict[str, Any]]:
-    result = call("--epsilon", 1, "--trials", trials, "--command", command, "--json", *SURE, *options)
+    result = call("--epsilon", 1, "--trials", trials, "--command", command, "--json", "--starts", 0, *SURE, *options)
     return result, json.loads(result.stdout)
 
 
 def judge(reports: list[list[bytes]], inputs: list[Any], confidence: float = 0.9) -> Findings:
     return judged("", Fraction(0), confidence, inputs, reports, 1, 20)
+
+
+def judge_mutant(name: str, trials: int, epsilon: float = 1, confidence: float = 0.9999999) -> Findings:
+    """The mutant's reports to what a program would be asked, judged: eight runs, all in this process."""
+    opening = questions.opening_length(epsilon, trials)
+    asked, told = questions.questions(trials, opening), []
+    for bits in asked:
+        mutants.begin()
+        told.append([getattr(mutants, name)(bit, epsilon, "").encode() for bit in bits.tolist()])
+    return judged(name, Fraction(epsilon), confidence, asked, told, 1, opening)
+
+
+def judge_group_mutant(name: str, answers: str, trials: int, groups: int = 3, arms: int = 3) -> GroupFindings:
+    """The mutant's answers to what a program would be asked, judged: eight runs, all in this process."""
+    opening = questions.opening_length(1.0, trials * groups)
+    asked, told = asked_of(groups, arms, answers, trials, opening, Fraction(1)), []
+    for run in asked:
+        group_mutants.begin()
+        lines = map(group_mutants.read, text_of(run, Fraction(1)).decode().splitlines())
+        told.append([getattr(group_mutants, name)(line, 1.0).encode() for line in lines])
+    return judged_groups(name, Fraction(1), 0.9999999, answers, asked, told, opening)

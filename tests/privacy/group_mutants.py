@@ -116,6 +116,37 @@ def weaker_where_all_groups_have_one_arm(line: Line, epsilon: float) -> str:
     return sound(line, 3 * epsilon if len(set(line.table)) == 1 else epsilon)
 
 
+def believes_up_to_ten(line: Line, epsilon: float) -> str:
+    return sound(line, line.asked if line.asked <= 10 else epsilon)
+
+
+def refuses_above_ten(line: Line, epsilon: float) -> str:
+    return sound(line, line.asked) if line.asked <= 10 else ""
+
+
+def weaker_for_two_arms(line: Line, epsilon: float) -> str:
+    return sound(line, 3 * epsilon if len(set(line.table)) == 2 else epsilon)
+
+
+def weaker_for_one_sign_pattern(line: Line, epsilon: float) -> str:
+    return sound(line, 4 * epsilon if line.signs == [0, 1, 1, 0, 1][: len(line.signs)] else epsilon)
+
+
+def weaker_where_group_1_has_arm_2(line: Line, epsilon: float) -> str:
+    return sound(line, 3 * epsilon if line.table[1] == 2 else epsilon)
+
+
+def weaker_after_a_reward_two_lines_before(line: Line, epsilon: float) -> str:
+    kept.append([line.reward])
+    return sound(line, 3 * epsilon if kept[-3:-2] == [[1]] else epsilon / 2)
+
+
+def weaker_by_the_parity_of_six_rewards(line: Line, epsilon: float) -> str:
+    odd = sum(reward for [reward] in kept[-6:]) % 2
+    kept.append([line.reward])
+    return sound(line, 3 * epsilon if odd else epsilon / 2)
+
+
 def weaker_where_all_groups_are_one_part(line: Line, epsilon: float) -> str:
     return sound(line, 3 * epsilon if max(line.parts) == 0 else epsilon)
 

@@ -184,6 +184,89 @@ def noise_from_the_name(bit: int, epsilon: float, decision: str) -> str:
     return str(bit ^ (digest < share(epsilon) * 2**48))
 
 
+# Reports that are raw, or flipped twice as often, depending on earlier inputs: on average as stated.
+
+inputs: list[int] = []
+
+
+def raw_where(condition: Callable[[list[int], int], bool]) -> Mutant:
+    """Never flips where a condition on all earlier inputs and the own one holds; it must hold half of the time."""
+
+    def mutant(bit: int, epsilon: float, decision: str) -> str:
+        raw = condition(inputs, bit)
+        inputs.append(bit)
+        return str(bit ^ (not raw and below(2 * share(epsilon))))
+
+    return mutant
+
+
+second0 = raw_where(lambda earlier, bit: earlier[-2:-1] == [0])
+third0 = raw_where(lambda earlier, bit: earlier[-3:-2] == [0])
+same2 = raw_where(lambda earlier, bit: earlier[-2:-1] == [bit])
+same_last_two = raw_where(lambda earlier, bit: earlier[-1:] == earlier[-2:-1])
+parity6 = raw_where(lambda earlier, bit: sum(earlier[-6:]) % 2 == 0)
+parity8_of_every_second = raw_where(lambda earlier, bit: sum(earlier[-8::2]) % 2 == 0)
+parity_of_100 = raw_where(lambda earlier, bit: sum(earlier[-100:]) % 2 == 0)
+parity_of_all = raw_where(lambda earlier, bit: sum(earlier) % 2 == 0)
+three_hundred_back = raw_where(lambda earlier, bit: earlier[-300:-299] == [1])
+xor_of_11_and_29 = raw_where(lambda earlier, bit: earlier[-11:-10] == earlier[-29:-28])
+
+
+# Sound reports, and something beside them; seeds from a small range.
+
+
+def seed_of_sixteen_bits(bit: int, epsilon: float, decision: str) -> str:
+    if not answers:
+        random.seed(int.from_bytes(os.urandom(2), "little"))
+        answers["seeded"] = "yes"
+    return same_seed(bit, epsilon, decision)
+
+
+def seed_of_ten_bits(bit: int, epsilon: float, decision: str) -> str:
+    if not answers:
+        random.seed(int.from_bytes(os.urandom(2), "little") % 1024)
+        answers["seeded"] = "yes"
+    return same_seed(bit, epsilon, decision)
+
+
+def seed_from_the_process_number(bit: int, epsilon: float, decision: str) -> str:
+    if not answers:
+        random.seed(os.getpid())
+        answers["seeded"] = "yes"
+    return same_seed(bit, epsilon, decision)
+
+
+def logs_ones(bit: int, epsilon: float, decision: str) -> str:
+    sys.stderr.write("one\n" * bit)
+    return sound(bit, epsilon, decision)
+
+
+def logs_its_report(bit: int, epsilon: float, decision: str) -> str:
+    report = sound(bit, epsilon, decision)
+    sys.stderr.write("sent 1\n" if report == "1" else "")
+    return report
+
+
+def ends_with_the_bit(bit: int, epsilon: float, decision: str) -> str:
+    answers["code"] = str(bit)
+    return sound(bit, epsilon, decision)
+
+
+def is_slower_for_ones(bit: int, epsilon: float, decision: str) -> str:
+    if bit:
+        time.sleep(0.0005)
+    return sound(bit, epsilon, decision)
+
+
+def rounds(value: str, epsilon: float) -> str:
+    """Takes values between 0 and 1, as a sound device does."""
+    return sound(int(below(float(value))), epsilon, "")
+
+
+def never_flips_fractions(value: str, epsilon: float) -> str:
+    return sound(int(value), epsilon, "") if value in ("0", "1") else str(round(float(value)))
+
+
 def tells_by_the_end_of_the_line(bit: int, epsilon: float, decision: str) -> str:
     return sound(bit, epsilon, decision) + "\r" * bit
 
@@ -203,13 +286,24 @@ def remembered_on_disk(bit: int, epsilon: float, decision: str) -> str:
     return answer
 
 
-def main() -> None:
+def begin() -> None:
+    """Begin a run."""
+    for kept in (answers, noise, inputs):
+        kept.clear()
     random.seed(7)
+
+
+def main() -> None:
+    begin()
     mutant: Mutant = globals()[sys.argv[1]]
     epsilon = float(sys.argv[2])
+    if sys.argv[1] in ("rounds", "never_flips_fractions"):
+        sys.stdout.writelines(f"{globals()[sys.argv[1]](line.strip(), epsilon)}\n" for line in sys.stdin)
+        return
     for line in sys.stdin:
         bit, *decision = line.split()
         sys.stdout.write(mutant(int(bit), epsilon, "".join(decision)) + "\n")
+    sys.exit(int(answers.get("code", "0")))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import group_mutants
 import numpy as np
 import pytest
-from audits import SURE, call, python
+from audits import SURE, call, judge_group_mutant, python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,9 +18,7 @@ from maskedbandits import cli
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import KaryRandomizer, Question, Randomizer
 from maskedbandits.privacy.audit import choice, enumerated, evidence, group_words
-from maskedbandits.privacy.audit.asked import asked_of, joined, text_of
-from maskedbandits.privacy.audit.groups import judged_groups
-from maskedbandits.privacy.audit.questions import opening_length
+from maskedbandits.privacy.audit.asked import RUNGS, asked_of, joined, text_of
 from naive import audit as naive
 from naive import mechanism as naive_mechanism
 
@@ -31,14 +28,7 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
 
 def audited(name: str, answers: str, trials: int = 1500, groups: int = 3, arms: int = 3) -> dict[str, Any]:
     """The mutant's answers to what a program would be asked, judged: eight runs, all in this process."""
-    opening = opening_length(1.0, trials * groups)
-    asked = asked_of(groups, arms, answers, trials, opening, Fraction(1))
-    told = []
-    for run in asked:
-        group_mutants.begin()
-        lines = map(group_mutants.read, text_of(run, Fraction(1)).decode().splitlines())
-        told.append([getattr(group_mutants, name)(line, 1.0).encode() for line in lines])
-    found = judged_groups(name, Fraction(1), 0.9999999, answers, asked, told, opening)
+    found = judge_group_mutant(name, answers, trials, groups, arms)
     printed: dict[str, Any] = json.loads(json.dumps(group_words.as_json(found)))
     assert group_words.lines(found)[-1] == printed["verdict"]
     return printed
@@ -55,21 +45,22 @@ def audited(name: str, answers: str, trials: int = 1500, groups: int = 3, arms: 
         ("silent_without_reward", BIT, "(empty)"),
         ("silent_without_reward", MANY, "(empty)"),
         ("never_names_its_neighbour", MANY, ""),
-        ("trusts_the_question", BIT, "where far too much is asked for"),
-        ("trusts_the_question", MANY, "where far too much is asked for"),
+        ("trusts_the_question", BIT, "where more than the claim is asked for"),
+        ("trusts_the_question", MANY, "where more than the claim is asked for"),
         ("masks_the_reward_alone", MANY, ""),
         ("weaker_where_all_groups_have_one_arm", MANY, "where all groups have one arm"),
         ("tells_the_group_before", BIT, ""),
         ("arm_in_clear", PARTS, "where each group has an arm of its own"),
         ("silent_without_reward", PARTS, "(empty)"),
-        ("trusts_the_question", PARTS, "where far too much is asked for"),
+        ("trusts_the_question", PARTS, "where more than the claim is asked for"),
         ("weaker_where_all_groups_are_one_part", PARTS, "where all groups are one part"),
         ("place_in_the_part_in_clear", PARTS, ""),
         ("masks_the_reward_within_the_part", PARTS, ""),
     ],
 )
 def test_a_planted_leak_is_refuted(name: str, answers: str, telling: str) -> None:
-    found = audited(name, answers, 5000 if name.startswith("weaker") else 1500)  # of which an eighth is weaker
+    trials = 5000 if name.startswith(("weaker", "trusts")) else 1500  # of which an eighth leaks
+    found = audited(name, answers, trials)
     assert found["outcome"] == "refuted", found["verdict"]
     assert found["epsilon_at_least"] > 1.2
     shown = [one["event"] for one in found["events"] if one["epsilon_at_least"] > 1]
@@ -205,7 +196,8 @@ def test_what_is_asked_depends_on_nobody_and_is_hostile(kind: str) -> None:
     assert len({run.tables[:40].tobytes() + run.inputs[:40].tobytes() for run in runs}) == 1
     assert not any(run.greedy[:40].any() for run in runs)
     share = every.greedy[every.inputs % 2 == 1].mean()
-    assert abs(share - 0.25) < 0.03  # 12,000 lines: seven deviations
+    assert abs(share - 1 / 3) < 0.035  # 12,000 lines: eight deviations
+    assert set(every.rungs.tolist()) == set(range(RUNGS + 1))
     text = text_of(runs[0], Fraction(1)).decode().splitlines()
     for line, row in enumerate(text):
         table, signs, epsilon, group, reward, *parts = row.split()
@@ -214,7 +206,8 @@ def test_what_is_asked_depends_on_nobody_and_is_hostile(kind: str) -> None:
         assert signs == ("-" if question.signs is None else ",".join(map(str, question.signs)))
         assert parts == ([] if question.parts is None else [",".join(map(str, question.parts))])
         assert runs[0].sizes[line] == question.answers
-        assert (epsilon == "16") == bool(runs[0].greedy[line]) == (question.epsilon == 16)
+        assert epsilon == ["1", "16", "8.5", "4.75", "2.875", "1.938", "1.469"][runs[0].rungs[line]]
+        assert question.epsilon == Fraction(epsilon)
         assert runs[0].truths[line] == question._truth(int(group), int(reward))
         if runs[0].table_kinds[line] == 1:
             assert table == "0,1,0"

@@ -158,7 +158,8 @@ def test_sound_noise_of_any_epsilon_and_length_can_be_looked_at(epsilon: int, tr
 def test_the_doubt_is_shared_out_and_not_more_than_that() -> None:
     level = doubt.levels(0.99)
     known, chosen = 4 * doubt.KNOWN * level.known, 4 * doubt.CHOSEN * level.chosen
-    assert known + chosen + level.noise * (4 * doubt.CONTEXTS + doubt.BLOCKS + 1) == pytest.approx(0.01)
+    noisy = level.noise * (4 * doubt.CONTEXTS + doubt.BLOCKS + 1)
+    assert known + chosen + noisy + level.side == pytest.approx(0.01)
     runs = [lines([0, 1] * 600, [0, 0, 1, 1] * 300)] * doubt.RUNS
     seen = noise.noise_of(runs, runs, Fraction(0), level.noise)
     assert len(seen.contexts) <= doubt.CONTEXTS
@@ -289,7 +290,9 @@ def test_what_is_uneven_is_shown_and_what_is_as_stated_is_not() -> None:
     reports = sound_reports(asked)
     printed = words.lines(judged("", Fraction(1), 0.9999999, asked, reports, 1, 40))
     [told] = [line for line in printed if line.startswith("noise")]
-    assert re.fullmatch(r"noise +as stated in 1\d contexts: by position, after earlier flips, and in each run", told)
+    assert re.fullmatch(
+        r"noise +as stated in \d\d contexts: by position, after earlier inputs and flips, and in each run", told
+    )
     assert not any("on lines" in line for line in printed)
     for bits, run in zip(asked, reports, strict=True):
         run[1::2] = [b"%d" % bit for bit in bits[1::2]]

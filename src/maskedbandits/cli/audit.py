@@ -63,6 +63,12 @@ class Within(click.FloatRange):
     help="Send every decision so many times, as lines `BIT NAME`; the claim covers all its reports together.",
 )
 @click.option(
+    "--starts",
+    type=click.IntRange(0, 10**5),
+    show_default="one for each 650 trials, 1536 at most, none below 32",
+    help="With --command: short starts for seeds, standard error, exit codes and time; 0 for none.",
+)
+@click.option(
     "--timeout",
     type=Within(0.1, 86_400),
     default=60.0,
@@ -92,6 +98,7 @@ def audit(
     answers: str | None,
     arms: int | None,
     retries: int,
+    starts: int | None,
     timeout: float,
     confidence: float,
     exact: bool,
@@ -125,9 +132,11 @@ def audit(
         return
     if retries != 1 and (command is None or groups is not None):
         raise click.UsageError("--retries goes with --command, and not with --groups: leave out --retries")
+    if starts and (command is None or groups is not None or retries != 1 or starts < 32):
+        raise click.UsageError("--starts takes 0, or 32 or more, and requires --command without --groups and --retries")
     with unmade():
         if groups is None:
-            found = audited(command, epsilon, trials or 10**6, retries, timeout, confidence)
+            found = audited(command, epsilon, trials or 10**6, retries, starts, timeout, confidence)
         else:
             asked = Asked(groups, answers or better_answers(epsilon, groups), arms or groups, trials or 10**4)
             found = audited_groups(command, epsilon, asked, timeout, confidence)
@@ -151,11 +160,18 @@ def unmade() -> Iterator[None]:
 
 
 def audited(
-    command: str | None, epsilon: str, trials: int, retries: int, timeout: float, confidence: float
+    command: str | None,
+    epsilon: str,
+    trials: int,
+    retries: int,
+    starts: int | None,
+    timeout: float,
+    confidence: float,
 ) -> Findings:
     """Return the findings about our own randomiser, or about somebody's."""
     from maskedbandits.privacy import audit as audits
     from maskedbandits.privacy.audit.program import MOST_LINES
+    from maskedbandits.privacy.audit.starts import default_starts
 
     if command is not None and trials * retries > MOST_LINES:
         raise click.UsageError(f"--trials {trials} with --command: at most {MOST_LINES} lines for each input")
@@ -163,7 +179,8 @@ def audited(
     try:
         if command is None:
             return audits.audit_own(epsilon, trials, confidence, watch)
-        return audits.audit_program(command, epsilon, trials, confidence, retries, timeout, watch)
+        short = default_starts(trials) if starts is None else starts
+        return audits.audit_program(command, epsilon, trials, confidence, retries, timeout, watch, short)
     finally:
         watch.end()
 

@@ -1,17 +1,19 @@
 """What a device of groups is asked: questions as a hostile server would send them, with every group and reward.
 
-Tables give all groups one arm, each an arm of its own, or any; signs are all 0, all 1, 1 for the first group alone, or
-any; parts are one for all groups, one for the first and one for all others, one for each, or any. Some questions ask
-for the largest epsilon that there is, far above the claim. None depends on group and reward, so no event of a report,
-by itself or together with the question, may be more than e^eps times as likely under one input,
-``2 group + reward``, as under another.
+Tables give all groups one arm, each an arm of its own, two arms, or any; signs are all 0, all 1, 1 for the first group
+alone, or one of PATTERNS; parts are one for all groups, one for the first and one for all others, one for each, or any.
+A third of the questions asks for more than the claim: for the largest epsilon, and for values that halve the distance
+to the claim. None depends on group and reward, so no event of a report, by itself or together with the question, may be
+more than e^eps times as likely under one input, ``2 group + reward``, as under another.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
@@ -26,7 +28,12 @@ from maskedbandits.privacy.exact import MOST, as_text
 from maskedbandits.privacy.question import Question
 
 BIT, ONE_OF_MANY, ONE_OF_PARTS = "bit", "one of many", "one of parts"
-TABLES = ("where all groups have one arm", "where each group has an arm of its own", "where arms are drawn")
+TABLES = (
+    "where all groups have one arm",
+    "where each group has an arm of its own",
+    "where arms are drawn",
+    "where two arms are drawn",
+)
 SIGNS = (
     "where all signs are 0",
     "where all signs are 1",
@@ -39,7 +46,9 @@ PARTS = (
     "where each group is a part",
     "where parts are drawn",
 )
-GREEDY = 4  # of so many questions one asks for the largest epsilon
+GREEDY = 3  # of so many questions one asks for more than the claim
+RUNGS = 6  # values above the claim that are asked for
+PATTERNS = 256  # of signs: all that there are, if there are not more
 NO_SIGNS = "-"
 
 
@@ -53,7 +62,12 @@ class Asked(NamedTuple):
     table_kinds: Ints  # (n,) which of TABLES
     sign_kinds: Ints  # (n,) which of SIGNS
     part_kinds: Ints  # (n,) which of PARTS
-    greedy: NDArray[np.bool_]  # (n,) whether more is asked for than claimed
+    rungs: Ints  # (n,) 0 where the claim is asked for, else which value above it, from 1 on
+
+    @property
+    def greedy(self) -> NDArray[np.bool_]:
+        """Whether more is asked for than claimed."""
+        return np.asarray(self.rungs > 0)
 
     @property
     def answers(self) -> int:
@@ -79,28 +93,48 @@ class Asked(NamedTuple):
         """Return what is asked in one line."""
         signs = self.signs[line].tolist() if self.signs.shape[1] else None
         parts = self.parts[line].tolist() if self.parts.shape[1] else None
-        return Question(self.tables[line].tolist(), signs, MOST if self.greedy[line] else claimed, parts)
+        return Question(self.tables[line].tolist(), signs, ladder(claimed)[self.rungs[line]], parts)
 
 
 def asked_of(groups: int, arms: int, kind: str, trials: int, opening: int, claimed: Fraction) -> list[Asked]:
     """Return what every run is asked: the same opening, then each input equally often, in all so often as trials."""
-    shared = drawn(opening, groups, arms, kind, False)
+    pool, rungs = sign_pool(groups), len(ladder(claimed)) - 1
+    shared = drawn(opening, groups, arms, kind, pool, 0)
     ends = [2 * groups * trials * run // RUNS for run in range(RUNS + 1)]
     sizes = [max(end - start - opening, 0) for start, end in pairwise(ends)]
-    return [joined([shared, drawn(size, groups, arms, kind, claimed < MOST)]) for size in sizes]
+    return [joined([shared, drawn(size, groups, arms, kind, pool, rungs)]) for size in sizes]
 
 
-def drawn(size: int, groups: int, arms: int, kind: str, greedy: bool) -> Asked:
-    """Return so many lines."""
+@cache
+def ladder(claimed: Fraction) -> tuple[Fraction, ...]:
+    """Return what is asked for: the claim, the largest epsilon, and values that halve the distance to the claim."""
+    above = (claimed + (MOST - claimed) / 2**step for step in range(RUNGS))
+    rounded = (Fraction(math.ceil(1000 * value), 1000) for value in above)  # short decimals: any program reads them
+    return (claimed, *dict.fromkeys(value for value in rounded if claimed < value <= MOST))
+
+
+def sign_pool(groups: int) -> Ints:
+    """Return the patterns of signs that are asked: all, or where there are too many, some that are drawn."""
+    if 2**groups <= PATTERNS:
+        return np.asarray(np.arange(2**groups)[:, None] >> np.arange(groups) & 1)
+    alone = np.eye(groups, dtype=np.int64)
+    return np.concatenate([alone, 1 - alone, below(2, (PATTERNS - 2 * groups, groups))])
+
+
+def drawn(size: int, groups: int, arms: int, kind: str, pool: Ints, rungs: int) -> Asked:
+    """Return so many lines; signs come from a pool, and some lines ask for one of so many rungs above the claim."""
     which = below(len(TABLES), (size,))
-    tables = np.where(
-        (which == 0)[:, None],
-        below(arms, (size, 1)),
-        np.where((which == 1)[:, None], np.arange(groups) % arms, below(arms, (size, groups))),
-    )
-    signed = below(len(SIGNS), (size,))
+    two = below(arms, (size, 2))
+    ways = [
+        np.broadcast_to(below(arms, (size, 1)), (size, groups)),
+        np.broadcast_to(np.arange(groups) % arms, (size, groups)),
+        below(arms, (size, groups)),
+        np.take_along_axis(two, below(2, (size, groups)), axis=1),
+    ]
+    tables = np.choose(which[:, None], ways)
+    signed = np.maximum(below(8, (size,)) - 4, -1) % len(SIGNS)  # five in eight are drawn
     fixed = np.stack([np.zeros(groups), np.ones(groups), np.arange(groups) == 0]).astype(np.int64)
-    signs = np.where((signed < 3)[:, None], fixed[np.minimum(signed, 2)], below(2, (size, groups)))
+    signs = np.where((signed < 3)[:, None], fixed[np.minimum(signed, 2)], pool[below(len(pool), (size,))])
     apart = below(len(PARTS), (size,))
     none = np.zeros((size, 0), dtype=np.int64)
     return Asked(
@@ -111,7 +145,7 @@ def drawn(size: int, groups: int, arms: int, kind: str, greedy: bool) -> Asked:
         which,
         signed,
         apart,
-        below(GREEDY, (size,)) == 0 if greedy else np.zeros(size, dtype=np.bool_),
+        (below(GREEDY, (size,)) == 0) * (1 + below(rungs, (size,))) if rungs else np.zeros(size, dtype=np.int64),
     )
 
 
@@ -139,12 +173,12 @@ def joined(parts: Sequence[Asked]) -> Asked:
 
 def text_of(asked: Asked, claimed: Fraction) -> bytes:
     """Return what a program reads, a line each: table, signs, the epsilon asked for, group, reward, perhaps parts."""
-    stated, most = as_text(claimed), str(MOST)
-    columns = (asked.tables, asked.signs, asked.greedy, asked.inputs, asked.parts)
+    epsilons = [as_text(value) for value in ladder(claimed)]
+    columns = (asked.tables, asked.signs, asked.rungs, asked.inputs, asked.parts)
     lines = (
-        f"{listed(table)} {listed(signs) or NO_SIGNS} {most if greedy else stated} {given // 2} {given % 2}"
+        f"{listed(table)} {listed(signs) or NO_SIGNS} {epsilons[rung]} {given // 2} {given % 2}"
         f"{' ' * bool(parts)}{listed(parts)}\n"
-        for table, signs, greedy, given, parts in zip(*(column.tolist() for column in columns), strict=True)
+        for table, signs, rung, given, parts in zip(*(column.tolist() for column in columns), strict=True)
     )
     return "".join(lines).encode()
 

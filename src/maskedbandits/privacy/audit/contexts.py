@@ -3,7 +3,8 @@
 Noise is input xor report. If each report is masked on its own, it is flipped as often on every second line, after a
 flip, or where few of the last hundred lines were flipped. There are far too many such contexts to test all of them. So
 half of the runs choose those in which flips differ most from the rest, and the other half tests these: the runs know
-nothing of each other. Four kinds are looked at, and EACH_KIND contexts of each are tested:
+nothing of each other. EACH_KIND contexts of each kind are tested. Kinds from earlier inputs are in ``history.py``.
+Here are:
 
 - the position: every m-th line, and stretches of lines that double in length;
 - the last lines: which of them were flipped, and the line before as a whole;
@@ -52,15 +53,6 @@ class Candidate(NamedTuple):
     context: Context
     lines: Ints
     flips: Ints
-
-
-def chosen_contexts(runs: Sequence[Lines]) -> list[Candidate]:
-    """Return the contexts that differ most from the rest, a few of each kind."""
-    rates = flip_rates(runs)
-    if not np.all((rates > 0) & (rates < 1)):
-        return []
-    kinds = (positions(runs, rates), last_lines(runs, rates), distances(runs, rates), sums(runs))
-    return [found for kind in kinds for found in most_different(list(kind), rates)]
 
 
 def flip_rates(runs: Sequence[Lines]) -> Floats:

@@ -10,6 +10,8 @@ import numpy as np
 
 from maskedbandits.privacy.audit.evidence import Event, epsilon_at_most, highest, lowest
 from maskedbandits.privacy.audit.seeds import Seeds
+from maskedbandits.privacy.audit.starts import Starts
+from maskedbandits.privacy.audit.values import Values
 from maskedbandits.privacy.mechanism import Randomizer
 
 
@@ -109,7 +111,7 @@ class Noise:
         return not (self.uneven or self.too_even or self.followed)
 
 
-Outcome = Literal["refuted", "fixed seed", "other g", "uneven noise", "cannot tell", "not refuted"]
+Outcome = Literal["refuted", "fixed seed", "other g", "uneven noise", "side channel", "cannot tell", "not refuted"]
 
 
 @dataclass(frozen=True)
@@ -129,12 +131,15 @@ class Findings:
     randomizer: Randomizer | None = None
     devices: int = 0  # of our own reports, for each input, drawn one by one
     retries: int = 1
+    starts: Starts | None = None  # none where no short starts were made
+    values: Values | None = None  # nor rewards between 0 and 1 sent
 
     @property
     def epsilon(self) -> float:
         """The lower confidence bound on epsilon."""
         contexts = () if self.noise is None else self.noise.contexts
-        return max([event.epsilon for event in self.events] + [context.epsilon for context in contexts])
+        events = (*self.events, *(() if self.values is None else self.values.events))
+        return max([event.epsilon for event in events] + [context.epsilon for context in contexts])
 
     @property
     def g_holds(self) -> bool:
@@ -146,8 +151,10 @@ class Findings:
         """What follows for the claim."""
         if self.epsilon > self.claimed:
             return "refuted"
-        if self.seeds is not None and self.seeds.fixed:
+        if (self.seeds is not None and self.seeds.fixed) or (self.starts is not None and self.starts.fixed):
             return "fixed seed"
+        if self.starts is not None and self.starts.leaks:
+            return "side channel"
         if not self.g_holds:
             return "other g"
         if self.noise is not None and not self.noise.holds:
@@ -185,6 +192,12 @@ class GroupFindings(Findings):
     answers: str  # the kind: a bit, or one of many
     distances: int  # that were looked at, none where g cannot be checked
     off: tuple[Distance, ...]  # of these, those that are not as stated, the farthest off first
+    strata: tuple[Event, ...]  # true answers and their neighbours, by kind of question
+
+    @property
+    def epsilon(self) -> float:
+        """The lower confidence bound on epsilon."""
+        return max([super().epsilon, *(stratum.epsilon for stratum in self.strata)])
 
     @property
     def g_holds(self) -> bool:

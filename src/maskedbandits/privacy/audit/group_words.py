@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from maskedbandits.privacy.audit import words
+from maskedbandits.privacy.audit import coverage, words
 from maskedbandits.privacy.audit.enumerated import BITS, Enumerated
 from maskedbandits.privacy.audit.evidence import Event
 from maskedbandits.privacy.audit.findings import Distance, GroupFindings
 from maskedbandits.privacy.exact import as_text
+
+MOST_STRATA = 3  # of those that tell, the most telling, in the table
 
 
 def lines(findings: GroupFindings) -> list[str]:
@@ -19,11 +21,12 @@ def lines(findings: GroupFindings) -> list[str]:
     asked = f"{findings.trials:,} trials for each group and reward, answers: {findings.answers}"
     # the same answers may be one event by several names, and what does not tell the input before is no news
     shown = {one.hits: one for one in reversed(findings.events) if not one.before or one.epsilon > 0}
-    rows = sorted(shown.values(), key=lambda one: -one.epsilon)
+    rows = [event_row(one) for one in sorted(shown.values(), key=lambda one: -one.epsilon)]
+    worst = [one for one in most_telling(findings.strata)[:MOST_STRATA] if one.epsilon > findings.claimed]
     return [
         f"{findings.subject}: {asked}, joint confidence {words.percent(findings.confidence)}",
         "",
-        *words.aligned([("event", "most often", "least often", "epsilon at least"), *map(event_row, rows)]),
+        *words.aligned([("event", "most often", "least often", "epsilon at least"), *rows, *map(stratum_row, worst)]),
         "",
         *(f"{name:21} {text}" for name, text in facts(findings)),
         "",
@@ -38,6 +41,17 @@ def event_row(event: Event) -> tuple[str, str, str, str]:
     return name, most, least, words.at_least(event.epsilon)
 
 
+def most_telling(strata: Sequence[Event]) -> list[Event]:
+    """Return strata, the most telling first."""
+    return sorted(strata, key=lambda one: -one.epsilon)
+
+
+def stratum_row(stratum: Event) -> tuple[str, str, str, str]:
+    """Return a stratum as a row of the table."""
+    true, turned = (f"{share:.4%} {what}" for share, what in zip(stratum.shares, ("true", "turned"), strict=True))
+    return f"answers{stratum.name}", true, turned, words.at_least(stratum.epsilon)
+
+
 def who(given: int) -> str:
     """Return an input in words."""
     return f"group {given // 2}, reward {given % 2}"
@@ -48,10 +62,12 @@ def facts(findings: GroupFindings) -> Iterator[tuple[str, str]]:
     yield "claimed epsilon", as_text(findings.claimed)
     yield "epsilon at least", words.at_least(findings.epsilon)
     yield "g", g_text(findings)
+    yield "strata", strata_text(findings.strata)
     if findings.seeds is not None:
         yield "seed", words.seeds_text(findings.seeds)
     noise = findings.noise
     yield "noise", words.noise_text(noise) if noise is not None else f"not checked: {words.unseen(findings)}"
+    yield from coverage.facts(findings)
 
 
 def g_text(findings: GroupFindings) -> str:
@@ -62,6 +78,15 @@ def g_text(findings: GroupFindings) -> str:
         several = f"{len(findings.off):,} of {findings.distances:,} frequencies are not as stated"
         return f"{several}: {off_text(findings.off[0])}"
     return f"{findings.distances:,} frequencies as stated: of every group, reward and kind of question"
+
+
+def strata_text(strata: Sequence[Event]) -> str:
+    """Return how many kinds of questions were judged, and the most telling."""
+    if not strata:
+        return "not checked: what is written is no answer"
+    worst = most_telling(strata)[0]
+    kinds = f"{len(strata):,} kinds of questions and of earlier inputs"
+    return f"{kinds}; epsilon at least {words.at_least(worst.epsilon)}{worst.name}"
 
 
 def off_text(distance: Distance) -> str:
@@ -107,6 +132,8 @@ def as_json(findings: GroupFindings) -> dict[str, Any]:
             "frequencies": findings.distances,
             "not_as_stated": [{**vars(one), "interval": one.interval} for one in findings.off],
         },
+        **coverage.as_json(findings),
+        "strata": [words.event_as_json(one) for one in most_telling(findings.strata)],
         "noise": words.noise_as_json(findings.noise) if findings.noise is not None else None,
         "seed": seeds and {**vars(seeds), "fixed": seeds.fixed, "telling": seeds.telling},
     }

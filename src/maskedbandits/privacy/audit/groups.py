@@ -4,7 +4,8 @@ There are 2 G inputs, a group and a reward each, and an event gives a lower boun
 which it is most and least likely (``evidence.py``). Questions do not depend on the input, so events may be looked for
 among some questions alone, and in answers turned round by the sign of one group: these are the *views*. In all of them
 together, half of the answers chooses the most telling events and the other half tests them (``choice.py``). Where more
-is asked for than claimed, an answer must tell no more than the claim, and may be missing.
+is asked for than claimed, an answer must tell no more than the claim, and may be missing. Where lines are answers, they
+are also judged in many strata of questions, each by itself (``strata.py``).
 
 All that leaves the device is in the line that it writes: an empty line is silence, and one that has more than an answer
 is judged with all its characters. Answers must also be masked as stated for every input, whatever is asked, or who
@@ -34,6 +35,7 @@ from maskedbandits.privacy.audit.judge import MOSTLY, Watch
 from maskedbandits.privacy.audit.noise import noise_of
 from maskedbandits.privacy.audit.questions import drawn, opening_length
 from maskedbandits.privacy.audit.seeds import seeds_of
+from maskedbandits.privacy.audit.strata import judged_strata
 from maskedbandits.privacy.exact import Number, as_epsilon, as_text
 from maskedbandits.privacy.mechanism import KaryRandomizer, Randomizer
 
@@ -139,7 +141,7 @@ def judged_groups(
     seen = is_seen(float(claimed), math.inf, testing, level.chosen)
     needed = None if seen else math.ceil(trials_needed(float(claimed), level.chosen) * trials / max(testing, 1))
     ends = np.cumsum(sizes)[:-1]
-    seeds = seeds_of(answers, np.split(every.truths + many * every.greedy, ends), opening)
+    seeds = seeds_of(answers, np.split(every.truths + many * every.rungs, ends), opening)
     looked, off = distances(every, readings, claimed, level)
     return GroupFindings(
         subject=subject,
@@ -156,6 +158,7 @@ def judged_groups(
         answers=kind,
         distances=looked,
         off=off,
+        strata=judged_strata(asked, readings, claimed, level.strata) if looked else (),
     )
 
 
@@ -187,7 +190,7 @@ def slices(asked: Asked) -> Iterator[tuple[str, Members]]:
 
 def views(asked: Asked, reports: list[bytes], codes: Ints, readings: Ints) -> Iterator[View]:
     """Yield all views: kinds of questions, and answers turned round by the sign of every group."""
-    greedy = " where far too much is asked for"
+    greedy = " where more than the claim is asked for"
     for where, members in slices(asked):
         yield View(where, reports, codes, members)
     if asked.greedy.any():

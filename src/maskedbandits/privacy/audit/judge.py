@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 
@@ -29,6 +30,8 @@ from maskedbandits.privacy.audit.findings import Channel, Findings, Noise
 from maskedbandits.privacy.audit.noise import names_length, noise_of
 from maskedbandits.privacy.audit.questions import drawn, opening_length, questions
 from maskedbandits.privacy.audit.seeds import seeds_of
+from maskedbandits.privacy.audit.starts import try_starts
+from maskedbandits.privacy.audit.values import try_values
 from maskedbandits.privacy.exact import Number, as_epsilon
 
 Watch = Callable[[float], None]
@@ -46,14 +49,21 @@ def audit_program(
     retries: int = 1,
     timeout: float = 60.0,
     watch: Watch = lambda share: None,
+    starts: int = 0,
 ) -> Findings:
-    """Audit somebody's program: it reads one bit a line and writes one report a line."""
+    """Audit somebody's program: it reads one bit a line and writes one report a line; so many short starts besides."""
     claimed = as_epsilon(epsilon)
+    side = levels(confidence).side
+    seen = try_starts(command, float(claimed), starts, timeout, side, watch) if starts and retries == 1 else None
     opening = opening_length(float(claimed), trials)
     common = names_length(float(claimed), trials, levels(confidence).noise) if retries > 1 else 0
     inputs = [np.concatenate([bits, drawn(common)]) for bits in questions(trials, opening)]
-    answers = program.ask(command, inputs, retries, timeout, watch, common)
-    return judged(command, claimed, confidence, inputs, answers, retries, opening, common)
+    any_code = seen is not None and bool(seen.leaks)  # a program that ends with codes that tell is judged
+    answers = program.ask(command, inputs, retries, timeout, watch, common, any_code=any_code)
+    found = judged(command, claimed, confidence, inputs, answers, retries, opening, common)
+    if seen is None:
+        return found
+    return replace(found, starts=seen, values=try_values(command, trials, timeout, side / 2, watch))
 
 
 def judged(

@@ -20,7 +20,8 @@ import numpy as np
 from scipy.special import erfinv
 from scipy.stats import binom
 
-from maskedbandits.privacy.audit.contexts import FEWEST, Candidate, Lines, Members, chosen_contexts
+from maskedbandits.privacy.audit import contexts, history
+from maskedbandits.privacy.audit.contexts import FEWEST, Candidate, Lines, Members
 from maskedbandits.privacy.audit.doubt import BLOCKS, RUNS
 from maskedbandits.privacy.audit.evidence import Bits, Ints, event, lowest
 from maskedbandits.privacy.audit.findings import Channel, Even, Names, Noise
@@ -54,6 +55,28 @@ def judged_contexts(runs: Sequence[Lines], claimed: Fraction, level: float) -> I
     for number, run in enumerate(runs, 1):
         members = [np.ones(run.bits.size, dtype=np.bool_)]
         yield from seen(f"in run {number}", [run], members, claimed, level, None)
+
+
+def chosen_contexts(runs: Sequence[Lines]) -> list[Candidate]:
+    """Return the contexts that differ most from the rest, a few of each kind."""
+    rates = contexts.flip_rates(runs)
+    if not np.all((rates > 0) & (rates < 1)):
+        return []
+    kinds = (
+        contexts.positions(runs, rates),
+        contexts.last_lines(runs, rates),
+        contexts.distances(runs, rates),
+        contexts.sums(runs),
+        history.cubes(runs, rates, history.LAST_INPUTS),
+        history.parities(runs, rates, history.LAST_INPUTS),
+        history.cubes(runs, rates, history.LAST_LINES),
+        history.parities(runs, rates, history.LAST_LINES),
+        history.pairs(runs, rates),
+        history.input_distances(runs, rates),
+        history.windows(runs, rates),
+        history.input_sums(runs),
+    )
+    return [found for kind in kinds for found in contexts.most_different(list(kind), rates)]
 
 
 def limits_of(candidate: Candidate, share: float) -> Ints:

@@ -56,6 +56,8 @@ def ask(
     timeout: float,
     watch: Callable[[float], None],
     common: int = 0,
+    *,
+    any_code: bool = False,
 ) -> list[list[bytes]]:
     """Start the program once for each sequence of bits, and return the lines that each run wrote.
 
@@ -66,11 +68,16 @@ def ask(
         text_of(bits, (os.urandom(NAME_BYTES * (bits.size - common)) if retries > 1 else b"") + names, retries)
         for bits in inputs
     )
-    return answers_to(command, texts, timeout, watch)
+    return answers_to(command, texts, timeout, watch, any_code=any_code)
 
 
 def answers_to(
-    command: str, texts: Iterable[bytes], timeout: float, watch: Callable[[float], None]
+    command: str,
+    texts: Iterable[bytes],
+    timeout: float,
+    watch: Callable[[float], None],
+    *,
+    any_code: bool = False,
 ) -> list[list[bytes]]:
     """Start the program once for each text, and return the lines that each run wrote, as many as it read."""
     words = split(command)
@@ -85,7 +92,7 @@ def answers_to(
             stop(runs)
             signals.held = False
         signals.raise_noted()
-        return without_line_ends([lines_of(run) for run in runs])
+        return without_line_ends([lines_of(run, any_code=any_code) for run in runs])
 
 
 def refuse(complaint: str, kind: type[UserError] = ProgramError) -> NoReturn:
@@ -210,15 +217,15 @@ def stop(runs: list[Run]) -> None:
             run.process.wait()
 
 
-def lines_of(run: Run) -> list[bytes]:
-    """Return the lines that a run wrote, one for each that it read."""
+def lines_of(run: Run, *, any_code: bool = False) -> list[bytes]:
+    """Return the lines that a run wrote, one for each that it read; perhaps it may end with any code."""
     run.out.seek(0)
     lines = run.out.read().split(b"\n")
     if lines[-1] == b"":
         lines.pop()
     elif lines[0].endswith(b"\r"):
         lines[-1] += b"\r"  # a last line without an end ends as the others do
-    if run.process.returncode:
+    if run.process.returncode and not any_code:
         refuse(f"the program {ending(run)} after {len(lines):,} of {run.lines:,} lines{last_words(run)}")
     if len(lines) != run.lines:
         refuse(

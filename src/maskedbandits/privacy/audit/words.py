@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from maskedbandits.privacy.audit import coverage
 from maskedbandits.privacy.audit.evidence import POWER, Event
 from maskedbandits.privacy.audit.findings import Channel, Findings, Noise
 from maskedbandits.privacy.audit.seeds import Seeds
@@ -73,6 +74,9 @@ def facts(findings: Findings) -> Iterable[tuple[str, str]]:
     if findings.seeds is not None:
         yield "seed", seeds_text(findings.seeds)
         yield "noise", noise_text(findings.noise) if findings.noise is not None else f"not checked: {unseen(findings)}"
+        yield "short starts", coverage.starts_text(findings.starts)
+        yield "fractions", coverage.values_text(findings)
+    yield from coverage.facts(findings)
     if findings.randomizer is not None:
         words, bits = findings.randomizer.flips[0], findings.randomizer.word_bits
         yield "exactly", f"{words} of 2^{bits} words flip a bit: epsilon = {findings.randomizer.exact_epsilon}"
@@ -128,7 +132,7 @@ def noise_text(noise: Noise) -> str:
         block = noise.too_even[0]
         seen = f"{block.close:,} of {block.blocks:,} blocks of {block.lines:,} lines are flipped as often as stated"
         return f"{seen}, or almost (by chance: {block.chance:.0e})"
-    return f"as stated in {len(noise.contexts)} contexts: by position, after earlier flips, and in each run"
+    return f"as stated in {len(noise.contexts)} contexts: by position, after earlier inputs and flips, and in each run"
 
 
 def what_follows(noise: Noise) -> str:
@@ -152,7 +156,11 @@ def verdict(findings: Findings) -> str:
     if findings.outcome == "refuted":
         return f"REFUTED: epsilon is at least {at_least(findings.epsilon)}, the claim was {claimed}."
     if findings.outcome == "fixed seed":
-        return "REFUTED: the seed is fixed, so whoever has the program can undo the mask."
+        if findings.seeds is not None and findings.seeds.fixed:
+            return "REFUTED: the seed is fixed, so anyone who has the program can undo the mask."
+        return "REFUTED: seeds come from a small range or the process number: who has the program can undo the mask."
+    if findings.outcome == "side channel" and findings.starts is not None:
+        return f"REFUTED: {' and '.join(findings.starts.leaks)} depends on the input."
     if findings.outcome == "other g":
         return f"REFUTED: {other_g(findings)}: a learner that believes it would be misled."
     if findings.outcome == "uneven noise" and findings.noise is not None:
@@ -205,6 +213,13 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "g": [channel_as_json(channel) for channel in channels] or None,
         "noise": noise_as_json(findings.noise) if findings.noise is not None else None,
         "seed": seeds and {**vars(seeds), "fixed": seeds.fixed, "telling": seeds.telling},
+        "starts": findings.starts
+        and {
+            **vars(findings.starts),
+            "fixed": findings.starts.fixed,
+            "leaks": findings.starts.leaks,
+        },
+        **coverage.as_json(findings),
         "exact": randomizer and exact_as_json(randomizer),
     }
 

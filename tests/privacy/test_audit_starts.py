@@ -1,0 +1,133 @@
+"""Short starts: seeds from a small range, standard error, exit codes and time; sound programs are left alone."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from math import comb
+
+import mutants
+import numpy as np
+import pytest
+from audits import MUTANTS, SURE, call, python
+
+from maskedbandits import cli
+from maskedbandits.privacy.audit import doubt, starts, values
+
+SIDE = doubt.levels(0.9999999).side
+Asked = Sequence[tuple[bytes, Sequence[str]]]
+
+
+def simulated(name: str, monkeypatch: pytest.MonkeyPatch, many: int, number: int = 7) -> starts.Starts:
+    """Short starts of a mutant, all in this process: its time is a number of its inputs, and chance."""
+    clock = random.Random(number)
+
+    def begin_each(command: str, asked: Asked, timeout: float, watch: Callable[[float], None]) -> list[starts.Ended]:
+        return [ended(name, text, len(by) > 0, clock.random()) for text, by in asked]
+
+    monkeypatch.setattr(starts, "begin_each", begin_each)
+    monkeypatch.setattr(starts, "has_namespaces", lambda: True)
+    monkeypatch.setattr(starts, "TAIL", 60)
+    return starts.try_starts("", 1.0, many, 60.0, SIDE, lambda share: None)
+
+
+def ended(name: str, text: bytes, numbered: bool, chance: float) -> starts.Ended:
+    mutants.begin()
+    pid = 1 if numbered else int.from_bytes(os.urandom(4), "little")
+    said = io.StringIO()
+    slow: list[float] = []
+    with pytest.MonkeyPatch.context() as patched, redirect_stderr(said):
+        patched.setattr(os, "getpid", lambda: pid)
+        patched.setattr(time, "sleep", slow.append)
+        out = "".join(f"{getattr(mutants, name)(int(bit), 1.0, '')}\n" for bit in text.decode().split())
+    seconds = chance / 100 + sum(slow)
+    return starts.Ended(out.encode(), said.getvalue().encode(), int(mutants.answers.get("code", "0")), seconds)
+
+
+@pytest.mark.parametrize(
+    ("name", "many", "same", "same_numbered"),
+    [
+        ("same_seed", 32, 32, 16),
+        # 2^10 seeds: 200 starts have 19 pairs on average, and none once in 10^8 times
+        ("seed_of_ten_bits", 200, 2, 0),
+        ("seed_from_the_process_number", 32, 0, 16),
+    ],
+)
+def test_seeds_from_a_small_range_are_found(
+    name: str, many: int, same: int, same_numbered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = simulated(name, monkeypatch, many)
+    assert seen.fixed
+    assert seen.same >= same
+    assert seen.same_numbered >= same_numbered
+
+
+def test_by_default_there_are_so_many_starts_that_sixteen_bits_collide() -> None:
+    # Of 1536 starts no two have the same of 65536 seeds once in 10^7 times.
+    assert starts.default_starts(10**6) == starts.MOST_STARTS
+    missed = np.log1p(-np.arange(starts.MOST_STARTS) / 2**16).sum()
+    assert missed < np.log(1e-7)
+    assert starts.default_starts(1000) == 0
+    assert starts.default_starts(65_000) == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "leaks"),
+    [
+        ("logs_ones", ("what it writes on standard error", "how much it writes on standard error")),
+        ("ends_with_the_bit", ("its exit code",)),
+        ("is_slower_for_ones", ("the time that it takes",)),
+    ],
+)
+def test_what_tells_the_input_beside_the_reports_is_found(
+    name: str, leaks: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert simulated(name, monkeypatch, 100).leaks == leaks
+
+
+@pytest.mark.parametrize("name", ["sound", "logs_its_report", "counter", "always_zero", "sound_beside_a_counter"])
+def test_sound_programs_are_left_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = simulated(name, monkeypatch, 40)
+    assert (seen.fixed, seen.leaks) == (False, ())
+
+
+def test_dependence_is_exact() -> None:
+    bits = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.uint8)
+    values = ["x"] * 4 + ["y"] * 4
+    assert starts.dependence(values, bits, [b"0"] * 8) == pytest.approx(2 / comb(8, 4))
+    assert starts.dependence(values, bits, [b"0"] * 4 + [b"1"] * 4) == 1.0  # the report tells as much
+    assert starts.dependence(["x"] * 8, bits, [b"0"] * 8) == 1.0
+
+
+def test_a_program_is_started_and_judged() -> None:
+    result = call("--trials", 500, "--starts", 32, "--json", *SURE, "--command", python(MUTANTS, "logs_ones", 1))
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["outcome"]) == (cli.FAILED, "side channel")
+    assert "what it writes on standard error" in found["verdict"]  # which takes time, too: that may show as well
+    assert found["starts"]["single"] == starts.SINGLE
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "refuted"),
+    [("rounds", True, False), ("never_flips_fractions", True, True), ("sound", False, False)],
+)
+def test_rewards_between_0_and_1_are_sent(name: str, taken: bool, refuted: bool) -> None:
+    seen = values.try_values(python(MUTANTS, name, 1), 2000, 600.0, SIDE / 2, lambda share: None)
+    assert bool(seen.events) == taken
+    # 2,000 reports of 0.75 are all 1 and those of 0.25 all 0: epsilon is at least 4; a sound one stays below the claim
+    assert (max([0.0, *(one.epsilon for one in seen.events)]) > 1) == refuted
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--starts", 40), ("--starts", 5, "--command", "cat"), ("--starts", 40, "--command", "cat", "--retries", 2)],
+)
+def test_starts_need_a_program(options: tuple[object, ...]) -> None:
+    result = call(*options)
+    assert result.exit_code == cli.USAGE
+    assert "--starts takes 0, or 32 or more" in result.output
