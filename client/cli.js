@@ -15,7 +15,7 @@ if (!most) fail("epsilon: give a number from 0.000001 to 16, such as: node cli.j
 const bitQuestion = { ...questionOf(0), epsilon: most };
 const BIT = /^([01])(?: (\S+))?$/;
 const QUESTION = /^(\d+(?:,\d+)*) (-|[01](?:,[01])*) ([\d.]+) (\d+) ([01])$/;
-const OFFERED = { participate: true, token: "of-no-decision-at-all", report_at: 0, expires: 1 };
+const OFFERED = { participate: true, token: "of-no-decision-at-all", report_at: 60, expires: 3660 };
 
 function fail(complaint) {
   console.error(complaint);

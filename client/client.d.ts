@@ -4,8 +4,8 @@
 export interface Store {
   get(key: string): Promise<unknown>;
   put(entries: [key: string, value: unknown][]): Promise<unknown>;
-  /** Write a value where there is none; tell whether there was none. */
-  add(key: string, value: unknown): Promise<boolean>;
+  /** Write a value where there is none, and delete what is kept as `instead`, both or neither; tell whether there was none. */
+  add(key: string, value: unknown, instead?: string): Promise<boolean>;
   /** Do something while nobody else does. */
   locked<T>(work: () => Promise<T>): Promise<T>;
 }
@@ -23,7 +23,7 @@ export interface DeviceOptions {
   groups?: readonly string[] | null;
   /** ... and the person's own, which nobody else learns. */
   group?: string | null;
-  /** A report leaves so many seconds after the server's time for it, up to about twice as many: 60. */
+  /** A report leaves one minute to so many seconds and a minute after the server's time for it: 60, and no less. */
   jitter?: number;
   /** Seconds for the server to answer: 10. */
   timeout?: number;
@@ -32,6 +32,8 @@ export interface DeviceOptions {
   store?: Store;
   /** Whether cap and per take the place of those that were promised here before. */
   change?: boolean;
+  /** For demonstrations and tests on this machine alone: reports may leave within seconds, and then their time tells. */
+  demonstration?: boolean;
 }
 
 export interface Question {

@@ -1,11 +1,12 @@
 /**
- * A person's device in a browser: asks which arm to show, masks what came of it, and reports that at a time that tells
- * nothing. All of it is in this file, which imports nothing; docs/client.md says how to put it on a page.
+ * A person's device in a browser: asks which arm to show, masks what came of it, and reports that later, at a random time.
+ * All of it is in this file, which imports nothing; docs/client.md says how to put it on a page.
  *
  *     decide()         the server's offer is doubted; its report is paid for and promised, or it takes no part
  *     report(reward)   the reward is masked here; the masked answer is kept, the reward is not; nothing is sent
  *     report_at        no reward came: what a masked 0 says is kept instead; from now on the answer is fixed
- *     a minute later   it leaves, at a random moment of a minute, whatever it says; if nobody answers, the same leaves again
+ *     a minute later   it leaves, at a random moment of a minute, whatever it says; if nobody answers, the same leaves
+ *                      again, at most 20 times
  *
  * Whether it takes part is settled before a reward can be known. Nothing is sent at a click, nor when a page goes
  * (no sendBeacon, no fetchLater): the time would tell. What a page leaves behind leaves after the next visit begins.
@@ -107,8 +108,13 @@ export function bitOf(reward, word = BigInt(`0x${hex(filled(new Uint8Array(135))
 
 class Away extends Error {} // the server, or what it says is of no use
 
-const LONGEST = 367 * 86_400; // seconds that a promise may last: a year, and a little that clocks differ by
-const SHORTEST = 1; // seconds from report_at to the end: in less, what writing took would tell whether a reward came
+const DAY = 86_400;
+const WAKE = 60; // seconds: browsers wake a hidden page once in so many
+const FLOORS = { report: 60, window: 3600, jitter: WAKE }; // seconds, at least; no server lowers them
+const DEMONSTRATION = { report: 0, window: 1, jitter: 0 }; // instead of them, if the page's own code asks for it
+const LONGEST = 30 * DAY; // seconds from a decision to the end of its token, at most
+const ROUNDING = 5; // seconds: report_at and Date are rounded, and a slow answer is dated late
+const MAX_BYTES = 1 << 20; // of an answer
 const UNSEEN = /(?![\u200c\u200d])[\p{C}\p{Zl}\p{Zp}]/u; // but what joins letters in some scripts
 const isLine = (text) => typeof text === "string" && text.trim() !== "" && !UNSEEN.test(text);
 
@@ -120,12 +126,37 @@ export function questionOf(groups, own = 0, signs = null) {
 }
 
 const secondsTo = (time, now) => (typeof time === "number" ? time - now : NaN);
+const firstOf = (faults) => Object.keys(faults).find((fault) => faults[fault]) ?? "";
+
+/** Why a report cannot be promised for these times, in seconds from now: its moment of sending would tell of the reward. */
+function faultOfTimes(at, end, { report, window }) {
+  return firstOf({
+    [`the server's report_at is not at least ${report} s away`]: !(at >= report - ROUNDING),
+    [`the server's expires is not at least ${window} s after its report_at`]: !(end - Math.max(at, 0) >= window),
+    [`the server's expires is more than ${LONGEST / DAY} days away`]: !(end <= LONGEST + ROUNDING),
+  });
+}
+
+/** The text of an answer, if it is not too long. */
+async function textOf(answer) {
+  const [reader, decoder] = [answer.body?.getReader(), new TextDecoder()];
+  let [text, size] = ["", 0];
+  for (let piece = await reader?.read(); piece && !piece.done; piece = await reader.read()) {
+    size += piece.value.length;
+    if (size > MAX_BYTES) {
+      reader.cancel().catch(() => undefined);
+      throw new Away(`the server's answer is longer than ${MAX_BYTES} bytes`);
+    }
+    text += decoder.decode(piece.value, { stream: true });
+  }
+  return text + decoder.decode();
+}
 
 /** What an object has by a name, and not what every object has: an arm may be called "constructor". */
 const ownOf = (object, name) => (Object.hasOwn(Object(object), name) ? object[name] : null);
 
 /** What an answer offers. Nothing here may depend on the person's group but the arm: what is done then would tell. */
-export function readOffer({ status, content, date }, among, { most, groups, group }) {
+export function readOffer({ status, content, date }, among, { most, groups, group, floors = FLOORS }) {
   if (status !== 200 || typeof content !== "object" || content === null) {
     throw new Away(`the server answers with status ${status}`);
   }
@@ -146,15 +177,15 @@ export function readOffer({ status, content, date }, among, { most, groups, grou
     "the server gives no token": !/^[A-Za-z0-9_-]{16,1024}$/.test(content.token) || typeof content.token !== "string",
     "the server names no epsilon that masks anything": asked === 0,
     "the server does not name a sign for each group": signs !== null && !areSigns,
-    "the server names no times at which a report could be made": !(Math.max(at, 0) + SHORTEST <= end && end <= LONGEST),
   };
   return {
     arm: table[own],
     payload,
-    why: Object.keys(faults).find((fault) => faults[fault]) ?? "",
+    why: firstOf(faults),
     token: content.token,
     epsilon: Math.min(asked, most),
-    reportIn: Math.max(at, 0), // seconds from now
+    faultOfTimes: faultOfTimes(at, end, floors), // unless it is promised already: then the times of that promise count
+    reportIn: Math.max(at, floors.report), // seconds from now
     expiresIn: end,
     date,
     ...questionOf(groups ? table.length : 0, own, signs),
@@ -164,22 +195,26 @@ export function readOffer({ status, content, date }, among, { most, groups, grou
 // ---- The device
 
 const BOOK = "book"; // what was spent and is promised; beside it, by name, the masked answer of each decision
+const silence = (name) => `${name} silent`; // the masked answer to silence, until a reward takes its place or its time comes
 const SENT = "sent"; // in place of an answer that is needed no more; it stays, so that none is drawn again
 const [WAITING, FIXED, LEAVING] = ["waiting for a reward", "its answer is fixed", "to be sent"]; // what a row may be
 const FINAL = ["accepted", "duplicate", "late", "forged", "foreign", "invalid"]; // after which nothing is tried again
-const [FIRST, LAST] = [30, 3600]; // seconds from one try to the next: twice as many each time, up to an hour
+const [FIRST, LAST] = [30, DAY]; // seconds from one try to the next: twice as many each time, up to a day
+const MAX_TRIES = 20; // of a report; then it is given up
+const MAX_LATE_TRIES = 3; // of them, after its end by this clock, which may be wrong
+const MAX_QUIET = 3600; // seconds for which a server may ask to be left alone
 const LOOK = 60; // seconds after which it looks at the clock in any case
 const UNSTEADY = 5; // seconds that a clock may differ between two looks without having been set
 const SUDDEN = 300; // seconds from one look to the next that are many: perhaps a clock was put right
 const WRITING = 0.25; // seconds in which an answer is written down: where many are, none leaves before all of them may be
-const PUNCTUAL = 1 / 30; // of a step: a timer that is no later than that was not held up
-const TOO_LATE = 48; // tries after the end by this clock, which may be wrong: then nobody will answer any more
+const PUNCTUAL = 1 / 30; // of the time in which hidden pages wake: a timer that is no later than that was not held up
 const EARLIEST = 1_735_689_600; // the year 2025: a clock that says less was never set
 
 const NEVER_SET = "the clock was never set";
 
 const clock = () => Date.now() / 1000;
 const bytesOf = (text) => new TextEncoder().encode(text);
+const isHere = ({ hostname }) => ["127.0.0.1", "localhost", "[::1]"].includes(hostname);
 const within = (value, least, most) => typeof value === "number" && value >= least && value <= most;
 
 function check(holds, complaint) {
@@ -187,15 +222,18 @@ function check(holds, complaint) {
 }
 
 /**
- * Take a row whose time has come further; tell whether it leaves now. It leaves in the step (a minute) after the one that
- * begins at report_at, at a random moment of it. Browsers wake a hidden page once a minute, at a random moment of it: such a
- * one leaves then. So both come alike, and nobody sees who looks at another page, perhaps because of a click.
+ * Take a row whose time has come further; tell whether it leaves now. Its jitter begins at report_at and is at least a
+ * minute; it leaves in the minute after that, at a random moment. Browsers wake a hidden page once a minute, at a random
+ * moment of it: such a one leaves then. So both come alike, and nobody sees who looks at another page, perhaps because of a
+ * click. Only demonstrations have less than a minute for each.
  */
 function leaves(row, at, isNewVisit, others) {
-  const spread = row.step * (PUNCTUAL + chance());
+  const wake = Math.min(row.step, WAKE);
+  const punctual = wake * PUNCTUAL;
+  const spread = punctual + wake * chance();
   if (row.state === WAITING) {
     row.state = FIXED;
-    row.due += row.step + others * Math.min(WRITING, row.step);
+    row.due += wake + (row.step - wake) * chance() + others * Math.min(WRITING, wake);
     if (at < row.due) return false;
     isNewVisit = true; // as good as one: nothing ran here for a long time
   }
@@ -207,8 +245,8 @@ function leaves(row, at, isNewVisit, others) {
   if (row.state === FIXED) {
     row.state = LEAVING;
     const late = at - row.due;
-    if (late <= row.step * PUNCTUAL) row.due += spread;
-    else if (late > row.step) row.due = at + spread;
+    if (late <= punctual) row.due += spread;
+    else if (late > wake + punctual) row.due = at + spread;
   }
   return row.due <= at;
 }
@@ -226,7 +264,9 @@ export class Device {
 
   /** All reports together may cost the `cap` (`per` a time), and one of them `maxEpsilon`, whatever the server says. */
   constructor(url, experiment, { cap, maxEpsilon, per = null, groups = null, group = null, ...others }) {
-    const { key = null, jitter = 60, timeout = 10, background = true, store = inBrowser(), change = false } = others;
+    const { key = null, timeout = 10, background = true, store = inBrowser(), change = false } = others;
+    const { demonstration = false, jitter = FLOORS.jitter } = others;
+    const floors = demonstration ? DEMONSTRATION : FLOORS;
     const address = new URL(url, globalThis.location?.href);
     const extras = address.username + address.password + address.search + address.hash;
     const [, many, unit] = /^([1-9][0-9]{0,8}) *(week|day|hour|minute|second)s?$/.exec(per) ?? [];
@@ -235,13 +275,14 @@ export class Device {
     check(within(cap, 0, 1e9), "cap: give a number of at least 0");
     check(asEpsilon(maxEpsilon) > 0, "maxEpsilon: give a number from 0.000001 to 16");
     check(per === null || many, "per: give a time such as '30 days'");
-    check(within(jitter, 0, 86_400), "jitter: give seconds, at most a day");
+    check(within(jitter, floors.jitter, DAY), `jitter: give seconds, from ${floors.jitter} to a day`);
+    check(!demonstration || isHere(address), "demonstration: it is for services on this machine, at 127.0.0.1 or localhost");
     check(within(timeout, 1e-3, 3600), "timeout: give seconds, at most an hour");
     const isOneOf = Array.isArray(groups) && new Set(groups).size === groups.length && groups.includes(group);
     check(groups === null || isOneOf, "groups: give a list of names, and the person's own among them as group");
     filled(new Uint8Array(1)); // throws where nothing could be masked
     this.#url = address.origin + address.pathname.replace(/\/+$/, "");
-    this.#own = { most: asEpsilon(maxEpsilon), groups, group };
+    this.#own = { most: asEpsilon(maxEpsilon), groups, group, floors };
     this.#headers = { "Content-Type": "application/json", ...(key === null ? {} : { Authorization: `Bearer ${key}` }) };
     this.#terms = { cap: inMillionths(cap), per: per === null ? 0 : many * UNITS[unit] };
     this.#change = change;
@@ -265,7 +306,9 @@ export class Device {
         return away;
       });
     }
-    const question = { ...(away && { participate: false }), eligible_arms: eligibleArms }; // no report is waited for
+    let isOpen = false; // a decision that is paid for and can still be rewarded: its token is needed again
+    if (away && pseudonym) await this.#tried(async () => void (isOpen = await this.#isOpen(pseudonym)));
+    const question = { ...(away && !isOpen && { participate: false }), eligible_arms: eligibleArms };
     if (pseudonym !== undefined) question.visitor = pseudonym;
     let offer;
     try {
@@ -278,19 +321,15 @@ export class Device {
     this.#cost = offer.epsilon;
     if (offer.why || !crypto.subtle) return decided({ ...offer, why: away || offer.why });
     const name = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytesOf(offer.token)))).slice(0, 32);
-    const why = await this.#tried(() => this.#promised(name, offer));
+    const why = await this.#tried(() => this.#promised(name, offer, pseudonym));
     if (why) return decided({ ...offer, why });
     return decided(offer, (bit) => this.#rewarded(name, masked([bit], offer)[0]));
   }
 
   /** Send the reports whose time has come; return how many were answered for good. A page does it by itself. */
   async sendDue() {
-    const at = clock();
-    if (at < EARLIEST || this.#isClosed) return 0;
-    const leaving = await this.#store.locked(() => this.#due(at));
-    let answered = 0;
-    for (const [name, row] of leaving) answered += await this.#sent(name, row);
-    return answered;
+    const answers = await Promise.all(await this.#look());
+    return answers.filter((isFinal) => isFinal === true).length;
   }
 
   /** What is left of the cap. */
@@ -310,8 +349,19 @@ export class Device {
   }
 
   async #run() {
-    const trouble = await this.#tried(() => this.sendDue().then(() => ""));
+    const trouble = await this.#tried(() => this.#look().then(() => "")); // a slow answer holds up no other report
     await this.#plan(trouble ? LOOK : 0); // what could not be written stays due: not again at once
+  }
+
+  /** Send what leaves now, and fix what has to be; return what is on its way. Nothing of a reward holds up what leaves. */
+  async #look() {
+    const at = clock();
+    if (at < EARLIEST || this.#isClosed) return [];
+    const leaving = await this.#store.locked(() => this.#leaving(at));
+    const sending = leaving.map(([name, row]) => this.#tried(() => this.#sent(name, row)));
+    await this.#store.locked(() => this.#fix(at));
+    this.#isNew = false; // what the visits before left behind has its delay now
+    return sending;
   }
 
   /** Look again when something is due, and in any case now and then. */
@@ -323,13 +373,14 @@ export class Device {
     });
     clearTimeout(this.#timer);
     if (this.#isClosed) return;
-    this.#timer = setTimeout(() => this.#run(), 1000 * Math.min(Math.max(soonest - clock(), least), LOOK));
+    const wait = Math.min(Math.max(soonest - clock(), least), LOOK);
+    this.#timer = setTimeout(() => this.#run(), Math.ceil(1000 * wait)); // timers drop fractions, and would run too early
     this.#timer.unref?.(); // Node may end
   }
 
   async #post(path, content, blanks = 0) {
     const quiet = this.#quiet - clock();
-    if (quiet > 0 && quiet <= LAST) throw new Away("the server has asked to be left alone for a while");
+    if (quiet > 0 && quiet <= MAX_QUIET) throw new Away("the server has asked to be left alone for a while");
     const options = { redirect: "error", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer" };
     const signal = AbortSignal.timeout(1000 * this.#timeout);
     const body = JSON.stringify(content) + " ".repeat(blanks);
@@ -338,13 +389,14 @@ export class Device {
     let text;
     try {
       answer = await fetch(this.#url + path, question);
-      text = await answer.text();
+      text = await textOf(answer);
     } catch (error) {
+      if (error instanceof Away) throw error;
       throw new Away(`the server is away, or slower than ${this.#timeout} s: ${error?.name}`);
     }
     const wait = Number(answer.headers.get("retry-after"));
     const date = Date.parse(answer.headers.get("date")) / 1000;
-    if (wait > 0) this.#quiet = clock() + Math.min(wait, LAST);
+    if (wait > 0) this.#quiet = clock() + Math.min(wait, MAX_QUIET);
     try {
       return { status: answer.status, content: JSON.parse(text), date: date || clock() }; // clocks may be hours apart
     } catch {
@@ -392,8 +444,14 @@ export class Device {
     return `${left / MILLION} is left of the cap of ${this.#terms.cap / MILLION}, and a report costs more`;
   }
 
+  /** Whether a decision of this visitor can still be rewarded. */
+  async #isOpen(visitor) {
+    const rows = Object.values((await this.#store.get(BOOK))?.rows ?? {});
+    return rows.some((row) => row.url === this.#url && row.visitor === visitor && row.state === WAITING);
+  }
+
   /** Pay for a report and promise it; return why not, if so. A token that comes again is the same promise. */
-  #promised(name, offer) {
+  #promised(name, offer, visitor) {
     const { token, epsilon, answers, reportIn, expiresIn, date } = offer;
     const at = clock();
     const [silent] = masked([0], offer); // is said if no reward comes; so the group is not kept
@@ -403,17 +461,18 @@ export class Device {
       if (row) return row.epsilon === epsilon && row.answers === answers ? "" : "the server has changed its terms";
       if ((await this.#store.get(name)) !== undefined) return "this decision was reported already, and each is once";
       if (at < EARLIEST) return NEVER_SET;
-      if (date > at + LONGEST) return "the server's clock is more than a year ahead"; // what is paid then would never be old
+      if (offer.faultOfTimes) return offer.faultOfTimes;
+      if (date > at + 366 * DAY) return "the server's clock is more than a year ahead"; // what is paid then would never be old
       this.#agree(book, at);
       const earlier = Math.min(at, date);
       if (spent(book, earlier) + epsilon > Math.min(this.#terms.cap, book.cap)) return "a report would pass the cap";
       book.total += epsilon;
       book.payments = book.per ? [...counting(book, earlier), [dated(book, Math.max(at, date)), epsilon]] : [];
-      const step = Math.min(this.#jitter, (expiresIn - reportIn) / 4);
+      const step = Math.min(this.#jitter, (expiresIn - reportIn) / 4); // of an hour at least, unless it is a demonstration
       const times = { due: at + reportIn, step, expires: at + expiresIn, tries: 0, late: 0 };
-      const asked = { token, url: this.#url, epsilon, answers, isBit: !this.#own.groups };
-      book.rows[name] = { ...asked, silent, state: WAITING, ...times };
-      await this.#store.put([[BOOK, book]]);
+      const asked = { token, url: this.#url, visitor, epsilon, answers, isBit: !this.#own.groups };
+      book.rows[name] = { ...asked, state: WAITING, ...times };
+      await this.#store.put([[silence(name), silent], [BOOK, book]]);
       if (this.#timer !== null) queueMicrotask(() => this.#plan());
       return "";
     });
@@ -423,41 +482,50 @@ export class Device {
   async #rewarded(name, answer) {
     let counts = false;
     await this.#tried(async () => {
-      const isFirst = await this.#store.add(name, answer);
+      const isFirst = await this.#store.add(name, answer, silence(name));
       counts = isFirst && name in ((await this.#store.get(BOOK))?.rows ?? {});
     });
     return counts;
   }
 
-  /**
-   * Take every row further whose time has come; return those that leave now, put off to their next try. None is dropped
-   * because this clock says that it is too late: the clock may be wrong, and the server will say so.
-   */
-  async #due(at) {
+  /** The rows that leave now, put off to their next try. What was tried often enough is given up. */
+  async #leaving(at) {
     const book = await this.#book(at);
     const over = [];
     const leaving = [];
-    const isWaiting = (row) => row.url === this.#url && row.due <= at && row.state === WAITING;
-    const others = Object.values(book.rows).filter(isWaiting).length - 1;
     for (const [name, row] of Object.entries(book.rows)) {
       const isForgotten = row.url !== this.#url && row.expires + LONGEST <= at; // no page has such a device any more
-      if (isForgotten || row.late > TOO_LATE) {
-        over.push([name, SENT]);
+      if (isForgotten || row.tries >= MAX_TRIES || row.late >= MAX_LATE_TRIES) {
+        over.push([name, SENT], [silence(name), SENT]);
         delete book.rows[name];
-      } else if (row.url === this.#url && row.due <= at) {
-        if (row.state === WAITING) await this.#store.add(name, row.silent); // unless a reward came
-        if (leaves(row, at, this.#isNew, others)) leaving.push([name, this.#putOff(row, at)]);
+      } else if (row.url === this.#url && row.due <= at && row.state !== WAITING) {
+        if (leaves(row, at, this.#isNew, 0)) leaving.push([name, this.#putOff(row, at)]);
       }
     }
     if (over.length || Object.keys(book.rows).length) await this.#store.put([...over, [BOOK, book]]);
-    this.#isNew = false; // what the visits before left behind has its delay now
     return leaving;
   }
 
+  /** Fix the answers whose time has come: none is taken any more. */
+  async #fix(at) {
+    const book = await this.#book(at);
+    const isWaiting = ([, row]) => row.url === this.#url && row.due <= at && row.state === WAITING;
+    const waiting = Object.entries(book.rows).filter(isWaiting);
+    for (const [name, row] of waiting) {
+      const silent = await this.#store.get(silence(name));
+      if (silent !== undefined) await this.#store.add(name, silent, silence(name)); // unless a reward came
+      leaves(row, at, this.#isNew, waiting.length - 1); // not before its jitter is over
+    }
+    if (waiting.length) await this.#store.put([[BOOK, book]]);
+  }
+
+  /** Plan the next try. The end by this clock is not the end, since the clock may be wrong; but few tries follow it. */
   #putOff(row, at) {
-    row.due = at + Math.min(FIRST * 2 ** row.tries, LAST) * (0.5 + chance() / 2);
-    row.tries = Math.min(row.tries + 1, 60);
-    if (row.expires <= at) row.late += 1;
+    const isLate = row.expires <= at;
+    const pause = isLate ? LAST : Math.min(FIRST * 2 ** row.tries, LAST);
+    row.due = at + pause * (0.5 + chance() / 2);
+    row.tries += 1;
+    if (isLate) row.late += 1;
     return row;
   }
 
@@ -482,7 +550,7 @@ export class Device {
     return true;
   }
 
-  /** A name that is the same for a visitor of this browser, and means nothing elsewhere. */
+  /** A name that is the same for a visitor of this browser, and means nothing elsewhere, nor to another service. */
   async #pseudonym(visitor) {
     const secret = await this.#store.locked(async () => {
       const book = await this.#book(clock());
@@ -490,7 +558,7 @@ export class Device {
       return book.secret;
     });
     const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-    const signed = await crypto.subtle.sign("HMAC", key, bytesOf(`${this.#experiment}\n${visitor}`));
+    const signed = await crypto.subtle.sign("HMAC", key, bytesOf(`${this.#url}\n${this.#experiment}\n${visitor}`));
     return hex(new Uint8Array(signed)).slice(0, 32);
   }
 
@@ -534,7 +602,7 @@ function followClock(book, at) {
 // ---- server's, to the next whole second and never before another; it is judged by the earlier one. So a clock that is set
 // ---- ahead makes no payment old as long as the server's is right, and one that is set back gives nothing back.
 
-const UNITS = { week: 604_800, day: 86_400, hour: 3600, minute: 60, second: 1 };
+const UNITS = { week: 7 * DAY, day: DAY, hour: 3600, minute: 60, second: 1 };
 const dated = (book, at) => book.payments.reduce((last, [moment]) => Math.max(last, moment), Math.floor(at) + 1);
 const counting = (book, at) => book.payments.filter(([moment]) => moment + book.per > Math.floor(at));
 const spent = (book, at) => (book.per ? counting(book, at).reduce((sum, [, cost]) => sum + cost, 0) : book.total);
@@ -575,9 +643,9 @@ export function inBrowser(name = "maskedbandits") {
   return {
     get: (key) => asked("readonly", (kept) => kept.get(key)),
     put: (entries) => asked("readwrite", (kept) => entries.map(([key, value]) => kept.put(value, key)).at(-1)),
-    add: async (key, value) => {
+    add: async (key, value, instead) => {
       try {
-        return Boolean(await asked("readwrite", (kept) => kept.add(value, key)));
+        return Boolean(await asked("readwrite", (kept) => (instead && kept.delete(instead), kept.add(value, key))));
       } catch (error) {
         if (error.cause?.name !== "ConstraintError") throw error;
         return false; // something is there already, and stays
@@ -599,7 +667,7 @@ export function inMemory() {
   return {
     get: async (key) => structuredClone(kept.get(key)),
     put: async (entries) => entries.forEach(([key, value]) => kept.set(key, structuredClone(value))),
-    add: async (key, value) => !kept.has(key) && Boolean(kept.set(key, value)),
+    add: async (key, value, instead) => !kept.has(key) && Boolean(kept.set(key, value)) && (kept.delete(instead), true),
     locked: (work) => (last = last.then(work, work)),
   };
 }

@@ -32,13 +32,13 @@ export const KINDS = { bit: asked([1, 0, 1]), "one of many": asked(null) };
 
 /** Let people come, one every second, each with a device of their own; with a seed the delays are the same each time. They
  * are of a group, if one is given, and asked so. */
-export async function play(client, people, visits, isSeeded, told = {}) {
+export async function play(client, people, visits, isSeeded, told = {}, first = 0) {
   const [real, log] = [crypto.getRandomValues, []];
   let delays;
   crypto.getRandomValues = (array) =>
     isSeeded && array instanceof Uint32Array ? array.map(() => 2 ** 32 * delays()) : real.call(crypto, array);
   try {
-    for (let visit = 0; visit < visits; visit++) {
+    for (let visit = first; visit < first + visits; visit++) {
       delays = random(visit);
       log.push(await visited(client, people, visit, told));
     }
@@ -49,19 +49,20 @@ export async function play(client, people, visits, isSeeded, told = {}) {
 }
 
 /** One visit: what was done, and every request as the network saw it. A click may hide the page, or lead away from it. */
-async function visited(client, people, visit, { group = null, kind, click = "stays" }) {
+async function visited(client, people, visit, { group = null, kind, click = "stays", isCalm = false, times = {}, terms = {}, url }) {
   const [world, rng, store, begin] = [new World(), random(1e6 + visit), client.inMemory(), START + visit];
-  const options = { store, maxEpsilon: 1, background: true, ...(group !== null && { groups: GROUPS, group }) };
+  const options = { store, maxEpsilon: 1, background: true, ...terms, ...(group !== null && { groups: GROUPS, group }) };
+  Object.assign(world, times);
   world.decision = KINDS[kind] ?? {};
   world.at = begin;
-  const failures = [rng(), rng()];
+  const failures = isCalm ? [1, 1] : [rng(), rng()]; // calm: nothing fails, and nobody leaves
   world.fails = (count) => (count > 2 ? "" : failures[count - 1] < 0.15 ? "before" : failures[count - 1] < 0.3 ? "after" : "");
-  const [after, leaves, back, phase] = [50 * rng(), rng() < 0.3 ? 80 * rng() : Infinity, 200 + 1000 * rng(), 60 * rng()];
+  const [after, leaves, back, phase] = [50 * rng(), rng() < (isCalm ? 0 : 0.3) ? 80 * rng() : Infinity, 200 + 1000 * rng(), 60 * rng()];
   const reward = people(random(2e6 + visit));
   const isInTime = reward !== null && after < leaves;
   const page = new Page(world, phase);
   try {
-    let device = opened(client, options);
+    let device = opened(client, options, url);
     const decision = await device.decide();
     if (isInTime) {
       await page.until(begin + after);
@@ -74,7 +75,7 @@ async function visited(client, people, visit, { group = null, kind, click = "sta
       await page.go();
       world.at = gone + back;
       page.come();
-      device = opened(client, options);
+      device = opened(client, options, url);
     }
     for (let left = 200; left > 0 && (await promises(store)) > 0; left--) await page.next();
     device.close();

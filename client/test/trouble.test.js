@@ -1,4 +1,4 @@
-// Trouble: storage that fails, two pages at once, and a server that leaves hardly any time.
+// Trouble: storage that fails, two pages at once.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as client from "../client.js";
@@ -94,26 +94,6 @@ test("storage that fails while something is due is looked at again after a minut
   opened(client, { background: true, store: { ...store, locked: () => (tries++, client.inBrowser().locked()) } });
   for (let i = 0; i < 50; i++) await Promise.resolve();
   assert.deepEqual([tries, waits], [1, [60_000]]);
-});
-
-test("a server cannot leave so little time that writing it down would tell of a click", async (t) => {
-  const world = new World();
-  for (const [expiresAfter, takesPart] of [[60.01, false], [60.99, false], [61, true]]) {
-    world.expiresAfter = expiresAfter;
-    assert.equal((await opened(client).decide()).participates, takesPart, `${expiresAfter}`);
-  }
-  const real = crypto.getRandomValues.bind(crypto);
-  t.mock.method(crypto, "getRandomValues", (array) => (array instanceof Uint32Array ? array.fill(0) : real(array)));
-  for (const [window, jitter, least] of [[1, 60, 0.25], [3600, 60, 60], [3600, 0.2, 0.2], [3600, 0, 0]]) {
-    world.expiresAfter = world.reportAfter + window;
-    const store = client.inMemory();
-    const device = opened(client, { store, jitter });
-    await device.decide();
-    world.at += world.reportAfter;
-    await device.sendDue();
-    const [{ due }] = Object.values((await store.get("book")).rows);
-    assert.ok(Math.abs(due - world.at - least) < 1e-5, `${window} ${jitter} ${due - world.at}`);
-  }
 });
 
 test("a lock that fails in whatever way does not end the sending", async (t) => {

@@ -40,7 +40,7 @@ export class World {
     if (status === 0) throw new TypeError("fetch failed");
     const date = new Date(1000 * (this.at + this.ahead)).toUTCString();
     const text = typeof said === "string" ? said : JSON.stringify(said);
-    return { status, headers: new Headers({ date, ...headers }), text: async () => text };
+    return new Response(text, { status, headers: { date, ...headers } });
   }
 
   #answered(url, content, size) {
@@ -56,7 +56,10 @@ export class World {
 
   #decided(question) {
     this.questions.push(question);
-    if (this.visitors.has(question.visitor)) return this.visitors.get(question.visitor);
+    if (this.visitors.has(question.visitor)) {
+      const without = question.participate === false ? { token: null, participate: false } : {};
+      return { ...this.visitors.get(question.visitor), ...without };
+    }
     const now = Math.floor(this.at + this.ahead);
     const token = `token-of-${String(this.#count++).padStart(8, "0")}`;
     const told = { token, arm: question.eligible_arms?.[0] ?? "plain", payload: { text: "Hello" }, epsilon: 1 };

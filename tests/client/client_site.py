@@ -15,13 +15,29 @@ from running import Running
 PAGE = "<!doctype html><link rel=icon href=data:,><title>Shop</title><h1>Welcome</h1>"
 EXPERIMENT = {"epsilon": 1, "report_after": 60, "policy": "klucb-cf", "arms": [{"name": "plain"}]}
 OPEN = """async ([address, name, options]) => {
+    const plain = window.fetch;
+    window.offers = [];  // the browser keeps no body that a page reads in parts
+    window.fetch = async (url, ...rest) => {
+        const answer = await plain(url, ...rest);
+        if (String(url).endsWith("/decisions")) window.offers.push(await answer.clone().json());
+        return answer;
+    };
     const { Device } = await import(address + "/client.js");
-    window.device = new Device(address, name, { cap: 3, maxEpsilon: 1, jitter: 10, timeout: 3600, ...options });
+    window.device = new Device(address, name, { cap: 3, maxEpsilon: 1, timeout: 3600, ...options });
     await window.device.remaining().catch(() => 0);
 }"""
 DECIDE = """async () => {
     window.decision = await window.device.decide({ fallback: "mine" });
     return { arm: decision.arm, participates: decision.participates, why: decision.why };
+}"""
+
+SETTLE = """async () => {
+    await window.device.remaining().catch(() => 0); // what was begun before has had its turn
+    for (let looks = 0; looks < 1000; looks++) {
+        const { held, pending } = await navigator.locks.query();
+        if (!held.length && !pending.length) return;
+    }
+    throw new Error("the device's lock was never free");
 }"""
 
 
@@ -73,11 +89,15 @@ class Site:
             page.wait_for_timeout(10)
         pytest.fail(f"not {many} reports after a minute")
 
+    def settle(self, page: Any) -> None:
+        """Wait until nobody holds or awaits the device's lock, whose time limit goes by the page's clock."""
+        page.evaluate(SETTLE)
+
     def pass_time(self, page: Any, seconds: int, until: Callable[[], bool] = lambda: False) -> None:
         """Let the page's clock go on, in steps between which what it began can end."""
         for _ in range(0, seconds, 5):
             page.clock.run_for(5000)
-            page.evaluate("() => window.device.remaining().catch(() => 0)")  # what was begun before has had its turn
+            self.settle(page)
             if until():
                 return
 

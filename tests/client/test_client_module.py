@@ -51,7 +51,7 @@ def test_the_vectors_are_what_python_computes() -> None:
     assert sum(map(len, client_vectors.vectors().values())) > 800
 
 
-@pytest.mark.parametrize("file", ["vectors", "device", "clock", "trouble", "traffic"])
+@pytest.mark.parametrize("file", ["vectors", "device", "clock", "trouble", "timing", "traffic"])
 def test_the_module_s_own_tests(file: str) -> None:
     """In JavaScript, with node's own runner: vectors, promises, mutants."""
     said = run(NODE, "--test", "--test-reporter=tap", f"test/{file}.test.js")
@@ -270,7 +270,7 @@ def test_every_option_is_on_the_page_once() -> None:
     page = (CLIENT.parent / "docs" / "client.md").read_text(encoding="utf-8")
     table = page.partition("| option |")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(names)
-    assert len(names) == 11
+    assert len(names) == 12
 
 
 def first(log: Sequence[dict[str, Any]], reward: float) -> list[float]:

@@ -26,6 +26,7 @@ WAIT = 60_000  # milliseconds, for a busy machine
 SECOND = round(1 / crowd.TICK)  # ticks
 SOON = 10  # seconds of the demonstration's own clock
 SHOWN = 1.0  # epsilon, where the slider is
+SIMULATION = {"MASKEDBANDITS_SIMULATION": "1"}  # reports after seconds
 
 
 def asked_of(service: Running) -> crowd.Service:
@@ -53,7 +54,7 @@ def second_of(visits: crowd.Visits, service: Running, asked: crowd.Service, numb
 def test_it_learns_and_follows_a_change_within_ten_seconds(tmp_path: Path) -> None:
     """In a second among ten most visitors are shown what they like best: later in none of 100,000 simulated runs."""
     change = round(world.PHASE)
-    with running(f"sqlite:///{tmp_path}/bandits.db?durable=no", "--workers", 1) as service:
+    with running(f"sqlite:///{tmp_path}/bandits.db?durable=no", "--workers", 1, environment=SIMULATION) as service:
         service.wait_until_ready()
         visits = crowd.Visits(SHOWN)
         with closing(asked_of(service)) as asked:
@@ -102,7 +103,8 @@ def test_what_the_page_reports_the_dashboard_counts(
     listener = socket.create_server(("127.0.0.1", 0))
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     storage = f"sqlite:///{tmp_path}/bandits.db"
-    with running(storage, environment={"MASKEDBANDITS_CORS": address}) as service, page_of(site, listener):
+    settings = {"MASKEDBANDITS_CORS": address, **SIMULATION}
+    with running(storage, environment=settings) as service, page_of(site, listener):
         service.wait_until_ready()
         site.service, started = service.address, crowd.Crowd(asked_of(service))
         started.start()

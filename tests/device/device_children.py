@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from device_fakes import Clock, opened
+from device_fakes import QUICK, Clock, opened
 
 from maskedbandits.device import Device, device, promises
 from maskedbandits.privacy import LedgerError
@@ -88,7 +88,7 @@ def a_life(send: Connection, url: str, path: str, number: int, kinds: tuple[str,
 
 def live_fast(send: Connection, url: str, path: str) -> None:
     """Decide and report without end, in real time, with a thread that sends; to be killed at any moment."""
-    own = Device(url, "headline", path=path, cap=10**6, max_epsilon=1, jitter=0.05)
+    own = Device(url, "headline", path=path, cap=10**6, max_epsilon=1, jitter=0.05, timing=QUICK)
     send.send(("opened", os.getpid()))
     while True:
         decision = own.decide()
@@ -99,7 +99,7 @@ def live_fast(send: Connection, url: str, path: str) -> None:
 
 def spend(send: Connection, url: str, path: str, cap: int) -> None:
     """Decide until the cap is reached, and send everything, beside others who do the same."""
-    with Device(url, "headline", path=path, cap=cap, max_epsilon=1, jitter=0.1) as own:
+    with Device(url, "headline", path=path, cap=cap, max_epsilon=1, jitter=0.1, timing=QUICK) as own:
         paid = 0
         while own.decide().participate:
             paid += 1

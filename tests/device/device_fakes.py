@@ -13,9 +13,10 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from maskedbandits.device import Device
+from maskedbandits.device import Device, Timing
 
 START = 1_800_000_000.0  # a day in 2027
+QUICK = Timing(min_report_after=0.0, min_window=1.0, min_jitter=0.0)  # limits for tests: nobody is behind these devices
 
 
 class Clock:
@@ -42,7 +43,7 @@ class Service:
     """Speaks as the service does; what it answers can be changed in every way."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self.clock = clock
+        self.clock, self._lock = clock, threading.Lock()
         self.report_after, self.expires_after = 60.0, 86_400.0
         self.decision: dict[str, Any] = {}  # changes what a decision answers
         self.fails: Callable[[int], str] = lambda count: ""  # "before" or "after" it is taken in, for the n-th report
@@ -59,12 +60,13 @@ class Service:
         self.questions.append(question)
         now, visitor = self.clock(), question.get("visitor")
         if visitor in self.visitors:
-            return 200, self.visitors[visitor]
+            without = {"token": None, "participate": False} if question.get("participate") is False else {}
+            return 200, self.visitors[visitor] | without
         token = base64.urlsafe_b64encode(os.urandom(48)).decode()
         arm = question.get("eligible_arms", ["plain"])[0]
         times = {"report_at": now + self.report_after, "expires": now + self.expires_after}
         told = {"token": token, "arm": arm, "payload": {"text": "Hello"}, "epsilon": 1.0, **times}
-        told |= {"state_seq": 7, "probability": 0.5, "participate": True, **self.decision}
+        told |= {"probability": 0.5, "participate": True, **self.decision}
         self.issued[token] = now
         if question.get("participate") is False and not self.decision:
             told |= {"token": None, "participate": False}
@@ -75,8 +77,10 @@ class Service:
     def report(self, content: dict[str, Any], size: int) -> tuple[int, Any] | None:
         token = content["token"]
         bit = content["answer"] if "answer" in content else content["bit"]
-        self.arrivals.append(Arrival(self.clock(), size, token, bit, content["epsilon"]))
-        failure = self.fails(len(self.arrivals))
+        with self._lock:
+            self.arrivals.append(Arrival(self.clock(), size, token, bit, content["epsilon"]))
+            count = len(self.arrivals)
+        failure = self.fails(count)
         if failure == "before":
             return None
         if self.clock() >= self.issued.get(token, 0.0) + self.expires_after:
@@ -162,7 +166,7 @@ def raw(answer: Callable[[socket.socket, threading.Event], None]) -> Iterator[st
 
 def opened(url: str, **options: Any) -> Device:
     """A device whose tests say when it sends."""
-    told = {"cap": 10_000, "max_epsilon": 2, "background": False, **options}
+    told = {"cap": 10_000, "max_epsilon": 2, "background": False, "jitter": 20.0, "timing": QUICK, **options}
     return Device(url, "headline", **told)
 
 

@@ -62,6 +62,21 @@ def test_a_visitor_who_was_promised_a_report_is_shown_the_same_whatever_is_left(
         assert (first.participate, again.participate, other.participate) == (True, True, False)
         assert device.ledger is not None
         assert device.ledger.spent == 1
+    assert [question.get("participate", True) for question in service.questions] == [True, True, False]
+
+
+def test_a_visitor_s_paid_decision_is_rewarded_after_a_restart_at_the_cap(
+    url: str, service: Service, clock: Clock, folder: Path
+) -> None:
+    """With participate: false the service gives no token, so the device must know that it has paid for one."""
+    with opened(url, cap=1, path=folder / "ledger") as device:
+        assert device.decide(visitor="ada").participate
+    with opened(url, cap=1, path=folder / "ledger") as device:
+        assert device.decide(visitor="ada").report(1)
+        pass_time(device, clock, 200)
+        assert len(service.taken) == 1
+        assert not device.decide(visitor="ada").participate  # nothing can be rewarded any more
+    assert [question.get("participate", True) for question in service.questions] == [True, True, False]
 
 
 def test_a_cap_that_renews(url: str) -> None:
@@ -131,12 +146,10 @@ def test_times_that_are_none(times: dict[str, Any], url: str, service: Service) 
         assert "time" in decision.why or "JSON" in decision.why
 
 
-def test_a_time_that_has_passed_is_now(url: str, service: Service, clock: Clock) -> None:
+def test_a_time_that_has_passed_is_refused(url: str, service: Service, clock: Clock) -> None:
     service.decision = {"report_at": clock.at - 1000}
     with opened(url) as device:
-        assert device.decide().participate
-        pass_time(device, clock, 40)
-    assert len(service.taken) == 1
+        assert "leave within 0 s of the decision" in device.decide().why
 
 
 @pytest.mark.parametrize(

@@ -154,16 +154,3 @@ def test_a_clock_set_back_before_a_promise_does_not_move_it(url: str, service: S
         clock.at += 3600  # nobody looked for an hour
         pass_time(device, clock, 100)
     assert len(service.taken) == 2
-
-
-def test_of_many_reports_that_are_fixed_at_once_none_leaves_before_all_may_be_written(
-    url: str, service: Service, clock: Clock
-) -> None:
-    service.expires_after = service.report_after + 1
-    with opened(url) as device:
-        for _ in range(8):
-            assert device.decide().participate
-        clock.at += service.report_after
-        device.send_due()
-        assert device._promises is not None
-        assert device._promises.soonest(url) == pytest.approx(clock.at + 8 * 0.25, abs=1e-3)

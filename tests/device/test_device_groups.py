@@ -233,14 +233,14 @@ def test_an_outbox_of_before_there_were_groups_goes_on(url: str, service: Servic
         own.decide()
     with sqlite3.connect(f"{path}.outbox") as connection:
         connection.execute("ALTER TABLE device DROP COLUMN back")
-        for name in ("asked", "experiment", "late"):
+        for name in ("asked", "experiment", "late", "visitor"):
             connection.execute(f"ALTER TABLE reports DROP COLUMN {name}")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     with opened(url, path=path) as own:
         pass_time(own, clock, 200)
     assert len(service.taken) == 1
-    assert outbox.VERSION == 3
+    assert outbox.VERSION == 4
 
 
 def test_a_damaged_question_is_told_and_not_answered(url: str, service: Service, clock: Clock, folder: Path) -> None:

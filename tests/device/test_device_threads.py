@@ -7,9 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from device_fakes import Clock, pass_time
-
-from maskedbandits.device import Device
+from device_fakes import Clock, opened, pass_time
 
 pytest.importorskip("uvicorn", reason="the service is not installed: pip install 'maskedbandits[service]'")
 
@@ -55,9 +53,7 @@ class Watched:
     """A device of which every bit that leaves is seen, and what its threads were told."""
 
     def __init__(self, service: Running, folder: Path) -> None:
-        self.own = Device(
-            service.address, "headline", cap=CAP, max_epsilon=2, path=folder / "ledger", jitter=5, background=False
-        )
+        self.own = opened(service.address, cap=CAP, path=folder / "ledger", jitter=5)
         self.bits: dict[str, list[int]] = defaultdict(list)
         self.promised: set[str] = set()
         self.counted: list[str] = []  # tokens whose reward counts

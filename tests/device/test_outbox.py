@@ -38,7 +38,7 @@ def test_no_reward_is_ever_written(url: str, folder: Path) -> None:
             [(_, _, *rest)] = connection.execute("SELECT * FROM reports").fetchall()
         kinds.append(rest)
         assert b"0.123456789" not in path.read_bytes() + Path(f"{path}.outbox").read_bytes()
-    assert kinds[0] == kinds[1] == kinds[2] == [WAITING, START + 60, 0.0, START + 86_400, 0, "", "", 0]
+    assert kinds[0] == kinds[1] == kinds[2] == [WAITING, START + 60, 0.0, START + 86_400, 0, "", "", 0, ""]
 
 
 def test_a_row_goes_its_way_once(folder: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_others_wrote(folder: Path) -> None:
     Outbox(folder / "outbox").close()
     with contextlib.closing(sqlite3.connect(folder / "outbox")) as connection:
         connection.execute(f"PRAGMA user_version = {outbox.VERSION + 1}")
-    with pytest.raises(LedgerError, match="in format 4, this version reads 3"):
+    with pytest.raises(LedgerError, match="in format 5, this version reads 4"):
         Outbox(folder / "outbox")
 
 
@@ -208,9 +208,9 @@ def test_files_that_cannot_be_written_are_not_tried_again_at_once(
 
 def test_nothing_leaves_while_it_may_still_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(promises, "chance", lambda: 0.0)
-    assert [promises.delay(most) for most in (30.0, 0.5, 0.2, 0.0)] == [0.25, 0.25, 0.1, 0.0]
+    assert [promises.delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [60.0, 15.0, 0.1, 0.0]
     monkeypatch.setattr(promises, "chance", lambda: 1.0)
-    assert [promises.delay(most) for most in (30.0, 0.5, 0.2, 0.0)] == [30.0, 0.5, 0.2, 0.0]
+    assert [promises.delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [960.0, 45.0, pytest.approx(0.3), 0.0]
 
 
 def test_threads_share_a_device(url: str, service: Service, clock: Clock) -> None:

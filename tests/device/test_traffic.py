@@ -35,7 +35,16 @@ def play(people: People, visits: int = VISITS, seed: int | None = 0) -> Traffic:
     """Let people come one after the other, about one a second; with a seed, the device's delays repeat."""
     clock, rng = Clock(), random.Random(7)
     service = Service(clock.time)
-    service.fails = lambda count: random.Random(count).choice(("before", "after", "", "", ""))
+    tries: Counter[str] = Counter()
+
+    def fails(count: int) -> str:
+        """Fail for the same tries of the same visits, in whatever order they arrive."""
+        token = service.arrivals[count - 1].token
+        tries[token] += 1
+        visit = list(service.issued).index(token)
+        return random.Random(1000 * visit + tries[token]).choice(("before", "after", "", "", ""))
+
+    service.fails = fails
     rewards: list[float | None] = []
     coming: list[tuple[float, Any, float]] = []
     with pytest.MonkeyPatch.context() as patch, serving(service) as address:
@@ -78,7 +87,7 @@ def everything(rng: random.Random) -> tuple[float | None, float]:
 
 def seen(traffic: Traffic) -> list[tuple[float, int, int]]:
     """What the network sees, but for the bit: when, how much, on which decision."""
-    return [(arrival.at, arrival.size, traffic.visits[arrival.token]) for arrival in traffic.arrivals]
+    return sorted((arrival.at, arrival.size, traffic.visits[arrival.token]) for arrival in traffic.arrivals)
 
 
 def faults(one: Traffic, other: Traffic) -> set[str]:
@@ -195,9 +204,9 @@ def forgets_who_said_nothing(patch: pytest.MonkeyPatch) -> None:
     """Closes only what has a reward."""
     real = promises.Promises._close
 
-    def close(self: promises.Promises, row: Any, at: float, many: int) -> None:
+    def close(self: promises.Promises, row: Any, at: float) -> None:
         if self._ledger.recall(promises.name_of(row.token)) is not None:
-            real(self, row, at, many)
+            real(self, row, at)
         else:
             self._outbox.drop(row)
 
@@ -207,9 +216,10 @@ def forgets_who_said_nothing(patch: pytest.MonkeyPatch) -> None:
 def waits_longer_for_silence(patch: pytest.MonkeyPatch) -> None:
     real = promises.Promises._close
 
-    def close(self: promises.Promises, row: Any, at: float, many: int) -> None:
+    def close(self: promises.Promises, row: Any, at: float) -> None:
         more = 0.0 if self._ledger.recall(promises.name_of(row.token)) is not None else 3.0
-        real(self, row, at + more, many)
+        real(self, row, at)
+        self._outbox._connection.execute("UPDATE reports SET due = due + ? WHERE token = ?", (more, row.token))
 
     patch.setattr(promises.Promises, "_close", close)
 

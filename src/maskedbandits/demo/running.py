@@ -62,6 +62,7 @@ def _has_a_screen() -> bool:
 def _service(folder: Path, page: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a service that this page may ask, and end it."""
     settings = {"MASKEDBANDITS_CORS": page, "MASKEDBANDITS_STORAGE": f"sqlite:///{folder / 'demo.db'}"}
+    settings["MASKEDBANDITS_SIMULATION"] = "1"  # reports after seconds: nobody is behind these visitors
     others = {name: text for name, text in os.environ.items() if name != "MASKEDBANDITS_CONFIG"}
     program = [sys.executable, "-P", "-m", "maskedbandits"]  # -P: nothing in the folder where it was typed is imported
     command = [*program, "serve", "--port", "0", "--host", HOST, "--workers", "1"]

@@ -4,6 +4,8 @@ It needs the standard library alone and names its neighbours by dots: the same f
 ``maskedbandits_device``.
 """
 
-from .device import Decision, Device
+from .decision import Decision
+from .device import Device
+from .timing import Timing
 
-__all__ = ["Decision", "Device"]
+__all__ = ["Decision", "Device", "Timing"]

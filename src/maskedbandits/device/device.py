@@ -11,53 +11,29 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from datetime import timedelta
 from fractions import Fraction
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
 from ..errors import WrongValueError, line, number
-from ..privacy import Ledger, LedgerError, round_value
+from ..privacy import Ledger, LedgerError
 from ..privacy.exact import Number
-from ..privacy.ledger import OtherTerms
 from ..privacy.ledger.period import EARLIEST, Length
 from .asked import group_of
+from .decision import Decision
+from .files import open_files
 from .offer import Offer, largest, read_offer
 from .outbox import Outbox
-from .promises import Promises
+from .promises import LEAD, Attempt, Promises, Send
+from .sender import Outcome, Sender
+from .timing import Timing, as_timing
 from .wire import Away, Wire, written
 
 LOG = logging.getLogger(__package__)
 ANSWERS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")  # after which nothing is tried again
 NEVER_SET = "the clock was never set"
 LOOK = 60.0  # seconds after which the clock and the file are looked at in any case
-
-
-class Decision:
-    """An arm to show; ``report`` what came of it, whether the device takes part or not."""
-
-    def __init__(self, device: "Device", offer: Offer) -> None:
-        self.arm: str | None = offer.arm or None
-        self.payload: Any = offer.payload
-        self.payloads: dict[str, Any] | None = offer.payloads
-        """Where there are groups, what belongs to all arms: whatever is fetched has to be fetched for all alike."""
-        self.participate = not offer.why
-        self.why = offer.why
-        """Why the device takes no part; nothing if it does."""
-        self.epsilon = offer.epsilon if self.participate else Fraction(0)
-        """What the report costs, and is masked with."""
-        self._device, self._token = device, offer.token
-
-    def report(self, reward: float) -> bool:
-        """Mask a reward in [0, 1], to leave later; tell whether it counts: the first does, until ``report_at``."""
-        round_value(reward)  # refused alike, whether it takes part or not
-        return self.participate and self._device._rewarded(self._token, reward)
-
-    def __repr__(self) -> str:
-        arm = f"arm={self.arm!r}, " if self.payloads is None else ""  # which would tell the group
-        return f"<Decision, {arm}participate={self.participate}>"
 
 
 class Device:
@@ -73,26 +49,32 @@ class Device:
         path: str | os.PathLike[str] | None = None,
         per: Length = None,
         key: str | None = None,
-        jitter: float = 30.0,
+        jitter: float = 900.0,
         timeout: float = 10.0,
         background: bool = True,
         groups: Sequence[str] | None = None,
         group: str | None = None,
+        timing: Timing | None = None,
     ) -> None:
         """Open a device; its ledger is the file at ``path``, with an outbox beside it.
 
         All reports together may cost the ``cap`` (``per`` a time), and one of them ``max_epsilon``, whatever the server
-        says. Reports leave up to ``jitter`` seconds after the server's time for them. With ``background`` a thread
-        sends them; without, call ``send_due`` now and then. Without a path all is forgotten with the process.
+        says. The moment at which a report leaves is spread over ``jitter`` seconds, or over a quarter of the server's
+        window if that is less. With ``background`` a thread sends them; without, call ``send_due`` now and then.
+        Without a path all is forgotten with the process, whose devices without a path share one cap. ``timing`` holds
+        the limits below which the device takes no part: give others in tests and simulations alone.
         Where an experiment has ``groups``, named here in its order, the person belongs to one of them, the ``group``,
         which is neither sent nor written down.
         """
         self._wire = Wire(url, key, number("timeout", timeout, 0, above=True, most=3600))
         self._experiment = line("experiment", experiment)
-        self._jitter = number("jitter", jitter, 0, most=86_400)
+        self._timing = as_timing(timing)
+        self._jitter = number("jitter", jitter, self._timing.min_jitter, most=86_400)
+        self._timeout = timeout
         self._most = largest(max_epsilon)
         self._group = group_of(self._experiment, groups, group)
         self._stop, self._wake = threading.Event(), threading.Event()
+        self._sender = Sender(self._post, self._wake.set)
         self._trouble = ""
         self._refused = ""  # why nothing more is paid for, if the ledger was made for other terms
         self._cost = Fraction(0)  # of a report, as the server last said
@@ -113,33 +95,35 @@ class Device:
         The same visitor gets the same arm on a reload, and pays once.
         """
         question: dict[str, Any] = {}
-        if visitor is not None:
-            question["visitor"] = self._pseudonym(visitor)
+        pseudonym = "" if visitor is None else self._pseudonym(visitor)
+        if pseudonym:
+            question["visitor"] = pseudonym
         if eligible_arms is not None:
             question["eligible_arms"] = _names(eligible_arms)
         away = self._takes_no_part()
-        if away:
+        if away and not self._has_promised(pseudonym):
             question["participate"] = False  # so that no report is waited for
         try:
             offer = self._offered(question)
         except Away as error:
             return Decision(self, Offer(fallback or "", None, why=str(error)))
         self._cost = offer.epsilon
-        why = self._promised(offer) if not offer.why else away or offer.why  # a token of before may come in any case
+        is_promised = not offer.why or self._is_known(offer.token)
+        why = self._promised(offer, pseudonym) if is_promised else away or offer.why
         return Decision(self, offer._replace(why=why))
 
     def send_due(self, now: float | None = None) -> int:
-        """Send the reports whose time has come; return how many were answered for good.
+        """Send the reports whose time has come, all at once; return how many were answered for good.
 
         ``now`` is a time in seconds since 1970: the clock's, if it is left out.
         """
-        return self._kept(time.time() if now is None else now) or 0
+        return self._kept(time.time() if now is None else now, self._sender.send) or 0
 
     def run(self) -> None:
         """Send reports when their time comes, until the device is closed."""
         while not self._stop.is_set():
             self._wake.clear()
-            answered = self._kept(time.time())
+            answered = self._kept(time.time(), self._scheduled, LEAD)
             self._wake.wait(LOOK if answered is None else self._pause())  # what could not be written stays due
 
     def close(self) -> None:
@@ -149,6 +133,7 @@ class Device:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        self._end_attempts()
         for part in (self.ledger, self._outbox):
             if part is not None:
                 part.close()
@@ -165,40 +150,48 @@ class Device:
     def _opened(self, cap: Number, per: Length, path: str | os.PathLike[str] | None) -> Promises | None:
         """Open the files; without them the device shows arms and takes no part."""
         try:
-            self.ledger = self._ledger_for(cap, per, path)
-            place = self.ledger.path
-            self._outbox = Outbox(None if place is None else Path(f"{place}.outbox"))
+            self.ledger, self._outbox, self._refused = open_files(cap, per, path)
         except LedgerError as error:
-            if self.ledger is not None:
-                self.ledger.close()
-                self.ledger = None
             self._say(error)
             return None
-        return Promises(self.ledger, self._outbox, self._say, self._group)
+        if self._refused:
+            self._say(self._refused)
+        return Promises(self.ledger, self._outbox, self._say, self._group, self._timing, self._timeout)
 
-    def _ledger_for(self, cap: Number, per: Length, path: str | os.PathLike[str] | None) -> Ledger:
-        """Open the ledger; one of other terms only to send what was promised, and to pay for nothing."""
-        try:
-            return Ledger(cap, path, per=per)
-        except OtherTerms as error:
-            self._say(error)
-            self._refused = str(error)
-            return Ledger(0, path, delta=error.delta, per=timedelta(seconds=error.period) if error.period else None)
-
-    def _kept(self, at: float) -> int | None:
+    def _kept(self, at: float, send: Send, lead: float = 0.0) -> int | None:
         """Do what is due; return how many reports were answered for good, None if the files are of no use."""
         if self._promises is None or at < EARLIEST:  # a clock that says less was never set
             return 0
         try:
-            return self._promises.keep(self._wire.url, self._sent, at)
+            return self._promises.keep(self._wire.url, send, at, lead)
         except LedgerError as error:
             self._say(error)
             return None
 
+    def _scheduled(self, attempts: list[Attempt]) -> list[Outcome]:
+        """Have attempts made at their times; return those that were made since the last call."""
+        for attempt in attempts:
+            self._sender.schedule(attempt, attempt.leaves - time.time())
+        return self._sender.outcomes()
+
+    def _end_attempts(self) -> None:
+        """Write down what became of the attempts that were made, and give back the others."""
+        unmade, outcomes = self._sender.stop(), self._sender.outcomes()
+        if self._promises is None:
+            return
+        try:
+            for attempt in unmade:
+                self._promises.give_back(attempt)
+            for attempt, is_answered in outcomes:
+                if is_answered:
+                    self._promises.finish(attempt, time.time())
+        except LedgerError as error:
+            self._say(error)
+
     def _pause(self) -> float:
         """Return for how many seconds there is nothing to do."""
         try:
-            soonest = None if self._promises is None else self._promises.soonest(self._wire.url)
+            soonest = None if self._promises is None else self._promises.soonest(self._wire.url, LEAD)
         except LedgerError as error:
             self._say(error)
             return LOOK
@@ -207,7 +200,8 @@ class Device:
     def _offered(self, question: dict[str, Any]) -> Offer:
         path = f"/v1/experiments/{quote(self._experiment, safe='')}/decisions"
         answer = self._wire.post(path, question)
-        return read_offer(answer, question.get("eligible_arms"), self._most, time.time(), self._group)
+        eligible = question.get("eligible_arms")
+        return read_offer(answer, eligible, self._most, time.time(), self._group, self._timing)
 
     def _takes_no_part(self) -> str:
         """Return why no report can be promised, as far as that is known before it is asked for."""
@@ -224,7 +218,25 @@ class Device:
             return f"{float(left):g} is left of the cap of {float(self.ledger.cap):g}, and a report costs more"
         return ""
 
-    def _promised(self, offer: Offer) -> str:
+    def _has_promised(self, pseudonym: str) -> bool:
+        """Tell whether a visitor has a decision that is paid for and can be rewarded: its token is needed again."""
+        if not pseudonym or self._promises is None:
+            return False
+        try:
+            return self._promises.is_open(self._wire.url, pseudonym)
+        except LedgerError as error:
+            self._say(error)
+            return False
+
+    def _is_known(self, token: str) -> bool:
+        """Tell whether a report was promised for a token before: its times are settled, whatever the server says."""
+        try:
+            return self._promises is not None and token != "" and self._promises.has_made(token)
+        except LedgerError as error:
+            self._say(error)
+            return False
+
+    def _promised(self, offer: Offer, pseudonym: str) -> str:
         """Promise a report; return why not, if so."""
         at = time.time()
         if self._promises is None:
@@ -232,7 +244,7 @@ class Device:
         if at < EARLIEST:
             return NEVER_SET
         try:
-            why = self._promises.make(offer, self._wire.url, self._jitter, at)
+            why = self._promises.make(offer, self._wire.url, self._jitter, at, pseudonym)
             why = self._refused or why if why else ""
         except LedgerError as error:
             self._say(error)
@@ -248,6 +260,9 @@ class Device:
             self._say(error)
             return False
 
+    def _post(self, attempt: Attempt) -> bool:
+        return self._sent(attempt.row.token, *attempt.message)
+
     def _sent(self, token: str, bit: int, epsilon: Fraction, answers: int = 0) -> bool:
         """Send a report; tell whether it was answered for good. All reports of a token have the same length."""
         if self._stop.is_set():
@@ -261,13 +276,13 @@ class Device:
         return isinstance(answer.content, dict) and answer.content.get("status") in ANSWERS
 
     def _pseudonym(self, visitor: str) -> str:
-        """Return a name that is the same for a visitor of this device, and means nothing elsewhere."""
+        """Return a name that is the same for a visitor of this device at this service, and means nothing elsewhere."""
         if not isinstance(visitor, str) or not visitor:
             raise WrongValueError("visitor", visitor, "a text")
-        text = f"{self._experiment}\n{visitor}".encode("utf-8", "surrogatepass")
+        text = f"{self._wire.url}\n{self._experiment}\n{visitor}".encode("utf-8", "surrogatepass")
         return hmac.new(self._secret, text, hashlib.sha256).hexdigest()[:32]
 
-    def _say(self, error: LedgerError) -> None:
+    def _say(self, error: LedgerError | str) -> None:
         """Say what is wrong with the files, once until they work again."""
         if not self._trouble:
             LOG.warning("this device takes no part: %s", error)

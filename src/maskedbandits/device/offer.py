@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 from ..errors import UserError, line
 from ..privacy import as_epsilon
 from .asked import Group, read_question, written
+from .timing import Timing
 from .wire import Answer, Away
 
 MILLION = 10**6
-LONGEST = 367 * 86_400.0  # seconds that a promise may last: a year, and a little that clocks differ by
-SHORTEST = 1.0  # seconds from report_at to the end: in less, what writing took would tell whether a reward came
 TOKEN = re.compile(r"[A-Za-z0-9_-]{16,1024}")
 
 
@@ -54,7 +53,12 @@ def in_millionths(epsilon: Fraction) -> Fraction:
 
 
 def read_offer(
-    answer: Answer, among: Sequence[str] | None, most: Fraction, at: float, group: Group | None = None
+    answer: Answer,
+    among: Sequence[str] | None,
+    most: Fraction,
+    at: float,
+    group: Group | None = None,
+    timing: Timing | None = None,
 ) -> Offer:
     """Return what an answer offers; ``Away`` if there is not even an arm that may be shown."""
     content = answer.content
@@ -69,7 +73,8 @@ def read_offer(
     )
     if content.get("participate") is not True:
         return shown._replace(why="the server wants no report")
-    return _with_token(shown._replace(date=answer.date), content, at if answer.date is None else answer.date)
+    there = at if answer.date is None else answer.date
+    return _with_token(shown._replace(date=answer.date), content, there, timing or Timing())
 
 
 def _arm(content: dict[str, Any], among: Sequence[str] | None) -> Offer:
@@ -93,17 +98,19 @@ def _arm_of_group(content: dict[str, Any], among: Sequence[str] | None, epsilon:
     return Offer(arm, asked.payloads[arm], epsilon=epsilon, payloads=asked.payloads, asked=kept)
 
 
-def _with_token(shown: Offer, content: dict[str, Any], at: float) -> Offer:
+def _with_token(shown: Offer, content: dict[str, Any], at: float, timing: Timing) -> Offer:
+    """Add the token and its times; one whose times are refused may still belong to an earlier promise."""
     token = content.get("token")
     if not isinstance(token, str) or not TOKEN.fullmatch(token):
         return shown._replace(why="the server gives no token")
     if shown.epsilon == 0:
         return shown._replace(why="the server names no epsilon that masks anything")
+    shown = shown._replace(token=token)
     report_in, expires_in = (_seconds(content.get(key)) - at for key in ("report_at", "expires"))
-    report_in = max(report_in, 0.0)
-    if not report_in + SHORTEST <= expires_in <= LONGEST:  # nor if one is NaN
+    if math.isnan(report_in) or math.isnan(expires_in):
         return shown._replace(why="the server names no times at which a report could be made")
-    return shown._replace(token=token, report_in=report_in, expires_in=expires_in)
+    why = timing.refuse(report_in, expires_in)
+    return shown._replace(why=why, report_in=max(report_in, timing.min_report_after), expires_in=expires_in)
 
 
 def _epsilon(value: object) -> Fraction | None:

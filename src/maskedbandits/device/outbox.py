@@ -3,7 +3,7 @@
 A row holds the token, the server, when there is something to do next, the delay drawn for it, and when it is of no use
 any more. Never the reward, and not the masked bit either, which is the ledger's. Where there are groups it holds the
 question as well, which is public, and never the group: so only a device of its experiment, which knows its group, has
-something to do with it.
+something to do with it. It also holds the pseudonym of its visitor, if there is one.
 
     WAITING ──(due: the reward is waited for no longer)──▶ DRAWN ──(due: it leaves; again, later)──▶ DONE ──▶ no row
 
@@ -27,7 +27,7 @@ from ..privacy.ledger import LedgerError
 from ..privacy.ledger.file import connected, undo
 from ..privacy.ledger.trouble import Damage, told
 
-APPLICATION, VERSION = 0x4D424F42, 3  # "MBOB"
+APPLICATION, VERSION = 0x4D424F42, 4  # "MBOB"
 WAITING, DRAWN, DONE = 0, 1, 2
 DAMAGED = "damaged, or no outbox, so no report is made: put it aside; what it promised stays unreported"
 KEPT = 367 * 86_400  # seconds after its end that a row is kept where no device of its server is seen any more
@@ -36,8 +36,8 @@ SUDDEN = 300.0  # seconds from one look to the next that are many: perhaps a clo
 TABLES = (
     "CREATE TABLE reports (token TEXT PRIMARY KEY NOT NULL, url TEXT NOT NULL, state INTEGER NOT NULL, "
     "due REAL NOT NULL, delay REAL NOT NULL, expires REAL NOT NULL, tries INTEGER NOT NULL, "
-    "experiment TEXT NOT NULL DEFAULT '', asked TEXT NOT NULL DEFAULT '', late INTEGER NOT NULL DEFAULT 0) "
-    "WITHOUT ROWID",
+    "experiment TEXT NOT NULL DEFAULT '', asked TEXT NOT NULL DEFAULT '', late INTEGER NOT NULL DEFAULT 0, "
+    "visitor TEXT NOT NULL DEFAULT '') WITHOUT ROWID",
     "CREATE TABLE device (seen REAL NOT NULL, secret BLOB NOT NULL, back REAL NOT NULL DEFAULT 0)",
 )
 MORE = {  # what a file of an older format lacks
@@ -46,12 +46,13 @@ MORE = {  # what a file of an older format lacks
         "ALTER TABLE reports ADD COLUMN late INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE device ADD COLUMN back REAL NOT NULL DEFAULT 0",
     ],
+    3: ["ALTER TABLE reports ADD COLUMN visitor TEXT NOT NULL DEFAULT ''"],
 }
 # What is drawn for another server, or asked by another experiment, waits for a device of that; to others it matters
-# long after it has expired.
+# long after it has expired. A first attempt is prepared up to :lead seconds before it leaves.
 WHEN = (
     f"CASE WHEN url <> :url AND (state = {DRAWN} OR asked <> '') OR asked <> '' AND experiment <> :experiment "
-    f"THEN expires + {KEPT} ELSE due END"
+    f"THEN expires + {KEPT} WHEN state = {DRAWN} AND tries = 0 THEN due - MIN(:lead, delay / 2) ELSE due END"
 )
 READY = f"SELECT * FROM reports WHERE {WHEN} <= :at ORDER BY due, token"  # noqa: S608 -- our own words
 SOONEST = f"SELECT MIN({WHEN}) FROM reports"  # noqa: S608
@@ -64,12 +65,13 @@ class Row(NamedTuple):
     url: str
     state: int
     due: float
-    delay: float  # seconds by which it leaves later than it is drawn
+    delay: float  # seconds from the first due time, at which the bit is fixed, to the first attempt
     expires: float
     tries: int = 0
     experiment: str = ""  # where there are groups
     asked: str = ""  # likewise: the question, as ``asked.py`` writes it
     late: int = 0  # tries after it has expired
+    visitor: str = ""  # the pseudonym that the server was given, if any
 
 
 class Outbox:
@@ -94,7 +96,7 @@ class Outbox:
         """Write a promise down; one that is there already stays as it is. Tell whether it is still to be kept."""
         with self._transaction() as connection:
             _notice(connection, at)
-            connection.execute("INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             return _holds(connection, row.token)
 
     def holds(self, token: str) -> bool:
@@ -102,28 +104,37 @@ class Outbox:
         with self._transaction("BEGIN") as connection:
             return _holds(connection, token)
 
+    def is_open(self, url: str, visitor: str) -> bool:
+        """Tell whether a decision of this visitor can still be rewarded."""
+        wanted = (url, visitor, WAITING)
+        with self._transaction("BEGIN") as connection:
+            found = connection.execute("SELECT 1 FROM reports WHERE url = ? AND visitor = ? AND state = ?", wanted)
+            return found.fetchone() is not None
+
     def asked(self, token: str) -> str:
         """Return the question of a token; nothing if there are no groups."""
         with self._transaction("BEGIN") as connection:
             found = connection.execute("SELECT asked FROM reports WHERE token = ?", (token,)).fetchone()
         return "" if found is None else str(found[0])
 
-    def ready(self, url: str, at: float, experiment: str = "") -> list[Row]:
+    def ready(self, url: str, at: float, experiment: str = "", lead: float = 0.0) -> list[Row]:
         """Return the rows with which a device of this server has something to do, longest due first.
 
-        With an experiment, it is one that knows its group there.
+        With an experiment, it is one that knows its group there. With a lead, first attempts come earlier by so many
+        seconds.
         """
         if self.soonest(url, experiment) is None:  # who has nothing to do writes nothing
             return []
         with self._transaction() as connection:
             _notice(connection, at)
-            given = {"url": url, "experiment": experiment, "at": at}
+            given = {"url": url, "experiment": experiment, "at": at, "lead": lead}
             return [Row(*row) for row in connection.execute(READY, given)]
 
-    def soonest(self, url: str, experiment: str = "") -> float | None:
+    def soonest(self, url: str, experiment: str = "", lead: float = 0.0) -> float | None:
         """Return when a device of this server has something to do next; None if there is nothing."""
+        given = {"url": url, "experiment": experiment, "lead": lead}
         with self._transaction("BEGIN") as connection:
-            (soonest,) = connection.execute(SOONEST, {"url": url, "experiment": experiment}).fetchone()
+            (soonest,) = connection.execute(SOONEST, given).fetchone()
         return None if soonest is None else float(soonest)
 
     def move(self, row: Row, state: int, due: float, tries: int = 0, late: int = 0) -> Row | None:

@@ -4,6 +4,7 @@
 import { Device, inMemory } from "./client.js";
 
 const FACES = ["☀", "☾", "★"];
+const HURRY = { jitter: 0.5, demonstration: true }; // visitors here are made up, so that nobody has to wait for minutes
 const SHOWN = 60; // seconds of the picture, once there are so many
 const find = (id) => document.getElementById(id);
 const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
@@ -30,7 +31,7 @@ let present = null; // the visitor on the page: the token of its report, and wha
 async function visitor() {
   const { name, epsilon } = chosen(), here = (present = {});
   const left = new Promise((done) => { here.leaves = done; });
-  const device = new Device(service, name, { cap: epsilon, maxEpsilon: epsilon, jitter: 0.5, store: watched(here) });
+  const device = new Device(service, name, { cap: epsilon, maxEpsilon: epsilon, ...HURRY, store: watched(here) });
   try {
     const decision = await device.decide();
     if (!decision.participates) throw new Error(decision.why);
@@ -51,8 +52,8 @@ function watched(here) {
   const memory = inMemory();
   return {
     ...memory,
-    async add(key, answer) {
-      const isFirst = await memory.add(key, answer);
+    async add(key, answer, instead) {
+      const isFirst = await memory.add(key, answer, instead);
       if (isFirst) here.kept = answer; // what comes later, as that of silence does, is not sent
       return isFirst;
     },

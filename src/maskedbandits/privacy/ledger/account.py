@@ -60,10 +60,12 @@ class Ledger:
         delta: float = 0.0,
         per: Length = None,
         change: bool = False,
+        shared: bool = False,
     ) -> None:
         """Open a ledger; a file keeps the terms that it was made with, unless change is asked for.
 
         With ``per``, such as "30 days", a payment counts for that long: the cap holds in any stretch of that length.
+        With ``shared`` and no path, all such ledgers of this process are one, which outlives each of them.
         """
         self.cap, self.delta, self._period = as_number("cap", cap), as_delta(delta), as_period(per)
         if self.cap < 0:
@@ -71,18 +73,21 @@ class Ledger:
         self.path = None if path is None else Path(path).absolute()
         self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
         self._name = "ledger in memory" if self.path is None else str(self.path)
-        self._seen = 0  # writes
+        self._seen, self._is_shared = 0, shared and path is None  # writes that were seen
         self._terms = Terms(self.cap, self.delta, self._period)
         with told(self._name):
-            self._connection = (
-                file.in_memory(self._terms) if self.path is None else file.in_file(self.path, self._terms, change)
-            )
+            if self.path is not None:
+                self._connection = file.in_file(self.path, self._terms, change)
+            elif shared:
+                self._connection, self._lock = file.of_process(self._terms)
+            else:
+                self._connection = file.in_memory(self._terms)
             self._file = self._identity()
         try:
             with self._reading():
                 pass  # its terms may be others
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
 
     def reserve(self, decision: Decision, epsilon: Number, elsewhere: float | None = None) -> None:
@@ -154,6 +159,13 @@ class Ledger:
             rows.remembered(entry)
         return entry.bit is not None
 
+    def write_again(self, decision: Decision) -> None:
+        """Write a drawn report down again as it is: this takes a disk as long as to draw it."""
+        name = name_of(decision)
+        with self._transaction() as connection:
+            entry = rows.reserved(connection, name)
+            rows.write_entry(connection, name, entry.epsilon, entry.bit)
+
     def settle(self, decision: Decision) -> None:
         """Forget the bit of a report that has been received; what it cost stays spent."""
         name = name_of(decision)
@@ -195,7 +207,8 @@ class Ledger:
             return
         with self._lock:
             self._closed = True
-            self._connection.close()
+            if not self._is_shared:
+                self._connection.close()
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sqlite3
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from .rows import (
 from .trouble import Damage, LedgerError
 
 APPLICATION, VERSION = 0x4D424C44, 2  # "MBLD"
+_OF_PROCESS: dict[int, tuple[sqlite3.Connection, threading.Lock]] = {}  # by process: a fork copies its parent's
+_OPENING = threading.Lock()
 
 
 def in_memory(terms: Terms) -> sqlite3.Connection:
@@ -30,6 +33,14 @@ def in_memory(terms: Terms) -> sqlite3.Connection:
     connection = connected(":memory:")
     _begin(connection, terms)
     return connection
+
+
+def of_process(terms: Terms) -> tuple[sqlite3.Connection, threading.Lock]:
+    """Return the ledger in memory that this process has once, and the lock by which its users take turns."""
+    with _OPENING:
+        if os.getpid() not in _OF_PROCESS:
+            _OF_PROCESS[os.getpid()] = in_memory(terms), threading.Lock()
+        return _OF_PROCESS[os.getpid()]
 
 
 def in_file(path: Path, terms: Terms, change: bool) -> sqlite3.Connection:
