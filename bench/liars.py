@@ -1,25 +1,30 @@
-"""From which share of liars on each policy is turned: plays the worse of two arms more often than the better.
+"""From which share of liars on, and after how many lies in a row, policies prefer the worse of two arms.
 
-Two arms with means 0.65 and 0.35. A share of the reports are lies: zeros for the better arm, ones for the worse. Both
-look alike from ``theory.turning_share(gap, slope)`` on: alpha* = s gap / (1 + s gap), s = tanh(eps / 2) for randomised
-response. Measured: the share, found by bisection, at which the better arm gets half of the pulls in the second half of
-the play.
+Two arms with means 0.65 and 0.35. A share of the reports are lies, spread evenly: zeros for the better arm, ones for
+the worse. Both look alike from ``theory.turning_share(gap, slope)`` on: alpha* = s gap / (1 + s gap), s = tanh(eps / 2)
+for randomised response. Measured: the share, found by bisection, at which the better arm gets half of the pulls in the
+second half of the play.
 
-    make bench-liars                 # or: python -m bench.liars [--json]
+A second table has lies that come all at once, and a third what ``contamination`` of ``auto`` costs (``bursts.py``).
+
+    make bench-liars                 # or: python -m bench.liars [--only shares bursts costs] [--json]
 """
 
 import argparse
 import json
 import math
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bench import bursts
 from maskedbandits import Problem, RandomizedResponse, make_policy, simulate, theory
 
 MEANS = [0.65, 0.35]
 GAP = MEANS[0] - MEANS[1]
 HORIZON, RUNS = 50_000, 32
 EPSILONS = (0.5, 1.0, 2.0, math.inf)
+WARY = "auto, contamination=0.01"
 POLICIES: dict[str, dict[str, Any]] = {
     "klucb-cf": {},
     "ucb-cf": {},
@@ -27,16 +32,24 @@ POLICIES: dict[str, dict[str, Any]] = {
     "sw-klucb-cf": {"window": 10_000},
     "d-klucb-cf": {"gamma": 0.9999},
     "glr-klucb-cf": {},
+    "glr-ts-cf": {},
+    "cusum-klucb-cf": {},
     "exp3s": {"horizon": HORIZON},
     "auto": {},
+    WARY: {"contamination": 0.01},
 }
+
+
+def plain(label: str) -> str:
+    """Return the name of a policy of the tables."""
+    return label.split(",")[0]
 
 
 def better_pulls(name: str, epsilon: float, share: float) -> float:
     """Return the share of pulls that the better arm gets in the second half."""
     mask = RandomizedResponse.from_epsilon(epsilon)
     problem = Problem([MEANS], [0], HORIZON, mask, liars=share)
-    policy = make_policy(name, arms=2, corruption=mask, **POLICIES[name])
+    policy = make_policy(plain(name), arms=2, corruption=mask, **POLICIES[name])
     result = simulate(problem, policy, runs=RUNS, seed=0, checkpoints=2, progress=False)
     lost = (result.regret[:, 1] - result.regret[:, 0]).mean()
     return 1.0 - float(lost) / (GAP * int(result.times[1] - result.times[0]))
@@ -51,24 +64,68 @@ def turned_at(name: str, epsilon: float) -> float:
     return 0.5 * (low + high)
 
 
+def shares() -> dict[str, Any]:
+    """Measure shares of lies that are spread evenly, beside those that theory predicts."""
+    predicted = [theory.turning_share(GAP, RandomizedResponse.from_epsilon(epsilon).slope) for epsilon in EPSILONS]
+    return {"predicted": predicted} | {
+        name: [turned_at(name, each) for each in EPSILONS] for name in _announced(POLICIES)
+    }
+
+
+def share_table(rows: Mapping[str, Sequence[float]]) -> str:
+    """Return a table of shares."""
+    lines = [
+        "| share of liars | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |",
+        "|---" + "|--:" * len(EPSILONS) + "|",
+    ]
+    for name, row in rows.items():
+        label = "α\\* = s gap / (1 + s gap)" if name == "predicted" else f"`{name}`"
+        lines.append(f"| {label} | " + " | ".join(f"{100 * share:.1f} %" for share in row) + " |")
+    return "\n".join(lines)
+
+
+def all_bursts() -> dict[str, Any]:
+    """Measure lies that come all at once."""
+    return {
+        name: [bursts.bursts(plain(name), POLICIES[name], epsilon) for epsilon in bursts.EPSILONS]
+        for name in _announced(POLICIES)
+    }
+
+
+def all_costs() -> dict[str, Any]:
+    """Measure what contamination costs."""
+    problems = bursts.cost_problems()
+    return {name: bursts.costs(problems[name]) for name in _announced(problems)}
+
+
+def _announced(names: Iterable[str]) -> Iterator[str]:
+    """Yield names, and report progress on stderr."""
+    for name in names:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        yield name
+
+
+PARTS: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[Any], str]]] = {
+    "shares": (shares, share_table),
+    "bursts": (all_bursts, bursts.burst_table),
+    "costs": (all_costs, bursts.cost_table),
+}
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="some of the tables")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
     options = parser.parse_args()
-    predicted = [theory.turning_share(GAP, RandomizedResponse.from_epsilon(epsilon).slope) for epsilon in EPSILONS]
-    rows = {}
-    for name in POLICIES:
-        rows[name] = [turned_at(name, epsilon) for epsilon in EPSILONS]
-        print(f"{name} ...", file=sys.stderr, flush=True)
+    found = {}
+    for part in options.only:
+        measure, table = PARTS[part]
+        found[part] = measure()
+        if not options.json:
+            print(table(found[part]), end="\n\n", flush=True)
     if options.json:
-        print(json.dumps({"epsilons": EPSILONS, "predicted": predicted, "turned_at": rows}, indent=1))
-        return
-    print("| share of liars | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |")
-    print("|---" + "|--:" * len(EPSILONS) + "|")
-    table = {"α\\* = s gap / (1 + s gap)": predicted, **{f"`{name}`": row for name, row in rows.items()}}
-    for name, shares in table.items():
-        print(f"| {name} | " + " | ".join(f"{100 * share:.1f} %" for share in shares) + " |")
+        print(json.dumps({"epsilons": EPSILONS, "burst_epsilons": bursts.EPSILONS, **found}, indent=1))
 
 
 if __name__ == "__main__":

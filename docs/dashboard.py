@@ -72,9 +72,9 @@ def service(folder: str) -> Iterator[str]:
 
 
 def create(address: str, name: str, names: Sequence[str] = ARMS) -> None:
-    """Create an experiment whose reports are due after a second; the payload of an arm is its place."""
+    """Create an experiment; the payload of an arm is its place."""
     arms = [{"name": arm, "payload": place} for place, arm in enumerate(names)]
-    ask(address, "/v1/experiments", {"name": name, "epsilon": EPSILON, "report_after": 1, "arms": arms})
+    ask(address, "/v1/experiments", {"name": name, "epsilon": EPSILON, "arms": arms})
 
 
 def visit(address: str, name: str, means: Sequence[float], mask: Randomizer, rng: random.Random) -> None:

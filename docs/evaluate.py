@@ -23,7 +23,7 @@ from maskedbandits.service.stores.rows import EventRow
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT
 
 PAGE = Path(__file__).with_suffix(".md")
-POLICIES, PERIODS = ("klucb-cf", "sw-klucb-cf:window=500"), 2
+POLICIES, PERIODS = ("klucb-cf", "sw-klucb-cf:window=10000"), 2
 OPTIONS = " ".join([*(f"--policy {policy}" for policy in POLICIES), f"--periods {PERIODS}"])
 COMMAND = f"maskedbandits evaluate headlines --storage sqlite:///bandits.db \\\n    {OPTIONS}"
 NAMES = ("plain", "question", "number")

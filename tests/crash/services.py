@@ -14,7 +14,11 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-SETTINGS = {"MASKEDBANDITS_SNAPSHOT_EVERY": "20"}  # events: so that there is one to be written at every start
+SETTINGS = {
+    "MASKEDBANDITS_SNAPSHOT_EVERY": "20",  # events: so that there is one to be written at every start
+    "MASKEDBANDITS_SECRET": "the secret that services under trial share",
+    "MASKEDBANDITS_SIMULATION": "1",  # tokens that live for seconds
+}
 LONGEST = 120.0  # seconds until a service is ready, on the busiest machine
 
 

@@ -32,14 +32,14 @@ def config(name: str = "headline", arms: int = 3, **others: Any) -> ExperimentCo
     return ExperimentConfig(name, [NewArm(f"arm {place}") for place in range(arms)], **told)
 
 
-def quick_hall(storage: str, clock: Clock | None = None) -> Hall:
+def quick_hall(storage: str, clock: Clock | None = None, **settings: Any) -> Hall:
     """A hall that hears soon of what others write; it has not started."""
-    return Hall(Settings(storage=storage, poll=0.02), clock=clock)
+    return Hall(Settings(storage=storage, poll=0.02, **settings), clock=clock)
 
 
 @asynccontextmanager
-async def open_hall(storage: str, clock: Clock | None = None) -> AsyncIterator[Hall]:
-    hall = quick_hall(storage, clock)
+async def open_hall(storage: str, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Hall]:
+    hall = quick_hall(storage, clock, **settings)
     await hall.start()
     try:
         yield hall
@@ -49,9 +49,9 @@ async def open_hall(storage: str, clock: Clock | None = None) -> AsyncIterator[H
 
 def report_of(live: Live, issued: Issued, bit: int, epsilon: int | None = None) -> NewReport:
     """The report of a decision, as the service makes it from a token."""
-    expires = expiry_minute(issued.issued // 60, issued.expires)
+    expires = expiry_minute(issued.expires, issued.expires - issued.issued)
     own = live.epsilon if epsilon is None else epsilon
-    decision = new_id(issued.issued)
+    decision = new_id()
     return NewReport(
         live.id, issued.arm, bit, own, issued.probability, issued.flags, decision, expires, issued.issued // 3600
     )

@@ -129,7 +129,7 @@ def obvious(events: list[EventRow], number: Callable[[Any], Any] = float) -> lis
         known = naive.Event(event.kind, event.hour, -1 if event.arm is None else event.arm)
         known.floor, known.holdout = config["floor"] > 0, config["holdout"] > 0
         known.default, known.arms = told.get("default_arm", 0), len(told.get("arms", ()))
-        known.wait = math.ceil((config["report_after"] + 600) / 3600)
+        known.wait = math.ceil((config["report_after"] + 1200) / 3600)
         if event.kind == "report":
             assert event.epsilon
             assert event.probability
@@ -138,7 +138,10 @@ def obvious(events: list[EventRow], number: Callable[[Any], Any] = float) -> lis
             slope = number(mask.p00) * 2 - 1
             known.reward = (number(event.bit) - (1 - number(mask.p00))) / slope
             known.worth = (slope / (slope if mask.slope == most else number(most))) ** 2
-            known.probability, known.subset = number(event.probability) / WHOLE, bool(event.flags & 4)
+            known.probability, known.subset = (
+                number(event.probability) / WHOLE,
+                bool(event.flags & (4 | 16)),
+            )  # left out, or held back
         found.append(known)
     return found
 

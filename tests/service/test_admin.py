@@ -53,6 +53,7 @@ def test_what_it_has_learnt(served: Served) -> None:
         ({"name": "b", "policy": "sw-klucb-cf"}, 400, "how many of the last reports count, at most 1000000"),
         ({"name": "b", "policy": "sw-klucb-cf", "parameters": {"window": 10**9}}, 400, "take policy = 'klucb-cf'"),
         ({"name": "b", "policy": "m-klucb-cf", "parameters": {"width": 10**8}}, 400, "at most 8388608"),
+        ({"name": "b", "policy": "auto", "parameters": {"contamination": 1}}, 400, "contamination"),
         ({"name": "b", "parameters": []}, 400, "Expected `object`, got `array`"),
         ({"name": "b", "parameters": {"arms": 3}}, 400, "klucb-cf has no parameter 'arms'"),
         ({"name": "b", "parameters": {"corruption": None}}, 400, "klucb-cf has no parameter 'corruption'"),
@@ -62,6 +63,9 @@ def test_what_it_has_learnt(served: Served) -> None:
         ({"name": "b", "policy": "uniform"}, 400, "a floor a little below 1/K"),
         ({"name": "b\n"}, 400, "`$.name`"),
         ({"name": "b", "floor": 0.6}, 400, "floor"),
+        ({"name": "b", "report_after": 1}, 400, "report_after = 1: give at least 60 seconds: devices refuse less"),
+        ({"name": "b", "expires_after": 61}, 400, "expires_after = 61: give 3660 to 2592000 seconds"),
+        ({"name": "b", "expires_after": 366 * 86_400}, 400, "Expected `int` <= 2592000"),
         ({"name": "b", "epsilon": 0.0000001}, 400, "epsilon"),
     ],
 )
@@ -71,7 +75,7 @@ def test_what_cannot_be_created(served: Served, changes: dict[str, Any], status:
 
 
 def test_terms_can_change(served: Served) -> None:
-    changes = {"epsilon": 0.5, "report_after": 5, "expires_after": 50, "floor": 0.1, "holdout": 0.1}
+    changes = {"epsilon": 0.5, "report_after": 120, "expires_after": 3720, "floor": 0.1, "holdout": 0.1}
     reply = served.patch(ONE, {**changes, "default_arm": "long", "status": "paused"})
     assert reply.status == 200
     shown = served.get(ONE).json
@@ -86,7 +90,11 @@ def test_terms_can_change(served: Served) -> None:
         ({"status": "gone"}, "`$.status`"),
         ({"policy": "ts-cf"}, "no field is called 'policy'"),
         ({"default_arm": "none"}, "no open arm is called 'none'"),
-        ({"expires_after": 30}, "more seconds than report_after = 60"),
+        ({"report_after": 59}, "report_after = 59: give at least 60 seconds"),
+        ({"expires_after": 30}, "expires_after = 30: give 3660 to 2592000 seconds with report_after = 60"),
+        ({"expires_after": 3659}, "expires_after = 3659: give 3660 to 2592000 seconds with report_after = 60"),
+        ({"expires_after": 31 * 86_400}, "Expected `int` <= 2592000"),
+        ({"report_after": 30 * 86_400 - 3599}, "expires_after = 86400: give"),
         ({"floor": 0.9}, "floor"),
         ({"epsilon": 0.1234567}, "a multiple of one millionth"),
         ([], "Expected `object`"),

@@ -292,6 +292,37 @@ def test_an_address_that_asks_too_often(limited: Served) -> None:
     assert limited.get("/healthz").status == 200
 
 
+def test_a_batch_is_charged_before_it_is_answered(limited: Served) -> None:
+    """Batches that come at once were all answered, and charged afterwards."""
+    token = limited.post(DECISIONS, client="192.0.2.2").json["token"]
+    batch = {"reports": [{"token": token, "bit": 1}] * 3}
+
+    async def at_once() -> list[Reply]:
+        asked = (limited.client.ask("POST", "/v1/reports", batch) for _ in range(4))
+        return await asyncio.gather(*asked)
+
+    replies = limited.run(at_once())
+    assert sorted(reply.status for reply in replies) == [200, 429, 429, 429]
+    assert all("one address" in reply.error for reply in replies if reply.status == 429)
+    (done,) = [[each["status"] for each in reply.json["results"]] for reply in replies if reply.status == 200]
+    assert done == ["accepted", "duplicate", "duplicate"]
+    statuses = [limited.post(DECISIONS, {"n": n}, client="192.0.2.4").status for n in (4, 2, 1)]
+    assert statuses == [200, 429, 429]
+
+
+def test_a_site_of_ipv6_is_one_address(limited: Served) -> None:
+    statuses = [limited.post(DECISIONS, client=f"2001:db8:7:{place:x}::1").status for place in range(7)]
+    assert statuses == [200] * 5 + [429] * 2
+    assert limited.post(DECISIONS, client="2001:db8:8::1").status == 200
+
+
+def test_answers_in_json_are_kept_by_nobody_on_the_way(served: Served) -> None:
+    for reply in (served.post(DECISIONS), served.get(STATE), served.get("/nowhere"), served.post("/v1/reports", b"{")):
+        assert reply.headers["content-type"] == "application/json"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["cache-control"] == "no-store"
+
+
 @pytest.mark.parametrize(
     "header", ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"]
 )

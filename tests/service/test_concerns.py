@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 from test_history import point
 
-from maskedbandits.service.concerns import FEWEST_DUE, LATEST, PATIENCE, concerns, stuck, unanswered
+from maskedbandits.service import concerns as module
+from maskedbandits.service.concerns import (
+    FEWEST_DUE,
+    FEWEST_HELD,
+    LATELY,
+    LATEST,
+    PATIENCE,
+    concerns,
+    stuck,
+    unanswered,
+)
 
 
 def arm(name: str, low: float, high: float, share: float | None, *, suspect: bool = False) -> dict[str, Any]:
@@ -43,6 +55,22 @@ def test_a_policy_that_stays_where_it_should_not() -> None:
     assert stuck([arm("a", 0.1, 0.3, None)], LATEST) is None
 
 
+def test_reports_that_were_held_back_lately() -> None:
+    before, then = point(0.0, held_back=5), point(100.0, held_back=5 + FEWEST_HELD)
+    assert kinds("paused", WELL, 0, [before, then], 60) == ["held_back"]
+    assert kinds("running", WELL, 0, [before, point(100.0, held_back=4 + FEWEST_HELD)], 60) == []
+    assert kinds("running", WELL, 0, [before, then, point(100.0 + LATELY, held_back=15)], 60) == []  # long ago
+    assert kinds("running", WELL, 0, [then], 60) == []  # before this process began
+    assert kinds("running", WELL, 0, [], 60) == []
+
+
+def test_the_list_of_experiments_has_a_word_for_each_kind() -> None:
+    page = Path(module.__file__).with_name("dashboard") / "dashboard.js"
+    words = re.search(r"const WORDS = \{(.*?)\};", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert words
+    assert set(re.findall(r"(\w+):", words[1])) == {"suspect", "held_back", "silent", "stuck", "aside"}
+
+
 def test_decisions_that_nobody_reports() -> None:
     after, due = 60.0, 60.0 + PATIENCE
     learnt = point(0.0, decisions=10, reports=10)
@@ -61,7 +89,7 @@ def test_decisions_that_nobody_reports() -> None:
 def test_what_goes_on_is_told_in_the_same_words() -> None:
     """A page says anew what has other words, to whoever listens to it: so there is no count in it that grows."""
     points = [point(0.0, decisions=10, reports=10)]
-    points += [point(second, decisions=round(second), reports=10) for second in (50.0, 100.0, 500.0, 1000.0)]
+    points += [point(second, decisions=round(second), reports=10) for second in (50.0, 100.0, 2000.0, 4000.0)]
     early, late = (concerns("running", WELL, 0, points[:many], 60) for many in (4, 5))
     assert unanswered(points[:4], 60) != unanswered(points, 60)
     assert [each["kind"] for each in early] == ["silent"]
@@ -70,6 +98,6 @@ def test_what_goes_on_is_told_in_the_same_words() -> None:
 
 def test_decisions_before_the_last_report_do_not_count() -> None:
     points = [point(0.0, decisions=500, reports=1), point(1.0, decisions=500, reports=2)]
-    points += [point(500.0, decisions=519, reports=2), point(1000.0, decisions=900, reports=2)]
+    points += [point(500.0, decisions=519, reports=2), point(2000.0, decisions=900, reports=2)]
     assert unanswered(points, 60) == 19
     assert kinds("running", WELL, 0, points, 60) == []

@@ -44,7 +44,7 @@ def name(service: Running, request: pytest.FixtureRequest) -> str:
 
 def create(service: Running, name: str) -> None:
     arms = [{"name": "plain"}, {"name": NASTY, "payload": NASTY}]
-    told = {"name": name, "epsilon": 1, "policy": POLICY, "report_after": 0, "arms": arms}
+    told = {"name": name, "epsilon": 1, "policy": POLICY, "arms": arms}
     assert service.ask("POST", "/v1/experiments", told)[0] == 201
 
 
@@ -156,14 +156,17 @@ def test_it_fits_and_can_be_read(page: Any, service: Running, name: str) -> None
 
 
 def contrast(page: Any, selector: str) -> float:
-    """The contrast of a text with what is behind it, as WCAG 2.2 reckons it."""
-    colours = page.locator(selector).first.evaluate(
-        """it => {
+    """The contrast of a text with what is behind it, as WCAG 2.2 defines it, found at once: the page changes."""
+    page.locator(selector).first.wait_for(state="attached")
+    colours = page.evaluate(
+        """selector => {
+          const it = document.querySelector(selector);
           let behind = it;
           while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
           const style = getComputedStyle(it);
           return [it instanceof SVGElement ? style.fill : style.color, getComputedStyle(behind).backgroundColor];
-        }"""
+        }""",
+        selector,
     )
     lights = sorted(luminance(colour) for colour in colours)
     return (lights[1] + 0.05) / (lights[0] + 0.05)
@@ -198,7 +201,7 @@ def visit_groups(service: Running, name: str, visitors: int) -> None:
     """Create an experiment with groups whose names would like to be scripts; each likes another arm, and says so."""
     groups, likes = [NASTY, "old", f"{NASTY} 2"], [NASTY, "plain", "plain"]
     arms = [{"name": "plain"}, {"name": NASTY, "payload": NASTY}]
-    told = {"name": name, "epsilon": 10, "policy": POLICY, "report_after": 0, "arms": arms, "groups": groups}
+    told = {"name": name, "epsilon": 10, "policy": POLICY, "arms": arms, "groups": groups}
     assert service.ask("POST", "/v1/experiments", told)[0] == 201
     _, answer = service.ask("POST", f"/v1/experiments/{name}/decisions", {"n": visitors})
     reports = []

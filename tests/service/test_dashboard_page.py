@@ -34,7 +34,7 @@ def test_its_times_are_those_of_the_code() -> None:
     assert (streams.STALLED, "does not read for ten seconds is dropped" in PAGE) == (10, True)
     assert (watching.LONGEST, "A stream ends after five minutes" in PAGE) == (300, True)
     assert (watching.RATIO, "a tenth of a process's time at most" in PAGE) == (9, True)
-    assert (concerns.PATIENCE, "three minutes ago or earlier" in PAGE) == (180, True)
+    assert (concerns.PATIENCE, "twenty minutes ago or earlier" in PAGE) == (1200, True)
 
 
 def test_its_events_are_those_that_are_sent() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from fractions import Fraction
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 import pytest
 from made_up_logs import any_log, change, created, made_up, obvious, report, settings, with_probabilities
 
+from maskedbandits.errors import UserError
 from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.evaluation import Log, evaluate, log_of
 from maskedbandits.service.evaluation.fixed import Choice, Estimate, Judged, Ledger, judge_arms
 from maskedbandits.service.evaluation.intervals import Normal, Sure
 from maskedbandits.service.fold import mask_of
 from maskedbandits.service.messages import MILLION
+from maskedbandits.service.sources import FLAG_HELD
 from maskedbandits.service.stores.rows import EventRow
 from naive import evaluation as naive
 
@@ -38,6 +41,30 @@ def test_estimates_are_the_obvious_ones(seed: int) -> None:
         assert (found.ips is not None) == (wanted["sure"] and found.reports > 0)
         for way in WAYS if found.ips is not None else ():
             assert getattr(found, way).value == pytest.approx(wanted[way], abs=1e-9), way
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_held_back_is_left_out(seed: int) -> None:
+    lots = random.Random(seed)
+    events = [
+        event._replace(flags=event.flags | FLAG_HELD) if event.flags is not None and lots.random() < 0.3 else event
+        for event in any_log(seed)
+    ]
+    log, terms = log_of("log", events), naive.terms(obvious(events))
+    assert log.held_back == sum((event.flags or 0) & FLAG_HELD > 0 for event in events) > 0
+    assert log.size == len(terms)
+    assert [arm.name for arm in log.arms] == [arm.name for arm in log_of("log", any_log(seed)).arms]
+    for found in judge_arms(log):
+        place = next((arm.place for arm in log.arms if arm.name == found.name), None)
+        wanted = naive.judge(terms, place)
+        for way in WAYS if found.ips is not None else ():
+            assert getattr(found, way).value == pytest.approx(wanted[way], abs=1e-9), way
+
+
+def test_a_log_that_is_all_held_back_has_nothing_to_judge_by() -> None:
+    events = [created(2, settings(MILLION, 0.1, 0.0)), report(2, 0, 0, 1, HALF, flags=FLAG_HELD)]
+    with pytest.raises(UserError, match="no reports to judge by but 1 that were held back; wait for some"):
+        log_of("log", events)
 
 
 @pytest.mark.parametrize(("most", "rho", "squares"), [(1.0, 3.0, 50.0), (20.0, 400.0, 90.0), (7.0, 20.0, 300.0)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_up_logs import any_log, change, created, made_up, obvious, report, settings
 
-from maskedbandits import Problem, simulate
+from maskedbandits import Problem, make_policy, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.evaluation import Log, evaluate, log_of, trial
@@ -17,6 +17,8 @@ from maskedbandits.service.evaluation.log import Ints
 from maskedbandits.service.fold import mask_of
 from maskedbandits.service.messages import MILLION
 from naive import evaluation as naive
+
+MASK = mask_of(2 * MILLION)
 
 
 class Restless:
@@ -175,12 +177,29 @@ def test_arms_that_come_and_go_are_told_to_the_policy() -> None:
         ("sw-klucb-cf:window", "give NAME, or NAME:key=value,key=value"),
         ("sw-klucb-cf:window=-1", "window"),
         ("klucb-cf:no=1", "no"),
+        ("klucb-cf:restarts=[20]", r"klucb-cf:restarts=\[20\]: restarts at given reports cannot be tried on a log"),
+        ("sw-klucb-cf:window=3", "window = 3 in rows is 1 in plays"),
     ],
 )
 def test_policies_that_cannot_be_tried_are_refused(text: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint) as told:
         evaluate(even(3, 50, (0.3, 0.6)), [text])
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.plain
+def test_windows_are_in_reports_of_the_log() -> None:
+    """About every second report is learned from: a window of 40 reports holds 20 of those."""
+    log = even(3, 300, (0.3, 0.6))
+    assert trial.pace_of(log) == pytest.approx(2, rel=0.01)
+    found = trial.one_run(log, trial.candidate("sw-klucb-cf:window=40,c=0"), seed=5, run=0)
+    lots = np.random.default_rng(int(np.random.SeedSequence([5, 0]).generate_state(2, np.uint64)[1])).random(log.size)
+    same, longer = (
+        trial.run_over(log, make_policy("sw-klucb-cf", arms=2, corruption=MASK, window=w, c=0), lots, draws_lots=False)
+        for w in (20, 40)
+    )
+    assert found.matched.tolist() == same.matched.tolist()
+    assert found.matched.tolist() != longer.matched.tolist()
 
 
 def test_parameters_are_given_after_the_name() -> None:

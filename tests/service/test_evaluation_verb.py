@@ -17,6 +17,7 @@ from commands import call, gives_no_orders, refused
 from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.evaluation import exported
 from maskedbandits.service.messages import MILLION
+from maskedbandits.service.sources import FLAG_HELD
 from maskedbandits.service.stores import open_store
 from maskedbandits.service.stores.rows import Change, EventRow, NewArm, NewReport
 
@@ -63,6 +64,18 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
     reports(2000, 480_003, 3)
     store.close()
     return url
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_file_says_what_was_held_back(tmp_path: Path, ending: str) -> None:
+    flags = [0, FLAG_HELD, FLAG_HELD | 1]
+    events = [created(2, settings(MILLION, 0.25, 0.0))]
+    events += [report(place + 2, 0, 0, 1, WHOLE // 2, flags=each) for place, each in enumerate(flags)]
+    file = saved(events, tmp_path / f"log.{ending}")
+    assert [event.flags for event in exported.exported(file)][1:] == flags
+    told = json.loads(call("evaluate", file, "--json").stdout)
+    assert (told["reports"], told["held_back"]) == (1, 2)
+    assert "Held back: 2 reports over the source limit." in " ".join(call("evaluate", file).stdout.split())
 
 
 def test_a_store_and_its_files_say_the_same(storage: str, tmp_path: Path) -> None:

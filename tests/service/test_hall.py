@@ -244,11 +244,11 @@ def test_a_clock_that_is_set_back_lets_no_forgotten_id_in_again(tmp_path: Path) 
     now = [1_800_000_000.0]
 
     async def use() -> None:
-        async with open_hall(storage, Clock(lambda: now[0], lambda: 0.0)) as hall:
+        async with open_hall(storage, Clock(lambda: now[0], lambda: 0.0), simulation=True) as hall:
             live = await hall.create(config(report_after=1, expires_after=60))
             row = report_of(live, live.decide()[0], 1)
             assert await hall.write.reports([row]) == [2]
-            await hall.ask(lambda store: store.forget(int(now[0] // 60) + 5))
+            await hall.ask(lambda store: store.forget(int(now[0] // 60) + 60))
             assert await hall.write.reports([row]) == [-1]
 
     async def later() -> None:

@@ -51,6 +51,20 @@ def let_in(service: Served, role: str, **more: Any) -> bool:
     return not statuses & {401, 403}
 
 
+@pytest.mark.parametrize(("role", "is_told"), [("device", False), ("admin", True)])
+@pytest.mark.parametrize("unknown", ["lang", "x"], ids=["near", "far"])
+def test_arms_are_named_only_to_keys_that_may_read_them(
+    locked: Served, made: dict[str, str], role: str, is_told: bool, unknown: str
+) -> None:
+    """An error that lists arms, or the nearest one, would tell a public key what will be tried."""
+    locked.client.key = made[role]
+    reply = locked.post("/v1/experiments/headline/decisions", {"eligible_arms": [unknown]})
+    assert reply.status == 400
+    assert reply.error.startswith(f"eligible_arms: no arm is called '{unknown}'; ")
+    assert any(name in reply.error for name in ("short", "long")) == is_told
+    assert ("role read" in reply.error) == (not is_told)
+
+
 @pytest.mark.parametrize("role", keys.ROLES)
 def test_a_key_does_what_its_role_says(locked: Served, made: dict[str, str], role: str) -> None:
     locked.client.key = made[role]
@@ -192,17 +206,16 @@ def test_processes_that_need_secrets_at_the_same_moment_have_the_same(
 ) -> None:
     """Each finds that there are none; else two workers would not know each other's visitors."""
     with open_store(storage) as other:
-        before = store.signing_keys(), store.meta("visitor_secret")
-        assert before == ([], None)
+        assert (store.signing_keys(), store.meta("secret_check")) == ([], None)
         first = secrets_of(other)
         with monkeypatch.context() as patch:
             stale: Iterator[list[tuple[int, bytes]]] = iter([[]])
-            real_keys, real_meta = store.signing_keys, store.meta
+            real_keys = store.signing_keys
             patch.setattr(store, "signing_keys", lambda: next(stale, None) or real_keys())
             patch.setattr(store, "meta", lambda key: None)
             second = secrets_of(store)
         assert first.visitor == second.visitor == secrets_of(other).visitor
-        assert real_meta("visitor_secret") == first.visitor.hex()
+        assert first.ring._keys == second.ring._keys
         assert len(store.signing_keys()) == 1
 
 

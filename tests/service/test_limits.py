@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from web import SMALL, Served
 
 from maskedbandits.service import limits
-from maskedbandits.service.limits import Addresses, Buckets, bucket_of
+from maskedbandits.service.limits import Addresses, Buckets, block_of, bucket_of
 from naive.limits import NaiveBucket
 
 pytest_plugins = ["service_fixtures"]
@@ -38,12 +38,21 @@ def test_whoever_waits_as_told_is_let_in() -> None:
     assert buckets.wait("b", now) == 0.0  # another's bucket
 
 
-def test_what_is_charged_afterwards_has_to_be_made_up_for() -> None:
+def test_more_than_a_bucket_holds_needs_it_full_and_has_to_be_made_up_for() -> None:
     buckets = Buckets(10.0, 1.0)
     assert buckets.wait("a", 0.0) == 0.0
-    buckets.charge("a", 0.0, 99)
+    assert buckets.wait("a", 0.0, 100, taken=1) == 0.0  # the same request, whose cost is known by now
     assert buckets.wait("a", 0.0) == pytest.approx(9.1)
     assert buckets.wait("a", 9.2) == 0.0
+
+
+def test_a_refused_batch_takes_nothing_but_the_request() -> None:
+    buckets = Buckets(10.0, 1.0)
+    for _ in range(2):
+        assert buckets.wait("a", 0.0) == 0.0
+        assert buckets.wait("a", 0.0, 9, taken=1) in (0.0, pytest.approx(0.8))
+    with_room = [buckets.wait("a", 0.0) for _ in range(2)]
+    assert with_room == [pytest.approx(0.1)] * 2
 
 
 def test_no_rate_is_no_limit_and_no_memory() -> None:
@@ -58,7 +67,7 @@ def test_memory_is_bounded_and_the_longest_unused_is_forgotten() -> None:
     for name in range(1000):
         buckets.wait(name, 0.0)
         assert buckets.wait("busy", 0.0) > 0.0
-        buckets.charge(-name, 0.0, 5)
+        buckets.wait(-name, 0.0, 5)
         assert len(buckets) <= 10
 
 
@@ -120,11 +129,27 @@ def test_without_proxies_nobody_is_believed() -> None:
     ("address", "bucket"),
     [
         ("203.0.113.7", "203.0.113.7"),
-        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2:ffff::", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:3::4", "2001:db8:1::/48"),
+        ("2001:db8:1:ffff:ffff::", "2001:db8:1::/48"),  # another household of the same site
+        ("2001:db8:2:2:3::4", "2001:db8:2::/48"),
+        ("fe80::1%" + "x" * 70_000, ""),  # kept nowhere
         ("::ffff:203.0.113.7", "203.0.113.7"),
         ("testclient", ""),
     ],
 )
 def test_whose_bucket_it_is(address: str, bucket: str) -> None:
     assert bucket_of(address) == bucket
+
+
+@pytest.mark.parametrize(
+    ("address", "block"),
+    [
+        ("203.0.113.7", "203.0.113.0/24"),
+        ("::ffff:203.0.113.255", "203.0.113.0/24"),
+        ("2001:db8:1:2:3::4", "2001:db8:1::/48"),
+        ("testclient", ""),
+        ("", ""),
+    ],
+)
+def test_whose_block_it_is(address: str, block: str) -> None:
+    assert block_of(address) == block

@@ -65,7 +65,7 @@ def test_what_nobody_reports_in_time_is_missing(tmp_path: Path) -> None:
 
     async def use() -> None:
         async with open_hall(storage_in(tmp_path), Clock(lambda: now[0], lambda: 0.0)) as hall:
-            live = await hall.create(config(report_after=1, expires_after=600))
+            live = await hall.create(config(expires_after=3660))
             issued = live.decide(7)
             arms = [each.arm for each in issued]
             assert await hall.write.reports([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]
@@ -79,7 +79,7 @@ def test_what_nobody_reports_in_time_is_missing(tmp_path: Path) -> None:
             assert view["reported"] == [arms[:3].count(arm) for arm in range(3)]
             assert view["pending"] == [arms[3:].count(arm) for arm in range(3)]
             assert view["missing"] == [0, 0, 0]
-            now[0] += 700
+            now[0] += 7260  # the next full hour after they expire, and a minute
             view = await hall.view(live)
             assert view["pending"] == [0, 0, 0]
             assert view["missing"] == [arms[3:].count(arm) for arm in range(3)]

@@ -55,6 +55,22 @@ def test_the_key_is_made_before_it_starts(file: Path, start: str) -> None:
     assert 0 < text.index("key create --role admin") < text.index(start)
 
 
+def test_the_unit_may_do_little() -> None:
+    text = UNIT.read_text(encoding="utf-8")
+    found = dict(unit()["Service"])
+    wanted = {"UMask": "0077", "ProtectProc": "invisible", "ProtectClock": "yes", "ProtectKernelLogs": "yes"}
+    assert wanted.items() <= found.items()
+    assert re.findall(r"^SystemCallFilter=(.*)$", text, re.MULTILINE) == ["@system-service", "~@privileged @resources"]
+
+
+def test_the_image_installs_files_by_their_digests() -> None:
+    text = re.sub(r"\\\n", " ", IMAGE.read_text(encoding="utf-8"))
+    first, second = re.findall(r"pip install ([^&]*)", text)
+    assert "--require-hashes" in first
+    assert "-r packaging/lock.txt" in first
+    assert {"--no-deps", "--no-build-isolation", "."} <= set(second.split())
+
+
 def test_variables_of_the_unit_are_settings() -> None:
     lines = re.findall(r"^Environment=(\w+)=(.*)$", UNIT.read_text(encoding="utf-8"), re.MULTILINE)
     assert gathered({}, dict(lines)).storage == "sqlite:////var/lib/maskedbandits/bandits.db"

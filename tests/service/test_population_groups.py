@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from running import Running
-from test_population import AFTER, JITTER, Population, played
+from test_population import AFTER, JITTER, QUICK, SHORTEST, Population, played
 
 from maskedbandits import make_contextual
 from maskedbandits.context import masks
@@ -26,7 +26,8 @@ class Crowd(Population):
 
     def __init__(self, address: str, experiment: str, size: int, seed: int) -> None:
         super().__init__(address, experiment, 0, seed)
-        told: dict[str, Any] = {"cap": 10**6, "max_epsilon": 4, "jitter": JITTER, "background": False, "groups": GROUPS}
+        told: dict[str, Any] = {"cap": 10**6, "max_epsilon": 4, "jitter": JITTER, "timing": QUICK, "groups": GROUPS}
+        told["background"] = False
         self.devices += [Device(address, experiment, group=GROUPS[place % 2], **told) for place in range(size)]
 
     def visit(self, at: float) -> None:
@@ -71,7 +72,7 @@ def simulated(policy: str, runs: int, steps: int) -> list[float]:
             regret += max(MEANS[group]) - mean
             told = 2 * group + int(lots.random() < mean)
             answer = told if lots.random() < truth else lots.choice([each for each in range(4) if each != told])
-            heapq.heappush(coming, (step + 1 + lots.randint(AFTER, AFTER + JITTER), step, question, answer))
+            heapq.heappush(coming, (step + 1 + lots.randint(SHORTEST, SHORTEST + JITTER), step, question, answer))
         regrets.append(regret)
     return regrets
 

@@ -10,6 +10,7 @@ from web import SMALL, Reply, Served, token_of
 
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.hall import Hall
+from maskedbandits.service.keys import rotate, secrets_of
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store
 from maskedbandits.service.tokens import Keyring
@@ -75,9 +76,9 @@ def test_an_arm_that_there_never_was_is_foreign_and_stops_nothing(served: Served
 def test_a_late_report(storage: str, store: Store) -> None:
     now = 1_000_000_000.0
     with Served(quick_hall(storage, Clock(wall=lambda: now, steady=lambda: 0.0))) as served:
-        served.post("/v1/experiments", {**SMALL, "expires_after": 600})
+        served.post("/v1/experiments", {**SMALL, "expires_after": 3660})
         token = decided(served)
-        now += 600
+        now += 3660
         assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (410, "late")
         now -= 500  # somebody sets the clock back
         assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (410, "late")
@@ -109,8 +110,8 @@ def test_a_forged_report(served: Served, store: Store) -> None:
 
 def test_a_key_that_was_made_a_moment_ago_elsewhere_is_believed(served: Served, store: Store) -> None:
     token = token_of(store, served.post(DECISIONS).json)
-    made = store.add_signing_key(b"n" * 32)
-    text = Keyring({made: b"n" * 32}, made).sign(token)
+    rotate(store)
+    text = secrets_of(store).ring.sign(token)
     served.app._read_at = -10.0
     assert status(served.post(REPORTS, {"token": text, "bit": 1})) == (200, "accepted")
 

@@ -1,6 +1,5 @@
 import json
-import sys
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,28 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from children import finished
-from maskedbandits import cache
+from maskedbandits import fingerprint
 from maskedbandits.errors import UserError
-from maskedbandits.policies import make_policy, names
+from maskedbandits.fingerprint import Origin
+from maskedbandits.policies import KINDS, make_policy, names
 from maskedbandits.service import fold
 from maskedbandits.service.fold import HEAD, Fold, mask_of, offered, why_refused
 from maskedbandits.service.stores.rows import EventRow
 
 ONE = 1_000_000
-IMPORTED = """
-import sys
-import maskedbandits.service.fold
-print(*(module.__file__ for name, module in sorted(sys.modules.items()) if name.startswith("maskedbandits")))
-"""
-BESIDE = {
-    *("__init__.py", "cache.py", "complaints.py", "errors.py", "files.py", "remembered.py", "sections.py"),
-    *("problems", "theory", "ledger"),
-}
 
 
-def created(arms: int = 3, policy: str = "klucb-cf", epsilon: float = 1.0) -> EventRow:
-    config = {"epsilon": epsilon, "policy": policy, "parameters": {}}
+def created(arms: int = 3, policy: str = "klucb-cf", epsilon: float = 1.0, **parameters: Any) -> EventRow:
+    config = {"epsilon": epsilon, "policy": policy, "parameters": parameters}
     detail = json.dumps({"config": config, "arms": [f"arm {place}" for place in range(arms)]})
     return EventRow(1, "create", None, None, None, None, None, None, 0, detail)
 
@@ -78,6 +68,16 @@ def test_a_state_depends_on_the_log_alone_and_not_on_how_it_is_cut(
         rest = rest[size:]
     fresh = make_policy(policy, arms=3, corruption=mask_of(ONE))
     assert whole.state() == cut.state() == (len(log), one_by_one(log, fresh))
+
+
+def test_an_experiment_may_allow_for_lies() -> None:
+    log = [created(policy="auto", contamination=0.01), *(report(seq, seq % 3, seq % 2) for seq in range(2, 60))]
+    log += [changed(60, "arm"), *(report(seq, seq % 4, seq % 2) for seq in range(61, 90))]
+    fold = Fold()
+    fold.take(log)
+    fresh = make_policy("auto", arms=3, corruption=mask_of(ONE), contamination=0.01)
+    assert fold.state() == (89, one_by_one(log, fresh))
+    assert fold.policy.contamination == 0.01
 
 
 def test_arms_come_and_go() -> None:
@@ -164,25 +164,20 @@ def test_offered_are_auto_and_all_memories_and_detectors_with_all_indices() -> N
         assert "\n" not in why_refused(name)
 
 
-def test_snapshots_go_by_all_that_reckons() -> None:
-    """What a fold imports is among the files that a snapshot is of, or is known to say nothing of any state."""
-    imported = {Path(file) for file in finished([sys.executable, "-c", IMPORTED]).stdout.split()}
-    counted = {path for pattern in fold.RECKONS for path in cache.HERE.glob(pattern)}
-    assert cache.HERE / "context" / "contextual.py" in imported & counted
-    others = {path.relative_to(cache.HERE) for path in imported - counted}
-    assert {place.name if place.parent.name in ("", "service") else place.parent.name for place in others} <= BESIDE
+def test_another_policy_of_your_own_has_other_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one of which it cannot be known has none that another process would use."""
+    before = fold.kernel()
+    assert fold.kernel() == before
+    for number, origin in enumerate((Origin("1"), Origin("2"), Origin("3", "it was defined at a prompt"))):
+        kind = replace(KINDS["auto"], summary=str(number))
+        kind.__dict__["is_own"] = True
+        monkeypatch.setattr(type(kind), "origin", origin)
+        monkeypatch.setitem(KINDS, "own", kind)
+        assert fold.kernel() != before
+        before = fold.kernel()
+    assert before == fold.UNKNOWN
 
 
-def test_another_reckoning_has_other_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "context").mkdir()
-    source = tmp_path / "context" / "answers.py"
-    source.write_text("one = 1\n")
-    monkeypatch.setattr(cache, "HERE", tmp_path)
-    monkeypatch.setattr(cache, "digest", cache.digest.__wrapped__)
-    code, state = cache.digest(), fold.kernel()
-    source.write_text("one = 2\n")
-    assert cache.digest() == code  # nothing is compiled anew
-    assert fold.kernel() != state
-    state = fold.kernel()
-    monkeypatch.setattr(np, "__version__", "0.0.1")
-    assert fold.kernel() != state
+def test_without_sources_no_snapshot_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fingerprint, "package_key", lambda use: "")
+    assert fold.kernel() == fold.UNKNOWN

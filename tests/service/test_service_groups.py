@@ -116,7 +116,7 @@ def test_an_answer_is_a_question_to_everybody(served: Served, store: Store, epsi
     assert len(answer["arms"]) == 3
     assert (answer["signs"] is None) == (epsilon == 3)
     assert set(answer["signs"] or [0]) <= {0, 1}
-    assert (answer["epsilon"], answer["participate"], answer["state_seq"]) == (epsilon, True, 1)
+    assert (answer["epsilon"], answer["participate"]) == (epsilon, True)
     token = token_of(store, answer)
     assert (token.epsilon, token.experiment, token.expires) == (epsilon * MILLION, 2, answer["expires"])
     assert len(answer["token"]) > 64
@@ -135,6 +135,10 @@ def test_whoever_takes_no_part_gets_a_table_and_no_token(grouped: Served) -> Non
         answer = grouped.post(DECISIONS, asked).json
         assert (answer["token"], answer["signs"], answer["participate"]) == (None, None, False)
         assert len(answer["arms"]) == 3
+    known = grouped.post(DECISIONS, {"visitor": "known"}).json
+    answer = grouped.post(DECISIONS, {"visitor": "known", "participate": False}).json
+    assert (answer["token"], answer["signs"], answer["participate"]) == (None, None, False)
+    assert answer["arms"] == known["arms"]
     assert grouped.patch(ONE, {"status": "paused"}).status == 200
     answer = grouped.post(DECISIONS, {"eligible_arms": ["long"]}).json
     assert (answer["token"], answer["arms"]) == (None, ["long"] * 3)

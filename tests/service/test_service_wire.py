@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from maskedbandits.service import streams, wire
-from maskedbandits.service.asgi import Answer, read_body, respond
-from maskedbandits.service.wire import MOST_HEAD, Wire
+from maskedbandits.service.asgi import MOST_HEAD, Answer, read_body, respond
+from maskedbandits.service.wire import Wire
 
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
 POST = GET.replace(b"GET", b"POST")
+LAST = GET + b"connection: close\r\n"
 ENDLESS = 100.0  # times as much as is allowed
 
 
@@ -74,6 +75,56 @@ def test_a_head_without_end(piece: bytes) -> None:
     heard = talked(lambda reader, writer: flood(reader, writer, piece))
     assert heard == b"reset" or heard.startswith(b"HTTP/1.1 431 ")
     assert heard == b"reset" or b"send fewer headers" in heard
+
+
+def head_of(size: int, kind: str) -> bytes:
+    """A whole head of so many bytes: most of them in one header, in many, or in the path."""
+    rest = size - len(LAST) - 2
+    if kind == "path":
+        return LAST.replace(b"GET /", b"GET /" + b"x" * rest) + b"\r\n"
+    if kind == "many":
+        lines, last = divmod(rest, 100)
+        return LAST + (b"a: " + b"x" * 95 + b"\r\n") * (lines - 1) + b"b: " + b"x" * (last + 95) + b"\r\n\r\n"
+    return LAST + b"a: " + b"x" * (rest - 5) + b"\r\n\r\n"
+
+
+async def send_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pieces: Sequence[bytes]) -> bytes:
+    """Send pieces, and return all that is answered."""
+    heard = asyncio.create_task(reader.read())
+    with contextlib.suppress(ConnectionError):
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+    try:
+        return await heard
+    except ConnectionError:
+        return b"reset"
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 5000, 997], ids=["at once", "5000", "997"])
+@pytest.mark.parametrize("kind", ["one", "many", "path"])
+@pytest.mark.parametrize(
+    ("size", "fits"), [(MOST_HEAD - 1, True), (MOST_HEAD, True), (MOST_HEAD + 1, False), (100_000, False)]
+)
+def test_a_head_is_at_most_so_long_however_it_comes(size: int, fits: bool, kind: str, piece: int) -> None:
+    head = head_of(size, kind)
+    assert len(head) == size
+    pieces = [head[begin : begin + piece] for begin in range(0, size, piece)]
+    heard = talked(lambda reader, writer: send_all(reader, writer, pieces))
+    if fits:
+        assert heard.startswith(b"HTTP/1.1 200 ")
+    else:
+        assert heard == b"reset" or heard.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(
+    "before", [GET + b"\r\n", POST + b"content-length: 9000\r\n\r\n" + b"x" * 9000], ids=["head", "body"]
+)
+def test_a_long_head_right_behind_another_request_is_refused(before: bytes) -> None:
+    """In one write; the first request is answered or not, the second never is."""
+    heard = talked(lambda reader, writer: send_all(reader, writer, [before + head_of(100_000, "many")]))
+    assert heard.count(b"HTTP/1.1 200 ") <= 1
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,13 @@ def test_requests_one_after_the_other_on_one_connection(service: Running) -> Non
     assert answer.lower().count(b"\r\ndate: ") == 4  # ours, and not the web server's beside it
 
 
+def test_two_authorization_headers_are_refused(service: Running) -> None:
+    twice = ["authorization: Bearer one", "Authorization: Bearer two"]
+    answer = talk(service, head("GET", "/v1/experiments", *twice, CLOSE))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"two Authorization headers: send one" in answer
+
+
 def test_head_and_options(service: Running) -> None:
     assert talk(service, head("HEAD", "/healthz", CLOSE)).endswith(b"\r\n\r\n")
     answer = talk(service, head("OPTIONS", "/healthz", "origin: https://evil.example", CLOSE))

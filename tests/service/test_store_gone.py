@@ -19,6 +19,8 @@ from running import OPENER, Running, children_of, running
 from web import SMALL
 
 from children import wait_until
+from maskedbandits.service.keys import decision_key, hidden_id
+from maskedbandits.service.secret import secret_of
 from maskedbandits.service.stores import open_store
 from maskedbandits.service.stores.schema import columns
 
@@ -88,7 +90,9 @@ def survived(storage: str, service: Running, gone: Callable[[], Any], back: Call
         events = [
             dict(zip(columns(table), row, strict=True)) for table, rows in tables for row in rows if table == "event"
         ]
-    assert sorted(each["decision"] for each in events if each["kind"] == "report") == sorted(witness.acknowledged)
+        key = decision_key(secret_of(store))
+    expected = sorted(hidden_id(key, identity) for identity in witness.acknowledged)
+    assert sorted(each["decision"] for each in events if each["kind"] == "report") == expected
     assert [each["seq"] for each in sorted(events, key=lambda each: each["seq"])] == list(range(1, 16))
 
 

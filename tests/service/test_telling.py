@@ -11,7 +11,7 @@ from maskedbandits.service.telling import MOST_ARMS, lead, meaning, rows_of, sum
 def view(arms: int, **others: Any) -> dict[str, Any]:
     numbers = {name: [0] * arms for name in ("issued", "reported", "pending", "missing")}
     told = {"arms": [f"arm {place}" for place in range(arms)], "estimates": [0.5] * arms, "alarms": 0, "refused": {}}
-    return {**told, "intervals": [[0.4, 0.6]] * arms, "suspects": [False] * arms, **numbers, **others}
+    return {**told, "held_back": 0, "intervals": [[0.4, 0.6]] * arms, "suspects": [False] * arms, **numbers, **others}
 
 
 def row(name: str, estimate: float | None, low: float, high: float, share: float | None = 0.25) -> dict[str, Any]:
@@ -44,10 +44,10 @@ def test_an_arm_that_is_not_learnt_of_yet_is_not_shown_yet() -> None:
 
 
 def test_sums_are_of_all_arms_and_reasons() -> None:
-    told = view(2, issued=[5, 6], reported=[1, 2], pending=[3, 0], missing=[0, 4], alarms=7)
+    told = view(2, issued=[5, 6], reported=[1, 2], pending=[3, 0], missing=[0, 4], alarms=7, held_back=2)
     told["refused"] = {"duplicate": 1, "late": 2, "forged": 3, "foreign": 4}
     numbers = {"decisions": 11, "reports": 3, "awaited": 3, "missing": 4}
-    assert sums_of(told) == {**numbers, "duplicate": 1, "late": 2, "refused": 7, "alarms": 7}
+    assert sums_of(told) == {**numbers, "duplicate": 1, "late": 2, "refused": 7, "alarms": 7, "held_back": 2}
 
 
 def test_what_leads_is_said_no_stronger_than_the_intervals() -> None:

@@ -85,6 +85,6 @@ def test_what_to_look_into_is_told_in_one_line_each() -> None:
     assert f"'long' in '<b>{MOST_NAMED - 1}' and 2 more" in found["text"]
     assert f"<b>{MOST_NAMED}" not in found["text"]
     assert "more" not in concerns_by_group("running", pairs[:1], [point(0.0)], 60)[0]["text"]
-    silent = [point(0.0), point(1.0, decisions=FEWEST_DUE), point(1000.0, decisions=FEWEST_DUE)]
+    silent = [point(0.0), point(1.0, decisions=FEWEST_DUE), point(2000.0, decisions=FEWEST_DUE)]
     assert [each["kind"] for each in concerns_by_group("running", [], silent, 60)] == ["silent"]
     assert concerns_by_group("running", [], [point(0.0)], 60) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -25,8 +26,8 @@ from maskedbandits.readable import counted
 def backup(file: Path, storage: Given, json_wanted: bool) -> None:
     """Write everything that the service has stored at this moment into a FILE, while it goes on.
 
-    An earlier backup of that name is replaced once the new one is whole. The file holds the secrets that sign tokens:
-    nobody but you can read it, and so it should stay.
+    An earlier backup of that name is replaced once the new one is whole. Nobody but you can read it. The secret of the
+    service is not in it: keep a copy of its key file, or of MASKEDBANDITS_SECRET, at another place.
     """
     with opened(storage, "backup") as store:
         from maskedbandits.service.stores.portable import backup as write
@@ -46,17 +47,34 @@ def backup(file: Path, storage: Given, json_wanted: bool) -> None:
 @storage
 @as_json
 def restore(file: Path, storage: Given, json_wanted: bool) -> None:
-    """Write everything that is in a FILE made by backup into an empty store, of either kind; it is made if needed."""
+    """Write everything that is in a FILE made by backup into an empty store, of either kind; it is made if needed.
+
+    The secret is not in the FILE: copy the key file of the service, too, or set MASKEDBANDITS_SECRET.
+    """
     from maskedbandits.service.stores.portable import restore as read
 
     with storage_of(storage) as url:
-        copied = read(file, url)
-    told(file, copied.experiments, copied.events, "restored", json_wanted)
+        copied, faults = read(file, url), faults_in(url)
+    told(file, copied.experiments, copied.events, "restored", json_wanted, faults)
 
 
-def told(file: Path, experiments: int, events: int, done: str, json_wanted: bool) -> None:
-    """Say how much was copied."""
+def faults_in(url: str) -> list[str]:
+    """Return what is wrong with experiments that a service would set aside."""
+    from maskedbandits.service.stores import open_store
+    from maskedbandits.service.terms import fault_of
+
+    with open_store(url) as store:
+        return [fault for row in store.experiments() if (fault := fault_of(row)) is not None]
+
+
+def told(
+    file: Path, experiments: int, events: int, done: str, json_wanted: bool, faults: Sequence[str] | None = None
+) -> None:
+    """Say how much was copied, and what of it is of no use."""
     if json_wanted:
-        echo_json({"file": str(file), "experiments": experiments, "events": events})
-    else:
-        echo(f"{done.capitalize()}: {counted(experiments, 'experiment')}, {counted(events, 'event')}. {file}")
+        about = {} if faults is None else {"faults": list(faults)}
+        echo_json({"file": str(file), "experiments": experiments, "events": events, **about})
+        return
+    echo(f"{done.capitalize()}: {counted(experiments, 'experiment')}, {counted(events, 'event')}. {file}")
+    for fault in faults or ():
+        echo(f"Set aside: {fault}")

@@ -24,9 +24,10 @@ def upgrade(storage: Given, json_wanted: bool) -> None:
     Stop the service and make a backup first. Versions are of the tables: most releases leave them as they are.
     """
     from maskedbandits.service.stores import open_store
+    from maskedbandits.service.upgrading import upgraded
 
     with storage_of(storage) as url, open_store(url, any_version=True) as store:
-        before, now = store.upgrade()
+        before, now = upgraded(store)
     if json_wanted:
         echo_json({"from": before, "to": now})
     elif before == now:

@@ -9,7 +9,7 @@ from starlette.types import Scope
 
 from maskedbandits.service.asgi import Answer, Header, Refused, later
 from maskedbandits.service.keys import NOBODY, Holder, Keys
-from maskedbandits.service.limits import Addresses, Buckets, bucket_of
+from maskedbandits.service.limits import Addresses, Buckets, block_of, bucket_of
 from maskedbandits.service.settings import Settings
 
 ALLOWED = [
@@ -19,6 +19,7 @@ ALLOWED = [
 ]
 EXPOSED = (b"access-control-expose-headers", b"date, retry-after")  # by which a page's device knows when to send
 VARY = (b"vary", b"origin")
+ONCE = ("Host", "Authorization", "Origin")  # headers by which somebody is let in
 TOO_OFTEN = "too many requests from one {}: ask again after as many seconds as Retry-After says"
 
 
@@ -41,14 +42,11 @@ class Access:
 
     def admit(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
         """Return who asks, if they may."""
-        if len(headers) < len(scope["headers"]):  # one of them came twice
-            _refuse_two_hosts(scope)
         if b"host" not in headers:
             _refuse_no_host(scope)
         address = ""
         if self._by_address.rate:
-            peer = scope["client"][0] if scope.get("client") else ""
-            address = bucket_of(self._addresses.of(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1")))
+            address = bucket_of(self._address(scope, headers))
             _refuse_after(self._by_address.wait(address, time.monotonic()), "address")
         holder = self.holder(headers)
         if role not in holder.roles:
@@ -56,6 +54,14 @@ class Access:
         if self._by_key.rate and holder.name:
             _refuse_after(self._by_key.wait(holder.name, time.monotonic()), "key")
         return Caller(holder, address)
+
+    def block(self, scope: Scope) -> str:
+        """Return the address block that a request comes from."""
+        return block_of(self._address(scope, dict(scope["headers"])))
+
+    def _address(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
+        peer = scope["client"][0] if scope.get("client") else ""
+        return self._addresses.of(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
 
     def holder(self, headers: dict[bytes, bytes]) -> Holder:
         """Return whose key a request carries, as the keys are now."""
@@ -77,12 +83,12 @@ class Access:
         return Refused(401, f"{what}: send Authorization: Bearer KEY", [(b"www-authenticate", b"Bearer")])
 
     def charge(self, caller: Caller, cost: int) -> None:
-        """Count a request of many decisions or reports as that many."""
+        """Count a request of many decisions or reports as that many, before any of them is done, or refuse it."""
         if cost > 1:
             now = time.monotonic()
-            self._by_address.charge(caller.address, now, cost - 1)
+            _refuse_after(self._by_address.wait(caller.address, now, cost, taken=1), "address")
             if caller.holder.name:
-                self._by_key.charge(caller.holder.name, now, cost - 1)
+                _refuse_after(self._by_key.wait(caller.holder.name, now, cost, taken=1), "key")
 
     def cors(self, origin: bytes) -> list[Header]:
         """Return the headers that let a page of this origin see the answer; none if it may not."""
@@ -99,10 +105,12 @@ class Access:
         raise Refused(403, "pages of this origin may not ask: list it in the setting cors")
 
 
-def _refuse_two_hosts(scope: Scope) -> None:
-    """Refuse a request for two hosts, of which a proxy may have checked the other (RFC 9112, section 3.2)."""
-    if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-        raise Refused(400, "the request has two Host headers: send one")
+def refuse_repeated(scope: Scope, headers: dict[bytes, bytes]) -> None:
+    """Refuse two headers of one name, of which a proxy may have checked the other (RFC 9110, section 5.3)."""
+    if len(headers) < len(scope["headers"]):  # some header came twice
+        for header in ONCE:
+            if sum(name == header.lower().encode() for name, _ in scope["headers"]) > 1:
+                raise Refused(400, f"the request has two {header} headers: send one")
 
 
 def _refuse_no_host(scope: Scope) -> None:

@@ -34,7 +34,9 @@ class Ask:
     receive: Receive
     limit: int  # bytes of its body
     params: dict[str, str] = field(default_factory=dict)  # what stands in the path
-    cost: int = 1  # how many requests it counts as
+    roles: frozenset[str] = frozenset()  # of who asks, where a role is needed
+    charge: Callable[[int], None] = lambda cost: None  # counts it as so many requests, or refuses it
+    key: str = ""  # the name of the key that it carries
 
     async def body(self) -> bytes:
         """Return all that was sent."""
@@ -155,7 +157,7 @@ def described(live: Live) -> ExperimentAnswer:
     """Return all that is known of an experiment, but for what it has learnt."""
     about: dict[str, Any] = msgspec.structs.asdict(summary(live))
     terms = live.terms
-    shown = ("parameters", "report_after", "expires_after", "floor", "holdout", "groups", "shares")
+    shown = ("parameters", "report_after", "expires_after", "floor", "holdout", "groups", "shares", "source_limit")
     about |= {name: getattr(terms, name) for name in shown}
     about["default_arm"] = live.arms.names[live.row.default_arm]
     about["arms"] = [

@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from maskedbandits.errors import UserError
 from maskedbandits.service import logs, static
-from maskedbandits.service.access import Access, Caller
+from maskedbandits.service.access import Access, Caller, refuse_repeated
 from maskedbandits.service.admin import Ask, Endpoint, Office
 from maskedbandits.service.asgi import Answer, ClientGone, Refused, later, respond
 from maskedbandits.service.clock import Clock
@@ -81,7 +82,7 @@ class App:
         self._secrets = await self._read_keys(hall)
         self._decisions = Decisions(hall, self._secrets, self.metrics)
         by_token = Buckets(self.settings.token_rate, self.settings.burst)
-        self._reports = Reports(hall, self._secrets, self.metrics, by_token, self._renew)
+        self._reports = Reports(hall, self._secrets, self.metrics, by_token, self._renew, self.access.block)
         self.hall, self.clock = hall, hall.clock
         self.watch = Watch(hall)
         self.watch.start()
@@ -111,7 +112,7 @@ class App:
         """Read the keys again, unless that was done a moment ago."""
         if self.hall is not None and time.monotonic() - self._read_at > KEYS_SOONEST:
             read = await self._read_keys(self.hall)
-            self._secrets.ring, self._secrets.visitor = read.ring, read.visitor
+            self._secrets.ring = read.ring  # all else stays, as the secret does
 
     async def _renew_often(self) -> None:
         while True:
@@ -137,6 +138,7 @@ class App:
         route, caller = "other", UNKNOWN
         answer: Answer | Stream
         try:
+            refuse_repeated(scope, headers)
             if origin is not None and scope["method"] == "OPTIONS":
                 answer = self.access.preflight(origin)
             else:
@@ -144,8 +146,9 @@ class App:
                 route = endpoint.route
                 if endpoint.role:
                     caller = self._admitted(scope, headers, endpoint.role)
+                    ask.roles, ask.key = caller.holder.roles, caller.holder.name
+                    ask.charge = partial(self.access.charge, caller)
                 answer = await endpoint.run(ask)
-                self.access.charge(caller, ask.cost)
                 if isinstance(answer, Stream):
                     self.streams.refuse_if_full()
         except ClientGone:
@@ -210,13 +213,11 @@ class App:
             n = self._asked(body).n or 1
             if n > most:
                 raise Refused(400, f"n = {n}: payloads are so long here that {most} fit in one answer: ask more often")
-        answer, ask.cost = await self._decisions.answer(ask.params["name"], body)
-        return answer
+        return await self._decisions.answer(ask.params["name"], body, ask.charge, may_read="read" in ask.roles)
 
     async def _report(self, ask: Ask) -> Answer:
         body = await ask.body()
-        answer, ask.cost = await self._reports.answer(ask.params.get("name"), body)
-        return answer
+        return await self._reports.answer(ask, body)
 
     async def _describe(self, ask: Ask) -> Answer:
         return description()

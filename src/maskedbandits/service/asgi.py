@@ -10,9 +10,14 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-SLOWEST = 30.0  # seconds for a body to arrive
-JSON = (b"content-type", b"application/json")
+SLOWEST = 30.0  # seconds for a body to arrive, and for a head
+MOST_HEAD = 1 << 16  # bytes of a request before its body
 Header = tuple[bytes, bytes]
+JSON: tuple[Header, ...] = (
+    (b"content-type", b"application/json"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),  # tokens and estimates are kept by nobody on the way
+)
 
 
 class Answer(NamedTuple):
@@ -20,7 +25,7 @@ class Answer(NamedTuple):
 
     status: int
     body: bytes
-    headers: Sequence[Header] = (JSON,)
+    headers: Sequence[Header] = JSON
 
 
 class Refused(Exception):  # noqa: N818 -- it is the request that is refused
@@ -32,7 +37,7 @@ class Refused(Exception):  # noqa: N818 -- it is the request that is refused
 
     def answer(self) -> Answer:
         """Return it as an answer."""
-        return Answer(self.status, msgspec.json.encode({"error": self.error}), (JSON, *self.headers))
+        return Answer(self.status, msgspec.json.encode({"error": self.error}), (*JSON, *self.headers))
 
 
 class ClientGone(Exception):  # noqa: N818
@@ -95,4 +100,4 @@ async def respond(send: Send, answer: Answer, extra: Sequence[Header] = (), *, i
 
 def as_json(status: int, document: Any, headers: Sequence[Header] = ()) -> Answer:
     """Return an answer that is JSON; numbers that JSON has not are null."""
-    return Answer(status, msgspec.json.encode(document), (JSON, *headers))
+    return Answer(status, msgspec.json.encode(document), (*JSON, *headers))

@@ -2,7 +2,7 @@
 
 **Suspect**: the policy finds that reports of an arm are none that an honest crowd gives (``Policy.suspects``).
 
-**Silent**: at least 20 decisions were due for their report three minutes ago or earlier, and since before the first of
+**Silent**: at least 20 decisions were due for their report twenty minutes ago or earlier, and since before the first of
 them no report was learnt. A report is due ``report_after`` seconds after its decision, and devices add a delay.
 
 **Stuck**: while an experiment runs, 99 % of its latest decisions, at least 100 of them, are for one arm, though the
@@ -20,14 +20,17 @@ from typing import Any
 
 from maskedbandits.service.history import Point
 
-PATIENCE = (
-    180.0  # seconds for which a report may be overdue: devices delay them, by up to two minutes unless told otherwise
-)
+PATIENCE = 1200.0  # seconds for which a report may be overdue: devices delay them, by up to 16 minutes unless set
 FEWEST_DUE = 20  # decisions
 LATEST = 100  # decisions, at least, of which shares are told
 NEARLY_ALL = 0.99
 # How many they are is left out: a page says it anew whenever it changes.
 SILENT = "No report has been learnt for a while, though decisions are due for theirs: look whether devices can report."
+FEWEST_HELD, LATELY = 10, 3600.0  # reports held back, and within how many seconds
+HELD = (
+    "Reports of the last hour were held back by the source limit: look for a burst of lies, or raise the limit if many "
+    "honest people share an address block, key or second."
+)
 MOST_NAMED = 3  # suspects of an experiment with groups, which may have thousands
 
 
@@ -39,6 +42,8 @@ def concerns(
     The last of the points is now.
     """
     found = [("suspect", _suspect(row)) for row in rows if row["suspect"]]
+    if held_lately(points) >= FEWEST_HELD:
+        found.append(("held_back", HELD))
     if status == "running":
         if unanswered(points, report_after) >= FEWEST_DUE:
             found.append(("silent", SILENT))
@@ -63,6 +68,14 @@ def unanswered(points: Sequence[Point], report_after: float) -> int:
     since = next(point for point in points if point.sum("reports") == now.sum("reports"))
     due = [point for point in points if since.at <= point.at <= now.at - report_after - PATIENCE]
     return max(0, due[-1].sum("decisions") - since.sum("decisions")) if due else 0
+
+
+def held_lately(points: Sequence[Point]) -> int:
+    """Return how many reports were held back in the last hour, as far as the points go back."""
+    if not points:
+        return 0
+    first = next(point for point in points if point.at >= points[-1].at - LATELY)
+    return points[-1].sum("held_back") - first.sum("held_back")
 
 
 def stuck(rows: Sequence[Mapping[str, Any]], latest: int) -> tuple[str, str] | None:

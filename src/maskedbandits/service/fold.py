@@ -9,9 +9,11 @@ one, and reports are answers to the questions that stand beside them in the log.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import struct
 import threading
+import uuid
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maskedbandits import cache
+from maskedbandits import fingerprint
 from maskedbandits.context import Contextual, make_contextual
 from maskedbandits.context import saved as contextual
 from maskedbandits.errors import UserError, nearest
@@ -28,6 +30,7 @@ from maskedbandits.privacy import Randomizer
 from maskedbandits.record import Ints
 from maskedbandits.service.messages import MILLION, millionths
 from maskedbandits.service.questions import unpacked
+from maskedbandits.service.sources import FLAG_HELD
 
 if TYPE_CHECKING:
     from maskedbandits.corruption import RandomizedResponse
@@ -46,16 +49,11 @@ REFUSED = {
     "uniform": "it learns nothing: give the arms a floor a little below 1/K under another policy",
 }
 
-FORMAT = 2  # of a snapshot: this byte, epsilon in millionths, how many arms, reports by arm, the policy
-FORMAT_OF_GROUPS = 3  # likewise, but for one number of reports, and a contextual policy
-HEAD = struct.Struct(">BQI")
-
-# Files that decide, with the kernels', what a state is after some events.
-RECKONS = (
-    *cache.KERNELS,
-    *("arrays.py", "context/**/*.py", "corruption.py", "privacy/*.py"),
-    *("service/fold.py", "service/messages.py", "service/questions.py"),
-)
+FORMAT = 4  # of a snapshot: this byte, epsilon in millionths, arms, reports held back, reports by arm, the policy
+FORMAT_OF_GROUPS = 5  # likewise, but for one number of reports, and a contextual policy
+HEAD = struct.Struct(">BQIQ")
+KEY = 16  # digits of the key of snapshots
+UNKNOWN = uuid.uuid4().hex[:KEY]  # a key that no other process has
 
 
 @lru_cache(maxsize=1024)
@@ -93,23 +91,29 @@ def made(config: dict[str, Any], arms: int) -> Policy | Contextual:
     """Return the policy that a configuration asks for, which has seen nothing."""
     own, groups = millionths("epsilon", config["epsilon"]), config.get("groups")
     if not groups:
-        return make_policy(config["policy"], arms=arms, corruption=mask_of(own), **config["parameters"])
+        mask = mask_of(own)
+        return make_policy(config["policy"], arms=arms, corruption=mask, expire_after=None, **config["parameters"])
     return make_contextual(
         config["policy"],
         groups=len(groups),
         arms=arms,
         epsilon=Fraction(own, MILLION),
         shares=config.get("shares"),
+        expire_after=None,  # tokens expire, and the service counts which are pending
         **config["parameters"],
     )
 
 
 def kernel() -> str:
-    """Return what reckons: states of another code or machine may differ in the last bit.
+    """Return the key of snapshots: states of other code or of another machine may differ in the last bit.
 
-    That is more than what machine code is made of: masks and groups are reckoned with in Python, too.
+    Where that cannot be known, as with a policy that was defined at a prompt, no snapshot is used again.
     """
-    return cache.digest(RECKONS, np.__version__)
+    key = fingerprint.package_key(fingerprint.SNAPSHOTS)
+    own = [kind.origin for kind in KINDS.values() if kind.is_own]
+    if not key or any(origin.doubt for origin in own):
+        return UNKNOWN
+    return hashlib.sha256("".join([key, *(origin.digest for origin in own)]).encode()).hexdigest()[:KEY]
 
 
 class Fold:
@@ -118,6 +122,7 @@ class Fold:
     def __init__(self, policy: Policy | Contextual | None = None, seq: int = 0, epsilon: int = 0) -> None:
         self._policy, self.seq, self.epsilon = policy, seq, epsilon
         self.reported = np.zeros(0, dtype=np.int64)  # reports ever, by arm; where there are groups, of all together
+        self.held_back = 0  # of these, reports from which no policy learns
         self._folding = threading.Lock()  # who looks at both sees policy and number of one moment
 
     @property
@@ -170,9 +175,21 @@ class Fold:
     def _take_reports(self, events: Sequence[EventRow]) -> None:
         for place, event in enumerate(events):
             self._check(event, place)
-        if isinstance(self._policy, Contextual):
-            self._take_answers(self._policy, events)
-            return
+        used = [event for event in events if not (event.flags or 0) & FLAG_HELD]
+        if used and isinstance(self._policy, Contextual):
+            self._take_answers(self._policy, used)
+        elif used:
+            self._take_bits(used)
+        if len(used) < len(events):
+            self._count_held([event for event in events if (event.flags or 0) & FLAG_HELD])
+
+    def _count_held(self, events: Sequence[EventRow]) -> None:
+        """Count reports from which no policy learns."""
+        arms = [0 if isinstance(self._policy, Contextual) else event.arm for event in events]
+        np.add.at(self.reported, np.array(arms, dtype=np.int64), 1)
+        self.held_back += len(events)
+
+    def _take_bits(self, events: Sequence[EventRow]) -> None:
         arms = np.array([event.arm for event in events], dtype=np.int64)
         bits = np.array([event.bit for event in events], dtype=np.float64)
         others = any(event.epsilon != self.epsilon for event in events)
@@ -208,19 +225,19 @@ class Fold:
         with self._folding:
             return self.seq, self.either.fold_digest()
 
-    def moment(self) -> tuple[int, Any, Ints]:
-        """Return the number of the last event, a copy of the policy, and how many reports each arm has had, then."""
+    def moment(self) -> tuple[int, Any, Ints, int]:
+        """Return the number of the last event, a copy of the policy, reports by arm, and those held back, then."""
         with self._folding:
-            return self.seq, copy.copy(self.either), self.reported.copy()
+            return self.seq, copy.copy(self.either), self.reported.copy(), self.held_back
 
     def snapshot(self) -> tuple[int, bytes, str]:
         """Return the number of the last event, all of the state as bytes, and its digest.
 
         Decisions that are open, and lots, are each process's own.
         """
-        seq, policy, reported = self.moment()
+        seq, policy, reported, held_back = self.moment()
         grouped = isinstance(policy, Contextual)
-        head = HEAD.pack(FORMAT_OF_GROUPS if grouped else FORMAT, self.epsilon, reported.size)
+        head = HEAD.pack(FORMAT_OF_GROUPS if grouped else FORMAT, self.epsilon, reported.size, held_back)
         body = contextual.dumps(policy) if grouped else saved.dumps(policy)
         return seq, head + reported.astype("<i8").tobytes() + body, policy.fold_digest()
 
@@ -229,14 +246,15 @@ class Fold:
         """Return what was written down, or refuse it if it is not what it says."""
         if len(body) < HEAD.size or body[0] not in (FORMAT, FORMAT_OF_GROUPS):
             raise UserError("a snapshot is damaged, or of another version")
-        kind, epsilon, counts = HEAD.unpack_from(body)
+        kind, epsilon, counts, held_back = HEAD.unpack_from(body)
         end = HEAD.size + 8 * counts
         policy = saved.loads(body[end:]) if kind == FORMAT else contextual.loads(body[end:])
         policy.await_exactly(0 * policy.pending)
         fold = cls(policy, seq, epsilon)
         fold.reported = np.frombuffer(body[HEAD.size : end], dtype="<i8").astype(np.int64)
+        fold.held_back = held_back
         wanted = policy.arms if kind == FORMAT else 1
-        is_sound = counts == wanted and fold.reported.sum() == policy.observations
+        is_sound = counts == wanted and fold.reported.sum() == policy.observations + held_back
         if fold.state() != (seq, digest) or not is_sound:
             raise UserError("a snapshot is damaged: its digest differs")
         return fold

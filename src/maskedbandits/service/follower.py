@@ -90,7 +90,7 @@ class Follower:
 
     def refuse(self, experiment: int, reason: str) -> None:
         """Count a report that was refused; nothing else is kept of it."""
-        key = experiment, reason, self.clock.minute()
+        key = experiment, reason, self.clock.minute() // 60 * 60  # the store has no finer time than an hour
         with self._refusing:
             self._refused[key] = self._refused.get(key, 0) + 1
 

@@ -48,14 +48,14 @@ class GroupsLive(Live):
         """Ask n times; each question awaits one answer."""
         now = int(self.clock.now())
         expires = now + self.terms.expires_after
-        minute = expiry_minute(now // 60, expires, self.STEPS)
+        minute = expiry_minute(expires, self.terms.expires_after, self.STEPS)
         issued = []
         with self._lock:
             for _ in range(n):
                 grain, arms, flags = self.tables.decide(among)
                 question = packed(grain, arms, self.asking.signs(grain))
                 self.pending.issue_all(self._slots(grain, arms[None, :]).tolist(), minute)
-                issued.append(Issued(0, WHOLE, flags, now, expires, self.fold.seq, question))
+                issued.append(Issued(0, WHOLE, flags, now, expires, question))
         return issued
 
     def show(self, among: tuple[int, ...] | None = None) -> Issued:
@@ -63,16 +63,15 @@ class GroupsLive(Live):
         now = int(self.clock.now())
         with self._lock:
             grain, arms, _ = self.tables.show(among)
-            seq = self.fold.seq
         question = packed(grain, arms, None)
-        return Issued(0, WHOLE, FLAG_SHOWN, now, now + self.terms.expires_after, seq, question)
+        return Issued(0, WHOLE, FLAG_SHOWN, now, now + self.terms.expires_after, question)
 
     def take_back(self, decision: Issued) -> None:
         """Undo a decision that nobody is told of."""
         if decision.flags & FLAG_SHOWN:
             return
         grain, arms, _ = self._apart(decision.question)
-        minute = expiry_minute(decision.issued // 60, decision.expires, self.STEPS)
+        minute = expiry_minute(decision.expires, decision.expires - decision.issued, self.STEPS)
         with self._lock:
             self.pending.issue_all(self._slots(grain, arms[None, :]).tolist(), minute, -1)
             self.tables.await_answers(grain, arms, -1)
@@ -160,7 +159,7 @@ class GroupsLive(Live):
 
     def view(self) -> dict[str, Any]:
         """Return what the log says: by group, and then by arm."""
-        seq, policy, reported, pending = self.moment()
+        seq, policy, counts = self.moment()
         return {
             "seq": seq,
             "digest": policy.fold_digest(),
@@ -176,6 +175,5 @@ class GroupsLive(Live):
             "intervals": policy.intervals().tolist(),
             "suspects": policy.suspects().tolist(),
             "probabilities": [probabilities(own) for own in policy.by_group],
-            "pending": pending,
-            "reported": reported,
+            **counts,
         }

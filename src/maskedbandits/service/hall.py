@@ -24,7 +24,7 @@ from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Conflict, Store, StoreGone, open_store
 from maskedbandits.service.stores.rows import Change, ExperimentRow, Visit
 from maskedbandits.service.stores.rows import NewArm as ArmToStore
-from maskedbandits.service.terms import Terms, check_standing
+from maskedbandits.service.terms import Terms, check_limits, check_standing
 from maskedbandits.service.warm import Warming, needed_by
 from maskedbandits.service.writer import Writer
 
@@ -116,6 +116,8 @@ class Hall:
     async def create(self, config: ExperimentConfig) -> Live:
         """Create an experiment, and return it live; a policy that is new to this machine is compiled before that."""
         loop, arms = asyncio.get_running_loop(), [_to_store(arm) for arm in config.arms]
+        if not self.settings.simulation:
+            check_limits(config.report_after, config.expires_after)
         terms = await loop.run_in_executor(None, _checked, config)  # others need not wait
         await self.warming.get(needed_by(terms))
         await loop.run_in_executor(None, terms.try_out, len(arms))
@@ -130,6 +132,9 @@ class Hall:
     async def change(self, live: Live, changes: dict[str, Any]) -> Live:
         """Change the status of an experiment, or its terms."""
         hour, told = self.clock.hour(), dict(changes)
+        times = {name: told.get(name, getattr(live.terms, name)) for name in ("report_after", "expires_after")}
+        if times.keys() & told.keys() and not self.settings.simulation:
+            check_limits(**times)
         status = told.pop("status", None)
         default = live.arms.place_of(told.pop("default_arm")) if "default_arm" in told else None
         steps: list[Change] = []

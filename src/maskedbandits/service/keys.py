@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from maskedbandits.errors import UserError, WrongValueError, line, nearest
+from maskedbandits.service.secret import CHECK, derive, seal, secret_of, unseal
 from maskedbandits.service.settings import is_loopback
+from maskedbandits.service.stores.rows import DECISION
 from maskedbandits.service.tokens import SECRET, Keyring
 
 if TYPE_CHECKING:
@@ -24,9 +27,10 @@ if TYPE_CHECKING:
 
 PREFIX = "mb_"  # by which those who look for leaked keys can know one
 LONGEST_NAME = 64
-VISITOR_SECRET = "visitor_secret"  # noqa: S105 -- what the store calls it
 MAY = {"device": frozenset({"device"}), "read": frozenset({"read"}), "admin": frozenset({"device", "read", "admin"})}
 ROLES = tuple(MAY)
+LONGEST_HOST = 300  # bytes: a name has at most 253, and a port 5
+HOST = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")  # RFC 3986, section 3.2
 OWN_SITE = (b"", b"none", b"same-origin")  # no browser, a person who typed the address, a page of the service
 
 
@@ -75,32 +79,45 @@ def rotate(store: Store, keep: int | None = None) -> tuple[int, list[int]]:
 
     Return the number of the new one and of those dropped. Tokens that a dropped one has signed are forged from then on.
     """
-    secret = secrets.token_bytes(SECRET)
-    return (store.add_signing_key(secret), []) if keep is None else store.rotate_signing_keys(secret, keep)
+    if keep == 0:  # nothing is left that the earlier secret has sealed
+        store.drop_meta(CHECK)
+    sealed = seal(sealing_key(secret_of(store)), secrets.token_bytes(SECRET))
+    return (store.add_signing_key(sealed), []) if keep is None else store.rotate_signing_keys(sealed, keep)
 
 
 @dataclass
 class Secrets:
-    """What signs tokens, and what visitors are hashed under."""
+    """What signs tokens, and what visitors and ids of decisions are hashed under."""
 
     ring: Keyring
     visitor: bytes
+    decision: bytes
 
 
 def secrets_of(store: Store) -> Secrets:
-    """Return the secrets of a store; they are made when they are first needed.
-
-    Processes may need them first at the same moment. Only one of them makes the first signing key, and the visitors'
-    secret is derived from that one, so that all write down the same.
-    """
+    """Return the secrets of a store; the first signing key is made when it is first needed, by one process."""
+    secret = secret_of(store)
+    sealing = sealing_key(secret)
     if not store.signing_keys():
-        store.add_signing_key(secrets.token_bytes(SECRET), first=True)
+        store.add_signing_key(seal(sealing, secrets.token_bytes(SECRET)), first=True)
     signing = store.signing_keys()
-    kept = store.meta(VISITOR_SECRET)
-    if kept is None:
-        kept = hmac.digest(signing[-1][1], VISITOR_SECRET.encode(), "sha256").hex()
-        store.set_meta(VISITOR_SECRET, kept)
-    return Secrets(Keyring(dict(signing), signing[0][0]), bytes.fromhex(kept))
+    ring = Keyring({number: unseal(sealing, sealed) for number, sealed in signing}, signing[0][0])
+    return Secrets(ring, derive(secret, "visitor"), decision_key(secret))
+
+
+def sealing_key(secret: bytes) -> bytes:
+    """Return the key that signing keys are sealed with."""
+    return derive(secret, "signing keys")
+
+
+def decision_key(secret: bytes) -> bytes:
+    """Return the key that ids of decisions are hashed under."""
+    return derive(secret, "decisions")
+
+
+def hidden_id(key: bytes, identity: bytes) -> bytes:
+    """Return what the log holds of a decision's id."""
+    return hmac.digest(key, identity, "sha256")[:DECISION]
 
 
 class Keys:
@@ -110,7 +127,7 @@ class Keys:
         self._is_loopback = is_loopback(host)
         self._origins = {origin.encode() for origin in origins}
         self._holders: dict[bytes, Holder] = {}
-        self._seen: dict[bytes, Holder] = {}  # by the whole header: as many as there are keys in use
+        self._seen: dict[bytes, Holder] = {}  # by the bare key: at most as many as there are keys
         self.is_open = False
 
     def refresh(self, rows: Sequence[KeyRow]) -> None:
@@ -121,14 +138,16 @@ class Keys:
 
     def holder(self, authorization: bytes) -> Holder:
         """Return who sends this header."""
-        known = self._seen.get(authorization)
-        if known is not None:
-            return known
-        scheme, _, key = authorization.partition(b" ")
-        found = self._holders.get(hashlib.sha256(key.strip()).digest()) if scheme.lower() == b"bearer" else None
-        if found is None:
+        scheme, _, padded = authorization.partition(b" ")
+        if scheme.lower() != b"bearer":
             return NOBODY
-        self._seen[authorization] = found
+        key = padded.strip()
+        found = self._seen.get(key)
+        if found is None:
+            found = self._holders.get(hashlib.sha256(key).digest())
+            if found is None:
+                return NOBODY
+            self._seen[key] = found
         return found
 
     def anybody(self, host: bytes, origin: bytes, site: bytes = b"") -> Holder:
@@ -143,12 +162,15 @@ class Keys:
         return ANYBODY if self.is_open and is_own_name(host) and is_ours else NOBODY
 
 
-@lru_cache(maxsize=1024)
 def is_own_name(host: bytes) -> bool:
     """Tell whether a Host header names this machine, so that nobody else's name was looked up.
 
     Letters of a name may be large, and a dot may end it: it is the same name (RFC 9110, section 4.2.3).
     """
-    name = host.decode("latin-1").lower()
-    bare = name[1 : name.index("]")] if name.startswith("[") and "]" in name else name.partition(":")[0]
-    return is_loopback(bare.removesuffix("."))
+    return len(host) <= LONGEST_HOST and _is_own(host)
+
+
+@lru_cache(maxsize=1024)
+def _is_own(host: bytes) -> bool:
+    found = HOST.fullmatch(host.decode("latin-1").lower())
+    return found is not None and is_loopback(found["six"] or found["name"].removesuffix("."))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from maskedbandits.service.live import Arms, Live
 
 MOST = 50_000  # buckets that are remembered
+LONGEST = 100  # letters of an address with the name of a network card; longer ones are none
 MOST_ANSWER = 1 << 24  # bytes of payloads in one answer, and where there are groups of names
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -34,25 +35,22 @@ class Buckets:
     def __len__(self) -> int:
         return len(self._full_at)
 
-    def wait(self, key: Hashable, now: float, cost: int = 1) -> float:
+    def wait(self, key: Hashable, now: float, cost: int = 1, *, taken: int = 0) -> float:
         """Take from a bucket, or return how many seconds later there will be enough in it; 0: it was enough.
 
         What costs more than a bucket ever holds is let through when it is full, and has to be made up for afterwards.
+        ``taken`` is what the same request has taken before its cost was known.
         """
         if not self.rate:
             return 0.0
-        full_at = max(self._full_at.pop(key, 0.0), now)
+        before = max(self._full_at.pop(key, 0.0), now)
+        full_at = max(before - taken / self.rate, now)
         missing = full_at - now + min(cost / self.rate, self.burst) - self.burst
         if missing > 1e-9:
-            self._full_at[key] = full_at
+            self._full_at[key] = before
             return missing
         self._put(key, full_at + cost / self.rate)
         return 0.0
-
-    def charge(self, key: Hashable, now: float, cost: int) -> None:
-        """Take what has been used already, whether there is enough or not: it has to be made up for."""
-        if self.rate and cost > 0:
-            self._put(key, max(self._full_at.pop(key, 0.0), now) + cost / self.rate)
 
     def _put(self, key: Hashable, full_at: float) -> None:
         self._full_at[key] = full_at
@@ -112,9 +110,16 @@ class Addresses:
         return found
 
 
-@lru_cache(maxsize=4096)
 def _grouped(address: str) -> str | None:
-    """Return what shares a bucket: an address, or of IPv6 the network of 64 bits that one household has."""
+    """Return what shares a bucket: an address, or of IPv6 the network of 48 bits that one site has (RFC 6177).
+
+    A network of 64 bits, as one household has, is within it. A site with 48 bits has 65,536 of those.
+    """
+    return _network(address) if len(address) <= LONGEST else None
+
+
+@lru_cache(maxsize=4096)
+def _network(address: str) -> str | None:
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -123,7 +128,17 @@ def _grouped(address: str) -> str | None:
         return str(found)
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
-    return str(ipaddress.ip_network((int(found) >> 64 << 64, 64)))
+    return str(ipaddress.ip_network((int(found) >> 80 << 80, 48)))
+
+
+def block_of(address: str) -> str:
+    """Return the block of an address: of IPv4 the network of 24 bits, of IPv6 that of 48; "" if it is no address."""
+    return _block(bucket_of(address))
+
+
+@lru_cache(maxsize=4096)
+def _block(bucket: str) -> str:
+    return bucket if not bucket or "/" in bucket else str(ipaddress.ip_network((bucket, 24), strict=False))
 
 
 def bucket_of(address: str) -> str:

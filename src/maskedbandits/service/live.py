@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 DRAWS, PIECES = 1000, 4  # of a posterior, for a view; in at most so many pieces
 MOST_WORK = 1 << 20  # draws times arms in one piece
 LATELY = 120  # seconds in which every process has told the others what it has decided
+UNLISTED = "; check the name, or list the arms with a key that has the role read"
 CHANGES = ("create", "arm", "retire", "config", "status")  # kinds of events that are no reports
 
 
@@ -37,7 +38,6 @@ class Issued(NamedTuple):
     flags: int
     issued: int  # the unix second
     expires: int  # likewise
-    seq: int  # of the last event that it rests on
     question: bytes = b""  # where there are groups; arm and probability say nothing then
 
 
@@ -51,12 +51,16 @@ class Arms:
         self.open = [row.place for row in self.rows if row.status == OPEN]
         self.places = {row.name: row.place for row in self.rows}
 
-    def eligible(self, names: Sequence[str]) -> tuple[int, ...] | None:
-        """Return the places of some arms, in order, or None if all are meant; retired ones are passed over."""
+    def eligible(self, names: Sequence[str], may_read: bool) -> tuple[int, ...] | None:
+        """Return the places of some arms, in order, or None if all are meant; retired ones are passed over.
+
+        The key of a device may be public, so that the error names no arm to who may not read the experiment.
+        """
         unknown = next((name for name in names if name not in self.places), None)
         if unknown is not None:
-            known = [self.names[place] for place in self.open]
-            raise UserError(f"eligible_arms: no arm is called {unknown!r}{nearest(unknown, known[:20])}")
+            known = [self.names[place] for place in self.open[:20]]
+            hint = nearest(unknown, known) if may_read else UNLISTED
+            raise UserError(f"eligible_arms: no arm is called {unknown!r}{hint}")
         found = {self.places[name] for name in names} & set(self.open)
         if not found:
             raise UserError("eligible_arms: all of them are retired; name one that is open")
@@ -122,28 +126,29 @@ class Live:
         """Decide n times; each decision awaits one report."""
         now = int(self.clock.now())
         expires = now + self.terms.expires_after
-        minute = expiry_minute(now // 60, expires)
+        minute = expiry_minute(expires, self.terms.expires_after)
         issued = []
         with self._lock:
             for _ in range(n):
                 arm, probability, flags = self.chooser.decide(among)
                 self.pending.issue(arm, minute)
-                issued.append(Issued(arm, probability, flags, now, expires, self.fold.seq))
+                issued.append(Issued(arm, probability, flags, now, expires))
         return issued
 
     def show(self, among: tuple[int, ...] | None = None) -> Issued:
         """Return what to show somebody who takes no part: no report of it is awaited."""
         now = int(self.clock.now())
         with self._lock:
-            shown, seq = self.chooser.show(among), self.fold.seq
-        return Issued(*shown, now, now + self.terms.expires_after, seq)
+            shown = self.chooser.show(among)
+        return Issued(*shown, now, now + self.terms.expires_after)
 
     def take_back(self, decision: Issued) -> None:
         """Undo a decision that nobody is told of."""
         if decision.flags & FLAG_SHOWN:
             return
         with self._lock:
-            self.pending.issue(decision.arm, expiry_minute(decision.issued // 60, decision.expires), -1)
+            minute = expiry_minute(decision.expires, decision.expires - decision.issued)
+            self.pending.issue(decision.arm, minute, -1)
             self.policy.expire(decision.arm)
 
     def knows(self, token: Token) -> bool:
@@ -193,11 +198,11 @@ class Live:
         with self._taking:
             return self.fold.reported.tolist(), self.open()
 
-    def moment(self) -> tuple[int, Any, list[int], list[int]]:
-        """Return the number of the last event, a copy of the policy, and by arm what was reported and is open, then."""
+    def moment(self) -> tuple[int, Any, dict[str, Any]]:
+        """Return the number of the last event, a copy of the policy, and what was reported and is open, then."""
         with self._taking:
-            seq, policy, reported = self.fold.moment()
-            return seq, policy, reported.tolist(), self.open()
+            seq, policy, reported, held_back = self.fold.moment()
+            return seq, policy, {"pending": self.open(), "reported": reported.tolist(), "held_back": held_back}
 
     def await_exactly(self) -> None:
         """Let the policy await just those reports that can still come."""
@@ -209,7 +214,7 @@ class Live:
 
         All of it is of one moment, and reckoned from a copy, so that nobody waits for it who decides.
         """
-        seq, policy, reported, pending = self.moment()
+        seq, policy, counts = self.moment()
         return {
             "seq": seq,
             "digest": policy.fold_digest(),
@@ -221,8 +226,7 @@ class Live:
             "intervals": policy.intervals().tolist(),
             "suspects": policy.suspects().tolist(),
             "probabilities": probabilities(policy),
-            "pending": pending,
-            "reported": reported,
+            **counts,
         }
 
 

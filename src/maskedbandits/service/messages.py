@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from maskedbandits.errors import UserError, WrongValueError, line, nearest, number
+from maskedbandits.errors import UserError, WrongValueError, line, nearest, number, whole
 from maskedbandits.privacy.exact import MOST as MOST_EPSILON
 from maskedbandits.service.complaints import no_json, unfit
 
@@ -39,9 +39,11 @@ GroupNames = Annotated[
 ]
 Shares = Annotated[list[Annotated[float, Meta(gt=0, le=1)]], Meta(min_length=2, max_length=MOST_GROUPS)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Seconds = Annotated[int, Meta(ge=0, le=30 * DAY)]
-Lifetime = Annotated[int, Meta(ge=1, le=366 * DAY)]
+Seconds = Annotated[int, Meta(ge=0, le=30 * DAY)]  # how few of them devices accept, see terms.check_limits
+Lifetime = Annotated[int, Meta(ge=1, le=30 * DAY)]
 Status = Literal["running", "paused", "archived"]
+SOURCE_WINDOW = 1000  # consecutive reports, of which a source limit speaks
+OfSources = Annotated[int, Meta(ge=1, lt=SOURCE_WINDOW)] | None
 
 
 class NewArm(Struct, forbid_unknown_fields=True, frozen=True):
@@ -49,6 +51,17 @@ class NewArm(Struct, forbid_unknown_fields=True, frozen=True):
 
     name: ArmName
     payload: Any = None
+
+
+class SourceLimit(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """How many of any 1,000 consecutive reports that the experiment learns from may have the same source.
+
+    `address` is an address block, IPv4 /24 or IPv6 /48. `second` is the second in which a report arrives.
+    """
+
+    address: OfSources = None
+    key: OfSources = None
+    second: OfSources = None
 
 
 class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
@@ -59,8 +72,10 @@ class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     epsilon: Epsilon
     policy: str = "auto"
     parameters: dict[str, Any] = {}
-    report_after: Annotated[Seconds, Meta(description="Seconds from a decision until its report.")] = 60
-    expires_after: Annotated[Lifetime, Meta(description="Seconds from a decision until a report is late.")] = DAY
+    report_after: Annotated[Seconds, Meta(description="Seconds from a decision until its report, at least 60.")] = 60
+    expires_after: Annotated[
+        Lifetime, Meta(description="Seconds from a decision until a report is late; at least report_after + 3600.")
+    ] = DAY
     floor: Annotated[Share, Meta(description="Least share of every arm, rounded up to 1024ths.")] = 0.0
     holdout: Annotated[Share, Meta(description="Share that gets the default arm, rounded up to 1024ths.")] = 0.0
     default_arm: Annotated[ArmName | None, Meta(description="The first, unless given.")] = None
@@ -68,6 +83,7 @@ class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
         GroupNames | None, Meta(description="Kinds of people, whom nobody but their own device tells apart.")
     ] = None
     shares: Annotated[Shares | None, Meta(description="Of the groups, together 1; equal ones, unless given.")] = None
+    source_limit: Annotated[SourceLimit | None, Meta(description="No limit, unless given.")] = None
 
 
 class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
@@ -80,16 +96,19 @@ class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
     floor: Share | UnsetType = UNSET
     holdout: Share | UnsetType = UNSET
     default_arm: ArmName | UnsetType = UNSET
+    source_limit: SourceLimit | UnsetType | None = UNSET  # as a whole; null for no limit
 
     def given(self) -> dict[str, Any]:
-        """Return what is to change."""
-        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
+        """Return what is to change, as plain values."""
+        values = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
+        return {name: msgspec.to_builtins(value) for name, value in values.items()}
 
 
 class DecisionRequest(Struct, forbid_unknown_fields=True):
     """Ask for one decision, or for n; a visitor who asks again is shown the same arm, under the same token.
 
-    A device whose cap is reached says `participate: false`: it gets an arm without a token, and no report is awaited.
+    A device whose cap is reached says `participate: false`. It gets an arm and never a token, not even its visitor's
+    earlier one, and no report is awaited.
     """
 
     n: Annotated[int, Meta(ge=1, le=MOST_DECISIONS)] | None = None
@@ -196,6 +215,15 @@ def check_groups(groups: list[str]) -> None:
 def check_arm(arm: NewArm) -> None:
     """Refuse a name that a terminal or a page could not show on one line."""
     line("name", arm.name)
+
+
+def check_source_limit(limit: SourceLimit) -> None:
+    """Refuse a limit that limits nothing, or by numbers that it cannot have."""
+    given = {name: value for name in limit.__struct_fields__ if (value := getattr(limit, name)) is not None}
+    if not given:
+        raise UserError("source_limit is empty: give address, key or second, or null for no limit")
+    for name, value in given.items():
+        whole(f"source_limit.{name}", value, 1, SOURCE_WINDOW - 1)
 
 
 def check_times(report_after: int, expires_after: int) -> None:

@@ -88,9 +88,12 @@ class Metrics:
 
 
 def _of_experiments(lives: Iterable[Live]) -> list[str]:
-    """Return how far the logs have come; the same whichever worker is asked."""
+    """Return how far the logs have come, and how many reports are held back; the same whichever worker is asked."""
+    known = list(lives)
     lines = ["# TYPE maskedbandits_log_seq gauge"]
-    return lines + [_line("log_seq", live.fold.seq, experiment=live.name) for live in lives]
+    lines += [_line("log_seq", live.fold.seq, experiment=live.name) for live in known]
+    lines.append("# TYPE maskedbandits_reports_held_back gauge")
+    return lines + [_line("reports_held_back", live.fold.held_back, experiment=live.name) for live in known]
 
 
 def _of_decisions(fates: Mapping[str, Mapping[str, int]]) -> list[str]:

@@ -13,7 +13,7 @@ import msgspec
 
 from maskedbandits import __version__
 from maskedbandits.service import messages, replies
-from maskedbandits.service.asgi import Answer
+from maskedbandits.service.asgi import MOST_HEAD, SLOWEST, Answer
 
 TYPES = (
     messages.AnswerRequest,
@@ -48,7 +48,13 @@ SAID = {
     503: "Not now: the service is starting, or its store cannot be reached; Retry-After says when to come again.",
 }
 SENT = (400, 408, 413)  # whatever a body is for
-KEYED = (400, 401, 403, 429, 503)  # wherever a key is needed; the first is for two Host headers, or none
+KEYED = (
+    400,
+    401,
+    403,
+    429,
+    503,
+)  # wherever a key is needed; the first is for two Host or Authorization headers, or no Host
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": messages.SLUG}}
 PARTS = ("text/css", "text/html", "text/javascript")  # of the dashboard
 FILE_NAME = {"type": "string", "pattern": r"^[a-z]+\.(css|html|js)$"}
@@ -203,7 +209,11 @@ def _metrics() -> dict[str, Any]:
 def document() -> dict[str, Any]:
     """Return the whole description."""
     _, schemas = msgspec.json.schema_components(TYPES, ref_template="#/components/schemas/{name}")
-    about = "Devices ask what to show, randomise what happened, and report that; nobody else sees what it was."
+    about = (
+        "Devices ask what to show, randomise what happened, and report that; nobody else sees what it was. "
+        f"On every path a request whose head is longer than {MOST_HEAD} bytes is answered with 431, and one whose head "
+        f"takes longer than {SLOWEST:g} seconds with 408."
+    )
     return {
         "openapi": "3.1.0",
         "info": {"title": "Masked Bandits", "version": __version__, "description": about},

@@ -1,8 +1,8 @@
-"""Decisions that still await their report, counted by arm and by the minute in which they expire; there is no row each.
+"""Decisions that still await their report, counted by arm and by the hour in which they expire; there is no row each.
 
 What awaits a report: issued and not yet expired, less reported. Each process counts what it issues and tells the others
 through the store every second; what was reported stands in the log. A token that lives for long is counted in coarser
-steps, of a 64th of its life, so that there are never many counters.
+steps, of a 64th of its life, so that there are never many counters. No finer time than an hour is written.
 
 Where there are groups a decision is one for each of them. It is counted under as many *slots*, which tell policy and
 arm, in steps of an 8th of its life.
@@ -18,20 +18,20 @@ from numpy.typing import NDArray
 
 STEPS = 64  # into which the life of a token is divided
 STEPS_OF_GROUPS = 8  # where there are groups
-WRAP = 1 << 24  # minutes are told modulo this in a token's id
+HOUR = 3600  # seconds
 
 Ints = NDArray[np.int64]
 
 
-def expiry_minute(issued: int, expires: int, steps: int = STEPS) -> int:
-    """Return the minute by which a token has expired, a multiple of a 64th of its life: the same for all that ask.
+def expiry_minute(expires: int, life: int, steps: int = STEPS) -> int:
+    """Return the minute by which a token has expired, rounded up to whole hours; both times are in seconds.
 
-    ``issued`` is the minute in which it was issued, perhaps modulo 2^24; ``expires`` is in seconds.
+    It is what the store holds. Of tokens that live for long it is a multiple of so many hours as fit into a 64th of
+    their life, so that there are few counters. If the life that an experiment gives its tokens changes, decisions
+    before the change may be counted in two such steps until both have passed.
     """
-    last = -(-expires // 60)
-    life = (last - issued) % WRAP
-    step = max(1, life // steps)
-    return -(-last // step) * step
+    hours = max(1, life // HOUR // steps)
+    return -(-expires // (hours * HOUR)) * hours * 60
 
 
 def missing(issued: Sequence[int], reported: Sequence[int], pending: Sequence[int]) -> list[int]:

@@ -13,6 +13,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.stores import Store
 from maskedbandits.service.stores.rows import ExperimentRow
+from maskedbandits.service.terms import DAMAGE, fault_of
 
 AT_ONCE = 5_000  # events
 
@@ -53,6 +54,8 @@ def replay(
     store: Store, row: ExperimentRow, claims: list[Claim], progress: Callable[[float], None] = lambda share: None
 ) -> Replayed:
     """Fold a log from its first event on, stopping where somebody claims to know the state."""
+    if (fault := fault_of(row)) is not None:
+        raise DamagedError(fault)
     claims = [*claims, *(Claim("snapshot", *kept) for kept in store.snapshots(row.id, kernel()))]
     stops = sorted({claim.seq for claim in claims})
     end = max([row.seq, *(claim.seq for claim in claims if claim.source != "snapshot")])
@@ -64,8 +67,11 @@ def replay(
             break
         try:
             fold.take(events)
-        except UserError as fault:
-            raise DamagedError(f"{row.name}: {fault}") from fault
+        except UserError as refusal:
+            raise DamagedError(f"{row.name}: {refusal}") from refusal
+        except DAMAGE as error:
+            told = f"event {fold.seq + 1} or one soon after it is damaged ({type(error).__name__})"
+            raise DamagedError(f"{row.name}: {told}: restore another backup") from error
         reports += sum(event.kind == "report" for event in events)
         if fold.seq in stops:
             digests[fold.seq] = fold.state()[1]

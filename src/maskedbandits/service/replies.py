@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from maskedbandits.service.messages import Status
+from maskedbandits.service.messages import SourceLimit, Status
 
 ReportStatus = Literal["accepted", "duplicate", "late", "forged", "foreign", "invalid", "limited", "later"]
 
@@ -20,7 +20,6 @@ class DecisionAnswer(Struct):
     epsilon: float
     report_at: Annotated[int, Meta(description="Unix seconds; the device adds a delay of its own.")]
     expires: Annotated[int, Meta(description="Unix seconds, after which a report is late.")]
-    state_seq: Annotated[int, Meta(description="Number of the last event of the log that the decision rests on.")]
     probability: Annotated[float, Meta(gt=0, le=1)]
     participate: bool
 
@@ -39,7 +38,6 @@ class QuestionAnswer(Struct):
     epsilon: float
     report_at: Annotated[int, Meta(description="Unix seconds; the device adds a delay of its own.")]
     expires: Annotated[int, Meta(description="Unix seconds, after which a report is late.")]
-    state_seq: Annotated[int, Meta(description="Number of the last event of the log that the decision rests on.")]
     participate: bool
 
 
@@ -96,6 +94,7 @@ class ExperimentAnswer(Struct):
     arms: list[ArmAnswer]
     groups: Annotated[list[str] | None, Meta(description="None if there are no groups.")] = None
     shares: Annotated[list[float] | None, Meta(description="As given; none if they were not.")] = None
+    source_limit: Annotated[SourceLimit | None, Meta(description="None if there is no limit.")] = None
 
 
 class Summary(Struct):
@@ -132,6 +131,7 @@ class StateAnswer(Struct):
     probabilities: list[float]
     pending: Annotated[list[int], Meta(description="Decisions that still await their report.")]
     reported: Annotated[list[int], Meta(description="Reports ever taken.")]
+    held_back: Annotated[int, Meta(description="Reports over a source limit, from which no policy learns.")]
     issued: Annotated[list[int], Meta(description="Decisions ever made.")]
     missing: Annotated[list[int], Meta(description="Decisions that nobody reported in time.")]
     refused: Annotated[dict[str, int], Meta(description="Reports that were not taken, by reason.")]
@@ -159,6 +159,7 @@ class GroupsStateAnswer(Struct):
     probabilities: list[list[float]]
     pending: list[int]
     reported: list[int]
+    held_back: int
     issued: list[int]
     missing: list[int]
     refused: dict[str, int]

@@ -12,15 +12,19 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.asgi import Answer, later
 from maskedbandits.service.finding import ASIDE, found
 from maskedbandits.service.grouped import GroupsLive
-from maskedbandits.service.keys import Secrets
+from maskedbandits.service.keys import Secrets, hidden_id
 from maskedbandits.service.limits import Buckets
 from maskedbandits.service.messages import MILLION, NAMELESS, ReportReader, ReportRequest
 from maskedbandits.service.metrics import Metrics
 from maskedbandits.service.pending import expiry_minute
+from maskedbandits.service.sources import Entry, Source, Sources, settle
 from maskedbandits.service.stores.rows import DUPLICATE, NewReport
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, UnknownKey
 
 if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from maskedbandits.service.admin import Ask
     from maskedbandits.service.hall import Hall
     from maskedbandits.service.live import Live
 
@@ -68,43 +72,52 @@ class Opened(NamedTuple):
 
 
 class Reports:
-    """Answers reports; ``renew`` reads the signing keys again."""
+    """Answers reports; ``renew`` reads the signing keys again, ``block`` returns a request's address block."""
 
     def __init__(
-        self, hall: Hall, secrets: Secrets, metrics: Metrics, limits: Buckets, renew: Callable[[], Awaitable[None]]
+        self,
+        hall: Hall,
+        secrets: Secrets,
+        metrics: Metrics,
+        limits: Buckets,
+        renew: Callable[[], Awaitable[None]],
+        block: Callable[[Scope], str],
     ) -> None:
         self.hall, self.secrets, self.metrics = hall, secrets, metrics
-        self._limits, self._renew = limits, renew
+        self._limits, self._renew, self._block = limits, renew, block
+        self._sources = Sources()
         self._read = ReportReader()
 
-    async def answer(self, name: str | None, body: bytes) -> tuple[Answer, int]:
-        """Return what became of a report, or of each of several, and how many they were."""
-        request = self._read(body)
+    async def answer(self, ask: Ask, body: bytes) -> Answer:
+        """Return what became of a report, or of each of several; each is charged before any is taken."""
+        request, name = self._read(body), ask.params.get("name")
         only = None if name is None else await found(self.hall, name)
         if request.reports is None:
             if request.token is None:
                 raise UserError(NO_REPORT)
             one = ReportRequest(request.token, request.bit, request.epsilon, request.answer)
-            ((status, seconds),) = await self._taken([one], only)
+            ((status, seconds),) = await self._taken([one], only, ask)
             if status in AGAIN:
                 raise later(AGAIN[status], WHY[status], seconds)
-            return ANSWERS[status], 1
+            return ANSWERS[status]
         if any(each is not None for each in (request.token, request.bit, request.epsilon, request.answer)):
             raise UserError("a body has one report or a list of reports, not both: leave out one of them")
-        results = await self._taken(request.reports, only)
+        ask.charge(len(request.reports))
+        results = await self._taken(request.reports, only, ask)
         body = b'{"results":[' + b",".join([ANSWERS[status].body for status, _ in results]) + b"]}"
-        return Answer(200, body), len(results)
+        return Answer(200, body)
 
-    async def _taken(self, reports: Sequence[ReportRequest], only: Live | None) -> list[tuple[str, float]]:
+    async def _taken(self, reports: Sequence[ReportRequest], only: Live | None, ask: Ask) -> list[tuple[str, float]]:
         """Return what became of each report, and when to try again, once all that are taken are durable."""
         try:
             opened = [self._opened(report, only) for report in reports]
         except Unheard as news:  # of another process, a moment ago
             await (self._renew() if isinstance(news, UnknownKey) else self.hall.catch_up())
             opened = [self._opened(report, only, renewed=True) for report in reports]
-        judged = [each if isinstance(each, Bad) else self._judged(each) for each in opened]
+        entered: list[Entry] = []
+        judged = [each if isinstance(each, Bad) else self._judged(each, ask, entered) for each in opened]
         rows = [each for each in judged if isinstance(each, NewReport)]
-        places = iter(await self.hall.write.reports(rows) if rows else ())
+        places = iter(await self._written(rows, entered) if rows else ())
         results = []
         for each in judged:
             status, seconds = (each.status, each.seconds) if isinstance(each, Bad) else (_status(next(places)), 0.0)
@@ -113,6 +126,17 @@ class Reports:
                 self.hall.refuse(each.experiment, status)
             results.append((status, seconds))
         return results
+
+    async def _written(self, rows: Sequence[NewReport], entered: Sequence[Entry]) -> list[int]:
+        """Return the store's answer to each report, once all of them are durable; without an answer none is new."""
+        try:
+            places = await self.hall.write.reports(rows)
+        except BaseException:
+            settle(entered, rows, lambda place: False)
+            raise
+        if entered:
+            settle(entered, rows, lambda place: places[place] > 0)
+        return places
 
     def _opened(self, report: ReportRequest, only: Live | None, renewed: bool = False) -> Opened | Bad:
         """Return a report with its token and experiment, or why there are none."""
@@ -141,7 +165,7 @@ class Reports:
             return Bad("foreign", live.id)
         return Opened(report, token, live)
 
-    def _judged(self, opened: Opened) -> NewReport | Bad:
+    def _judged(self, opened: Opened, ask: Ask, entered: list[Entry]) -> NewReport | Bad:
         """Return the row of a report that can be taken, or why it cannot; each is charged to its token once."""
         report, token, live = opened
         if self._limits.rate and (seconds := self._limits.wait(token.id, time.monotonic())):
@@ -151,21 +175,28 @@ class Reports:
         epsilon = _epsilon(report, token)
         if epsilon is None:
             return Bad("invalid", live.id)
-        minute = expiry_minute(int.from_bytes(token.id[:3], "big"), token.expires, live.STEPS)
+        minute = expiry_minute(token.expires, live.terms.expires_after, live.STEPS)
+        decision = hidden_id(self.secrets.decision, token.id)
         if isinstance(live, GroupsLive):
             told = report.answer
             if told is None or report.bit is not None or not 0 <= told < live.answers(token.question):
                 return Bad("invalid", live.id)
-            return NewReport(
-                *(token.experiment, None, told, epsilon, None, token.flags, token.id),
+            row = NewReport(
+                *(token.experiment, None, told, epsilon, None, token.flags, decision),
                 *(minute, live.clock.hour(), token.config, token.question),
             )
-        if report.bit not in (0, 1) or report.answer is not None:
+        elif report.bit not in (0, 1) or report.answer is not None:
             return Bad("invalid", live.id)
-        return NewReport(
-            *(token.experiment, token.arm, report.bit, epsilon, token.probability, token.flags, token.id),
-            *(minute, live.clock.hour(), token.config),
-        )
+        else:
+            row = NewReport(
+                *(token.experiment, token.arm, report.bit, epsilon, token.probability, token.flags, decision),
+                *(minute, live.clock.hour(), token.config),
+            )
+        limit = live.terms.source_limit
+        return row if limit is None else self._sources.enter(row, limit, self._source(live, ask), entered)
+
+    def _source(self, live: Live, ask: Ask) -> Source:
+        return self._sources.digest(self._block(ask.scope), ask.key, int(live.clock.now()))
 
 
 def _epsilon(report: ReportRequest, token: Token) -> int | None:

@@ -81,10 +81,12 @@ def in_background(work: Callable[..., T], *arguments: Any) -> Future[T]:
 
 def prepared(settings: Settings) -> bool:
     """Open the store once, making it if there is none; tell whether it has ever had keys."""
+    from maskedbandits.service.keys import secrets_of
     from maskedbandits.service.stores import open_store
 
     with open_store(settings.storage, create=True) as store:
         rows = store.keys()
+        secrets_of(store)  # a wrong secret is refused before anybody is let in
     if not settings.is_loopback and all(row.revoked is not None for row in rows):
         what = f"host = {settings.host!r} lets other machines ask, and there is no key"
         raise UserError(f"{what}: make one with maskedbandits key create --role admin, or leave out --host")

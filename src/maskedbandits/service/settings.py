@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from maskedbandits.errors import UserError, WrongValueError, line, nearest, number, shown, whole
 
 PREFIX = "MASKEDBANDITS_"
-OTHERS = ("CACHE", "COMPILE", "CONFIG", "DATA", "KEY")  # variables that are no settings
+OTHERS = ("CACHE", "COMPILE", "CONFIG", "DATA", "KEY", "SECRET", "SECRET_FILE")  # variables that are no settings
 EXPOSED = {"address_rate": 100.0, "token_rate": 1.0}  # defaults where others can ask, too, if by way of a proxy
 CORS = "a list of origins such as ['https://shop.example'], or ['*']"
 PROXIES = "a list of addresses or networks such as ['10.0.0.0/8']"
@@ -47,6 +47,7 @@ class Settings:
     poll: float = 0.1  # seconds between two looks at the log
     snapshot_every: int = 50_000  # events
     stop_after: float = 30.0  # seconds that requests have to end when the service stops
+    simulation: bool = False  # accept experiments with times in which no person's device takes part
 
     @property
     def is_loopback(self) -> bool:
@@ -196,5 +197,6 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "poll": _number(0.01, 10),
     "snapshot_every": _whole(1, 1 << 40),
     "stop_after": _number(0, 3600),
+    "simulation": _truth,
 }
 assert set(CHECKS) == {field.name for field in fields(Settings)}  # noqa: S101 -- a setting without a check is a mistake here

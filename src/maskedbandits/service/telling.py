@@ -55,6 +55,7 @@ def sums_of(view: Mapping[str, Any]) -> dict[str, int]:
         "late": view["refused"].get("late", 0),
         "refused": sum(count for reason, count in view["refused"].items() if reason not in ("duplicate", "late")),
         "alarms": view["alarms"],
+        "held_back": view["held_back"],
     }
 
 

@@ -6,20 +6,33 @@ import json
 from collections.abc import Sequence
 from typing import Any, Self
 
+import msgspec
 from msgspec import Struct
 
 from maskedbandits.arrays import parts_of_one
+from maskedbandits.device.timing import Timing
 from maskedbandits.errors import UserError, WrongValueError, nearest, whole
 from maskedbandits.policies import check_policy, kind_of
 from maskedbandits.service.decisions import PARTS, in_parts
 from maskedbandits.service.fold import made, mask_of, refuse_unless_offered
-from maskedbandits.service.messages import MOST_ARMS, ExperimentConfig, check_groups, check_times, millionths
+from maskedbandits.service.messages import (
+    MOST_ARMS,
+    ExperimentConfig,
+    SourceLimit,
+    check_groups,
+    check_source_limit,
+    check_times,
+    millionths,
+)
 from maskedbandits.service.stores.rows import OPEN, ArmRow, ExperimentRow
 
 MOST_WINDOW = 1_000_000  # reports: every process keeps them, and each snapshot holds them
 MOST_SLOTS = 1 << 24  # the same, for policies that keep some of each arm
 NUMBERS_ONLY = ("sigma", "tail")
-OPTIONAL = ("groups", "shares")
+LIBRARY_ONLY = "expire_after"  # the service gives up on a report when its token expires
+OPTIONAL = ("groups", "shares", "source_limit")
+DAMAGE = (UserError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+LIMITS = Timing()  # those of people's devices
 LEAST_SHARE = 0.00002  # of a group: with it even an epsilon of a millionth leaves its policy something
 
 
@@ -35,6 +48,7 @@ class Terms(Struct, frozen=True):
     holdout: float
     groups: list[str] | None = None  # names; both are fixed for good
     shares: list[float] | None = None
+    source_limit: SourceLimit | None = None
 
     @classmethod
     def of(cls, config: ExperimentConfig) -> Self:
@@ -48,11 +62,14 @@ class Terms(Struct, frozen=True):
     def read(cls, text: str) -> Self:
         """Return the terms that the store holds; what a later version has added is left aside."""
         told = json.loads(text)
-        return cls(**{name: told[name] for name in cls.__struct_fields__ if name in told or name not in OPTIONAL})
+        known = {name: told[name] for name in cls.__struct_fields__ if name in told or name not in OPTIONAL}
+        if (limit := known.get("source_limit")) is not None:
+            known["source_limit"] = SourceLimit(**{name: limit.get(name) for name in SourceLimit.__struct_fields__})
+        return cls(**known)
 
     def written(self) -> str:
         """Return them as the store holds them."""
-        told = {name: getattr(self, name) for name in self.__struct_fields__}
+        told = msgspec.to_builtins(self)
         return json.dumps({name: value for name, value in told.items() if name not in OPTIONAL or value is not None})
 
     @property
@@ -75,6 +92,8 @@ class Terms(Struct, frozen=True):
         check_times(self.report_after, self.expires_after)
         refuse_unless_offered(self.policy)
         self._check_groups()
+        if self.source_limit is not None:
+            check_source_limit(self.source_limit)
         self._check_parameters(arms)
         mask = mask_of(self.millionths)
         if mask.slope == 0.0:
@@ -95,8 +114,10 @@ class Terms(Struct, frozen=True):
     def _check_parameters(self, arms: int) -> None:
         """Refuse parameters in the words of a service, which knows no files and no infinity."""
         kind, given = kind_of(self.policy), self.parameters
-        known = [name for name in kind.parameters if name not in NUMBERS_ONLY]
+        known = [name for name in kind.parameters if name not in (*NUMBERS_ONLY, LIBRARY_ONLY)]
         for name in given:
+            if name == LIBRARY_ONLY:
+                raise UserError(f"parameter {name!r}: reports expire with their tokens here; set expires_after instead")
             if name not in kind.parameters:  # arms and corruption, which a policy is given otherwise, among them
                 raise UserError(f"{self.policy} has no parameter {name!r}{nearest(name, known)}")
             if name in NUMBERS_ONLY and given[name] is not None:
@@ -133,6 +154,31 @@ def _within(name: str, value: Any, most: int, wanted: str) -> None:
         whole(name, value, 1, most)
     except WrongValueError:
         raise WrongValueError(name, value, wanted) from None
+
+
+def fault_of(row: ExperimentRow) -> str | None:
+    """Return why the configuration of an experiment cannot be read, as when a disk has damaged it; None if it can."""
+    try:
+        terms = Terms.read(row.config)
+        kind_of(terms.policy).variant(terms.parameters)
+        in_parts(terms.floor), in_parts(terms.holdout), terms.millionths, terms.policies  # can they be?
+        if terms.source_limit is not None:
+            check_source_limit(terms.source_limit)
+    except DAMAGE as error:
+        reason = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        return f"{row.name}: its configuration is damaged ({str(reason).splitlines()[0]}): restore another backup"
+    return None
+
+
+def check_limits(report_after: int, expires_after: int) -> None:
+    """Refuse times in which no device takes part: they would let the moment of a report tell what is in it."""
+    least, most = int(LIMITS.min_report_after), int(LIMITS.max_expiry)
+    if report_after < least:
+        raise WrongValueError("report_after", report_after, f"at least {least} seconds: devices refuse less")
+    least = report_after + int(LIMITS.min_window)
+    if not least <= expires_after <= most:
+        wanted = f"{least} to {most} seconds with report_after = {report_after}: devices refuse less and more"
+        raise WrongValueError("expires_after", expires_after, wanted)
 
 
 def check_standing(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:

@@ -19,7 +19,6 @@ import binascii
 import hmac
 import os
 import struct
-import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -29,12 +28,14 @@ VERSION = 1
 ASKING = 2  # the version of tokens that bind a question
 LENGTH = 64  # letters of a token without one
 LONGEST = 1 << 10  # letters of one with the most groups there may be, and some more
+ID = 11  # bytes
 DIGEST = 16  # bytes: to guess one takes 2^127 reports on average
 SECRET = 32  # bytes of a signing key
 AT_ONCE = 256  # ids whose random bytes are drawn together
 FLAG_FLOOR = 1  # the arm was drawn for its minimum share
 FLAG_HOLDOUT = 2  # the default arm, for the share that is held out
 FLAG_SUBSET = 4  # eligible_arms were given
+# 16 among the flags of an event is ``sources.FLAG_HELD``, which no token has.
 FLAG_SHOWN = 8  # whoever asked takes no part: kept for a visitor's reload, given to nobody, and no report of it counts
 
 _BODY = struct.Struct(">BBIHHBIHI11s")
@@ -61,14 +62,18 @@ class Token(NamedTuple):
     epsilon: int  # in millionths
     probability: int  # in 65536ths, from 1 to 65536
     expires: int  # unix seconds
-    id: bytes  # 3 bytes of the minute it was made in, 8 random ones
+    id: bytes  # random
     question: bytes = b""  # where there are groups, as ``questions.py`` writes it
 
 
-def new_id(now: float | None = None) -> bytes:
-    """Return an id that no other decision has: 3 bytes of the minute, so that an index stays close, 8 random ones."""
-    minute = int(time.time() if now is None else now) // 60
-    return (minute & 0xFFFFFF).to_bytes(3, "big") + _unused()
+def new_id() -> bytes:
+    """Return an id that no other decision has: random bytes, which tell no time."""
+    try:
+        return _spare.pop()  # threads share the spare ones, and each is popped once
+    except IndexError:
+        drawn = os.urandom(ID * AT_ONCE)
+        _spare.extend(drawn[place : place + ID] for place in range(ID, len(drawn), ID))
+        return drawn[:ID]
 
 
 _spare: list[
@@ -76,16 +81,6 @@ _spare: list[
 ] = []  # drawn from the operating system in one call, which may take as long as the rest of a decision
 if hasattr(os, "register_at_fork"):  # not on Windows, where nobody forks
     os.register_at_fork(after_in_child=_spare.clear)  # or two processes would use the same ones
-
-
-def _unused() -> bytes:
-    """Return 8 random bytes that nobody was given before; threads share the spare ones, and each is popped once."""
-    try:
-        return _spare.pop()
-    except IndexError:
-        drawn = os.urandom(8 * AT_ONCE)
-        _spare.extend(drawn[place : place + 8] for place in range(8, len(drawn), 8))
-        return drawn[:8]
 
 
 class Keyring:

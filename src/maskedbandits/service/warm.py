@@ -34,14 +34,14 @@ Names = tuple[str, ...]
 def needed(storage: str) -> Names:
     """Return the names of all machine code that a store's experiments need, and new ones as they are by default.
 
-    Those that are archived can wait.
+    Those that are archived can wait. Those whose configuration cannot be read are set aside later.
     """
     from maskedbandits.service.stores import open_store
-    from maskedbandits.service.terms import Terms
+    from maskedbandits.service.terms import Terms, fault_of
 
     with open_store(storage) as store:
-        used = [Terms.read(row.config) for row in store.experiments() if row.status != "archived"]
-    every = _needed(DEFAULT, {}), *map(needed_by, used)
+        rows = [row for row in store.experiments() if row.status != "archived" and fault_of(row) is None]
+    every = _needed(DEFAULT, {}), *(needed_by(Terms.read(row.config)) for row in rows)
     return tuple(dict.fromkeys(name for names in every for name in names))
 
 

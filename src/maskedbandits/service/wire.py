@@ -11,10 +11,10 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from maskedbandits.service.asgi import SLOWEST, Refused
+from maskedbandits.service.asgi import MOST_HEAD, SLOWEST, Refused
 from maskedbandits.service.streams import ABORT
 
-MOST_HEAD = 1 << 16  # bytes of a request before its body; somewhat more if they come at once
+PIECE = 1 << 12  # bytes that are parsed at once; a head that begins within a piece may be longer by less than that
 TOO_LONG = f"the head of the request is longer than {MOST_HEAD} bytes: send fewer headers, or shorter ones"
 TOO_SLOW = f"the head of the request did not arrive within {SLOWEST:g} seconds: send it again"
 
@@ -42,15 +42,23 @@ class Wire(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Parse what has come, in pieces: of a large one the parser does not say where in it a head has ended."""
+        begin = 0
+        while begin < len(data) and not self.transport.is_closing():
+            piece = data[begin : begin + min(PIECE, MOST_HEAD - self._head)]
+            begin += len(piece)
+            self._parse(piece)
+
+    def _parse(self, piece: bytes) -> None:
         """Read on, unless a head has become too long; one that came in part has a while to come as a whole."""
         self._has_turned = False
-        super().data_received(data)
+        super().data_received(piece)
         if self.transport.is_closing():
             return
-        self._head = 0 if self._has_turned or not self._is_in_head else self._head + len(data)
-        if self._head > MOST_HEAD:
+        self._head = 0 if self._has_turned or not self._is_in_head else self._head + len(piece)
+        if self._head >= MOST_HEAD:  # and there is more of it
             self._refuse(431, TOO_LONG)
-        elif self._head == len(data) and self._is_idle():  # the first piece of it
+        elif self._head == len(piece) and self._is_idle():  # the first piece of it
             self._wait(SLOWEST)
 
     def on_message_begin(self) -> None:

@@ -86,6 +86,12 @@ class TestContract:
         assert store.events(1, 2, 2) == expected[1:3]
         assert store.events(1, 6, 2) == []
 
+    def test_an_empty_question_is_not_none(self, store: Store, experiment: ExperimentRow) -> None:
+        store.append([report()._replace(question=question) for question in (b"", None)])
+        assert [event.question for event in store.events(1, 1, 10)] == [b"", None]
+        store.append([report()._replace(question=b"")])
+        assert store.events(1, 3, 10)[0].question == b""
+
     def test_a_decision_has_one_report(self, store: Store, experiment: ExperimentRow) -> None:
         one, two, three = (report(tag=tag) for tag in (1, 2, 3))
         assert store.append([one, two, one._replace(bit=0), two]) == [2, 3, DUPLICATE, DUPLICATE]
@@ -332,5 +338,5 @@ class TestContract:
             store.heads()
 
     def test_it_can_be_upgraded_to_what_it_is(self, store: Store) -> None:
-        assert store.upgrade() == (2, 2)
-        assert store.version() == 2
+        assert store.upgrade(lambda do, version: None) == (3, 3)
+        assert store.version() == 3

@@ -7,7 +7,8 @@ import { LOOKS, Plot, clock, sample } from "./plots.js";
 const RANGES = [["5 minutes", 300], ["2 hours", 7200], ["A week", 604800]];
 const PER_ARM = ["estimate", "low", "high", "share"];
 const SUMS = [["reports", "Reports learnt"], ["decisions", "Decisions"], ["awaited", "Awaited"], ["missing", "Missing"],
-  ["duplicate", "Duplicate"], ["late", "Late"], ["refused", "Refused"], ["alarms", "Changes seen"]];
+  ["duplicate", "Duplicate"], ["late", "Late"], ["refused", "Refused"], ["held_back", "Held back"],
+  ["alarms", "Changes seen"]];
 const SPANS = [5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400]; // seconds of a row of a table
 const HEARD = ["history", "state", "trouble", "you"];
 const ARMS = ["Arm", "Estimated reward", "Share", "Decisions", "Reports", "Awaited", "Missing"];

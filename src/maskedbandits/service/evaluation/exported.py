@@ -8,7 +8,7 @@ name         name of the arm
 bit          the report, masked
 epsilon      with which it was masked
 probability  of the arm, when it was chosen; a whole number of 65,536ths, so nothing is rounded
-flags        the sum of 1 (shown for the arm's floor), 2 (held out), 4 (eligible arms were given)
+flags        the sum of 1 (shown for the arm's floor), 2 (held out), 4 (eligible arms were given), 16 (held back)
 detail       of what is no report: what was changed, as JSON, without payloads
 config       under which version of its configuration it was decided, modulo 65,536
 question     where there are groups: the arm of each, and its sign, if there are signs, as JSON; bit is the answer then,
@@ -37,6 +37,7 @@ from maskedbandits.service.fold import made
 from maskedbandits.service.messages import MILLION
 from maskedbandits.service.questions import has_signs, unpacked
 from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.terms import DAMAGE
 
 COLUMNS = ("seq", "hour", "kind", "arm", "name", "bit", "epsilon", "probability", "flags", "detail")
 ADDED = ("config", "question")  # which files of earlier releases have not
@@ -60,9 +61,9 @@ def format_of(file: Path) -> str:
 
 
 def export(events: Iterable[EventRow], file: Path) -> None:
-    """Write events to a file, whole or not at all."""
+    """Write events to a file that only its owner can read, whole or not at all."""
     write = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}[format_of(file)]
-    write_whole(file, lambda stream: write(as_rows(events), stream))
+    write_whole(file, lambda stream: write(as_rows(events), stream), private=True)
 
 
 def as_rows(events: Iterable[EventRow]) -> Iterator[Row]:
@@ -70,14 +71,19 @@ def as_rows(events: Iterable[EventRow]) -> Iterator[Row]:
     names: list[str] = []
     grouping: Grouping | None = None
     for event in events:
-        told = json.loads(event.detail) if event.detail else {}
-        if event.kind == "create":
-            names = [arm["name"] for arm in told["arms"]]
-            grouping = _grouping(told["config"], len(names))
-            told["arms"] = [{"name": name} for name in names]
-        elif event.kind == "arm":
-            names.append(told["name"])
-        told.pop("payload", None)
+        try:
+            told = json.loads(event.detail) if event.detail else {}
+            if event.kind == "create":
+                names = [arm["name"] for arm in told["arms"]]
+                grouping = _grouping(told["config"], len(names))
+                told["arms"] = [{"name": name} for name in names]
+            elif event.kind == "arm":
+                names.append(told["name"])
+            told.pop("payload", None)
+        except DAMAGE:
+            raise UserError(
+                f"event {event.seq} is damaged, and does not say what it changes: restore a backup"
+            ) from None
         yield {
             "seq": event.seq,
             "hour": event.hour,
@@ -194,7 +200,7 @@ def _read_jsonl(file: Path) -> Iterator[Mapping[str, Any]]:
         for number, line in enumerate(stream, 1):
             try:
                 row = json.loads(line)
-            except ValueError:  # not UTF-8, or not JSON
+            except (ValueError, RecursionError):  # not UTF-8, not JSON, or nested too deeply
                 row = None
             if not isinstance(row, dict):
                 raise UserError(f"{file}: line {number} is no JSON object: {EXPECTED}")

@@ -20,7 +20,7 @@ what it could be at the most; the truth lies in between.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -122,10 +122,19 @@ class Ledger:
         ends = np.searchsorted(log.arm[order], np.arange(len(log.arms) + 1))
         self._reports = [order[start:end] for start, end in pairwise(ends)]
 
+    def _while_open(self, arm: Arm) -> Ints:
+        found = self._reports[arm.place]
+        return found[np.searchsorted(found, arm.start) : np.searchsorted(found, arm.end)]
+
+    def has_reports(self, arm: Arm) -> bool:
+        """Tell whether an arm has any while it was open."""
+        return bool(self._while_open(arm).size)
+
     def sums(self, arm: Arm, choice: Choice) -> Sums:
         """Return what an arm's reports add to the sums of a choice, while it was open."""
-        log, found = self.log, self._reports[arm.place]
-        at = found[np.searchsorted(found, arm.start) : np.searchsorted(found, arm.end)]
+        log, at = self.log, self._while_open(arm)
+        if not at.size:  # m(a) is a half throughout
+            return Sums(robust=0.5 * float(choice.parts[arm.end] - choice.parts[arm.start]))
         worth, rewards = log.worth[at], log.rewards[at]
         heavy = worth * choice.shares[at] * (WHOLE / log.probability[at])
         means = earlier_means(rewards, worth)
@@ -150,12 +159,17 @@ def judge_arms(log: Log) -> list[Judged]:
     ledger, ones = Ledger(log), np.ones(log.size)
     arms = [arm for arm in log.arms if arm.start < arm.end]
     choices = {window: Choice(log, slice(*window), ones) for window in {(arm.start, arm.end) for arm in arms}}
-    found = []
+    found, without_reports = [], dict[tuple[int, int, bool], Judged]()  # of which there may be many: all are alike
     for arm in arms:
-        choice, is_sure = choices[arm.start, arm.end], log.is_sure(arm)
-        sums = ledger.sums(arm, choice)
-        shown = _shown(sums, choice, WHOLE / log.least, is_sure, DOUBT / len(arms))
-        found.append(_judged(arm.name, sums, choice, is_sure, shown))
+        choice, alike = choices[arm.start, arm.end], (arm.start, arm.end, log.is_sure(arm))
+        if ledger.has_reports(arm) or alike not in without_reports:
+            sums = ledger.sums(arm, choice)
+            shown = _shown(sums, choice, WHOLE / log.least, alike[-1], DOUBT / len(arms))
+            found.append(_judged(arm.name, sums, choice, alike[-1], shown))
+            if not ledger.has_reports(arm):
+                without_reports[alike] = found[-1]
+        else:
+            found.append(replace(without_reports[alike], name=arm.name))
     return [*found, _at_random(ledger, arms)]
 
 

@@ -61,6 +61,7 @@ class Log:
     least: int  # in 65,536ths: no arm that could be shown was less probable
     epsilon: int  # in millionths, of the experiment as it was created
     left_out: int  # reports of decisions among eligible arms
+    held_back: int  # reports over a source limit, which are left out, too
     seq: Ints
     hour: Ints
     arm: Ints

@@ -3,7 +3,7 @@
 Reports come after their decisions. Those that arrive when an arm, or a floor, has just been added may be of decisions
 that could not know it: so an arm counts as open, and a floor as given, from the first hour on by which those reports
 are due. What was taken away counts as gone at once. Where eligible arms were given (FLAG_SUBSET), what could have been
-shown is not in the log: these reports are left out.
+shown is not in the log: these reports are left out. So are those that are held back (FLAG_HELD).
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.decisions import DRAWS, PARTS, WHOLE, in_parts
 from maskedbandits.service.evaluation.log import NOBODY, Arm, Ints, Log, Stretch, debiased
 from maskedbandits.service.messages import millionths
+from maskedbandits.service.sources import FLAG_HELD
 from maskedbandits.service.stores import Store
 from maskedbandits.service.stores.rows import EventRow, ExperimentRow
+from maskedbandits.service.terms import DAMAGE
 from maskedbandits.service.tokens import FLAG_SUBSET
 
 HOUR = 3600  # seconds
-SLACK = 600  # seconds that devices, networks and processes may be late by
+SLACK = 1200  # seconds that devices, networks and processes may be late by
 AT_ONCE = 5_000  # events
 BLOCK = 10_000  # reports
 DAMAGED = "the log is damaged: restore a backup, or export it again"
@@ -94,6 +96,7 @@ class _Reading:
     blocks: list[Ints] = field(default_factory=list)
     latest: list[_Report] = field(default_factory=list)  # in no block yet
     left_out: int = 0
+    held_back: int = 0
     seq: int = 0
     hour: int = 0
     names: list[str] = field(default_factory=list)
@@ -104,6 +107,7 @@ class _Reading:
     every: bool = False  # whether the settings, as they are now, give every arm a floor,
     one: int = NOBODY  # or one arm a holdout
     hours: int = 0  # until reports of a decision are due
+    looked: int = -1  # the hour in which waits were last looked at
     least: int = WHOLE
     epsilon: int = 0
 
@@ -120,7 +124,7 @@ class _Reading:
         elif event.kind in _CHANGES:
             try:
                 _CHANGES[event.kind](self, event, json.loads(event.detail or ""))
-            except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError):
+            except DAMAGE:
                 raise self._damaged(f"event {event.seq} does not say what it changes") from None
         elif event.kind != "status":
             raise self._damaged(f"event {event.seq} is of kind {event.kind!r}, which is unknown")
@@ -128,7 +132,7 @@ class _Reading:
     def _refuse_groups(self, detail: str) -> None:
         try:
             has_groups = bool(json.loads(detail)["config"].get("groups"))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except DAMAGE:
             return  # it is refused for that in a moment
         if has_groups:
             raise UserError(
@@ -144,13 +148,16 @@ class _Reading:
         if None in told or not (0 <= told[0] < len(self.names) and told[1] in (0, 1) and told[2] > 0):
             raise self._damaged(f"event {event.seq} is no report that could have been")
         report = _Report(event.seq, event.hour, *told)
+        if report.flags & FLAG_HELD:
+            self.held_back += 1
+            return
         if report.flags & FLAG_SUBSET:
             self.left_out += 1
             return
         if not self.least <= report.probability <= WHOLE:
             limits = f"its settings allow none below {self.least / WHOLE:g}"
             raise self._damaged(f"event {event.seq} has a probability of {report.probability / WHOLE:g}, and {limits}")
-        if self.waits:
+        if self.waits and self.looked != self.hour:  # later decisions are due in a later hour
             self._end_waits()
         self.size += 1
         self.latest.append(report)
@@ -164,6 +171,7 @@ class _Reading:
 
     def _end_waits(self) -> None:
         """Open arms, and rely on settings, once reports of earlier decisions have come."""
+        self.looked = self.hour
         over = [wait for wait in self.waits if wait.hour < self.hour]
         self.waits = [wait for wait in self.waits if wait.hour >= self.hour]
         for wait in over:
@@ -219,8 +227,10 @@ class _Reading:
     def log(self) -> Log:
         """Return what was read."""
         if not self.size:
-            others = f" but {self.left_out:,} that were among eligible_arms" if self.left_out else ""
-            raise UserError(f"{self.name}: there are no reports to judge by{others}; wait for some")
+            others = [f"{self.left_out:,} that were among eligible_arms"] if self.left_out else []
+            others += [f"{self.held_back:,} that were held back"] if self.held_back else []
+            but = f" but {' and '.join(others)}" if others else ""
+            raise UserError(f"{self.name}: there are no reports to judge by{but}; wait for some")
         self._end_block()
         table = dict(zip(_Report._fields, np.concatenate(self.blocks).T.copy(), strict=True))
         rewards, worth, reach = debiased(table["bit"], table["epsilons"])
@@ -231,6 +241,7 @@ class _Reading:
             least=self.least,
             epsilon=self.epsilon,
             left_out=self.left_out,
+            held_back=self.held_back,
             rewards=rewards,
             worth=worth,
             reach=reach,

@@ -7,6 +7,9 @@ told had it decided itself (Li, Chu, Langford and Wang 2011, Unbiased offline ev
 article recommendation algorithms, WSDM, for arms shown at random; Dudik, Erhan, Langford and Li 2012, Sample-efficient
 nonstationary policy evaluation for contextual bandits, UAI, for others).
 
+Times in its parameters, such as a window, are in reports of the log. A run learns from a share c of them, so they are
+converted, as on any log (``policies/log_times.py``).
+
 Its reward is estimated from all reports, not only from those that it was told of: h (m + w (r - m)), with w = 1 / p if
 it chose the arm that was shown and else 0, is on average h times what its choice earns (the doubly robust estimate of
 the second paper); m is the mean of all earlier reports. Several runs, with lots of their own, go side by side over one
@@ -24,8 +27,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import WrongValueError
-from maskedbandits.policies import check_policy, make_policy
+from maskedbandits.errors import UserError, WrongValueError
+from maskedbandits.policies import check_policy, kind_of, log_times, make_policy
 from maskedbandits.service.decisions import WHOLE
 from maskedbandits.service.evaluation.fixed import Estimate, earlier_means, estimate, sure_method
 from maskedbandits.service.evaluation.log import NOBODY, Floats, Ints, Log
@@ -87,14 +90,22 @@ def candidate(text: str) -> Candidate:
             raise WrongValueError("--policy", text, "NAME, or NAME:key=value,key=value")
         try:
             parameters[key.strip()] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             parameters[key.strip()] = value
     return Candidate(text, name, parameters)
 
 
 def check(log: Log, found: Candidate) -> None:
-    """Refuse parameters that the policy does not take."""
-    check_policy(found.name, arms=_first_arms(log), corruption=mask_of(log.epsilon), **found.parameters)
+    """Refuse parameters that the policy does not take, or that do not fit what a run learns from."""
+    arms, mask, pace = len(log.arms), mask_of(log.epsilon), pace_of(log) if can_be_tried(log) else None
+    check_policy(found.name, arms=arms, corruption=mask, pace=pace, **found.parameters)
+    if log_times.rows_of(kind_of(found.name), found.parameters):
+        raise UserError(f"{found.label}: restarts at given reports cannot be tried on a log; leave them out")
+
+
+def pace_of(log: Log) -> float:
+    """Return of how many reports a run learns from one, on average."""
+    return WHOLE / log.least
 
 
 def _first_arms(log: Log) -> int:
@@ -110,7 +121,9 @@ def one_run(log: Log, found: Candidate, seed: int, run: int) -> Steps:
     """Run a policy over the log, with the lots of a seed and the number of the run."""
     words = np.random.SeedSequence([seed, run]).generate_state(2, np.uint64)
     mask = mask_of(log.epsilon)
-    policy = make_policy(found.name, arms=_first_arms(log), corruption=mask, seed=int(words[0]), **found.parameters)
+    arms = _first_arms(log)
+    played = log_times.in_plays(kind_of(found.name), found.parameters, arms, pace_of(log))
+    policy = make_policy(found.name, arms=arms, corruption=mask, seed=int(words[0]), **played)
     lots = np.random.default_rng(int(words[1])).random(log.size)
     return run_over(log, policy, lots, draws_lots=bool(policy.kind.draws_from))
 

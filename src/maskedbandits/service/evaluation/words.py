@@ -13,7 +13,7 @@ from maskedbandits.service.evaluation import Baseline, Evaluation, Part
 from maskedbandits.service.evaluation.fixed import MANY, Estimate, Judged, Shown
 from maskedbandits.service.evaluation.intervals import DELTA, Interval
 from maskedbandits.service.evaluation.log import Log
-from maskedbandits.service.evaluation.trial import Trial
+from maskedbandits.service.evaluation.trial import Trial, pace_of
 from maskedbandits.service.messages import MILLION
 
 WIDTH = 80
@@ -111,11 +111,12 @@ class Words:
             )
         yield "One choice: what each arm would have earned if everybody had seen it; uniform: an open arm at random."
         if any(trial.estimate for trial in self.found.whole.trials):
-            rate = WHOLE / self.found.whole.log.least
+            rate = pace_of(self.found.whole.log)
             yield (
                 f"Policies that learn: {self.found.repeats} runs with seed {self.found.seed}; runs: their standard "
                 f"deviation. A run learns from one report in {rate:,.0f}, at once: the world changes as much faster "
-                "for it than for a policy that decides by itself."
+                "for it than for a policy that decides by itself. Windows and other times of a policy are in reports "
+                "of the log."
             )
 
 
@@ -134,6 +135,7 @@ def title(log: Log) -> str:
     several = f"epsilon {epsilons[0]:g} to {epsilons[-1]:g}; they weigh as much as they tell"
     told = several if len(epsilons) > 1 else f"epsilon {epsilons[0]:g}"
     left = f" Left out: {log.left_out:,} reports of decisions among eligible arms." if log.left_out else ""
+    left += f" Held back: {log.held_back:,} reports over the source limit." if log.held_back else ""
     return f"{log.name}: {log.size:,} reports in the order in which they came, {span(log)}; {told}.{left}"
 
 
@@ -177,6 +179,7 @@ def as_json(found: Evaluation) -> dict[str, Any]:
     return {
         "experiment": log.name,
         "left_out": log.left_out,
+        "held_back": log.held_back,
         "least_probability": log.least / WHOLE,
         "confidence": 1 - DELTA,
         "repeats": found.repeats,

@@ -42,7 +42,7 @@ LASTING = {
 def opened(path: Path, *, create: bool, durable: bool) -> sqlite3.Connection:
     """Open the file of a store; make one where there is none, if that is asked for."""
     try:
-        if create:  # nobody else can read it: it will hold the secrets that sign tokens
+        if create:  # nobody else can read it
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
         elif not path.exists():
             raise UserError(f"{path}: there is no such file: check the path, or create the store first")

@@ -1,4 +1,4 @@
-"""Keys of a store: digests of those that open the service, and the secrets that tokens are signed with."""
+"""Keys of a store: digests of those that open the service, and, sealed, the secrets that tokens are signed with."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Keys(Database):
             do.changed("UPDATE api_key SET revoked = ? WHERE id = ? AND revoked IS NULL", (hour, id))
 
     def signing_keys(self) -> list[tuple[int, bytes]]:
-        """Return the secrets that tokens are signed with, the newest first: id and secret."""
+        """Return the sealed secrets that tokens are signed with, the newest first: id and secret."""
         with self._reading() as do:
             found = do.rows("SELECT id, secret FROM signing_key ORDER BY made DESC")
         return [(each, secret) for each, secret in found]

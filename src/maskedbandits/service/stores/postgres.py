@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -31,6 +32,7 @@ class PostgresStore(Store):
     def __init__(self, url: str, *, create: bool = False, durable: bool = True) -> None:
         super().__init__(servers.shown(url))
         self._url, self._durable = url, durable
+        self.key_file = Path("maskedbandits.key")  # of the folder that the service is started in
         self._use(servers.opened(url, self.name, create=create, durable=durable))
 
     def append(self, reports: Sequence[NewReport]) -> list[int]:
@@ -42,7 +44,8 @@ class PostgresStore(Store):
         asked = columns.pop(NewReport._fields.index("question"))
         decisions = b"".join(columns.pop(NewReport._fields.index("decision")))
         locked = _array(sorted(set(columns[0])))
-        questions = list(asked) if any(asked) else None  # to send so many times nothing would take longer
+        is_plain = all(each is None for each in asked)  # to send so many times nothing would take longer
+        questions = None if is_plain else list(asked)
         found = self._trip((self._lock_rows, (locked,)), (_APPEND, (decisions, *map(_array, columns), questions)))
         return [answer for (answer,) in found]
 

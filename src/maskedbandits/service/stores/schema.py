@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from maskedbandits.errors import UserError
 
-VERSION = 2  # of the tables: `meta` holds it under this key
+VERSION = 3  # of the tables: `meta` holds it under this key
 VERSION_KEY = "schema"
 DIALECTS = ("sqlite", "postgresql")
 TYPES = {
@@ -102,12 +102,29 @@ INDEXES = (
     "CREATE INDEX visitor_expires ON visitor (expires)",
 )
 
+# Counts of one hour become one row; those that are summed up already stand under 0.
+HOURS_ALONE = (
+    "UPDATE event SET expires = (expires + 59) / 60 * 60 WHERE expires IS NOT NULL",
+    "INSERT INTO issued (experiment, arm, process, expires, count) "
+    "SELECT experiment, arm, process, (expires + 59) / 60 * 60, CAST(sum(count) AS BIGINT) FROM issued "
+    "WHERE expires <> expires / 60 * 60 GROUP BY experiment, arm, process, (expires + 59) / 60 * 60 "
+    "ON CONFLICT (experiment, arm, process, expires) DO UPDATE SET count = issued.count + excluded.count",
+    "DELETE FROM issued WHERE expires <> expires / 60 * 60",
+    "INSERT INTO refused (experiment, reason, minute, count) "
+    "SELECT experiment, reason, minute / 60 * 60, CAST(sum(count) AS BIGINT) FROM refused "
+    "WHERE minute <> minute / 60 * 60 GROUP BY experiment, reason, minute / 60 * 60 "
+    "ON CONFLICT (experiment, reason, minute) DO UPDATE SET count = refused.count + excluded.count",
+    "DELETE FROM refused WHERE minute <> minute / 60 * 60",
+)
+
 # From each older version, by the database's name, what leads to the next one. Version 1 is the first that was released.
 STEPS: dict[int, dict[str, tuple[str, ...]]] = {
     1: {  # experiments with groups; and under which version of its configuration a decision was made
         "sqlite": ("ALTER TABLE event ADD COLUMN config INTEGER", "ALTER TABLE event ADD COLUMN question BLOB"),
         "postgresql": ("ALTER TABLE event ADD COLUMN config INTEGER", "ALTER TABLE event ADD COLUMN question BYTEA"),
     },
+    # No finer time than an hour, no token that a visitor's row tells, no secret; see ``service/upgrading.py``, too.
+    2: dict.fromkeys(DIALECTS, (*HOURS_ALONE, "DELETE FROM visitor", "DELETE FROM meta WHERE key = 'visitor_secret'")),
 }
 
 
@@ -132,6 +149,16 @@ def types(table: str, dialect: str) -> tuple[str, ...]:
     return tuple(TYPES[kind.rstrip("?")][dialect] for kind in TABLES[table].columns.values())
 
 
+def misfits(table: str) -> str:
+    """Return what holds of a row in SQLite that has a value of another type than its column."""
+    kinds = {"text": "'text'", "bytes": "'blob'"}
+    told = TABLES[table].columns.items()
+    each = (
+        (column, kinds.get(kind.rstrip("?"), "'integer'"), ", 'null'" * kind.endswith("?")) for column, kind in told
+    )
+    return " OR ".join(f"typeof({column}) NOT IN ({kind}{nothing})" for column, kind, nothing in each)
+
+
 def columns(table: str) -> tuple[str, ...]:
     """Return the names of a table's columns, in their order."""
     return tuple(TABLES[table].columns)
@@ -140,6 +167,15 @@ def columns(table: str) -> tuple[str, ...]:
 def steps(version: int, dialect: str) -> list[str]:
     """Return what leads from an older version to this one."""
     return [statement for older in range(version, VERSION) for statement in STEPS[older][dialect]]
+
+
+def version_of(told: object, name: str) -> int:
+    """Return the version that tables say they have; 0 if they say none."""
+    if told is None:
+        return 0
+    if not (isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 10):
+        raise UserError(f"{name}: damaged: its version is no number; restore a backup, or take another one")
+    return int(told)
 
 
 def refuse_others(version: int, name: str) -> None:

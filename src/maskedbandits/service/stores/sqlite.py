@@ -24,6 +24,7 @@ class SqliteStore(Store):
     def __init__(self, path: Path, *, create: bool = False, durable: bool = True) -> None:
         super().__init__(str(path))
         self._path = path.absolute()
+        self.key_file = path.with_name(f"{path.name}.key")
         self._connection = files.opened(self._path, create=create, durable=durable)
         self._file = files.identity(self._path)
 

@@ -12,8 +12,9 @@ the time, each does in its own way.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -23,6 +24,7 @@ from . import changes, schema, written
 from .counts import Counts
 from .database import MARKS, Rows, Statements, marks
 from .keys import Keys
+from .notes import Notes
 from .rows import (
     DECISION,
     DUPLICATE,
@@ -39,7 +41,7 @@ from .rows import (
     Standing,
     Visit,
 )
-from .texts import short, text
+from .texts import short
 from .trouble import Conflict, StoreGone
 
 __all__ = [
@@ -62,11 +64,12 @@ __all__ = [
 SNAPSHOTS = 3  # of an experiment and a kernel are kept
 
 
-class Store(Counts, Keys):
+class Store(Counts, Keys, Notes):
     """The logs of all experiments, and what stands beside them."""
 
     DIALECT: str  # the database's name in schema.py
     NOW: str  # what its clock shows, if it has one of its own
+    key_file: Path  # where the secret is that is not in it, unless the environment says otherwise
 
     @abstractmethod
     def append(self, reports: Sequence[NewReport]) -> list[int]:
@@ -110,16 +113,20 @@ class Store(Counts, Keys):
 
     def version(self) -> int:
         """Return the version of its tables."""
-        return int(self.meta(schema.VERSION_KEY) or 0)
+        return schema.version_of(self.meta(schema.VERSION_KEY), self.name)
 
-    def upgrade(self) -> tuple[int, int]:
-        """Bring the tables of an older version to this one, whole or not at all; return both."""
+    def upgrade(self, rewrite: Callable[[Statements, int], None]) -> tuple[int, int]:
+        """Bring the tables of an older version to this one, whole or not at all; return both.
+
+        ``rewrite`` is given the tables as they are after that, and the version that they had.
+        """
         with self._writing(alone=True) as do:
             version = int(do.rows("SELECT value FROM meta WHERE key = ?", (schema.VERSION_KEY,))[0][0])
             if version > schema.VERSION:
                 schema.refuse_others(version, self.name)
             for statement in schema.steps(version, self.DIALECT):
                 do.changed(statement)
+            rewrite(do, version)
             do.changed("UPDATE meta SET value = ? WHERE key = ?", (str(schema.VERSION), schema.VERSION_KEY))
         return version, schema.VERSION
 
@@ -250,22 +257,6 @@ class Store(Counts, Keys):
 
     def _all(self, do: Statements, end: str = "") -> list[ExperimentRow]:
         return [ExperimentRow(*row) for row in do.rows(f"{changes.SELECT} ORDER BY id{end}")]
-
-    def meta(self, key: str) -> str | None:
-        """Return what was noted under a key."""
-        with self._reading() as do:
-            found = do.rows("SELECT value FROM meta WHERE key = ?", (key,))
-        return found[0][0] if found else None
-
-    def set_meta(self, key: str, value: str) -> None:
-        """Note something under a key."""
-        if key == schema.VERSION_KEY:
-            raise UserError(f"{key!r} says which version the tables have: give another key")
-        with self._writing() as do:
-            do.changed(
-                "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (short("key", key), text("value", value)),
-            )
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,163 @@
+"""Damage of one thing is told in one line, and leaves everything else as it is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from halls import quick_hall
+from web import SMALL, Served
+
+from commands import call, refused
+from maskedbandits import cli
+from maskedbandits.service import warm
+from maskedbandits.service.evaluation import evaluate, intervals, reading
+from maskedbandits.service.stores import Store, open_store
+from maskedbandits.service.stores.rows import EventRow
+
+pytest_plugins = ["service_fixtures"]
+
+DEEP = "[" * 100_000
+BROKEN = ["{", "[]", "null", "{}", '{"policy": 7}', DEEP, '{"epsilon": "x"}']
+
+
+@pytest.fixture
+def two(storage: str, served: Served) -> Iterator[Path]:
+    """A store with two experiments, whose service has ended; the folder is the present one."""
+    assert served.post("/v1/experiments", {**SMALL, "name": "other"}).status == 201
+    for name in ("headline", "other"):
+        token = served.post(f"/v1/experiments/{name}/decisions").json["token"]
+        assert served.post("/v1/reports", {"token": token, "bit": 1}).json == {"status": "accepted"}
+    served.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(Path(storage.removeprefix("sqlite:///").partition("?")[0]).parent)
+        yield Path("bandits.db")
+
+
+def change(path: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def saved(path: Path, statement: str, *values: object) -> Path:
+    """A backup with something changed in it."""
+    backup = path.with_name("saved")
+    assert call("backup", backup, "--storage", f"sqlite:///{path}").exit_code == 0
+    change(backup, statement, *values)
+    return backup
+
+
+@pytest.mark.parametrize("config", BROKEN, ids=lambda text: text[:12])
+def test_one_broken_configuration_is_set_aside_alone(two: Path, config: str) -> None:
+    """It passed restore and replay, and then the service died for all."""
+    backup = saved(two, "UPDATE experiment SET config = ? WHERE name = 'headline'", config)
+    restored = call("restore", backup, "--storage", "sqlite:///restored.db")
+    assert restored.exit_code == 0, restored.output
+    assert "Set aside: headline: its configuration is damaged (" in restored.stdout
+    assert restored.stdout.count("Set aside") == 1
+    replayed = call("replay", "--storage", "sqlite:///restored.db")
+    assert (replayed.exit_code, replayed.stderr.count("\n")) == (cli.FAILED, 1)
+    first, second = replayed.stdout.splitlines()
+    assert first.startswith("headline: its configuration is damaged")
+    assert second.startswith("other: 2 events, 1 report")
+    assert warm.needed("sqlite:///restored.db")
+    with Served(quick_hall("sqlite:///restored.db")) as service:
+        assert service.post("/v1/experiments/other/decisions").status == 200
+        assert service.post("/v1/experiments/headline/decisions").status == 503
+
+
+def test_a_first_event_that_is_broken_is_told_in_one_line(two: Path) -> None:
+    change(two, "UPDATE event SET detail = '{}' WHERE seq = 1 AND experiment = 1")
+    replayed = call("replay", "--storage", "sqlite:///bandits.db")
+    assert replayed.stdout.splitlines()[0].startswith("headline: event 1 or one soon after it is damaged (KeyError)")
+    assert replayed.stdout.splitlines()[1].startswith("other: 2 events")
+    assert replayed.exit_code == cli.FAILED
+
+
+@pytest.mark.parametrize("value", ["", "three", "3.5", "-1", "1" * 5000, b"\xff", "\u0663"])
+def test_a_version_that_is_no_number_is_told_in_one_line(two: Path, value: object) -> None:
+    backup = saved(two, "UPDATE meta SET value = ? WHERE key = 'schema'", value)
+    refused(call("restore", backup, "--storage", "sqlite:///restored.db"), "saved: damaged")
+    change(two, "UPDATE meta SET value = ? WHERE key = 'schema'", value)
+    refused(call("backup", "again", "--storage", "sqlite:///bandits.db"), "bandits.db: damaged")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE event SET bit = 'x' WHERE seq = 2", "UPDATE experiment SET config = X'00'", "UPDATE arm SET name = X'ff'"],
+)
+def test_a_value_of_another_type_is_damage(two: Path, statement: str) -> None:
+    refused(call("restore", saved(two, statement), "--storage", "sqlite:///restored.db"), "saved: damaged")
+
+
+def test_deep_json_is_told_in_one_line(two: Path) -> None:
+    Path("deep.jsonl").write_text(DEEP)
+    refused(call("evaluate", "deep.jsonl"), "deep.jsonl: line 1 is no JSON object")
+    assert call("export", "headline", "log.jsonl", "--storage", "sqlite:///bandits.db").exit_code == 0
+    rows = [json.loads(line) for line in Path("log.jsonl").read_text().splitlines()]
+    for detail in (DEEP, f'{{"groups": {DEEP}'):
+        Path("log.jsonl").write_text("\n".join(json.dumps({**row, "detail": detail}) for row in rows))
+        refused(call("evaluate", "log.jsonl"), "does not say what it changes")
+    change(two, "UPDATE event SET detail = ? WHERE seq = 1 AND experiment = 1", DEEP)
+    refused(call("evaluate", "headline", "--storage", "sqlite:///bandits.db"), "does not say what it changes")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_only_its_owner_can_read_an_export(two: Path, kind: str) -> None:
+    file = Path(f"log.{kind}")
+    file.touch(0o666)
+    done = call("export", "headline", file, "--force", "--storage", "sqlite:///bandits.db")
+    assert done.exit_code == 0, done.output
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_damaged_store_is_not_exported(store: Store, two: Path) -> None:
+    change(two, "UPDATE event SET detail = ? WHERE seq = 1 AND experiment = 1", DEEP)
+    refused(call("export", "headline", "log.csv", "--storage", "sqlite:///bandits.db"), "damaged")
+    with open_store("sqlite:///bandits.db") as again:
+        assert again.heads() == store.heads()
+
+
+def many_arms(arms: int, *, added: bool) -> list[EventRow]:
+    """A log of 20 reports on the first two of many arms, which were there at first or are added in one hour."""
+    first = 2 if added else arms
+    told = {"config": {"epsilon": 1.0, "report_after": 60, "floor": 0.0, "holdout": 0.0}, "default_arm": 0}
+    told["arms"] = [{"name": f"arm {place}"} for place in range(first)]
+    nothing = (None,) * 6
+    events = [EventRow(1, "create", *nothing, 1, json.dumps(told))]
+    for place in range(first, arms):
+        name = json.dumps({"name": f"arm {place}"})
+        events.append(EventRow(len(events) + 1, "arm", place, *nothing[1:], 1, name))
+    for turn in range(20):
+        events.append(EventRow(len(events) + 1, "report", turn % 2, 1, 1_000_000, 60_000, 0, None, 1, None))
+    return events
+
+
+@pytest.mark.parametrize("added", [False, True], ids=["there at first", "added later"])
+def test_work_does_not_grow_with_arms_that_have_no_reports(monkeypatch: pytest.MonkeyPatch, added: bool) -> None:
+    """With 60,000 arms each was judged by itself, and each report looked through all that were added."""
+    work: dict[int, tuple[int, int]] = {}
+    real_radius, real_looks = intervals.Sure.radius, reading._Reading._end_waits
+    for arms in (10, 400):
+        counted = [0, 0]
+
+        def radius(method: intervals.Sure, squares: float, counted: list[int] = counted) -> float:
+            counted[0] += 1
+            return real_radius(method, squares)
+
+        def look(self: reading._Reading, counted: list[int] = counted) -> None:
+            counted[1] += 1
+            real_looks(self)
+
+        monkeypatch.setattr(intervals.Sure, "radius", radius)
+        monkeypatch.setattr(reading._Reading, "_end_waits", look)
+        found = evaluate(reading.log_of("log", many_arms(arms, added=added)))
+        assert len(found.whole.arms) == (2 if added else arms)
+        work[arms] = counted[0], counted[1]
+    assert work[10] == work[400]
+    assert work[10][1] <= 1

@@ -1,0 +1,108 @@
+"""What the store holds of people: no time finer than an hour, and nothing that joins a visitor to a report."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from halls import quick_hall
+from web import SMALL, Served
+
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.keys import secrets_of
+from maskedbandits.service.stores import Store, schema
+from maskedbandits.service.stores.portable import backup
+
+pytest_plugins = ["service_fixtures"]
+
+DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
+START = 1_800_000_000.0 + 17 * 60 + 1  # a minute that is no whole hour
+PAGE = Path(__file__).parents[2] / "docs" / "service.md"
+VISITORS = 40
+
+
+@pytest.fixture(params=[{}, {"groups": ["young", "old"]}], ids=["alone", "groups"])
+def visited(request: pytest.FixtureRequest, storage: str, tmp_path: Path, restless: None) -> Iterator[dict[str, str]]:
+    """The tokens of visitors, all of whom have reported, by their names; one report was refused."""
+    tokens = {}
+    with Served(quick_hall(storage, Clock(wall=lambda: START, steady=lambda: 0.0))) as served:
+        assert served.post("/v1/experiments", {**SMALL, **request.param}).status == 201
+        for number in range(VISITORS):
+            name = f"visitor {number} of many"
+            tokens[name] = served.post(DECISIONS, {"visitor": name}).json["token"]
+            told = {"token": tokens[name], "answer" if request.param else "bit": 1}
+            assert served.post(REPORTS, told).json == {"status": "accepted"}
+            assert served.post(REPORTS, told).json == {"status": "duplicate"}
+            assert served.post(DECISIONS, {"visitor": name}).json["token"] == tokens[name]
+        served.close()
+        yield tokens
+
+
+def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def readings(value: bytes) -> list[bytes]:
+    """A value as it is, and as a token's letters would be read."""
+    try:
+        return [value, base64.urlsafe_b64decode(value)]
+    except binascii.Error:
+        return [value]
+
+
+def test_no_visitor_is_joined_to_a_report(visited: dict[str, str], tmp_path: Path) -> None:
+    """The id of a decision was in the visitor's token, at one place: 40 of 40 were joined."""
+    path = tmp_path / "bandits.db"
+    events = {bit for (bit,) in rows(path, "SELECT decision FROM event WHERE decision IS NOT NULL")}
+    kept = [row[0] for row in rows(path, "SELECT token FROM visitor")]
+    assert len(events) == len(kept) == VISITORS
+    joined = [token for token in kept if any(identity in reading for reading in readings(token) for identity in events)]
+    assert len(joined) == 0
+
+
+def test_who_has_the_tokens_too_joins_neither(visited: dict[str, str], store: Store, tmp_path: Path) -> None:
+    """A device that is seized, or the log of a proxy, has tokens; and nobody stores a name."""
+    raw = b"".join(each.read_bytes() for each in tmp_path.glob("bandits.db*"))
+    ring = secrets_of(store).ring
+    for name, token in visited.items():
+        assert token.encode() not in raw
+        assert ring.read(token).id not in raw
+        assert name.encode() not in raw
+
+
+def test_no_time_is_finer_than_an_hour(visited: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "bandits.db"
+    for table, column in (("event", "expires"), ("issued", "expires"), ("visitor", "expires"), ("refused", "minute")):
+        found = [each for (each,) in rows(path, f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL")]  # noqa: S608
+        assert found
+        assert all(minute % 60 == 0 for minute in found), table
+
+
+def test_no_secret_is_in_the_store_or_its_backup(visited: dict[str, str], store: Store, tmp_path: Path) -> None:
+    backup(store, tmp_path / "saved")
+    raw = b"".join(each.read_bytes() for each in (*tmp_path.glob("bandits.db*"), tmp_path / "saved"))
+    secrets = secrets_of(store)
+    hidden = [*secrets.ring._keys.values(), secrets.visitor, secrets.decision]
+    assert len(hidden) == 3
+    for secret in hidden:
+        assert secret not in raw
+        assert secret.hex().encode() not in raw
+
+
+def test_the_page_lists_every_column() -> None:
+    text = PAGE.read_text()
+    section = text[text.index("### Columns") :]
+    listed = {
+        (table, column)
+        for table, columns in re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE)
+        for column in re.findall(r"`(\w+)`", columns)
+    }
+    assert listed == {(table, column) for table in schema.TABLES for column in schema.columns(table)}
