@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-slow lint crash bench bench-context bench-delays bench-features bench-liars bench-regret \
+.PHONY: help run demo test test-slow lint crash bench bench-audit bench-context bench-delays bench-features bench-liars bench-regret \
 	bench-service bench-sweep docs site release-check clean
 
 help: ## list the commands
@@ -37,13 +37,16 @@ bench: $(VENV)/.run ## speed, as ratios to other libraries and to a bare loop
 bench-context: $(VENV)/.run ## regret of contextual policies beside their goals, some minutes
 	@$(BIN)/python -m bench.context
 
-bench-delays: $(VENV)/.run ## what reports that come 500 steps late cost every policy, some minutes
+bench-delays: $(VENV)/.run ## the cost of late and lost reports for every policy, half an hour
 	@$(BIN)/python -m bench.delays
 
 bench-features: $(VENV)/.run ## what knowing the mask is worth to policies over features, some minutes
 	@$(BIN)/python -m bench.features
 
-bench-liars: $(VENV)/.run ## from which share of liars on policies are turned, a minute
+bench-audit: $(VENV)/.run ## leaking programs that the audit finds, and how often sound ones are refuted, ten minutes
+	@$(BIN)/python -m bench.audit
+
+bench-liars: $(VENV)/.run ## which share of liars, and how many lies in a row, turn policies; ten minutes
 	@$(BIN)/python -m bench.liars
 
 bench-regret: $(VENV)/.run ## regret of the main policies on a suite of problems, both horizons, a quarter of an hour

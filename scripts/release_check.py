@@ -4,11 +4,14 @@ A distribution is the root of the repository, and every folder of `packaging/` t
 
 - Of the root, in a temporary folder: the sdist is built, and the wheel from it; both hold what they should and nothing
   else; the wheel is installed into an empty environment, and a smoke test runs there; another is for the service, which
-  is started, asked and ended.
+  is started, asked and ended. What is installed for it is listed in `results/release/sbom.json`, and the digest of
+  `client.js`, by which a page can pin it, is in `results/release/client.js.integrity`.
 - The others are made of the root's files, so that their source is the root's sdist: a wheel is built, holds nothing but
   sources, and is handed to `packaging/NAME/check.py try WHEEL`, which tries it in an empty environment.
 """
 
+import base64
+import hashlib
 import json
 import re
 import subprocess
@@ -25,6 +28,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from scripts import sbom
 
 ROOT = Path(__file__).resolve().parent.parent
 PROMISED = ("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "client/", "docs/", "experiments/", "src/", "tests/")
@@ -228,7 +233,25 @@ def check_root(folder: Path) -> Path:
     serving = empty_environment(folder / "serving")
     install(serving, f"{wheel}[service]")
     smoke_service(serving, empty)
+    publish(ROOT / "results" / "release", sbom.installed(serving / "python"), wheel)
     return wheel
+
+
+def integrity(content: bytes) -> str:
+    """Return the digest of a script as a page names it (Subresource Integrity, section 3.1)."""
+    return f"sha384-{base64.b64encode(hashlib.sha384(content).digest()).decode()}"
+
+
+def publish(folder: Path, told: list[dict[str, Any]], wheel: Path) -> None:
+    """Write what is published beside a release, and print the digest of the client."""
+    folder.mkdir(parents=True, exist_ok=True)
+    document = json.dumps(sbom.bill(told, "maskedbandits"), indent=1, ensure_ascii=False)
+    (folder / "sbom.json").write_text(f"{document}\n", encoding="utf-8")
+    with zipfile.ZipFile(wheel) as archive:
+        digest = integrity(archive.read(CLIENT))
+    (folder / "client.js.integrity").write_text(f"{digest}\n", encoding="utf-8")
+    print(f'client.js: integrity="{digest}"')
+    print(f"{folder / 'sbom.json'}: {len(told)} distributions")
 
 
 def check_other(distribution: Distribution, folder: Path) -> Path:

@@ -1,9 +1,13 @@
+import json
 import re
 import sys
+import tomllib
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-from scripts import release_check
+from scripts import lock, release_check, sbom
 from scripts.release_check import UnfitError, call, contents_complaints, distributions, strays
 
 import maskedbandits
@@ -37,6 +41,67 @@ def test_the_root_and_what_is_in_packaging_are_distributions(tmp_path: Path) -> 
         (folder / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")
     (tmp_path / "packaging" / "nothing").mkdir()
     assert [one.folder for one in distributions(tmp_path)] == [tmp_path, tmp_path / "packaging" / "small"]
+
+
+def test_the_digest_of_the_client_is_what_a_page_pins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with zipfile.ZipFile(tmp_path / "some.whl", "w") as archive:
+        archive.writestr(release_check.CLIENT, "alert('Hello, world.');")
+    told: list[dict[str, Any]] = [
+        {
+            "Name": "maskedbandits",
+            "Version": "1",
+            "Summary": "Bandits",
+            "License-Expression": "Apache-2.0",
+            "Needs": ["Num_Py>=2", "maskedbandits[x]"],
+        },
+        {"Name": "Num.Py", "Version": "2.0", "Summary": None, "License-Expression": None, "Needs": ["unheard-of"]},
+        {"Name": "pip", "Version": "3", "Summary": None, "License-Expression": None, "Needs": []},
+    ]
+    release_check.publish(tmp_path / "release", told, tmp_path / "some.whl")
+    # The example of the recommendation, Subresource Integrity, section 1.
+    digest = "sha384-H8BRh8j48O9oYatfu5AZzq6A9RINhZO5H16dQZngK7T62em8MUt1FLm52t+eX6xO"
+    assert digest in capsys.readouterr().out
+    assert (tmp_path / "release" / "client.js.integrity").read_text() == f"{digest}\n"
+    found = json.loads((tmp_path / "release" / "sbom.json").read_text())
+    assert found["metadata"]["component"]["purl"] == "pkg:pypi/maskedbandits@1"
+    assert [each["purl"] for each in found["components"]] == ["pkg:pypi/num-py@2.0"]
+    assert found["dependencies"] == [
+        {"ref": "pkg:pypi/maskedbandits@1", "dependsOn": ["pkg:pypi/num-py@2.0"]},
+        {"ref": "pkg:pypi/num-py@2.0", "dependsOn": []},
+    ]
+
+
+def test_an_environment_lists_all_that_it_needs() -> None:
+    """Of this one: whatever a component needs and is installed is a component, too, once."""
+    found = sbom.bill(sbom.installed(Path(sys.executable)), "maskedbandits")
+    listed = [each["purl"] for each in found["components"]] + [found["metadata"]["component"]["purl"]]
+    assert len(listed) == len(set(listed))
+    assert any(each.startswith("pkg:pypi/numba@") for each in listed)
+    assert {each for line in found["dependencies"] for each in [line["ref"], *line["dependsOn"]]} == set(listed)
+
+
+def test_the_lock_has_every_need_at_the_pinned_version_with_digests_and_no_address() -> None:
+    text = lock.LOCK.read_text(encoding="utf-8")
+    assert "://" not in text
+    locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+) \\$", text, re.MULTILINE))
+    entries = re.findall(r"^\S+==\S+ \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE)
+    assert len(entries) == len(locked) == text.count("==")
+    root = release_check.ROOT
+    pinned = {
+        re.sub(r"[-_.]+", "-", name).lower(): version
+        for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (root / "constraints.txt").read_text(), re.MULTILINE)
+    }
+    assert locked.items() <= pinned.items()
+    needs = lock.wanted(tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")))
+    assert {re.split(r"[\[>=<;]", need)[0] for need in needs} <= set(locked)
+
+
+def test_a_lock_is_sorted_and_has_each_digest_once() -> None:
+    hashes: lock.Hashes = {}
+    for digest in ("bb", "aa", "bb"):
+        told = {"metadata": {"name": "Some_Thing", "version": "1"}}
+        lock.add(hashes, {"install": [{**told, "download_info": {"archive_info": {"hashes": {"sha256": digest}}}}]})
+    assert lock.text(hashes).endswith("some-thing==1 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n")
 
 
 def test_a_program_that_fails_is_told_in_one_line() -> None:

@@ -1,0 +1,71 @@
+"""A software bill of materials: what is installed in an environment, as a CycloneDX 1.6 document.
+
+It has no time and no random number in it, so that the same environment gives the same document.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+LISTED = """
+import importlib.metadata as m, json
+told = [d.metadata for d in m.distributions()]
+keys = ("Name", "Version", "Summary", "License-Expression")
+print(json.dumps([{key: each[key] for key in keys} | {"Needs": each.get_all("Requires-Dist") or []} for each in told]))
+"""
+TOOLS = {"pip", "setuptools", "wheel"}  # of the environment, not of what is released
+
+Document = dict[str, Any]
+
+
+def installed(python: Path) -> list[Document]:
+    """Return what an environment says of each distribution in it."""
+    done = subprocess.run([str(python), "-c", LISTED], capture_output=True, text=True, check=True)
+    found: list[Document] = json.loads(done.stdout)
+    return found
+
+
+def bill(told: Sequence[Document], name: str) -> Document:
+    """Return the bill of materials of a distribution: all others are its components."""
+    every = {_normal(each["Name"]): _component(each) for each in told if _normal(each["Name"]) not in TOOLS}
+    main = every.pop(_normal(name))
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": {**main, "type": "application"}},
+        "components": [every[key] for key in sorted(every)],
+        "dependencies": [
+            {"ref": _reference(each), "dependsOn": sorted(_needed(each, told))}
+            for each in sorted(told, key=lambda each: _normal(each["Name"]))
+            if _normal(each["Name"]) not in TOOLS
+        ],
+    }
+
+
+def _component(each: Document) -> Document:
+    made = {"type": "library", "bom-ref": _reference(each), "name": _normal(each["Name"]), "version": each["Version"]}
+    made["purl"] = _reference(each)
+    if each.get("Summary"):
+        made["description"] = each["Summary"]
+    if each.get("License-Expression"):
+        made["licenses"] = [{"expression": each["License-Expression"]}]
+    return made
+
+
+def _needed(each: Document, told: Sequence[Document]) -> set[str]:
+    """Return which of those installed a distribution names, whatever for."""
+    names = {_normal(re.match(r"[\w.-]+", need)[0]) for need in each["Needs"]}  # type: ignore[index]
+    others = names - {_normal(each["Name"])} - TOOLS
+    return {_reference(other) for other in told if _normal(other["Name"]) in others}
+
+
+def _reference(each: Document) -> str:
+    return f"pkg:pypi/{_normal(each['Name'])}@{each['Version']}"
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
