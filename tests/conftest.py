@@ -1,6 +1,7 @@
 import os
 
 os.environ.setdefault("MASKEDBANDITS_COMPILE", "now")  # a test that starts interpreted says so
+os.environ.setdefault("MASKEDBANDITS_SECRET", "the secret of services in tests, which is none")  # no key files here
 
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from maskedbandits.policies import KINDS
 from maskedbandits.policies.entries import Entries
+from maskedbandits.privacy.ledger import file
 
 pytest.register_assert_rewrite("browsers")  # a plugin whose marks are imported, too, before pytest comes to it
 
@@ -77,6 +79,12 @@ def _plain_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     plain = _kind_of(request.node) in kinds or request.node.get_closest_marker("plain") is not None
     if plain and not request.config.getoption("--compiled"):
         monkeypatch.setattr(Entries, "get_ready", lambda entries: None)
+
+
+@pytest.fixture(autouse=True)
+def _own_cap_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a cap of its own for devices without a path, which share one in a process."""
+    monkeypatch.setattr(file, "_OF_PROCESS", {})
 
 
 @pytest.fixture(scope="module")

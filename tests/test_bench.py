@@ -9,7 +9,22 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench import cold, context, delays, features, goals, growth, liars, peers, regret, speed, suite, sweep
+from bench import (
+    bursts,
+    cold,
+    context,
+    delays,
+    features,
+    gaps,
+    goals,
+    growth,
+    liars,
+    peers,
+    regret,
+    speed,
+    suite,
+    sweep,
+)
 
 from maskedbandits import ContextualProblem, RandomizedResponse, make_featured, make_policy, simulate, theory
 
@@ -81,6 +96,11 @@ def test_the_exponent_of_a_power_is_its_exponent() -> None:
     assert (middle, low, high) == pytest.approx((0.7, 0.7, 0.7))
 
 
+def test_bounds_and_plays_on_the_hardest_gaps_are_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaps, "HORIZONS", (10_000,))
+    assert "| 10,000 | 208 | 535 | 292 | " in gaps.two_thirds_table()
+
+
 def test_growth_is_told_as_a_table_and_a_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,6 +120,21 @@ def test_liars_turn_a_policy_where_theory_says(monkeypatch: pytest.MonkeyPatch) 
     assert liars.better_pulls("klucb-cf", 1.0, 1.3 * share) < 0.4
 
 
+def test_a_burst_of_lies_turns_a_policy_later_if_it_allows_for_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bursts, "HONEST", 2000)
+    trusting, wary = (bursts.burst("auto", each, math.inf, 0) for each in ({}, {"contamination": 0.05}))
+    assert 5 < trusting.lies < 40 < 80 < wary.lies
+    assert trusting.reports < 1000
+
+
+def test_bursts_are_told_as_medians_with_an_interval() -> None:
+    found = [bursts.Burst(float(place), math.inf) for place in range(20)]
+    *_, row = bursts.burst_table({"auto": [found] * len(bursts.EPSILONS)}).splitlines()
+    assert row == "| `auto` |" + " 10 (5 to 14) | > 5,000 |" * len(bursts.EPSILONS)
+    *_, row = bursts.cost_table({"a problem": [(1234.4, 56.1)] * 3}).splitlines()
+    assert row == "| a problem |" + " 1,234 ± 56 |" * 3
+
+
 def test_delays_are_told_as_a_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -111,8 +146,13 @@ def test_delays_are_told_as_a_table(
     determined, drawn = json.loads(capsys.readouterr().out)
     assert (determined["draws"], drawn["draws"]) == (False, True)
     problem = next(delays.problems())
-    now, late = (delays.regret(problem, "klucb-cf", delay) for delay in (0, 50))
+    now, late = (delays.regret(problem, "klucb-cf", delay=delay) for delay in (0, 50))
     assert (determined["now"], determined["late"]) == (now, late)
+    lost = max(
+        delays.regret(each, "klucb-cf", lost=0.01) / (1.2 * delays.regret(each, "klucb-cf") + 100)
+        for each in (problem, next(delays.problems(4)))
+    )
+    assert determined["lost"][0] == pytest.approx(lost)
     assert determined["of_bar"] == pytest.approx(late / (1.5 * now + 50 * problem.gaps.mean()))
     monkeypatch.setattr(sys, "argv", ["delays", "--policies", "klucb-cf"])
     delays.main()

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from docs import blocks
 
+from maskedbandits import theory
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(ROOT.glob("docs/*.md"))
 MARK = re.compile(r"<!-- begin: (.*) -->")
@@ -82,6 +84,27 @@ def test_what_the_theory_page_says_of_its_bounds() -> None:
     looseness = spread([number(row[6]) / number(row[3]) for row in table], ".0f", ".0f")
     assert f"It is {looseness} times what is measured" in text
     assert all(number(row[6]) > number(row[3]) for row in table)
+
+
+def test_what_the_theory_page_says_of_gaps() -> None:
+    """The formula for equal gaps holds where they are equal, and not where they differ."""
+    from bench import gaps
+
+    assert blocks.read(ROOT / "docs" / "theory.md", "gaps") == gaps.gaps_table()
+    for cells in rows("theory.md", "gaps"):
+        bound, leading, equal, any_gaps = (number(cell) for cell in cells[2:])
+        assert bound < leading < any_gaps
+        assert (bound < equal) == (leading == equal) == cells[0].startswith("all ")
+    for cells in rows("theory.md", "two thirds"):
+        bound, least, measured = (number(cell) for cell in cells[2:])
+        assert max(least, measured) < bound
+    assert len(rows("theory.md", "two thirds")) == len(gaps.HORIZONS)
+
+
+def test_no_page_takes_glr_klucb_cf_for_the_policy_of_others() -> None:
+    """Threshold and forced exploration differ, as two pages say."""
+    for page in PAGES:
+        assert "exactly as GLR-klUCB" not in " ".join(page.read_text(encoding="utf-8").split())
 
 
 def test_what_the_policies_page_says_of_auto() -> None:
@@ -208,3 +231,20 @@ def test_what_the_evaluation_says_of_its_tables() -> None:
     ratio = films["auto"][-1] / films["ts-cf, never forgets"][-1]
     assert f"without privacy `auto` loses {ratio:.1f} times as much as Thompson sampling" in text
     assert films["auto"][0] < films["ts-cf, never forgets"][0]
+
+
+def test_what_the_evaluation_says_of_logs() -> None:
+    text = " ".join((ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8").split())
+    worth = {row[0]: row[1:] for row in rows("data.md", "worth")}
+    size, arms, periods = (int(number(cell.split()[0])) for cell in worth["`movielens-100k`"][:3])
+    window = theory.paper_window(round(size / arms), periods)
+    assert f"some {100 * round(size / arms / 100):,} of its {size:,} rows" in text
+    assert f"is {window} of them, or {arms * window:,} rows" in text
+    size, arms, periods = (int(number(cell.split()[0])) for cell in worth["`open-bandit-small`"][:3])
+    assert f"the paper's window is {theory.paper_window(round(size / arms), periods)}, shorter" in text
+    chance, _, _, *learners = (row[1:] for row in rows("evaluation.md", "clicks"))
+    pairs = [(one, other) for learner in learners for one, other in zip(chance, learner, strict=True)]
+    assert len(pairs) == 9
+    for one, other in pairs:  # the intervals meet
+        (mean, half), (others_mean, others_half) = (map(float, cell.split(" ± ")) for cell in (one, other))
+        assert abs(mean - others_mean) <= half + others_half
