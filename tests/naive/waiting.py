@@ -11,6 +11,10 @@ class Waiting:
         self.pending: list[tuple[int, int]] = []
         self.unanswered = [0.0] * arms
         self.asked = [0] * arms
+        self.timed: list[int | None] = [None] * arms
+        self.is_answered = [True] * arms  # whether a report came since the last decision
+        self.delay: float | None = None
+        self.prompt = 0.0
 
     def is_over(self, born: int) -> bool:
         """Whether a decision is so old that its report is given up on: short waits are exact, others in eighths."""
@@ -27,11 +31,27 @@ class Waiting:
         self.pending = [(born, each) for born, each in self.pending if not self.is_over(born)]
         self.cap()
         if self.expire_after != 0:
+            if self.is_answered[arm]:
+                expected = 64 + 4 * (-1 if self.delay is None else self.delay)
+                is_alone = self.count(arm) == 0 or self.decisions - self.asked[arm] > expected
+                self.timed[arm] = self.decisions if is_alone else None
+            self.is_answered[arm] = False
             self.pending.append((self.decisions, arm))
             self.unanswered[arm] += 1
             self.asked[arm] = self.decisions
 
     def report(self, arm: int) -> None:
+        self.is_answered[arm] = True
+        born, self.timed[arm] = self.timed[arm], None
+        if born is not None:
+            took: float = self.decisions - born
+            is_prompt = took <= 3
+            if self.delay is None:
+                self.delay, self.prompt = took, float(is_prompt)
+            else:
+                took = took if born == self.asked[arm] else min(took, 16 + 2 * self.delay)
+                self.prompt = (7 * self.prompt + is_prompt) / 8
+                self.delay = took if took >= self.delay else (7 * self.delay + took) / 8
         if self.drop(arm):
             self.unanswered[arm] = max(self.unanswered[arm] - 1, 0) * 127 / 128
 

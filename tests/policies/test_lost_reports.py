@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits import Policy, Problem, load_policy, make_contextual, make_policy, simulate
+from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make_contextual, make_policy, simulate
 from maskedbandits.policies import KINDS, names
 from maskedbandits.problems import random_segments
 from naive import Twin
@@ -67,6 +67,13 @@ class TestStarvation:
             if arm == 0 or step < 1000:
                 policy.observe(arm, float(rng.random() < RR([0.9, 0.1][arm])))
         assert looks >= 5
+
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_late_report_is_not_taken_for_that_of_a_later_look(self, seed: int) -> None:
+        """Reports that come 500 steps late gave 380 pulls of the worse arm; 250 are made before the first report."""
+        problem = Problem([[0.32, 0.94]], [0], 10_000, RandomizedResponse(1, 1))
+        result = simulate(problem, "glr-klucb-cf", runs=16, seed=seed, checkpoints=1, delay=500)
+        assert result.pulls[:, 0].mean() < 300
 
 
 class TestLosses:
@@ -169,6 +176,8 @@ class TestGivingUp:
             assert fast.pending.tolist() == slow.counts()
             assert np.allclose(fast._state.unanswered, slow.unanswered)
             assert fast._state.own[0].awaited == fast.pending.sum()
+            assert fast._state.own[0].prompt == pytest.approx(slow.prompt)
+            assert fast._state.own[0].delay == pytest.approx(-1 if slow.delay is None else slow.delay)
 
     @pytest.mark.parametrize("after", [1, 5, 8, 9, 20, 100])
     def test_it_waits_as_long_as_it_says_and_at_most_a_quarter_longer(self, after: int) -> None:

@@ -121,7 +121,7 @@ class TestDecisions:
         assert copied.choose(9).tolist() == policy.choose(9).tolist()
         policy._state.pending[0] += 1
         policy.save(tmp_path / "policy")
-        with pytest.raises(ValueError, match="awaited"):
+        with pytest.raises(ValueError, match="pending reports do not add up"):
             load_policy(tmp_path / "policy")
 
 

@@ -10,6 +10,9 @@ reports, a number of *unanswered* decisions, which is what a choice looks at:
 * while the arm is not chosen they fade with time: to half after a *patience*, which is a share of what the policy
   remembers. So an arm is chosen again however many of its reports were lost.
 
+The *delay* of reports is learned from decisions of an arm that has no other report pending, or only such as are surely
+lost. It follows the longest delay of late, in decisions; and the share of reports that are *prompt* is learned with it.
+
 With ``expire_after`` a policy gives up on a report after so many further decisions. Reports name no decision, so an
 arriving one counts as the oldest pending of its arm. Decisions are counted in up to AGES age groups, so that the memory
 does not grow with ``expire_after``: a policy gives up after at least that many decisions, and at most a quarter more.
@@ -28,6 +31,8 @@ FOREVER = 1 << 62  # more than any number of steps
 EXPIRE_AFTER = 100_000  # decisions after which a policy gives up on a report, unless told otherwise
 NEVER = -1
 AGES = 9  # age groups of pending reports
+PROMPT = 4  # decisions in which a prompt report arrives
+ALONE = 64  # decisions, beside four delays, after which an earlier report of the arm is no longer expected
 FADING = 1.0 / 128.0  # the share of the other unanswered decisions that an arriving report takes away
 
 
@@ -58,11 +63,14 @@ class Pending(Record):
     lifetime: int = derived(scratch=True)  # the same number, or NEVER
     awaited: int = gathered(0, most=FOREVER, scratch=True)  # decisions whose reports are pending
     decisions: int = gathered(0, most=FOREVER, scratch=True)  # decisions so far
+    delay: float = gathered(-1.0, least=-1.0, most=float(FOREVER), scratch=True)  # in decisions, or -1 if unknown
+    prompt: float = gathered(0.0, most=1.0, scratch=True)  # the share of reports that were prompt
     pending: Ints = section(lambda own: own.arms, least=0, most=FOREVER, scratch=True)
     unanswered: Floats = section(lambda own: own.arms, least=0.0, most=float(FOREVER), scratch=True)
     asked: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # last decision
     first_asked: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # after it
     heard: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # last report
+    timed: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # decision, or 0
     by_age: Ints = section(
         lambda own: own.arms * own.ages, least=0, most=FOREVER, scratch=True
     )  # pending, by age group
@@ -96,12 +104,15 @@ def await_nothing(state: Pending) -> None:
     """Forget all decisions."""
     state.own[0].awaited = 0
     state.own[0].decisions = 0
+    state.own[0].delay = -1.0
+    state.own[0].prompt = 0.0
     for arm in range(state.own[0].arms):
         state.pending[arm] = 0
         state.unanswered[arm] = 0.0
         state.asked[arm] = 0
         state.first_asked[arm] = 0
         state.heard[arm] = 0
+        state.timed[arm] = 0
     for place in range(state.by_age.size):
         state.by_age[place] = 0
 
@@ -150,6 +161,8 @@ def await_reports(state: Pending, arm: int, n: int) -> None:
     state.unanswered[arm] += float(n)
     if state.heard[arm] >= state.asked[arm]:  # nothing was asked since the last report
         state.first_asked[arm] = own.decisions
+        is_alone = state.pending[arm] == n or float(own.decisions - state.asked[arm]) > ALONE + 4.0 * own.delay
+        state.timed[arm] = own.decisions if is_alone else 0
     state.asked[arm] = own.decisions
     if own.ages > 0:
         state.by_age[arm * own.ages + own.decisions // _group_width(own) % own.ages] += n
@@ -167,12 +180,29 @@ def _age_out(state: Pending, arm: int, n: int) -> None:
         n -= taken
 
 
+@inner
+def _learn_delay(state: Pending, arm: int) -> None:
+    """Note how long the report of a timed decision took: a longer delay counts at once, a shorter one by an eighth."""
+    own = state.own[0]
+    took = float(own.decisions - state.timed[arm])
+    is_prompt = 1.0 if took < PROMPT else 0.0
+    own.prompt += (is_prompt - own.prompt) * (0.125 if own.delay >= 0.0 else 1.0)
+    if own.delay >= 0.0:
+        if state.asked[arm] != state.timed[arm]:  # the report may be of a later decision, and the timed one's lost
+            took = min(took, 16.0 + 2.0 * own.delay)
+        took = max(took, own.delay + (took - own.delay) / 8.0)
+    own.delay = took
+    state.timed[arm] = 0
+
+
 @inlined
 def stop_awaiting(state: Pending, arm: int) -> None:
     """Note that a report has arrived; one that is not pending may arrive, too."""
     own = state.own[0]
     pending = state.pending[arm]
     state.heard[arm] = own.decisions
+    if state.timed[arm] > 0:
+        _learn_delay(state, arm)
     if pending > 0:
         own.awaited -= 1
         state.pending[arm] = pending - 1

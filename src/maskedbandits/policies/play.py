@@ -144,7 +144,8 @@ def wait_live(state: Any, arm: int, more: int) -> int:
     """Await so many more reports of an arm, or give up on some if that is negative; return how many more there are."""
     if more < 0:
         return -give_up(state, arm, -more)
-    await_reports(state, arm, more)
+    if more > 0:
+        await_reports(state, arm, more)
     return more
 
 

@@ -13,12 +13,12 @@ from maskedbandits.policies import checks, detectors
 from maskedbandits.policies.axes.restarts import Phases, forget_everything
 from maskedbandits.policies.axes.state import forget_reports
 from maskedbandits.policies.axes.watch import NOT_NOW
-from maskedbandits.policies.pending import FOREVER
+from maskedbandits.policies.pending import FOREVER, PROMPT
 from maskedbandits.policies.state import NOT_NEGATIVE
 from maskedbandits.record import DURATION, Ints, gathered, given, record, section
 
-SOON, LATER = 4, 16  # decisions after which a look whose report has not arrived is repeated, at the earliest:
-PROMPT = 0.3  # the former once this share of looks is answered as soon as that
+ENOUGH = 0.3  # share of prompt reports from which on a look waits for a prompt one alone
+LEAST = 16  # decisions that a look waits for its report if the delay is unknown
 
 
 def _times() -> Any:
@@ -43,7 +43,6 @@ class Watch(Phases):
     planned_at: int = gathered(0, most=FOREVER)
     evidence: float = gathered(0.0, least=-math.inf)  # of a change, by the last look
     look_again: int = gathered(0, most=1)  # 1 if the last look was worth another one
-    prompt: float = gathered(0.0, most=1.0, scratch=True)  # the share of looks that were answered soon, of late
     begun: Ints = _times()  # when the arm was last forgotten
     last: Ints = _times()  # when it was last pulled
 
@@ -80,8 +79,6 @@ def retire(state: Watch, arm: int) -> None:
 def forget_all(state: Watch) -> None:
     """Forget what was seen of changes."""
     own = state.own[0]
-    if own.time == 0:
-        own.prompt = 0.0
     own.explore_at = own.time + 2 * (own.arms - own.retired)
     own.planned_at = own.time
     own.look_again = 0
@@ -136,15 +133,20 @@ def due_look(state: Watch) -> int:
 
 @inlined
 def is_look_under_way(state: Watch, arm: int) -> bool:
-    """Tell whether the report of a look may still arrive: for SOON decisions if such reports come soon or never.
+    """Tell whether the report of a look may still arrive.
 
-    Otherwise, for half of the time that was planned between looks.
+    Where enough reports are prompt, a look without a prompt report is repeated. Where they are late, a report that
+    arrives within one delay belongs to an earlier decision, and the look is repeated after two delays. If the delay is
+    unknown, it is repeated after half of the time that was planned between looks.
     """
     own = state.own[0]
-    patience = SOON
-    if own.prompt < PROMPT:
-        patience = max((own.explore_at - own.planned_at) // 2, LATER)
-    return state.heard[arm] < state.asked[arm] and own.decisions - state.asked[arm] < patience
+    is_heard = state.heard[arm] >= state.asked[arm]
+    age = float(own.decisions - state.asked[arm])
+    if own.prompt >= ENOUGH:
+        return not is_heard and age < PROMPT
+    if own.delay < 0.0:
+        return not is_heard and age < max((own.explore_at - own.planned_at) // 2, LEAST)
+    return age < own.delay or (not is_heard and age < PROMPT + 2.0 * own.delay)
 
 
 @inner
@@ -157,8 +159,6 @@ def look_out(state: Watch, arm: int, shown: float) -> bool:
     pulled = state.last[own.explore_arm] > own.planned_at
     if _is_look_due(state) and pulled:
         if arm == own.explore_arm:
-            now = 1.0 if own.decisions - state.first_asked[arm] < SOON else 0.0
-            own.prompt += (now - own.prompt) / 8.0
             own.look_again = int(detectors.is_worth_another_look(state, arm))
         if not own.look_again:
             _plan_look(state)
