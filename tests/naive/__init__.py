@@ -255,8 +255,8 @@ class Twin:
             unanswered = min(unanswered, 16 * (known + 1))
         elif unanswered == 0:
             return math.inf
-        count = known + unanswered
-        zeros = unanswered / count
+        zeros = unanswered / (known + unanswered)
+        count = known + unanswered * (1 if self.gamma == 1 else zeros**2)
         usual = self.lied_about(self.corruption[arm])
         zero = 1 - usual(0.0) if self.mixed and usual(1.0) < usual(0.0) else usual(0.0)
         total = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True))

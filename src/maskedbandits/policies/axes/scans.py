@@ -35,14 +35,15 @@ def _score_ahead(state: Scores, arm: int, heavy: float, level: float, time: int,
 
     One lucky report must not have an arm pulled until the next one comes. So they count at the mean of the reports and
     of a share of a zero, the share that is unanswered. With a report there, at most LEAP for each and one more count.
+    Where reports fade, unanswered decisions count for less, the smaller their share is: they would not fade.
     """
     known, unanswered = state.counts[arm] / heavy, open_decisions(state, arm, clock, patience)
     if unanswered <= 0.0 and known <= 0.0:
         return math.inf
     if known > 0.0:
         unanswered = min(unanswered, LEAP * (known + 1.0))
-    count = known + unanswered
-    zeros = unanswered / count
+    zeros = unanswered / (known + unanswered)
+    count = known + unanswered * (zeros * zeros if memories.fades(state) else 1.0)
     mean = (state.sums[arm] / heavy + zeros * state.lows[arm]) / (known + zeros)
     return mean_of(state, arm, indices.bound(state, mean, spread_of(state, arm, count, level, time)))
 
