@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError, number, whole
 from maskedbandits.policies.late import Mail, mail
+from maskedbandits.policies.pending import check_expire_after
 
 Delays = int | Sequence[int] | tuple[str, float] | None
 LONGEST = 1 << 40  # steps that a report may take
@@ -39,7 +40,7 @@ class Delay:
 def checked(delay: Delays, lost: float = 0.0, expire_after: int | None = None) -> Delay | None:
     """Return how reports arrive, as somebody has given it; None if all arrive at once."""
     share = number("lost", lost, 0.0, 1.0)
-    after = None if expire_after is None else whole("expire_after", expire_after, 0)
+    after = check_expire_after("expire_after", expire_after)
     given = {"delay": delay is not None, "lost": share > 0.0, "expire_after": after is not None}
     if not any(given.values()):
         return None

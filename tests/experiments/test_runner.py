@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import maskedbandits
-from maskedbandits import experiments, simulation
+from maskedbandits import cache, experiments, simulation
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import pieces, questions, results
 from maskedbandits.experiments.canonical import canonical
@@ -266,3 +266,30 @@ class TestCode:
         assert hash_package(CELLS, shutil.copytree(package, elsewhere / "maskedbandits")) == hash_package(
             CELLS, package
         )
+
+
+def test_cell_is_not_stored_if_its_files_change_during_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its numbers may be those of either version."""
+    helper = tmp_path / "edited_helper.py"
+    helper.write_text("ARM = 1\n", encoding="utf-8")
+    (tmp_path / "edited_policy.py").write_text(
+        "from pathlib import Path\n"
+        "class Policy:\n"
+        "    def __init__(self, generator, arms): pass\n"
+        "    def choose(self):\n"
+        "        import edited_helper\n"
+        "        return edited_helper.ARM\n"
+        "    def observe(self, arm, feedback):\n"
+        "        Path(__file__).with_name('edited_helper.py').write_text('ARM = 0\\n')\n",
+        encoding="utf-8",
+    )
+    problem = "[[problems]]\nname = 'two'\nhorizon = 50\nmeans = [0.2, 0.8]\n"
+    text = f"runs = 1\nepsilons = [inf]\n{problem}[[policies]]\nname = 'edited_policy:Policy'\n"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(cache, "_said", set())
+    made = run(write(tmp_path, text), tmp_path / "out", threads=1)
+    assert made.cells[0].mean[-1] == 0.0
+    assert "files were edited during the run, so the cell is not stored" in capsys.readouterr().err
+    assert not results.load(tmp_path / "out").complete

@@ -122,6 +122,34 @@ def test_relative_imports_are_followed(project: Project) -> None:
     assert project.origin("pack.own") == before
 
 
+def test_packages_around_a_module_count(project: Project) -> None:
+    """Python executes them before the module, whether or not it imports them."""
+    project.write("shared.py")
+    project.write("pack/__init__.py", "")
+    project.write("pack/inner/__init__.py", "import shared\n")
+    project.write("pack/inner/own.py", POLICY.format("from shared import ANSWER; "))
+    before = project.origin("pack.inner.own")
+    assert before.doubt == ""
+    for name in ("pack/__init__.py", "pack/inner/__init__.py"):
+        text = (project.folder / name).read_text(encoding="utf-8")
+        project.write(name, text + "import shared\nshared.ANSWER = 2\n")
+        assert project.origin("pack.inner.own") != before, name
+        project.write(name, text)
+
+
+def test_helper_edited_after_a_late_import_is_doubted(project: Project) -> None:
+    """Its file says another thing than what is played, so numbers of one version would get the key of the other."""
+    project.write(HELPER)
+    project.write("own.py", POLICY.format("import helper; "))
+    before = project.origin()
+    module = sys.modules["own"]
+    module.Policy().choose()  # imports the helper
+    roots = ((module, ["Policy"]), (module.Policy, None))
+    assert trace(*roots) == before
+    project.write(HELPER, "ANSWER = 2\n")
+    assert trace(*roots).doubt == "helper.py was edited after it was imported: start a new process"
+
+
 def test_a_function_that_another_module_defines_counts_with_both(project: Project) -> None:
     project.write("own.py", "from helper import Policy\n")
     project.write(HELPER, POLICY.format(""))

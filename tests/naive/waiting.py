@@ -1,5 +1,7 @@
 """Pending reports kept one by one: what policies/pending.py counts in a few numbers."""
 
+import math
+
 
 class Waiting:
     """Every pending decision as its number and its arm, and how many decisions of each arm are unanswered."""
@@ -37,6 +39,8 @@ class Waiting:
                 self.timed[arm] = self.decisions if is_alone else None
             self.is_answered[arm] = False
             self.pending.append((self.decisions, arm))
+            if self.decisions > 2 * self.asked[arm]:
+                self.unanswered[arm] = min(self.unanswered[arm], 1)
             self.unanswered[arm] += 1
             self.asked[arm] = self.decisions
 
@@ -82,4 +86,6 @@ class Waiting:
         return [self.count(arm) for arm in range(self.arms)]
 
     def still_open(self, arm: int, clock: int, patience: float) -> float:
-        return self.unanswered[arm] / (1 + max(clock - self.asked[arm], 0) / patience)
+        waited = max(clock - self.asked[arm], 0)
+        most = 1 if waited > self.asked[arm] or waited > patience else math.inf
+        return min(self.unanswered[arm] / (1 + waited / patience), most)

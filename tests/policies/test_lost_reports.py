@@ -68,6 +68,19 @@ class TestStarvation:
                 policy.observe(arm, float(rng.random() < RR([0.9, 0.1][arm])))
         assert looks >= 5
 
+    @pytest.mark.parametrize("name", ["klucb-cf", "sw-klucb-cf", "glr-klucb-cf", "dp-ucb", "ldp-ucb-l"])
+    def test_outage_of_all_reports_does_not_starve_an_arm(self, name: str) -> None:
+        """The better arm was pulled no more: all its decisions counted, and of the other one at most 32."""
+        policy = specimen(name, arms=2, seed=3)
+        rng = np.random.default_rng(1)
+        arms = []
+        for step in range(4000):
+            arms.append(policy.choose())
+            if step >= 800:
+                mean = [0.2, 0.7][arms[-1]]
+                policy.observe(arms[-1], float(rng.random() < (RR(mean) if KINDS[name].sees_corruption else mean)))
+        assert sum(arms[2000:]) > 1200
+
     @pytest.mark.parametrize("seed", [0, 1])
     def test_late_report_is_not_taken_for_that_of_a_later_look(self, seed: int) -> None:
         """Reports that come 500 steps late gave 380 pulls of the worse arm; 250 are made before the first report."""
@@ -117,11 +130,16 @@ class TestLosses:
             ({"lost": "some"}, "lost = 'some'"),
             ({"expire_after": -1}, "expire_after = -1"),
             ({"expire_after": 1.5}, "expire_after = 1.5"),
+            ({"expire_after": float("inf")}, "expire_after = inf"),
         ],
     )
     def test_wrong_settings_are_refused(self, settings: dict[str, Any], complaint: str) -> None:
         with pytest.raises(ValueError, match=complaint):
             simulate(Problem([[0.5, 0.6]], [0], 100, RR), "klucb-cf", runs=1, **settings)
+
+    def test_any_number_of_decisions_may_be_waited_for(self) -> None:
+        result = simulate(Problem([[0.5, 0.6]], [0], 100, RR), "klucb-cf", runs=1, lost=0.1, expire_after=2**63)
+        assert result.pulls.sum() == 100
 
     def test_settings_that_cannot_be_played_are_refused(self) -> None:
         log = Problem.replay_log([0, 1] * 20, [0.0, 1.0] * 20, RR)

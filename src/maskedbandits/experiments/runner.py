@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
+from maskedbandits import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import Backend, Threads
 from maskedbandits.experiments.canonical import canonical, digest
@@ -103,9 +104,12 @@ def run(
     todo = [whole_cell(experiment, place, questions, behind[experiment.tasks[place].policy]) for place in places]
     with closing(shared_out(plan, todo, backend or Threads(threads), watcher)) as played:
         for first, parts in played:
-            question, key = questions[first], plan.labels[first].key
+            question, key, task = questions[first], plan.labels[first].key, experiment.tasks[first]
             outcomes[key] = joined(question.facts, parts)
-            save_outcome(folder, key, outcomes[key], question.text)
+            if task.factory is not None and code_behind(task) != behind[task.policy]:
+                cache.say(f"{task.label}: files were edited during the run, so the cell is not stored: run it again")
+            else:
+                save_outcome(folder, key, outcomes[key], question.text)
             for number in numbers[key]:
                 watcher.end(number, Cell(plan.labels[number], outcomes[key]))
     return Results(plan, tuple(Cell(label, outcomes[label.key]) for label in plan.labels))

@@ -24,6 +24,8 @@ OURS, STANDARD, INSTALLED, OWN = "ours", "standard", "installed", "own"
 INSTALLED_IN = {"site-packages", "dist-packages"}
 EVERYTHING = Use(excluded=(), processor=False)
 
+_first_seen: dict[str, bytes] = {}  # contents of files by path: as they were last before their modules were loaded
+
 
 @dataclass(frozen=True)
 class Place:
@@ -111,6 +113,7 @@ class _Walk:
     def __init__(self, roots: list[Place]) -> None:
         self.sources = Sources()
         self._own = {root.top for root in roots}  # an installed package of yours is yours as a whole
+        self._roots = {root.name for root in roots}
         self._todo, self._seen = roots, set[str]()
         while self._todo and not self.sources.doubt:
             place = self._todo.pop()
@@ -124,6 +127,8 @@ class _Walk:
     def _follow(self, place: Place) -> None:
         if self._is_own(place):
             content = self.sources.files[place.name] = self._read(place)
+            self._doubt_if_edited(place, content)
+            self._todo += _parents(place.name)
             for each in read_imports(content):
                 self._resolve(each, place)
             self._todo += _referred_to(place.module) if place.module is not None else ()
@@ -149,6 +154,16 @@ class _Walk:
             self.sources.doubt = f"the source of {place.label} cannot be read"
             return b""
 
+    def _doubt_if_edited(self, place: Place, content: bytes) -> None:
+        """Doubt a module that this process loaded from an earlier version of its file.
+
+        Roots are compared as they are in memory (``values.py``). Other modules are known by their files alone.
+        """
+        if place.module is None:
+            _first_seen[place.path] = content
+        elif place.name not in self._roots and _first_seen.setdefault(place.path, content) != content:
+            self.sources.doubt = f"{place.label} was edited after it was imported: start a new process"
+
     def _resolve(self, each: Import, place: Place) -> None:
         """Follow an import, or doubt."""
         if each.unknown:
@@ -171,6 +186,13 @@ class _Walk:
                 return
         names = list(_submodules(found)) if "*" in each.names else each.names
         self._todo += [inner for inner in (_find(f"{name}.{inner}", found) for inner in names) if inner is not None]
+
+
+def _parents(name: str) -> Iterator[Place]:
+    """Yield where the packages around a loaded module are: Python executes them before it."""
+    while name := name.rpartition(".")[0]:
+        if isinstance(module := sys.modules.get(name), ModuleType):
+            yield place_of(module)
 
 
 def _find(name: str, parent: Place | None) -> Place | None:

@@ -12,6 +12,8 @@ from maskedbandits.record import Floats, Ints
 
 def plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
     """Return an arm and a feedback of whatever kind of number as plain ones; text and truth values are no arms."""
+    if isinstance(arm, (list, tuple)) or np.ndim(arm) > 0:
+        raise UserError("several arms were given where one is expected: give many reports to observe_many")
     if isinstance(arm, (bool, np.bool_)) or not isinstance(arm, SupportsIndex):
         raise UserError(f"arm {arm!r} is not a whole number: arms are numbered from 0")
     if not isinstance(feedback, (Real, np.bool_)):

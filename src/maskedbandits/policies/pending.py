@@ -8,7 +8,8 @@ reports, a number of *unanswered* decisions, which is what a choice looks at:
 * a report of the arm that arrives takes away 1, and a share of the rest. So an arm whose reports do arrive has at most
   as many unanswered decisions as are on their way, and losses fade;
 * while the arm is not chosen they fade with time: to half after a *patience*, which is a share of what the policy
-  remembers. So an arm is chosen again however many of its reports were lost.
+  remembers. After a patience, or as long as until its last decision, at most one counts. So an arm is chosen again
+  however many of its reports were lost, also if all reports were lost for a while.
 
 The *delay* of reports is learned from decisions of an arm that has no other report pending, or only such as are surely
 lost. It follows the longest delay of late, in decisions; and the share of reports that are *prompt* is learned with it.
@@ -158,6 +159,8 @@ def await_reports(state: Pending, arm: int, n: int) -> None:
         return
     own.awaited += n
     state.pending[arm] += n
+    if own.decisions - state.asked[arm] > state.asked[arm]:  # what was not answered for so long is lost
+        state.unanswered[arm] = min(state.unanswered[arm], 1.0)
     state.unanswered[arm] += float(n)
     if state.heard[arm] >= state.asked[arm]:  # nothing was asked since the last report
         state.first_asked[arm] = own.decisions
@@ -229,8 +232,13 @@ def patience(state: Any) -> float:
 
 @inlined
 def open_decisions(state: Pending, arm: int, clock: int, patience: float) -> float:
-    """Return how many unanswered decisions of an arm still count at a time, in decisions: half after a patience."""
-    return state.unanswered[arm] / (1.0 + float(max(clock - state.asked[arm], 0)) / patience)
+    """Return how many unanswered decisions of an arm still count at a time, in decisions.
+
+    It halves within a patience. After a patience, or as long as until the arm's last decision, at most one counts.
+    """
+    waited = float(max(clock - state.asked[arm], 0))
+    unanswered = state.unanswered[arm] / (1.0 + waited / patience)
+    return min(unanswered, 1.0) if waited > min(float(state.asked[arm]), patience) else unanswered
 
 
 def set_pending(state: Any, counts: Ints) -> None:
@@ -265,6 +273,8 @@ def note_many(state: Any, places: Ints, arms: Ints, n: int) -> None:
     own["awaited"][places] += more
     if n > 0:
         own["decisions"][places] += n
-        rows(state, "asked")[places, arms] = own["decisions"][places]
-        unanswered[places, arms] += n
+        asked = rows(state, "asked")
+        is_lost = own["decisions"][places] > 2 * asked[places, arms]
+        asked[places, arms] = own["decisions"][places]
+        unanswered[places, arms] = np.minimum(unanswered[places, arms], np.where(is_lost, 1.0, np.inf)) + n
     unanswered[places, arms] = np.minimum(unanswered[places, arms], pending[places, arms])
