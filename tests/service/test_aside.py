@@ -13,6 +13,7 @@ from maskedbandits.service import follower, terms
 from maskedbandits.service.fold import Fold
 from maskedbandits.service.follower import Follower
 from maskedbandits.service.live import Live
+from maskedbandits.service.pending import Pending
 
 pytest_plugins = ["service_fixtures"]
 
@@ -78,3 +79,31 @@ def test_what_failed_half_way_is_folded_anew(served: Served, monkeypatch: pytest
     served.run(until(lambda: served.hall.experiment("headline") not in (before, None)))
     state = served.get(f"{ONE}/state").json
     assert (state["observations"], state["seq"], sum(state["pending"])) == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "broken", [(Live, "newest"), (Live, "await_exactly"), (Pending, "forget"), (Pending, "to_tell")]
+)
+def test_what_is_done_often_fails_for_one_alone(
+    storage: str, served: Served, monkeypatch: pytest.MonkeyPatch, broken: tuple[type, str]
+) -> None:
+    """At the start the service died of it; later nothing was followed any more."""
+    served.post("/v1/experiments", {**SMALL, "name": "other"})
+    served.close()
+    kind, name = broken
+    sound = getattr(kind, name)
+
+    def fail_for_other(self: Any, *arguments: Any) -> Any:
+        lives = [each for each in hall.follower.by_id.values() if each.name == "other"]
+        if any(self in (each, each.pending) for each in lives):
+            raise TypeError("of one")
+        return sound(self, *arguments)
+
+    hall = quick_hall(storage)
+    monkeypatch.setattr(kind, name, fail_for_other)
+    with Served(hall) as later:
+        later.run(until(lambda: hall.is_aside("other")))
+        assert later.post(f"{OTHER}/decisions").status == 503
+        token = later.post(f"{ONE}/decisions").json["token"]
+        assert later.post("/v1/reports", {"token": token, "bit": 1}).json == {"status": "accepted"}
+        assert hall.trouble is None

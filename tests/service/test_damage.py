@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from halls import quick_hall
@@ -69,6 +71,69 @@ def test_one_broken_configuration_is_set_aside_alone(two: Path, config: str) -> 
     with Served(quick_hall("sqlite:///restored.db")) as service:
         assert service.post("/v1/experiments/other/decisions").status == 200
         assert service.post("/v1/experiments/headline/decisions").status == 503
+
+
+UNFIT_VALUES: dict[str, list[Any]] = {
+    "expires_after": [None, "x", [1], 1e300, 86_400.0, 10**20, -5, 60],
+    "report_after": [None, "x", -1],
+    "floor": [5, -1, "x", float("nan")],
+    "holdout": [5, -1, "x", float("nan")],
+    "parameters": [{"contamination": "x"}, {"nope": 1}, [1], None],
+    "groups": [["a", "b"], ["a", "a"], 5],
+    "policy": ["nope", "oracle", ["auto"]],
+}
+UNFIT = [{name: value} for name, values in UNFIT_VALUES.items() for value in values]
+UNFIT_ROWS = {
+    "arms": "DELETE FROM arm WHERE experiment = {}",
+    "first": "DELETE FROM arm WHERE experiment = {} AND place = 0",
+    "last": "DELETE FROM arm WHERE experiment = {} AND place = 1",
+    "payload": "UPDATE arm SET payload = '{{' WHERE experiment = {}",
+    "arm-status": "UPDATE arm SET status = 'odd' WHERE experiment = {} AND place = 1",
+    "default": "UPDATE experiment SET default_arm = 77 WHERE id = {}",
+    "negative": "UPDATE experiment SET default_arm = -1 WHERE id = {}",
+    "status": "UPDATE experiment SET status = 'odd' WHERE id = {}",
+    "hour": "UPDATE experiment SET created_hour = 99999999999 WHERE id = {}",
+    "forgotten": "UPDATE experiment SET forgotten = 99999999999 WHERE id = {}",
+    "letters": "UPDATE experiment SET config = CAST(X'7BFF' AS TEXT) WHERE id = {}",
+    "letters-within": "UPDATE experiment SET config = CAST(rtrim(config, '}}') || ', \"x\": \"' || X'FF227D' AS TEXT) "
+    "WHERE id = {}",
+}
+ONLY_THE_LOG_TELLS = {"last", json.dumps({"groups": ["a", "b"]})}  # so restore does not
+
+
+def test_what_could_not_be_created_is_set_aside_alone(served: Served, storage: str) -> None:
+    """It passed restore and replay, and then the service died for all, or answered 500."""
+    path = Path(storage.removeprefix("sqlite:///").partition("?")[0])
+    configs = [json.dumps(told) for told in UNFIT]
+    names = {what: f"damaged-{place}" for place, what in enumerate([*configs, *UNFIT_ROWS])}
+    for name in names.values():
+        assert served.post("/v1/experiments", {**SMALL, "name": name}).status == 201
+    served.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        stored = dict(connection.execute("SELECT name, config FROM experiment"))
+        ids = dict(connection.execute("SELECT name, id FROM experiment"))
+        for told, text in zip(UNFIT, configs, strict=True):
+            config = json.dumps({**json.loads(stored[names[text]]), **told})
+            connection.execute("UPDATE experiment SET config = ? WHERE name = ?", (config, names[text]))
+        for what, statement in UNFIT_ROWS.items():
+            connection.execute(statement.format(ids[names[what]]))
+    backup, url = path.with_name("saved"), f"sqlite:///{path.with_name('restored.db')}"
+    assert call("backup", backup, "--storage", f"sqlite:///{path}").exit_code == 0
+    restored = call("restore", backup, "--storage", url, "--json")
+    assert restored.exit_code == 0, restored.output
+    told_of = {
+        fault.partition(": its configuration is damaged (")[0] for fault in json.loads(restored.stdout)["faults"]
+    }
+    assert told_of == {name for what, name in names.items() if what not in ONLY_THE_LOG_TELLS}
+    replayed = call("replay", "--storage", url)
+    assert replayed.exit_code == cli.FAILED
+    sound = [line for line in replayed.stdout.splitlines() if ": its configuration is damaged (" not in line]
+    assert [line.partition(":")[0] for line in sound] == ["headline"]
+    with Served(quick_hall(url)) as service:
+        assert service.post("/v1/experiments/headline/decisions").status == 200
+        refusals = {name: service.post(f"/v1/experiments/{name}/decisions").status for name in names.values()}
+        assert refusals == dict.fromkeys(names.values(), 503)
+        assert abs(service.hall.clock.now() - time.time()) < 5.0
 
 
 def test_a_first_event_that_is_broken_is_told_in_one_line(two: Path) -> None:

@@ -174,6 +174,19 @@ def test_no_other_address_is_ever_open() -> None:
     assert not known.anybody(b"localhost", b"").roles
 
 
+def test_an_unknown_role_has_no_rights(locked: Served, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """The service did not start with one."""
+    _, key = create_key(store, "admin", "crowned", 7)
+    with store._writing() as do:
+        do.changed("UPDATE api_key SET role = 'king' WHERE id = 'crowned'")
+    for _ in range(2):  # it is said once
+        locked.app.access.keys.refresh(store.keys())
+    locked.client.key = key
+    assert not any(let_in(locked, role) for role in keys.ROLES)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if "unknown role" in line]
+    assert [(line["key"], line["role"]) for line in lines] == [("crowned", "'king'")]
+
+
 # In the store
 
 
@@ -230,6 +243,26 @@ def test_rotation_believes_old_keys_until_they_are_dropped(store: Store) -> None
     assert len(dropped) == 1
     with pytest.raises(ForgedToken):
         secrets_of(store).ring.read(old)
+
+
+@pytest.mark.parametrize("damage", ["secret = X''", "secret = X'00'", "id = 300", "id = -1"])
+def test_a_damaged_signing_key_is_not_used(store: Store, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tokens were signed with an empty key, or none could be signed."""
+    token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
+    first = secrets_of(store).ring
+    made, _ = rotate(store)
+    with store._writing() as do:
+        do.changed(f"UPDATE signing_key SET {damage} WHERE id = ?", (made,))  # noqa: S608 - our own words
+    for _ in range(2):  # it is said once
+        assert first.read(secrets_of(store).ring.sign(token)) == token
+    assert capsys.readouterr().err.count("signing key is damaged and not used") == 1
+    with store._writing() as do:
+        do.changed("DELETE FROM signing_key WHERE id = ?", (first.current,))
+    with pytest.raises(UserError, match="all signing keys are damaged: restore a backup, or run") as caught:
+        secrets_of(store)
+    assert "\n" not in str(caught.value)
+    rotate(store, keep=0)
+    assert secrets_of(store).ring.sign(token)
 
 
 def test_however_many_signing_keys_there_are_old_ones_can_be_dropped(store: Store) -> None:

@@ -377,8 +377,9 @@ def test_a_limit_that_cannot_be(served: Served, ask: str, limit: Any, complaint:
 @pytest.mark.parametrize("limit", [7, [], {}, {"address": 0}, {"key": "x"}])
 def test_a_damaged_limit_is_named(served: Served, store: Store, limit: Any) -> None:
     (row,) = store.experiments()
-    assert fault_of(row) is None
+    arms = store.arms(row.id)
+    assert fault_of(row, arms) is None
     config = {**json.loads(row.config), "source_limit": limit}
-    fault = fault_of(row._replace(config=json.dumps(config)))
+    fault = fault_of(row._replace(config=json.dumps(config)), arms)
     assert fault is not None
     assert "its configuration is damaged" in fault

@@ -64,7 +64,8 @@ def faults_in(url: str) -> list[str]:
     from maskedbandits.service.terms import fault_of
 
     with open_store(url) as store:
-        return [fault for row in store.experiments() if (fault := fault_of(row)) is not None]
+        faults = (fault_of(row, store.arms(row.id)) for row in store.experiments())
+        return [fault for fault in faults if fault is not None]
 
 
 def told(

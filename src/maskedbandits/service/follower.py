@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from maskedbandits.context import Contextual
@@ -27,7 +27,7 @@ from maskedbandits.service.pending import Pending
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.stores import Store, StoreGone
 from maskedbandits.service.stores.rows import ExperimentRow, Standing
-from maskedbandits.service.terms import Terms
+from maskedbandits.service.terms import Terms, fault_beside, fault_of
 from maskedbandits.service.warm import Warming, needed_by
 
 LEAST = 0.02  # seconds between two looks at the log when this process has just written
@@ -174,7 +174,18 @@ class Follower:
         pending = live.pending if live is not None else None if before is None else before.pending
         self.aside[experiment] = Aside(name, pending, time.monotonic() + MINUTE)
         if before is None or not before.has_failed:
-            logs.fault("experiment is set aside", error, experiment=name)
+            reason = {"reason": str(error)} if isinstance(error, UserError) else {}
+            logs.fault("experiment is set aside", error, experiment=name, **reason)
+
+    def _for_each(self, work: Callable[[Live], None]) -> None:
+        """Do something for each experiment; one for which it fails is set aside."""
+        for live in [*self.by_id.values()]:
+            try:
+                work(live)
+            except StoreGone:
+                raise
+            except Exception as error:  # of this experiment alone
+                self._set_aside(live.id, error)
 
     def _row(self, experiment: int) -> ExperimentRow:
         return next(row for row in self.store.experiments() if row.id == experiment)
@@ -182,14 +193,19 @@ class Follower:
     def _enter(self, experiment: int) -> None:
         """Bring an experiment to life: from a snapshot, if there is a sound one, and what came after it."""
         row = self._row(experiment)
+        if (fault := fault_of(row, self.store.arms(experiment))) is not None:
+            raise UserError(fault)
         if not self.warming.has(needed_by(Terms.read(row.config))):  # interpreted, it would keep all others waiting
             self.aside[experiment] = Aside(row.name, self._kept_pending(experiment), time.monotonic() + SECOND, False)
             return
-        arms, fold = self.store.arms(experiment), self._from_snapshot(experiment)
+        fold = self._from_snapshot(experiment)
         while events := self.store.events(experiment, fold.seq, AT_ONCE):
             if self._stopping.is_set():
                 return
             fold.take(events)
+        row, arms = self._row(experiment), self.store.arms(experiment)  # an arm may have come meanwhile
+        if (fault := fault_beside(row, arms, fold.either)) is not None:
+            raise UserError(fault)
         kind = GroupsLive if isinstance(fold.either, Contextual) else Live
         live = kind(row, arms, fold, self.clock, self._kept_pending(experiment))
         live.read_reported(self.store)
@@ -227,8 +243,7 @@ class Follower:
     def _each_second(self) -> None:
         self._tell_issued()
         self._tell_refused()
-        for live in self.by_id.values():
-            self._hear(live, live.newest())
+        self._for_each(lambda live: self._hear(live, live.newest()))
 
     def _hear(self, live: Live, since: int) -> None:
         """Hear what other processes have issued that expires from a minute on; the policy awaits what is open of all.
@@ -240,17 +255,27 @@ class Follower:
         live.await_exactly()
 
     def _tell_issued(self) -> None:
-        told = {live.id: live.pending.to_tell() for live in self.by_id.values()}
-        rows = [(experiment, *row) for experiment, each in told.items() for row in each]
         try:
+            self._tell_issued_of([*self.by_id.values()])
+        except StoreGone:
+            raise
+        except Exception:  # of one experiment: which one, each tells by itself
+            self._for_each(lambda live: self._tell_issued_of([live]))
+
+    def _tell_issued_of(self, lives: Sequence[Live]) -> None:
+        told: list[tuple[Live, list[tuple[int, int, int]]]] = []
+        try:
+            for live in lives:
+                told.append((live, live.pending.to_tell()))
+            rows = [(live.id, *row) for live, each in told for row in each]
             if rows:
                 self.store.set_issued(self.process, rows)
         except BaseException:
-            for live in self.by_id.values():
-                live.pending.not_told(told[live.id])
+            for live, each in told:
+                live.pending.not_told(each)
             raise
-        for live in self.by_id.values():
-            live.pending.told(told[live.id])
+        for live, each in told:
+            live.pending.told(each)
 
     def _tell_refused(self) -> None:
         with self._refusing:
@@ -267,10 +292,13 @@ class Follower:
     def _each_minute(self) -> None:
         minute = self.clock.minute()
         self.store.forget(minute)
-        for live in self.by_id.values():
+
+        def tend(live: Live) -> None:
             live.pending.forget(minute)
             self._hear(live, 0)
             self._write_snapshot(live, self.settings.snapshot_every)
+
+        self._for_each(tend)
 
     def _write_snapshot(self, live: Live, every: int) -> None:
         """Write a snapshot, unless some process has written one not many events ago."""
@@ -288,5 +316,4 @@ class Follower:
         self._follow()
         self._tell_issued()
         self._tell_refused()
-        for live in self.by_id.values():
-            self._write_snapshot(live, 1)
+        self._for_each(lambda live: self._write_snapshot(live, 1))

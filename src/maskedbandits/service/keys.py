@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from maskedbandits.errors import UserError, WrongValueError, line, nearest
-from maskedbandits.service.secret import CHECK, derive, seal, secret_of, unseal
+from maskedbandits.errors import UserError, WrongValueError, line, nearest, shown
+from maskedbandits.service import logs
+from maskedbandits.service.secret import CHECK, NONCE, START_OVER, derive, seal, secret_of, unseal
 from maskedbandits.service.settings import is_loopback
+from maskedbandits.service.stores.keys import SIGNING_KEYS
 from maskedbandits.service.stores.rows import DECISION
 from maskedbandits.service.tokens import SECRET, Keyring
 
@@ -100,9 +102,24 @@ def secrets_of(store: Store) -> Secrets:
     sealing = sealing_key(secret)
     if not store.signing_keys():
         store.add_signing_key(seal(sealing, secrets.token_bytes(SECRET)), first=True)
-    signing = store.signing_keys()
+    signing = [each for each in store.signing_keys() if _is_sound(store.name, *each)]
+    if not signing:
+        raise UserError(f"{store.name}: all signing keys are damaged: restore a backup, or run {START_OVER}")
     ring = Keyring({number: unseal(sealing, sealed) for number, sealed in signing}, signing[0][0])
     return Secrets(ring, derive(secret, "visitor"), decision_key(secret))
+
+
+def _is_sound(store: str, number: int, sealed: bytes) -> bool:
+    """Tell whether a signing key is as one was written; others are passed over."""
+    is_sound = 0 <= number < SIGNING_KEYS and len(sealed) == NONCE + SECRET
+    if not is_sound:
+        _warn_damaged(store, number)
+    return is_sound
+
+
+@lru_cache(maxsize=SIGNING_KEYS)  # keys are read again every few seconds
+def _warn_damaged(store: str, number: int) -> None:
+    logs.event("signing key is damaged and not used", storage=store, key=number, remedy="restore a backup")
 
 
 def sealing_key(secret: bytes) -> bytes:
@@ -128,11 +145,17 @@ class Keys:
         self._origins = {origin.encode() for origin in origins}
         self._holders: dict[bytes, Holder] = {}
         self._seen: dict[bytes, Holder] = {}  # by the bare key: at most as many as there are keys
+        self._roleless: set[str] = set()  # keys whose role nobody knows, which has been said
         self.is_open = False
 
     def refresh(self, rows: Sequence[KeyRow]) -> None:
         """Go by these keys; a revoked one is of no use from now on, and a store that ever had one is not open."""
-        self._holders = {row.digest: Holder(row.id, MAY[row.role]) for row in rows if row.revoked is None}
+        known = [row for row in rows if row.revoked is None]
+        self._holders = {row.digest: Holder(row.id, MAY.get(row.role, frozenset())) for row in known}
+        for row in known:
+            if row.role not in MAY and row.id not in self._roleless:
+                self._roleless.add(row.id)
+                logs.event("key has an unknown role, and no rights", key=row.id, role=shown(row.role))
         self._seen = {}
         self.is_open = self._is_loopback and not rows
 

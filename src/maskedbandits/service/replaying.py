@@ -13,7 +13,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.stores import Store
 from maskedbandits.service.stores.rows import ExperimentRow
-from maskedbandits.service.terms import DAMAGE, fault_of
+from maskedbandits.service.terms import DAMAGE, fault_beside, fault_of
 
 AT_ONCE = 5_000  # events
 
@@ -54,7 +54,7 @@ def replay(
     store: Store, row: ExperimentRow, claims: list[Claim], progress: Callable[[float], None] = lambda share: None
 ) -> Replayed:
     """Fold a log from its first event on, stopping where somebody claims to know the state."""
-    if (fault := fault_of(row)) is not None:
+    if (fault := fault_of(row, store.arms(row.id))) is not None:
         raise DamagedError(fault)
     claims = [*claims, *(Claim("snapshot", *kept) for kept in store.snapshots(row.id, kernel()))]
     stops = sorted({claim.seq for claim in claims})
@@ -80,6 +80,8 @@ def replay(
         raise DamagedError(
             f"{row.name}: the log has a gap: after event {fold.seq} comes none of {row.seq}; restore a backup"
         )
+    if (fault := fault_beside(row, store.arms(row.id), fold.either)) is not None:
+        raise DamagedError(fault)
     reached = [claim for claim in claims if claim.seq in digests]
     return Replayed(
         row.name,

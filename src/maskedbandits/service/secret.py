@@ -4,8 +4,9 @@ Everything secret is derived from it: the key that visitors are hashed under, th
 under, and the key that seals the signing keys in the database. So a database, or a backup of it, signs no token and
 joins no visitor to a report. The store holds a keyed digest of the secret, by which a wrong one is refused.
 
-Sealing is HMAC-SHA256 in counter mode under a random nonce. What is sealed is authenticated elsewhere: tokens by their
-own digest, signing keys by the store's digest of the secret.
+Sealing is HMAC-SHA256 in counter mode under a random nonce. It hides, and authenticates nothing. Tokens have a digest
+of their own. A sealed signing key that somebody changes becomes another key, which nobody knows without the secret.
+One of another length is not used (``keys.py``).
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import contextlib
 import hmac
 import os
 import secrets
+import stat
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maskedbandits.errors import UserError
+from maskedbandits.service import logs
 
 if TYPE_CHECKING:
     from maskedbandits.service.stores.store import Store
@@ -27,6 +31,7 @@ VARIABLE, FILE_VARIABLE = "MASKEDBANDITS_SECRET", "MASKEDBANDITS_SECRET_FILE"
 CHECK = "secret_check"  # under which the store holds a digest of the secret
 LEAST = 32  # letters
 NONCE, BLOCK = 16, 32  # bytes
+OTHERS = stat.S_IRWXG | stat.S_IRWXO  # all but the owner
 START_OVER = "maskedbandits key rotate --keep 0, which refuses all open tokens"
 
 
@@ -76,7 +81,9 @@ def _read(beside: Path, variables: Mapping[str, str], *, create: bool) -> tuple[
     try:
         if create and not path.exists():
             _make(path)
-        return _checked(path.read_text(encoding="ascii"), str(path)), str(path)
+        with path.open(encoding="ascii") as stream:
+            _refuse_shared(path, stream.fileno())
+            return _checked(stream.read(), str(path)), str(path)
     except FileNotFoundError:
         lost = f"{path}: no such key file, and the store was started with one"
         raise UserError(f"{lost}: put it back, set {VARIABLE}, or run {START_OVER}") from None
@@ -84,6 +91,28 @@ def _read(beside: Path, variables: Mapping[str, str], *, create: bool) -> tuple[
         raise UserError(f"{path}: not a key file: put the right one back, or set {VARIABLE}") from None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: check the path and its permissions, or set {VARIABLE}") from None
+
+
+def _refuse_shared(path: Path, handle: int) -> None:
+    """Refuse a key file that others can read, if it is ours to change; else warn.
+
+    Secrets that a container gets are mounted read-only, or owned by root and writable by nobody.
+    """
+    if os.name != "posix":
+        return
+    found = os.fstat(handle)
+    mode = stat.S_IMODE(found.st_mode)
+    if not mode & OTHERS:
+        return
+    is_mounted = bool(os.fstatvfs(handle).f_flag & os.ST_RDONLY)
+    if found.st_uid == os.geteuid() and mode & stat.S_IWUSR and not is_mounted:
+        raise UserError(f"{path}: others can use this key file (mode {mode:04o}): run chmod 600 {path}")
+    _warn_shared(str(path), f"{mode:04o}")
+
+
+@lru_cache(maxsize=16)  # keys are read again every few seconds
+def _warn_shared(path: str, mode: str) -> None:
+    logs.event("key file is open to others", file=path, mode=mode, remedy="chmod 600, or mount it for one user")
 
 
 def _checked(text: str, where: str) -> bytes:

@@ -10,21 +10,23 @@ import msgspec
 from msgspec import Struct
 
 from maskedbandits.arrays import parts_of_one
+from maskedbandits.context import Contextual
 from maskedbandits.device.timing import Timing
 from maskedbandits.errors import UserError, WrongValueError, nearest, whole
-from maskedbandits.policies import check_policy, kind_of
+from maskedbandits.policies import Policy, check_policy, kind_of
 from maskedbandits.service.decisions import PARTS, in_parts
 from maskedbandits.service.fold import made, mask_of, refuse_unless_offered
 from maskedbandits.service.messages import (
     MOST_ARMS,
     ExperimentConfig,
     SourceLimit,
+    check_experiment,
     check_groups,
     check_source_limit,
     check_times,
     millionths,
 )
-from maskedbandits.service.stores.rows import OPEN, ArmRow, ExperimentRow
+from maskedbandits.service.stores.rows import LAST_MINUTE, OPEN, RETIRED, STATUSES, ArmRow, ExperimentRow
 
 MOST_WINDOW = 1_000_000  # reports: every process keeps them, and each snapshot holds them
 MOST_SLOTS = 1 << 24  # the same, for policies that keep some of each arm
@@ -156,18 +158,43 @@ def _within(name: str, value: Any, most: int, wanted: str) -> None:
         raise WrongValueError(name, value, wanted) from None
 
 
-def fault_of(row: ExperimentRow) -> str | None:
-    """Return why the configuration of an experiment cannot be read, as when a disk has damaged it; None if it can."""
+def fault_of(row: ExperimentRow, arms: Sequence[ArmRow]) -> str | None:
+    """Return why an experiment cannot run, as when a disk has damaged its configuration or arms; None if it can."""
     try:
-        terms = Terms.read(row.config)
-        kind_of(terms.policy).variant(terms.parameters)
-        in_parts(terms.floor), in_parts(terms.holdout), terms.millionths, terms.policies  # can they be?
-        if terms.source_limit is not None:
-            check_source_limit(terms.source_limit)
+        _check_stored(row, arms)
     except DAMAGE as error:
         reason = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
         return f"{row.name}: its configuration is damaged ({str(reason).splitlines()[0]}): restore another backup"
     return None
+
+
+def fault_beside(row: ExperimentRow, arms: Sequence[ArmRow], policy: Policy | Contextual) -> str | None:
+    """Return why an experiment contradicts the policy that its log leads to; None if it does not."""
+    if len(arms) < policy.arms:
+        what = f"it has {len(arms)} arms, and its log {policy.arms}"
+    elif (Terms.read(row.config).groups is not None) != isinstance(policy, Contextual):
+        what = "it and its log differ in groups"
+    else:
+        return None
+    return f"{row.name}: its configuration is damaged ({what}): restore another backup"
+
+
+def _check_stored(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
+    """Refuse what could not have been created, by the checks that creating it runs."""
+    terms, ordered = Terms.read(row.config), sorted(arms, key=lambda arm: arm.place)
+    if [arm.place for arm in ordered] != list(range(len(ordered))):
+        raise UserError("some of its arms are missing")
+    if row.status not in STATUSES or any(arm.status not in (OPEN, RETIRED) for arm in ordered):
+        raise UserError("a status is unknown")
+    if not (0 <= row.default_arm < len(ordered) and ordered[row.default_arm].status == OPEN):
+        raise UserError("its default arm is no open arm")
+    whole("created_hour", row.created_hour, 0, LAST_MINUTE // 60)
+    whole("forgotten", row.forgotten, 0, LAST_MINUTE)
+    told = msgspec.to_builtins(terms)
+    told |= {"name": row.name, "default_arm": ordered[row.default_arm].name}
+    told["arms"] = [{"name": arm.name, "payload": json.loads(arm.payload)} for arm in ordered]
+    check_experiment(msgspec.convert(told, ExperimentConfig))
+    terms.check(sum(arm.status == OPEN for arm in ordered), len(ordered))
 
 
 def check_limits(report_after: int, expires_after: int) -> None:

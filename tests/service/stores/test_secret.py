@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def test_several_machines_share_it_by_a_variable(any_url: str, any_store: Store,
 def test_a_file_may_be_named(store: Store, tmp_path: Path) -> None:
     told = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}
     (tmp_path / "credential").write_text(f"{OTHER}\n")
+    (tmp_path / "credential").chmod(0o600)
     assert secret_of(store, told) == OTHER.encode()
     assert gathered({}, {**told, "MASKEDBANDITS_SECRET": OTHER}) == Settings()  # neither is a setting
 
@@ -103,6 +105,34 @@ def test_a_secret_that_is_lost_or_wrong_is_refused_in_one_line(
             secrets_of(store).ring.read(old)
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o602])
+def test_a_key_file_that_others_can_use_is_refused(store: Store, storage: str, tmp_path: Path, mode: int) -> None:
+    secrets_of(store)
+    path = tmp_path / "bandits.db.key"
+    path.chmod(mode)
+    refused(call("key", "rotate", "--storage", storage), f"(mode {mode:04o}): run chmod 600 {path}")
+    path.chmod(0o600)
+    assert secrets_of(store)
+
+
+@pytest.mark.parametrize("why", ["writable by nobody", "of another owner", "mounted read-only"])
+def test_a_mounted_secret_is_taken_with_a_warning(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str
+) -> None:
+    told, path = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}, tmp_path / "credential"
+    path.write_text(OTHER)
+    path.chmod(0o444 if why == "writable by nobody" else 0o644)
+    if why == "of another owner":
+        monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    if why == "mounted read-only":
+        found = list(os.statvfs(path))
+        found[8] |= os.ST_RDONLY  # f_flag
+        monkeypatch.setattr(os, "fstatvfs", lambda handle: os.statvfs_result(found))
+    for _ in range(2):  # it is said once
+        assert secret_of(store, told) == OTHER.encode()
+    assert capsys.readouterr().err.count("key file is open to others") == 1
+
+
 def test_a_folder_that_takes_no_key_file(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MASKEDBANDITS_SECRET_FILE", "/nowhere/at/all.key")
     refused(call("key", "rotate", "--storage", storage), "all.key")
@@ -115,7 +145,7 @@ def test_a_restored_store_needs_the_key_file_of_the_first(store: Store, tmp_path
     with open_store("sqlite:///restored.db") as restored:
         with pytest.raises(UserError, match=r"restored\.db\.key: no such key file"):
             secrets_of(restored)
-        (tmp_path / "restored.db.key").write_bytes((tmp_path / "bandits.db.key").read_bytes())
+        shutil.copy(tmp_path / "bandits.db.key", tmp_path / "restored.db.key")
         assert secrets_of(restored).ring.read(old) == TOKEN
 
 

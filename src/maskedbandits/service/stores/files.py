@@ -17,6 +17,7 @@ from .trouble import StoreGone, Unreachable, one_line
 
 STORE, BACKUP = 0x4D425356, 0x4D425342  # "MBSV" and "MBSB": what a file is for, in its header
 PAUSE = 0.01  # seconds
+UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 SETTINGS = (
     "fullfsync = ON",  # where a disk needs to be told twice (macOS)
     "secure_delete = ON",  # ids that are forgotten are overwritten
@@ -67,6 +68,7 @@ def connected(path: Path, mode: str, *, durable: bool = True) -> sqlite3.Connect
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}", uri=True, timeout=trouble.WAIT, isolation_level=None, check_same_thread=False
     )
+    connection.text_factory = text
     try:
         for setting in (*SETTINGS, f"synchronous = {'FULL' if durable else 'OFF'}"):
             connection.execute(f"PRAGMA {setting}")
@@ -74,6 +76,14 @@ def connected(path: Path, mode: str, *, durable: bool = True) -> sqlite3.Connect
         connection.close()
         raise
     return connection
+
+
+def text(stored: bytes) -> str:
+    """Return a text; one that is not UTF-8 is damaged, and gets a first letter with which nothing reads it as JSON."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return UNREADABLE + stored.decode(errors="replace")
 
 
 def identity(path: Path) -> tuple[int, int] | None:

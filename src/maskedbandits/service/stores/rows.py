@@ -8,6 +8,7 @@ from typing import NamedTuple
 DUPLICATE, LATE, UNKNOWN = 0, -1, -2  # what `append` answers for a report that has no number
 DECISION, VISITOR = 11, 16  # bytes of a decision's id, and of a visitor's
 DAY = 24 * 60  # minutes
+LAST_MINUTE = (1 << 32) // 60 - 30 * DAY  # in which the token that lives longest still expires in four bytes of seconds
 STATUSES = ("running", "paused", "archived")
 OPEN, RETIRED = "open", "retired"
 

@@ -28,6 +28,7 @@ from .notes import Notes
 from .rows import (
     DECISION,
     DUPLICATE,
+    LAST_MINUTE,
     LATE,
     UNKNOWN,
     ArmRow,
@@ -185,7 +186,8 @@ class Store(Counts, Keys, Notes):
         with self._reading() as do:
             found = do.rows(asked)
         logs = [row for row in found if row[0] is not None]
-        return Standing({row[0]: row[1] for row in logs}, max((row[2] for row in logs), default=0), found[0][3])
+        forgotten = [row[2] for row in logs if row[2] <= LAST_MINUTE]  # a later one is damage
+        return Standing({row[0]: row[1] for row in logs}, max(forgotten, default=0), found[0][3])
 
     def reported(self, experiment: int, since_minute: int, seq: int) -> list[tuple[int, int, int]]:
         """Return how many reports up to a number expire in each minute from this one on: arm, minute, count."""
