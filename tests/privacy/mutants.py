@@ -210,6 +210,7 @@ parity_of_100 = raw_where(lambda earlier, bit: sum(earlier[-100:]) % 2 == 0)
 parity_of_all = raw_where(lambda earlier, bit: sum(earlier) % 2 == 0)
 three_hundred_back = raw_where(lambda earlier, bit: earlier[-300:-299] == [1])
 xor_of_11_and_29 = raw_where(lambda earlier, bit: earlier[-11:-10] == earlier[-29:-28])
+xor_of_11_and_33 = raw_where(lambda earlier, bit: earlier[-11:-10] == earlier[-33:-32])
 
 
 # Sound reports, and something beside them; seeds from a small range.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from maskedbandits.privacy.audit.findings import Findings, GroupFindings
+from maskedbandits.privacy.audit.history import LONGEST_PAIR
 from maskedbandits.privacy.audit.starts import Starts
 from maskedbandits.privacy.audit.values import VALUES
 
 NEVER = (
     "leaks rarer than its resolution, or that wait for their day",
+    f"noise that depends on two inputs of which one is further back than {LONGEST_PAIR} lines",
     "noise that depends on finer or longer patterns than those tried",
     "seeds of many more than 16 bits that somebody can guess",
     "what is sent by other ways than standard output, standard error, the exit code and the time of a start",
