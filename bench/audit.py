@@ -3,7 +3,7 @@
 Programs run in this process, as eight runs would, at a claim of epsilon = 1 and a confidence of 99 %. Programs that
 only short starts find (seeds, standard error, exit codes, time) are real processes; `--starts 0` leaves them out.
 
-    make bench-audit                 # or: python -m bench.audit [--clean 200] [--starts 0]
+    make bench-audit                 # or: python -m bench.audit [--clean 200] [--starts 0] [--only PROGRAM]
 """
 
 import argparse
@@ -43,6 +43,9 @@ GROUPS = {
     ("trusts_the_question", "bit"): 1500,
     ("believes_up_to_ten", "bit"): 1500,
     ("believes_up_to_ten", "one of many"): 1500,
+    ("believes_between_5_and_8", "bit"): 1500,
+    ("believes_between_9_and_16", "one of many"): 1500,
+    ("believes_between_6_and_7", "bit"): 4000,
     ("weaker_for_two_arms", "bit"): 1500,
     ("weaker_for_two_arms", "one of many"): 1500,
     ("weaker_for_one_sign_pattern", "bit"): 2000,
@@ -52,6 +55,7 @@ STARTED = {
     "seed_of_sixteen_bits": 1536,
     "seed_from_the_process_number": 32,
     "logs_ones": 32,
+    "logs_ones_from_the_second_line": 32,
     "ends_with_the_bit": 32,
     "is_slower_for_ones": 100,
 }
@@ -108,28 +112,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clean", type=int, default=200, help="audits of sound programs, of each kind")
     parser.add_argument("--starts", type=int, default=1536, help="short starts, at most")
+    parser.add_argument("--only", action="append", help="rows of this program alone; may be given several times")
     given = parser.parse_args()
+    wanted = set(given.only or [*BITS, *(name for name, _ in GROUPS), *STARTED])
     print("| program | trials for each input | outcome | found by |\n|---|--:|---|---|")
     for name, trials in BITS.items():
-        row(name, f"{trials:,}", judge_bits(name, trials))
+        if name in wanted:
+            row(name, f"{trials:,}", judge_bits(name, trials))
     for (name, answers), trials in GROUPS.items():
-        row(f"{name}, {answers}", f"{trials:,}", judge_groups(name, answers, trials))
+        if name in wanted:
+            row(f"{name}, {answers}", f"{trials:,}", judge_groups(name, answers, trials))
     for name, starts in STARTED.items():
-        if starts <= given.starts:
+        if name in wanted and starts <= given.starts:
             command = shlex.join([sys.executable, str(PROGRAMS / "mutants.py"), name, "1"])
             row(name, f"{starts:,} starts", audit_program(command, 1, 1000, CONFIDENCE, timeout=600, starts=starts))
-    refuted = sum(judge_bits("sound", 1000).outcome != "not refuted" for _ in range(given.clean))
-    share = float(highest(np.array(refuted), np.array(given.clean), 0.025))
-    print(
-        f"\nsound bits: {refuted} of {given.clean} audits refuted, at most {share:.2%} (97.5 % confidence)", flush=True
-    )
+    if not given.only:
+        false_alarms(given.clean)
+
+
+def false_alarms(audits: int) -> None:
+    """Print how often sound programs are refuted."""
+    refuted = sum(judge_bits("sound", 1000).outcome != "not refuted" for _ in range(audits))
+    share = float(highest(np.array(refuted), np.array(audits), 0.025))
+    print(f"\nsound bits: {refuted} of {audits} audits refuted, at most {share:.2%} (97.5 % confidence)", flush=True)
     kinds = [("bit", 200), ("one of many", 200)]
     refuted = sum(
         judge_groups("sound", *kinds[audit % 2], 3).outcome not in ("not refuted", "cannot tell")
-        for audit in range(given.clean)
+        for audit in range(audits)
     )
-    share = float(highest(np.array(refuted), np.array(given.clean), 0.025))
-    print(f"sound groups: {refuted} of {given.clean} audits refuted, at most {share:.2%} (97.5 % confidence)")
+    share = float(highest(np.array(refuted), np.array(audits), 0.025))
+    print(f"sound groups: {refuted} of {audits} audits refuted, at most {share:.2%} (97.5 % confidence)")
 
 
 if __name__ == "__main__":

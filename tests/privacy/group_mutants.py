@@ -120,6 +120,21 @@ def believes_up_to_ten(line: Line, epsilon: float) -> str:
     return sound(line, line.asked if line.asked <= 10 else epsilon)
 
 
+def believes_between(low: float, high: float) -> Mutant:
+    def mutant(line: Line, epsilon: float) -> str:
+        return sound(line, line.asked if low < line.asked < high else epsilon)
+
+    return mutant
+
+
+believes_between_5_and_8, believes_between_9_and_16 = believes_between(5, 8), believes_between(9, 15.9)
+believes_between_6_and_7 = believes_between(6, 7)
+
+
+def weaker_just_above_the_claim(line: Line, epsilon: float) -> str:
+    return sound(line, 3 * epsilon if epsilon < line.asked < 1.4 * epsilon else epsilon)
+
+
 def refuses_above_ten(line: Line, epsilon: float) -> str:
     return sound(line, line.asked) if line.asked <= 10 else ""
 

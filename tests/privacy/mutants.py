@@ -210,6 +210,7 @@ parity_of_100 = raw_where(lambda earlier, bit: sum(earlier[-100:]) % 2 == 0)
 parity_of_all = raw_where(lambda earlier, bit: sum(earlier) % 2 == 0)
 three_hundred_back = raw_where(lambda earlier, bit: earlier[-300:-299] == [1])
 xor_of_11_and_29 = raw_where(lambda earlier, bit: earlier[-11:-10] == earlier[-29:-28])
+xor_of_11_and_33 = raw_where(lambda earlier, bit: earlier[-11:-10] == earlier[-33:-32])
 
 
 # Sound reports, and something beside them; seeds from a small range.
@@ -241,9 +242,39 @@ def logs_ones(bit: int, epsilon: float, decision: str) -> str:
     return sound(bit, epsilon, decision)
 
 
+def logs_ones_from(first: int) -> Mutant:
+    def mutant(bit: int, epsilon: float, decision: str) -> str:
+        sys.stderr.write("one\n" * (bit & (line() >= first - 1)))
+        return sound(bit, epsilon, decision)
+
+    return mutant
+
+
+logs_ones_from_the_second_line, logs_ones_from_the_fiftieth_line = logs_ones_from(2), logs_ones_from(50)
+
+
+def ends_with_the_bit_of_a_later_line(bit: int, epsilon: float, decision: str) -> str:
+    answers["code"] = str(bit & (line() > 0))
+    return sound(bit, epsilon, decision)
+
+
 def logs_its_report(bit: int, epsilon: float, decision: str) -> str:
     report = sound(bit, epsilon, decision)
     sys.stderr.write("sent 1\n" if report == "1" else "")
+    return report
+
+
+def logs_every_report(bit: int, epsilon: float, decision: str) -> str:
+    report = sound(bit, epsilon, decision)
+    answers["code"] = report
+    sys.stderr.write(f"{line()}: sent {'one' if report == '1' else 'nothing'}\n")
+    return report
+
+
+def logs_every_report_and_bit(bit: int, epsilon: float, decision: str) -> str:
+    report = logs_every_report(bit, epsilon, decision)
+    sys.stderr.write(f"for {bit}\n" if answers["line"] != "0" else "")
+    answers["code"] = "0"
     return report
 
 

@@ -18,7 +18,7 @@ from maskedbandits import cli
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import KaryRandomizer, Question, Randomizer
 from maskedbandits.privacy.audit import choice, enumerated, evidence, group_words
-from maskedbandits.privacy.audit.asked import RUNGS, asked_of, joined, text_of
+from maskedbandits.privacy.audit.asked import HALVINGS, MILLION, asked_of, joined, text_of
 from naive import audit as naive
 from naive import mechanism as naive_mechanism
 
@@ -197,7 +197,7 @@ def test_what_is_asked_depends_on_nobody_and_is_hostile(kind: str) -> None:
     assert not any(run.greedy[:40].any() for run in runs)
     share = every.greedy[every.inputs % 2 == 1].mean()
     assert abs(share - 1 / 3) < 0.035  # 12,000 lines: eight deviations
-    assert set(every.rungs.tolist()) == set(range(RUNGS + 1))
+    assert set(every.rungs.tolist()) == set(range(HALVINGS + 2))
     text = text_of(runs[0], Fraction(1)).decode().splitlines()
     for line, row in enumerate(text):
         table, signs, epsilon, group, reward, *parts = row.split()
@@ -206,7 +206,7 @@ def test_what_is_asked_depends_on_nobody_and_is_hostile(kind: str) -> None:
         assert signs == ("-" if question.signs is None else ",".join(map(str, question.signs)))
         assert parts == ([] if question.parts is None else [",".join(map(str, question.parts))])
         assert runs[0].sizes[line] == question.answers
-        assert epsilon == ["1", "16", "8.5", "4.75", "2.875", "1.938", "1.469"][runs[0].rungs[line]]
+        assert Fraction(epsilon) * MILLION == (runs[0].millionths[line] or MILLION)
         assert question.epsilon == Fraction(epsilon)
         assert runs[0].truths[line] == question._truth(int(group), int(reward))
         if runs[0].table_kinds[line] == 1:

@@ -46,6 +46,14 @@ def test_reports_that_are_raw_after_certain_inputs_are_refuted(name: str, trials
     assert max(event.epsilon for event in found.events) < 1.2 < found.epsilon  # all reports together are as stated
 
 
+def test_pairs_too_far_back_are_listed_as_unseen() -> None:
+    found = judge_mutant("xor_of_11_and_33", 6000)
+    assert found.outcome == "not refuted"
+    unseen = "noise that depends on two inputs of which one is further back than 32 lines"
+    assert unseen in "\n".join(words.lines(found))
+    assert unseen in words.as_json(found)["cannot_be_seen"]
+
+
 def test_such_a_program_is_refuted_from_the_command_line() -> None:
     result, found = audited("second0", 1, 2000)
     assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")

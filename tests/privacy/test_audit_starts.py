@@ -20,6 +20,9 @@ from maskedbandits import cli
 from maskedbandits.privacy.audit import doubt, starts, values
 
 SIDE = doubt.levels(0.9999999).side
+WRITTEN, LAST, LENGTH = (
+    f"{what} on standard error" for what in ("what it writes", "the last line that it writes", "how much it writes")
+)
 Asked = Sequence[tuple[bytes, Sequence[str]]]
 
 
@@ -79,18 +82,27 @@ def test_by_default_there_are_so_many_starts_that_sixteen_bits_collide() -> None
 @pytest.mark.parametrize(
     ("name", "leaks"),
     [
-        ("logs_ones", ("what it writes on standard error", "how much it writes on standard error")),
+        # of 96 starts 26 flip the last bit on average; fewer than 8, too few for an exact test, once in 800,000 times
+        ("logs_ones", (WRITTEN, LAST, LENGTH)),
+        ("logs_ones_from_the_second_line", (WRITTEN, LAST, LENGTH)),
+        ("logs_ones_from_the_fiftieth_line", (WRITTEN, LENGTH)),
+        ("logs_every_report_and_bit", (LAST,)),
         ("ends_with_the_bit", ("its exit code",)),
+        ("ends_with_the_bit_of_a_later_line", ("its exit code",)),
         ("is_slower_for_ones", ("the time that it takes",)),
     ],
 )
 def test_what_tells_the_input_beside_the_reports_is_found(
     name: str, leaks: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert simulated(name, monkeypatch, 100).leaks == leaks
+    found = set(simulated(name, monkeypatch, 100).leaks)
+    assert set(leaks) <= found
+    assert found <= {*leaks, WRITTEN, LAST} if LAST in leaks or WRITTEN in leaks else found == set(leaks)
 
 
-@pytest.mark.parametrize("name", ["sound", "logs_its_report", "counter", "always_zero", "sound_beside_a_counter"])
+@pytest.mark.parametrize(
+    "name", ["sound", "logs_its_report", "logs_every_report", "counter", "always_zero", "sound_beside_a_counter"]
+)
 def test_sound_programs_are_left_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = simulated(name, monkeypatch, 40)
     assert (seen.fixed, seen.leaks) == (False, ())
@@ -104,12 +116,23 @@ def test_dependence_is_exact() -> None:
     assert starts.dependence(["x"] * 8, bits, [b"0"] * 8) == 1.0
 
 
+def test_all_openings_share_one_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "SINGLE", 8)
+    bits = [np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.uint8)] * 3
+    same = [starts.Ended(b"0\n" * 65, b"", 0, 0.0)] * 8
+    apart = [starts.Ended(b"0\n" * 65, b"one" * bit, 0, 0.0) for bit in (0, 0, 0, 0, 1, 1, 1, 1)]
+    expected = dict.fromkeys((WRITTEN, LAST, LENGTH), 3 * 2 / comb(8, 4))
+    for place in range(3):
+        found = starts.side_channels([start for k in range(3) for start in (apart if k == place else same)], bits)
+        assert found == pytest.approx({**expected, "its exit code": 1.0})
+
+
 def test_a_program_is_started_and_judged() -> None:
     result = call("--trials", 500, "--starts", 32, "--json", *SURE, "--command", python(MUTANTS, "logs_ones", 1))
     found = json.loads(result.stdout)
     assert (result.exit_code, found["outcome"]) == (cli.FAILED, "side channel")
     assert "what it writes on standard error" in found["verdict"]  # which takes time, too: that may show as well
-    assert found["starts"]["single"] == starts.SINGLE
+    assert found["starts"]["single"] == starts.SINGLE * len(starts.BEFORE)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,17 @@ import pytest
 from audits import judge_group_mutant
 
 from maskedbandits.privacy.audit import group_words, strata
-from maskedbandits.privacy.audit.asked import PATTERNS, RUNGS, Asked, asked_of, ladder, sign_pool
+from maskedbandits.privacy.audit.asked import (
+    HALVINGS,
+    MILLION,
+    PATTERNS,
+    Asked,
+    asked_of,
+    intervals,
+    joined,
+    sign_pool,
+    text_of,
+)
 from maskedbandits.privacy.exact import MOST
 
 BIT, MANY, PARTS = "bit", "one of many", "one of parts"
@@ -28,6 +38,11 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
         ("believes_up_to_ten", MANY, "is asked for", 1500),
         ("believes_up_to_ten", PARTS, "is asked for", 1500),
         ("refuses_above_ten", BIT, "is asked for", 1500),
+        # an interval has one in 21 lines, 714 of 15,000 on average, and an eighth of one 238 of 40,000
+        ("believes_between_5_and_8", BIT, "where epsilon above 4.75 up to 8.5 is asked for", 1500),
+        ("believes_between_9_and_16", MANY, "where epsilon above 8.5 up to 15.999999 is asked for", 1500),
+        ("believes_between_6_and_7", BIT, "where epsilon above 6.15625 up to 6.625 is asked for", 4000),
+        ("weaker_just_above_the_claim", BIT, "where epsilon above 1 up to 1.46875 is asked for", 1500),
         ("weaker_for_two_arms", BIT, "where tables have 2 arms", 1500),
         ("weaker_for_two_arms", MANY, "where tables have 2 arms", 1500),
         ("weaker_for_one_sign_pattern", BIT, "where signs are 01101", 2000),
@@ -52,6 +67,7 @@ def test_a_sound_device_is_as_private_as_claimed_in_all_strata(answers: str) -> 
     assert len(found.strata) > 500
     assert all(one.epsilon <= 1 for one in found.strata)
     assert found.strata[0].epsilon > 0.5  # it sees what is there
+    assert "believed only within less than a quarter of an interval" in "\n".join(group_words.lines(found))
 
 
 def test_text_that_is_no_answer_has_no_strata_and_the_facts_say_so() -> None:
@@ -63,16 +79,37 @@ def test_text_that_is_no_answer_has_no_strata_and_the_facts_say_so() -> None:
 # What is asked, and strata
 
 
-@pytest.mark.parametrize("claimed", [Fraction(0), Fraction(1), Fraction(1, 3), Fraction(159, 10), Fraction(16)])
-def test_more_is_asked_for_in_steps_that_come_close_to_the_claim(claimed: Fraction) -> None:
-    first, *above = ladder(claimed)
-    assert first == claimed
-    assert above == sorted(set(above), reverse=True)
-    assert all(claimed < value <= MOST for value in above)
-    assert not above if claimed == MOST else above[0] == MOST
-    if claimed <= 15:
-        assert len(above) == RUNGS
-        assert float(above[-1] - claimed) == pytest.approx(float(MOST - claimed) / 32, abs=0.001)
+@pytest.mark.parametrize("claimed", ["0", "1", "1/3", "15.9", "15.9999999", "16"])
+def test_intervals_cover_all_epsilons_above_the_claim(claimed: str) -> None:
+    above = intervals(Fraction(claimed))
+    covered = [value for one in above for value in (one.high, one.low)]
+    assert covered == sorted(covered, reverse=True)
+    assert covered[1:-1:2] == covered[2::2]  # one begins where the other ends
+    assert not above if claimed == "16" else covered[0] == MOST * MILLION
+    assert all(Fraction(one.low + 1, MILLION) > Fraction(claimed) for one in above)
+    if claimed in ("0", "1", "1/3"):
+        assert len(above) == HALVINGS + 1
+        assert covered[-1] == int(Fraction(claimed) * MILLION)
+
+
+def test_epsilons_above_the_claim_are_drawn_anew_for_each_question() -> None:
+    every = joined(asked_of(3, 3, BIT, 4000, 40, Fraction(1)))
+    above = intervals(Fraction(1))
+    for rung, one in enumerate(above, 1):
+        asked = every.millionths[every.rungs == rung]
+        assert asked.min() > one.low
+        assert asked.max() <= one.high
+        # 1,143 lines on average: all eighths are met, and hardly any value comes twice
+        assert one.width == 1 or len(set((8 * (asked - one.low - 1) // one.width).tolist())) == 8
+        assert one.width == 1 or len(set(asked.tolist())) > 0.98 * asked.size
+    assert not every.millionths[every.rungs == 0].any()
+
+
+def test_epsilons_are_plain_decimals() -> None:
+    for run in asked_of(2, 2, MANY, 300, 0, Fraction(0)):
+        words = [line.split()[2] for line in text_of(run, Fraction(0)).decode().splitlines()]
+        assert all(word.replace(".", "", 1).isdigit() and len(word) <= 9 for word in words)
+        assert [Fraction(word) * MILLION for word in words] == run.millionths.tolist()
 
 
 @pytest.mark.parametrize("groups", [1, 3, 8, 9, 64])
@@ -109,8 +146,16 @@ def test_strata_count_the_obvious_lines() -> None:
             run.rungs[line] == 0 and len(set(run.tables[line].tolist())) == 2
         ),
         " where signs are 011": lambda line, run: run.rungs[line] == 0 and run.signs[line].tolist() == [0, 1, 1],
-        " where epsilon 8.5 is asked for": lambda line, run: run.rungs[line] == 2,
-        " where epsilon 4.75 or less, but more than claimed, is asked for": lambda line, run: run.rungs[line] >= 3,
+        " where epsilon 16 is asked for": lambda line, run: run.millionths[line] == 16_000_000,
+        " where epsilon above 4.75 up to 8.5 is asked for": lambda line, run: (
+            4_750_000 < run.millionths[line] <= 8_500_000
+        ),
+        " where epsilon above 2.875 up to 3.8125 is asked for": lambda line, run: (
+            2_875_000 < run.millionths[line] <= 3_812_500
+        ),
+        " where epsilon above the claim up to 4.75 is asked for": lambda line, run: (
+            0 < run.millionths[line] <= 4_750_000
+        ),
         " after rewards 1, 3 back with an odd sum": lambda line, run: (
             run.rungs[line] == 0 and line >= 8 and (rewards[id(run)][line - 1] + rewards[id(run)][line - 3]) % 2 == 1
         ),

@@ -2,9 +2,13 @@
 
 Tables give all groups one arm, each an arm of its own, two arms, or any; signs are all 0, all 1, 1 for the first group
 alone, or one of PATTERNS; parts are one for all groups, one for the first and one for all others, one for each, or any.
-A third of the questions asks for more than the claim: for the largest epsilon, and for values that halve the distance
-to the claim. None depends on group and reward, so no event of a report, by itself or together with the question, may be
-more than e^eps times as likely under one input, ``2 group + reward``, as under another.
+A third of the questions asks for more than the claim: for the largest epsilon, or for a value drawn for this question
+alone from one of six intervals, each half as wide as the one above it and the last one down to the claim. Values are
+whole millionths, and no device knows them beforehand. An honest device never uses more than the claim, whatever is
+asked. So answers to different values may be counted together: the claim bounds them all.
+
+None depends on group and reward, so no event of a report, by itself or together with the question, may be more than
+e^eps times as likely under one input, ``2 group + reward``, as under another.
 """
 
 from __future__ import annotations
@@ -47,9 +51,29 @@ PARTS = (
     "where parts are drawn",
 )
 GREEDY = 3  # of so many questions one asks for more than the claim
-RUNGS = 6  # values above the claim that are asked for
+HALVINGS = 6  # intervals of values above the claim that are asked for
+MILLION = 10**6
 PATTERNS = 256  # of signs: all that there are, if there are not more
 NO_SIGNS = "-"
+
+
+class Interval(NamedTuple):
+    """Values that are asked for, in millionths: above the lower end, up to the upper one."""
+
+    low: int
+    high: int
+
+    @property
+    def width(self) -> int:
+        """How many values there are."""
+        return self.high - self.low
+
+    def part(self, place: int, count: int) -> Interval:
+        """Return one of so many parts of almost the same width."""
+        return Interval(*(self.low - (-self.width * end // count) for end in (place, place + 1)))
+
+    def __str__(self) -> str:
+        return f"above {decimal(self.low)} up to {decimal(self.high)}" if self.width > 1 else decimal(self.high)
 
 
 class Asked(NamedTuple):
@@ -62,7 +86,8 @@ class Asked(NamedTuple):
     table_kinds: Ints  # (n,) which of TABLES
     sign_kinds: Ints  # (n,) which of SIGNS
     part_kinds: Ints  # (n,) which of PARTS
-    rungs: Ints  # (n,) 0 where the claim is asked for, else which value above it, from 1 on
+    rungs: Ints  # (n,) 0 where the claim is asked for, else which of the intervals above it, from 1 on
+    millionths: Ints  # (n,) the epsilon asked for, or 0 where it is the claim
 
     @property
     def greedy(self) -> NDArray[np.bool_]:
@@ -93,24 +118,31 @@ class Asked(NamedTuple):
         """Return what is asked in one line."""
         signs = self.signs[line].tolist() if self.signs.shape[1] else None
         parts = self.parts[line].tolist() if self.parts.shape[1] else None
-        return Question(self.tables[line].tolist(), signs, ladder(claimed)[self.rungs[line]], parts)
+        epsilon = Fraction(int(self.millionths[line]), MILLION) if self.rungs[line] else claimed
+        return Question(self.tables[line].tolist(), signs, epsilon, parts)
 
 
 def asked_of(groups: int, arms: int, kind: str, trials: int, opening: int, claimed: Fraction) -> list[Asked]:
     """Return what every run is asked: the same opening, then each input equally often, in all so often as trials."""
-    pool, rungs = sign_pool(groups), len(ladder(claimed)) - 1
-    shared = drawn(opening, groups, arms, kind, pool, 0)
+    pool, above = sign_pool(groups), intervals(claimed)
+    shared = drawn(opening, groups, arms, kind, pool, ())
     ends = [2 * groups * trials * run // RUNS for run in range(RUNS + 1)]
     sizes = [max(end - start - opening, 0) for start, end in pairwise(ends)]
-    return [joined([shared, drawn(size, groups, arms, kind, pool, rungs)]) for size in sizes]
+    return [joined([shared, drawn(size, groups, arms, kind, pool, above)]) for size in sizes]
 
 
 @cache
-def ladder(claimed: Fraction) -> tuple[Fraction, ...]:
-    """Return what is asked for: the claim, the largest epsilon, and values that halve the distance to the claim."""
-    above = (claimed + (MOST - claimed) / 2**step for step in range(RUNGS))
-    rounded = (Fraction(math.ceil(1000 * value), 1000) for value in above)  # short decimals: any program reads them
-    return (claimed, *dict.fromkeys(value for value in rounded if claimed < value <= MOST))
+def intervals(claimed: Fraction) -> tuple[Interval, ...]:
+    """Return what is asked for above the claim: the largest epsilon, then intervals that halve the distance to it."""
+    top, bottom = MOST * MILLION, math.floor(MILLION * claimed)
+    halves = (math.floor(MILLION * (claimed + (MOST - claimed) / 2**step)) for step in range(1, HALVINGS))
+    ends = [top, max(top - 1, bottom), *halves, bottom]
+    return tuple(Interval(low, high) for high, low in pairwise(ends) if low < high)
+
+
+def decimal(millionths: int) -> str:
+    """Return a number of millionths as a plain decimal, which any program reads."""
+    return as_text(Fraction(millionths, MILLION))
 
 
 def sign_pool(groups: int) -> Ints:
@@ -121,8 +153,8 @@ def sign_pool(groups: int) -> Ints:
     return np.concatenate([alone, 1 - alone, below(2, (PATTERNS - 2 * groups, groups))])
 
 
-def drawn(size: int, groups: int, arms: int, kind: str, pool: Ints, rungs: int) -> Asked:
-    """Return so many lines; signs come from a pool, and some lines ask for one of so many rungs above the claim."""
+def drawn(size: int, groups: int, arms: int, kind: str, pool: Ints, above: Sequence[Interval]) -> Asked:
+    """Return so many lines; signs come from a pool, and some lines ask for a value of an interval above the claim."""
     which = below(len(TABLES), (size,))
     two = below(arms, (size, 2))
     ways = [
@@ -137,6 +169,9 @@ def drawn(size: int, groups: int, arms: int, kind: str, pool: Ints, rungs: int) 
     signs = np.where((signed < 3)[:, None], fixed[np.minimum(signed, 2)], pool[below(len(pool), (size,))])
     apart = below(len(PARTS), (size,))
     none = np.zeros((size, 0), dtype=np.int64)
+    choices = np.array([(-1, 1), *((one.low, one.width) for one in above)])  # the first, the claim, becomes a 0
+    rungs = (below(GREEDY, (size,)) == 0) * np.minimum(1 + below(max(len(above), 1), (size,)), len(above))
+    lows, widths = choices[rungs].T
     return Asked(
         tables,
         signs if kind == BIT else none,
@@ -145,7 +180,8 @@ def drawn(size: int, groups: int, arms: int, kind: str, pool: Ints, rungs: int) 
         which,
         signed,
         apart,
-        (below(GREEDY, (size,)) == 0) * (1 + below(rungs, (size,))) if rungs else np.zeros(size, dtype=np.int64),
+        rungs,
+        lows + 1 + below(widths, (size,)),
     )
 
 
@@ -160,10 +196,10 @@ def parts(kinds: Ints, groups: int) -> Ints:
     return np.asarray(np.where((kinds < 3)[:, None], fixed[np.minimum(kinds, 2)], numbered))
 
 
-def below(limit: int, shape: tuple[int, ...]) -> Ints:
-    """Return whole numbers from 0 to below the limit, each as likely as the others to one in 2^50."""
+def below(limit: int | Ints, shape: tuple[int, ...]) -> Ints:
+    """Return whole numbers from 0 to below the limit, each as likely as the others to one in 2^39."""
     words = np.frombuffer(os.urandom(8 * prod(shape)), dtype=np.uint64)
-    return (words % np.uint64(limit)).astype(np.int64).reshape(shape)
+    return (words % np.asarray(limit, dtype=np.uint64)).astype(np.int64).reshape(shape)
 
 
 def joined(parts: Sequence[Asked]) -> Asked:
@@ -173,12 +209,12 @@ def joined(parts: Sequence[Asked]) -> Asked:
 
 def text_of(asked: Asked, claimed: Fraction) -> bytes:
     """Return what a program reads, a line each: table, signs, the epsilon asked for, group, reward, perhaps parts."""
-    epsilons = [as_text(value) for value in ladder(claimed)]
-    columns = (asked.tables, asked.signs, asked.rungs, asked.inputs, asked.parts)
+    own = as_text(claimed)
+    columns = (asked.tables, asked.signs, asked.millionths, asked.inputs, asked.parts)
     lines = (
-        f"{listed(table)} {listed(signs) or NO_SIGNS} {epsilons[rung]} {given // 2} {given % 2}"
+        f"{listed(table)} {listed(signs) or NO_SIGNS} {decimal(more) if more else own} {given // 2} {given % 2}"
         f"{' ' * bool(parts)}{listed(parts)}\n"
-        for table, signs, rung, given, parts in zip(*(column.tolist() for column in columns), strict=True)
+        for table, signs, more, given, parts in zip(*(column.tolist() for column in columns), strict=True)
     )
     return "".join(lines).encode()
 

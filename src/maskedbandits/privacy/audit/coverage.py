@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from maskedbandits.privacy.audit.findings import Findings, GroupFindings
+from maskedbandits.privacy.audit.history import LONGEST_PAIR
 from maskedbandits.privacy.audit.starts import Starts
 from maskedbandits.privacy.audit.values import VALUES
 
 NEVER = (
     "leaks rarer than its resolution, or that wait for their day",
+    f"noise that depends on two inputs of which one is further back than {LONGEST_PAIR} lines",
     "noise that depends on finer or longer patterns than those tried",
     "seeds of many more than 16 bits that somebody can guess",
     "what is sent by other ways than standard output, standard error, the exit code and the time of a start",
     "whether this is the program in use",
 )
+GROUPS_NEVER = "an epsilon above the claim that is believed only within less than a quarter of an interval asked for"
 STARTS = "seeds from a small range or the process number", "standard error", "exit codes", "time"
 
 
@@ -76,12 +79,17 @@ def facts(findings: Findings) -> Iterable[tuple[str, str]]:
     """Yield what was tried, what was not, and what no audit sees."""
     yield "tried", "; ".join(tried(findings))
     yield "not tried", "; ".join(untried(findings))
-    yield "cannot be seen", "; ".join(NEVER)
+    yield "cannot be seen", "; ".join(unseen(findings))
+
+
+def unseen(findings: Findings) -> list[str]:
+    """Return what no audit sees."""
+    return [*NEVER, GROUPS_NEVER] if isinstance(findings, GroupFindings) else list(NEVER)
 
 
 def as_json(findings: Findings) -> dict[str, list[str]]:
     """Return all of it as plain values."""
-    return {"tried": tried(findings), "not_tried": untried(findings), "cannot_be_seen": list(NEVER)}
+    return {"tried": tried(findings), "not_tried": untried(findings), "cannot_be_seen": unseen(findings)}
 
 
 def starts_text(starts: Starts | None) -> str:

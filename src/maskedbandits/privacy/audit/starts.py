@@ -5,8 +5,10 @@
   that, so that all have the same process number: there, a seed from that number shows.
 - Time: after the opening comes a tail, all zeros or all ones, drawn for each start. How long a start takes must not
   depend on it (Mann and Whitney's test).
-- Standard error and exit codes: other starts read one line. What they write on standard error, its length and the exit
-  code must not depend on the bit, given the report: exact tests of whether each is its most frequent value.
+- Standard error and exit codes: other starts read one line, or the first lines of the opening and one line more. What
+  they write on standard error, its last line, its length and the exit code must not depend on the last bit, given its
+  report: exact tests of whether each is its most frequent value. The lines before are the same for all starts, and
+  reports on them are drawn without the last bit, so a program may log all its reports.
 """
 
 from __future__ import annotations
@@ -35,12 +37,13 @@ from maskedbandits.signals import caught_signals
 MOST_STARTS = 1536  # by default: a seed of 16 bits is missed once in 10^7 times
 TRIALS_A_START = 650  # trials for each start, by default
 FEWEST_STARTS = 32
-SINGLE = 96  # starts of one line
+BEFORE = (0, 1, 64)  # lines that are the same for all, before the one line that is not
+SINGLE = 96  # starts for each of these
 NUMBERED = 16  # starts with one process number
 TAIL = 500  # lines
 MOST_READ = 1 << 26  # bytes
 LONGEST_OPENING = 2000  # lines
-TESTS = 4  # that share the level: time, standard error, its length, exit codes
+TESTS = 5  # that share the level: time, standard error, its last line and length, exit codes
 
 ALONE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 
@@ -50,7 +53,7 @@ class Starts:
     """What many short starts have shown."""
 
     starts: int  # long ones
-    single: int
+    single: int  # those that differ in one line
     lines: int  # of the opening
     same: int  # starts that answered the opening as another one did
     numbered: int  # starts with one process number, none where the system does not allow that
@@ -94,11 +97,11 @@ def try_starts(
     """Start a program many times, and judge what it does."""
     opening = balanced(opening_lines(claimed, starts) // 2)
     numbered = NUMBERED if has_namespaces() else 0
-    tails, singles = balanced((starts + 1) // 2)[:starts], balanced(SINGLE // 2)
+    tails, singles = balanced((starts + 1) // 2)[:starts], [balanced(SINGLE // 2) for _ in BEFORE]
     texts = [program.text_of(np.concatenate([opening, np.full(TAIL, bit, dtype=np.uint8)]), b"", 1) for bit in (0, 1)]
-    lines = [b"0\n", b"1\n"]
     asked = [(texts[bit], ()) for bit in tails] + [(texts[k % 2], ALONE) for k in range(numbered)]
-    asked += [(lines[bit], ()) for bit in singles]
+    for before, bits in zip(BEFORE, singles, strict=True):
+        asked += [(program.text_of(np.append(opening[:before], bit), b"", 1), ()) for bit in bits]
     seen = begin_each(command, asked, timeout, watch)
     long, alone, short = seen[:starts], seen[starts : starts + numbered], seen[starts + numbered :]
     answers = [start.out.split(b"\n") for start in long]
@@ -108,13 +111,7 @@ def try_starts(
         for asked_bit in (0, 1)
     )
     chances = {"the time that it takes": float(mannwhitneyu(zeros, ones, method="asymptotic").pvalue)}
-    kinds: dict[str, Callable[[Ended], Hashable]] = {
-        "what it writes on standard error": lambda start: start.errors,
-        "how much it writes on standard error": lambda start: len(start.errors),
-        "its exit code": lambda start: start.code,
-    }
-    for name, kind in kinds.items():
-        chances[name] = dependence([kind(start) for start in short], singles, [start.out for start in short])
+    chances |= side_channels(short, singles)
     return Starts(
         starts=starts,
         single=len(short),
@@ -127,6 +124,24 @@ def try_starts(
         chances=chances,
         level=side / 2 / TESTS,  # the other half is for rewards between 0 and 1
     )
+
+
+def side_channels(short: Sequence[Ended], singles: Sequence[Bits]) -> dict[str, float]:
+    """Return how likely each of what else a start does tells the last bit as much by chance, after any opening."""
+    kinds: dict[str, Callable[[Ended], Hashable]] = {
+        "what it writes on standard error": lambda start: start.errors,
+        "the last line that it writes on standard error": lambda start: start.errors.rstrip().rpartition(b"\n")[2],
+        "how much it writes on standard error": lambda start: len(start.errors),
+        "its exit code": lambda start: start.code,
+    }
+    chances = dict.fromkeys(kinds, 1.0)
+    for place, (before, bits) in enumerate(zip(BEFORE, singles, strict=True)):
+        ended = short[SINGLE * place : SINGLE * (place + 1)]
+        reports = [b"\n".join(start.out.split(b"\n")[before:]) for start in ended]
+        for name, kind in kinds.items():
+            chance = len(BEFORE) * dependence([kind(start) for start in ended], bits, reports)  # one level for all
+            chances[name] = min(chances[name], chance)
+    return chances
 
 
 class Ended(NamedTuple):

@@ -7,7 +7,7 @@ stratum needs few lines, and all of them can be tested:
 
 - tables by their number of arms, and by the arm of every group;
 - signs by pattern, and by their number of ones; parts by their number;
-- every epsilon above the claim that is asked for, and all of them up to it;
+- the epsilon above the claim that is asked for, by interval, by halves, quarters and eighths of it, and all up to it;
 - earlier rewards: one of the last eight, and every parity of them; the group of one of the last three lines.
 """
 
@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maskedbandits.privacy.audit.asked import Asked, joined, ladder
+from maskedbandits.privacy.audit.asked import Asked, decimal, intervals, joined
 from maskedbandits.privacy.audit.evidence import Event, Ints, event
-from maskedbandits.privacy.exact import as_text
 
 FEWEST = 20  # lines of a stratum
 MOST_ARMS = 256  # arms of groups that are strata
 LAST_REWARDS = 8
 LAST_GROUPS = 3
+CELLS = (1, 2, 4, 8)  # parts of an interval of epsilons above the claim
 NOWHERE = -1
 
 Part = Callable[[Ints], Ints]
@@ -62,12 +62,27 @@ def families(asked: Sequence[Asked], every: Asked, claimed: Fraction) -> Iterato
     """Yield all families of strata."""
     for family in (*question_families(every), *history_families(asked)):
         yield Family(family.names, np.where(every.greedy, NOWHERE, family.places))
-    values = [as_text(value) for value in ladder(claimed)]
-    rungs = [f" where epsilon {value} is asked for" for value in values]
-    yield Family(rungs, np.where(every.greedy, every.rungs, NOWHERE))
-    for rung in range(1, len(values) - 1):  # the highest is first
+    yield from epsilon_families(every, claimed)
+
+
+def epsilon_families(every: Asked, claimed: Fraction) -> Iterator[Family]:
+    """Yield the strata of epsilons above the claim: intervals and their parts, and all of them up to a value."""
+    above = intervals(claimed)
+    if not above:
+        return
+    rungs = np.maximum(every.rungs - 1, 0)
+    lows, widths = np.array([(one.low, one.width) for one in above])[rungs].T
+    for cells in CELLS:
+        names = [
+            f" where epsilon {one.part(cell, cells)} is asked for" if one.width >= cells else ""
+            for one in above
+            for cell in range(cells)
+        ]
+        cell = (every.millionths - lows - 1) * cells // widths
+        yield Family(names, np.where(every.greedy & (widths >= cells), rungs * cells + cell, NOWHERE))
+    for rung, one in enumerate(above[1:-1], 2):  # the highest is first
         up_to = np.where(every.rungs >= rung, 0, NOWHERE)
-        yield Family([f" where epsilon {values[rung]} or less, but more than claimed, is asked for"], up_to)
+        yield Family([f" where epsilon above the claim up to {decimal(one.high)} is asked for"], up_to)
 
 
 def question_families(every: Asked) -> Iterator[Family]:
