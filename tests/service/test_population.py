@@ -159,7 +159,7 @@ def test_every_report_arrives_and_is_learned_from(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["klucb-cf", "auto"])
 def test_the_regret_is_what_was_simulated(policy: str, tmp_path: Path) -> None:
-    populations, steps = 16, 600
+    populations, steps = 20, 600
     regrets, _ = played(f"sqlite:///{tmp_path}/bandits.db", policy, populations, steps)
     expected, spread = simulated(policy, steps)
     assert 4 * spread / populations**0.5 < 0.1 * expected  # if they are equal, it fails by chance once in 30,000 times
