@@ -112,9 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clean", type=int, default=200, help="audits of sound programs, of each kind")
     parser.add_argument("--starts", type=int, default=1536, help="short starts, at most")
-    parser.add_argument("--only", action="append", help="rows of this program alone; may be given several times")
+    known = sorted({*BITS, *(name for name, _ in GROUPS), *STARTED})
+    parser.add_argument(
+        "--only", action="append", choices=known, metavar="PROGRAM", help="its rows alone; may be given several times"
+    )
     given = parser.parse_args()
-    wanted = set(given.only or [*BITS, *(name for name, _ in GROUPS), *STARTED])
+    wanted = set(given.only or known)
     print("| program | trials for each input | outcome | found by |\n|---|--:|---|---|")
     for name, trials in BITS.items():
         if name in wanted:
