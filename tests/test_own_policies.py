@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from maskedbandits import cache
+from maskedbandits.errors import UserError
+from maskedbandits.policies.state import Arms
+from maskedbandits.record import Floats, Layout, record, section
 
 HEAD = """
 from maskedbandits.compiled import inner
@@ -233,3 +236,14 @@ def test_kernels_and_states_of_your_own_go_by_what_they_import(folder: Folder, o
         folder.write("deep/down.py", f"ARM = {arm}\n")
         assert folder.run("-c", use) == (arm, "")
     assert len(list((folder.path / "cache").rglob(f"*{cache.OWN}"))) == 2
+
+
+def test_a_name_that_the_state_has_already_is_refused() -> None:
+    """Two sections of one name shared their numbers without a word."""
+
+    @record
+    class Own(Arms):
+        unanswered: Floats = section(lambda own: own.arms)
+
+    with pytest.raises(UserError, match="unanswered"):
+        Layout("own", [Own], __name__)

@@ -165,7 +165,7 @@ class Layout:
         self.declarations: dict[str, tuple[Any, Any]] = {}
         for part in parts:
             for base in reversed(part.__mro__):
-                self.declarations.update(base.__dict__.get("declarations", {}))
+                self._declare(base.__dict__.get("declarations", {}))
         told = self.declarations.items()
         self.given: dict[str, Given] = {key: what for key, (_, what) in told if isinstance(what, Given)}
         self.gathered: dict[str, Gathered] = {key: what for key, (_, what) in told if isinstance(what, Gathered)}
@@ -178,6 +178,14 @@ class Layout:
         self.holders = {key: "floats" if self.declarations[key][0] == Floats else "ints" for key in self.sections}
         self.dtype = np.dtype([*numbers, *contents], align=True)
         self.State: Any = _state_class(self, module, code)
+
+    def _declare(self, more: Mapping[str, tuple[Any, Any]]) -> None:
+        """Add declarations; two parts may share a parameter, but nothing that changes."""
+        for key, (_, what) in more.items():
+            before = self.declarations.get(key, (None, what))[1]
+            if before is not what and not (isinstance(before, Given) and isinstance(what, Given)):
+                raise UserError(f"{self.name}: two parts of its state declare {key!r}: rename one of them")
+        self.declarations.update(more)
 
     def refuse_if_changed(self, title: str) -> None:
         """Refuse to go on with code of your own that was changed in this process, such as by a notebook's cell."""

@@ -60,6 +60,8 @@ def test_divergence_is_that_of_arbitrary_precision(p: float, q: float) -> None:
 @example(5e-324, 700.0)
 @example(1 - 2**-53, 1e-3)
 @example(2**-53, 800.0)
+@example(0.2689, 19.0)  # 1 - q is hardly more than rounding
+@example(0.2689, 23.5)
 def test_inverses_are_exact_to_1e_10(p: float, x: float) -> None:
     assert abs(kl.upper(p, x) - exact_upper(p, x)) < 1e-12
     # the lower inverse at p is the upper at 1 - p, where 1 - p is rounded: compare there

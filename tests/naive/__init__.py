@@ -85,11 +85,11 @@ def ucb_index(g: Corruption, feedbacks: list[float], level: float, weights: list
     return inverse(lambda q: -extended(g)(q), -(mean - bonus), reach)
 
 
-def seven_digits(number: float) -> float:
-    """The number rounded up to seven binary digits, and to a whole one."""
-    digits = math.ceil(number)
-    step = 1 << max(0, (digits - 1).bit_length() - 7)
-    return float(-(-digits // step) * step)
+def binary_digits(number: float, digits: int) -> float:
+    """The number rounded up to so many binary digits, and to a whole one."""
+    whole = math.ceil(number)
+    step = 1 << max(0, (whole - 1).bit_length() - digits)
+    return float(-(-whole // step) * step)
 
 
 def klucb_plus_level(count: float, arms: int, horizon: float) -> float:
@@ -246,11 +246,11 @@ class Twin:
         most = self.window if self.gamma == 1 else 1 / (1 - self.gamma)
         expected = min(seen + len(waiting.pending), most)
         patience = max(1.0, expected)
-        clock = waiting.decisions
+        clock, late = waiting.decisions, waiting.lateness()
         if self.arms > 64:
-            patience = seven_digits(patience)
+            patience, late = binary_digits(patience, 7), binary_digits(late, 3)
             clock -= clock % 2 ** max(0, math.floor(math.log2(patience / 16)))
-        unanswered = waiting.still_open(arm, clock, patience)
+        unanswered = waiting.still_open(arm, clock, late, patience)
         if known > 0:
             unanswered = min(unanswered, 16 * (known + 1))
         elif unanswered == 0:
@@ -261,7 +261,7 @@ class Twin:
         zero = 1 - usual(0.0) if self.mixed and usual(1.0) < usual(0.0) else usual(0.0)
         total = math.fsum(w * x for w, x in zip(weights, feedbacks, strict=True))
         mean = (total + zeros * zero) / (known + zeros)
-        level = exploration(max(1.0, seven_digits(expected) if self.arms > 64 else expected), self.c)
+        level = exploration(max(1.0, binary_digits(expected, 7) if self.arms > 64 else expected), self.c)
         if self.index == "ucb":
             return ucb_index(g, [mean], level, [count], self.xi)
         if self.index == "klucb-plus":

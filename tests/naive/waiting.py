@@ -12,6 +12,7 @@ class Waiting:
         self.decisions = 0
         self.pending: list[tuple[int, int]] = []
         self.unanswered = [0.0] * arms
+        self.recent = [0.0] * arms
         self.asked = [0] * arms
         self.timed: list[int | None] = [None] * arms
         self.is_answered = [True] * arms  # whether a report came since the last decision
@@ -42,6 +43,7 @@ class Waiting:
             if self.decisions > 2 * self.asked[arm]:
                 self.unanswered[arm] = min(self.unanswered[arm], 1)
             self.unanswered[arm] += 1
+            self.recent[arm] = self.faded(arm) + 1
             self.asked[arm] = self.decisions
 
     def report(self, arm: int) -> None:
@@ -57,7 +59,18 @@ class Waiting:
                 self.prompt = (7 * self.prompt + is_prompt) / 8
                 self.delay = took if took >= self.delay else (7 * self.delay + took) / 8
         if self.drop(arm):
-            self.unanswered[arm] = max(self.unanswered[arm] - 1, 0) * 127 / 128
+            left = max(self.unanswered[arm] - 1, 0)
+            overdue = max(left - (self.faded(arm) if self.prompt < 0.3 else 0), 0)
+            self.unanswered[arm] = left - overdue / 128
+
+    def faded(self, arm: int) -> float:
+        """Decisions of an arm, each weighing exp(-age / delay), with the delay as it was known at the time."""
+        if self.delay is None:
+            return self.recent[arm]
+        return self.recent[arm] * math.exp(-(self.decisions - self.asked[arm]) / max(self.delay, 1))
+
+    def lateness(self) -> float:
+        return self.delay if self.delay is not None and self.prompt < 0.3 else 0.0
 
     def give_up(self, arm: int) -> None:
         self.drop(arm)
@@ -85,7 +98,7 @@ class Waiting:
     def counts(self) -> list[int]:
         return [self.count(arm) for arm in range(self.arms)]
 
-    def still_open(self, arm: int, clock: int, patience: float) -> float:
+    def still_open(self, arm: int, clock: int, late: float, patience: float) -> float:
         waited = max(clock - self.asked[arm], 0)
         most = 1 if waited > self.asked[arm] or waited > patience else math.inf
-        return min(self.unanswered[arm] / (1 + waited / patience), most)
+        return min(self.unanswered[arm] / (1 + max(waited - late, 0) / patience), most)

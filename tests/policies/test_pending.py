@@ -344,6 +344,16 @@ class TestDelay:
         result = simulate(self.PROBLEM, "klucb-cf", runs=1, delay=5000)
         assert result.pulls[0].tolist() == [400, 400, 400]
 
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("name", "needed"), [("dp-ucb", {"epsilon": 1.0}), ("sw-klucb-plus-cf", {"window": 2000})])
+    def test_noise_and_windows_do_not_make_a_delay_dear(self, name: str, needed: dict[str, Any]) -> None:
+        """DP-UCB passed the counts at which its noise is small, and took 1.9 times what is allowed."""
+        problem = Problem([[0.23, 0.38]], [0], 10_000, RR)
+        needed = needed | ({"horizon": 10_000} if "plus" in name else {})
+        policy = make_policy(name, arms=2, corruption=RR, **needed)
+        now, late = (simulate(problem, policy, runs=64, checkpoints=1, delay=delay).regret.mean() for delay in (0, 500))
+        assert late <= 1.5 * now + 500 * 0.075
+
 
 def drawn_delay(delay: Any, lots: np.random.Generator) -> int:
     if isinstance(delay, int):

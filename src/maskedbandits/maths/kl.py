@@ -120,7 +120,7 @@ def _solve(p: float, x: float, z: float) -> float:
         square = first * first
         step = h * first / max(square - 0.5 * h * second, 0.5 * square)
         z -= step
-        if abs(step) <= 1e-5 * min(z, rest - z):  # cubic: the next step would be below 1e-14
+        if abs(step) <= max(1e-5 * min(z, rest - z), 1e-14):  # cubic: the next step would be below 1e-14
             break
         if not low < z < high:
             z = 0.5 * (low + high)

@@ -21,7 +21,7 @@ import math
 from maskedbandits.compiled import compiled, inlined, inner
 from maskedbandits.maths import lots
 from maskedbandits.policies import checks
-from maskedbandits.policies.pending import FOREVER, open_decisions, patience
+from maskedbandits.policies.pending import ENOUGH, FOREVER, lateness, open_decisions, patience
 from maskedbandits.policies.state import Arms, flipped, forget
 from maskedbandits.record import REQUIRED, Floats, given, record, section
 
@@ -78,33 +78,38 @@ def noise_bound(count: int, epsilon: float, step: float) -> float:
 
 
 @inlined
-def _index(state: Policy, arm: int, awaited: int, pending: float) -> float:
+def _index(state: Policy, arm: int, all_pending: int, unanswered: float, pending: int) -> float:
     """Return the index with pending reports, of all arms and of this one, counted as come.
 
-    The noise is that of the rewards which have come: with one more it may be larger, and a decision must not make the
-    same arm more attractive.
+    The noise is small at the counts 2, 4, 8, ..., and the policy tends to stop there. Where reports are late it stops
+    at such a count of decisions, because their reports will come; else at such a count of rewards.
     """
-    count = state.counts[arm] + pending
+    count = state.counts[arm] + unanswered
     if count <= 0.0:
         return math.inf
-    step = float(state.own[0].time + awaited + 1)
+    step = float(state.own[0].time + all_pending + 1)
     total = state.sums[arm]
-    if pending > 0.0:
-        total += pending * (total / state.counts[arm] if state.counts[arm] > 0.0 else 0.5)
-    noise = noise_bound(int(min(state.counts[arm], 1e15)), state.own[0].epsilon, step)
+    if unanswered > 0.0:
+        total += unanswered * (total / state.counts[arm] if state.counts[arm] > 0.0 else 0.5)
+    known = int(min(state.counts[arm], 1e15))
+    noise = noise_bound(known, state.own[0].epsilon, step)
+    if pending > 0 and state.own[0].prompt < ENOUGH:
+        noise = min(noise, noise_bound(known + pending, state.own[0].epsilon, step))
     return (total + noise) / count + math.sqrt(2.0 * math.log(step) / count)
 
 
 @inner
 def score(state: Policy, arm: int) -> float:
     """Return the index; infinite for an arm without a reward."""
-    return _index(state, arm, 0, 0.0)
+    return _index(state, arm, 0, 0.0, 0)
 
 
 @inner
 def score_ahead(state: Policy, arm: int) -> float:
     """Return the index with pending reports."""
-    return _index(state, arm, state.own[0].awaited, open_decisions(state, arm, state.own[0].decisions, patience(state)))
+    own = state.own[0]
+    unanswered = open_decisions(state, arm, own.decisions, lateness(state), patience(state))
+    return _index(state, arm, own.awaited, unanswered, state.pending[arm])
 
 
 @inner

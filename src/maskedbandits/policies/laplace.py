@@ -12,7 +12,7 @@ import math
 from maskedbandits.compiled import inlined, inner
 from maskedbandits.maths import lots
 from maskedbandits.policies import checks
-from maskedbandits.policies.pending import open_decisions, patience
+from maskedbandits.policies.pending import lateness, open_decisions, patience
 from maskedbandits.policies.state import Arms, flipped
 from maskedbandits.record import REQUIRED, given, record
 
@@ -51,7 +51,8 @@ def score(state: Policy, arm: int) -> float:
 @inner
 def score_ahead(state: Policy, arm: int) -> float:
     """Return the index with pending reports."""
-    return _index(state, arm, state.own[0].awaited, open_decisions(state, arm, state.own[0].decisions, patience(state)))
+    own = state.own[0]
+    return _index(state, arm, own.awaited, open_decisions(state, arm, own.decisions, lateness(state), patience(state)))
 
 
 @inner

@@ -5,20 +5,22 @@ ignores them sends a whole burst of decisions to one arm. So every arm has, besi
 reports, a number of *unanswered* decisions, which is what a choice looks at:
 
 * a decision for the arm adds 1;
-* a report of the arm that arrives takes away 1, and a share of the rest. So an arm whose reports do arrive has at most
-  as many unanswered decisions as are on their way, and losses fade;
-* while the arm is not chosen they fade with time: to half after a *patience*, which is a share of what the policy
-  remembers. After a patience, or as long as until its last decision, at most one counts. So an arm is chosen again
-  however many of its reports were lost, also if all reports were lost for a while.
+* a report of the arm that arrives takes away 1, and a share of those that are overdue. So an arm whose reports do
+  arrive has at most as many unanswered decisions as are on their way, and losses fade;
+* while the arm is not chosen they fade with time: to half after the delay and a *patience*, which is a share of what
+  the policy remembers. After a patience, or as long as until its last decision, at most one counts. So an arm is chosen
+  again however many of its reports were lost, also if all reports were lost for a while.
 
 The *delay* of reports is learned from decisions of an arm that has no other report pending, or only such as are surely
 lost. It follows the longest delay of late, in decisions; and the share of reports that are *prompt* is learned with it.
+Where few are prompt, decisions that are more recent than the delay are not overdue.
 
 With ``expire_after`` a policy gives up on a report after so many further decisions. Reports name no decision, so an
 arriving one counts as the oldest pending of its arm. Decisions are counted in up to AGES age groups, so that the memory
 does not grow with ``expire_after``: a policy gives up after at least that many decisions, and at most a quarter more.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,7 @@ EXPIRE_AFTER = 100_000  # decisions after which a policy gives up on a report, u
 NEVER = -1
 AGES = 9  # age groups of pending reports
 PROMPT = 4  # decisions in which a prompt report arrives
+ENOUGH = 0.3  # share of prompt reports from which on later ones are not waited for
 ALONE = 64  # decisions, beside four delays, after which an earlier report of the arm is no longer expected
 FADING = 1.0 / 128.0  # the share of the other unanswered decisions that an arriving report takes away
 
@@ -68,6 +71,7 @@ class Pending(Record):
     prompt: float = gathered(0.0, most=1.0, scratch=True)  # the share of reports that were prompt
     pending: Ints = section(lambda own: own.arms, least=0, most=FOREVER, scratch=True)
     unanswered: Floats = section(lambda own: own.arms, least=0.0, most=float(FOREVER), scratch=True)
+    decided: Floats = section(lambda own: own.arms, least=0.0, most=float(FOREVER), scratch=True)  # decisions, fading
     asked: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # last decision
     first_asked: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # after it
     heard: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # last report
@@ -110,6 +114,7 @@ def await_nothing(state: Pending) -> None:
     for arm in range(state.own[0].arms):
         state.pending[arm] = 0
         state.unanswered[arm] = 0.0
+        state.decided[arm] = 0.0
         state.asked[arm] = 0
         state.first_asked[arm] = 0
         state.heard[arm] = 0
@@ -151,6 +156,15 @@ def _take_away(state: Pending, arm: int, n: int) -> None:
 
 
 @inlined
+def _recent_decisions(state: Pending, arm: int) -> float:
+    """Return about how many decisions of an arm are more recent than reports are late: weights fade with the delay."""
+    own = state.own[0]
+    if own.delay < 0.0:
+        return state.decided[arm]
+    return state.decided[arm] * math.exp(-float(own.decisions - state.asked[arm]) / max(own.delay, 1.0))
+
+
+@inlined
 def await_reports(state: Pending, arm: int, n: int) -> None:
     """Note n decisions for an arm."""
     own = state.own[0]
@@ -162,6 +176,7 @@ def await_reports(state: Pending, arm: int, n: int) -> None:
     if own.decisions - state.asked[arm] > state.asked[arm]:  # what was not answered for so long is lost
         state.unanswered[arm] = min(state.unanswered[arm], 1.0)
     state.unanswered[arm] += float(n)
+    state.decided[arm] = _recent_decisions(state, arm) + float(n)
     if state.heard[arm] >= state.asked[arm]:  # nothing was asked since the last report
         state.first_asked[arm] = own.decisions
         is_alone = state.pending[arm] == n or float(own.decisions - state.asked[arm]) > ALONE + 4.0 * own.delay
@@ -209,7 +224,9 @@ def stop_awaiting(state: Pending, arm: int) -> None:
     if pending > 0:
         own.awaited -= 1
         state.pending[arm] = pending - 1
-        state.unanswered[arm] = max(state.unanswered[arm] - 1.0, 0.0) * (1.0 - FADING)
+        left = max(state.unanswered[arm] - 1.0, 0.0)
+        on_their_way = _recent_decisions(state, arm) if own.prompt < ENOUGH else 0.0
+        state.unanswered[arm] = left - FADING * max(left - on_their_way, 0.0)
         if own.ages > 0:
             _age_out(state, arm, 1)
 
@@ -231,14 +248,27 @@ def patience(state: Any) -> float:
 
 
 @inlined
-def open_decisions(state: Pending, arm: int, clock: int, patience: float) -> float:
+def lateness(state: Pending) -> float:
+    """Return by how many decisions reports are late; 0 if enough of them are prompt, or nothing is known."""
+    own = state.own[0]
+    return own.delay if own.prompt < ENOUGH and own.delay > 0.0 else 0.0
+
+
+@inlined
+def open_decisions(state: Pending, arm: int, clock: int, late: float, patience: float) -> float:
     """Return how many unanswered decisions of an arm still count at a time, in decisions.
 
-    It halves within a patience. After a patience, or as long as until the arm's last decision, at most one counts.
+    It halves within a patience, once reports are overdue. After a patience, or as long as until the arm's last
+    decision, at most one counts: after an outage of all reports, the delay may be taken for far too long.
     """
     waited = float(max(clock - state.asked[arm], 0))
-    unanswered = state.unanswered[arm] / (1.0 + waited / patience)
+    unanswered = state.unanswered[arm] / (1.0 + max(waited - late, 0.0) / patience)
     return min(unanswered, 1.0) if waited > min(float(state.asked[arm]), patience) else unanswered
+
+
+def _recent_of(recent: Floats, age: Ints, delay: Any) -> Floats:
+    """Return what ``_recent_decisions`` returns, for several arms."""
+    return recent * np.where(np.less(delay, 0.0), 1.0, np.exp(-age / np.maximum(delay, 1.0)))
 
 
 def set_pending(state: Any, counts: Ints) -> None:
@@ -249,7 +279,8 @@ def set_pending(state: Any, counts: Ints) -> None:
     more = np.maximum(counts - state.pending, 0)
     own.decisions += more.sum()
     own.awaited = counts.sum()
-    state.asked[more > 0] = own.decisions
+    state.decided[:] = _recent_of(state.decided, own.decisions - state.asked, own.delay) + more
+    state.asked[:] = np.where(more > 0, own.decisions, state.asked)
     state.unanswered[:] = np.minimum(state.unanswered + more, counts)
     state.pending[:] = counts
     if own.ages:
@@ -273,7 +304,9 @@ def note_many(state: Any, places: Ints, arms: Ints, n: int) -> None:
     own["awaited"][places] += more
     if n > 0:
         own["decisions"][places] += n
-        asked = rows(state, "asked")
+        asked, recent = rows(state, "asked"), rows(state, "decided")
+        age = own["decisions"][places] - asked[places, arms]
+        recent[places, arms] = _recent_of(recent[places, arms], age, own["delay"][places]) + n
         is_lost = own["decisions"][places] > 2 * asked[places, arms]
         asked[places, arms] = own["decisions"][places]
         unanswered[places, arms] = np.minimum(unanswered[places, arms], np.where(is_lost, 1.0, np.inf)) + n

@@ -13,11 +13,10 @@ from maskedbandits.policies import checks, detectors
 from maskedbandits.policies.axes.restarts import Phases, forget_everything
 from maskedbandits.policies.axes.state import forget_reports
 from maskedbandits.policies.axes.watch import NOT_NOW
-from maskedbandits.policies.pending import FOREVER, PROMPT
+from maskedbandits.policies.pending import ENOUGH, FOREVER, PROMPT
 from maskedbandits.policies.state import NOT_NEGATIVE
 from maskedbandits.record import DURATION, Ints, gathered, given, record, section
 
-ENOUGH = 0.3  # share of prompt reports from which on a look waits for a prompt one alone
 LEAST = 16  # decisions that a look waits for its report if the delay is unknown
 
 

@@ -6,8 +6,9 @@ as one after the other would.
 
 The scores of many arms are in a tournament of their own. A decision or a report changes the score of its arm. What
 changes for all arms is rounded, so that it changes seldom: the number of reports that count or are pending to seven
-binary digits, and the time that unanswered decisions have waited to a share of the patience. Until one of them changes,
-each arm is asked whether it is what it was when it was scored, which takes a nanosecond, and scored again if not.
+binary digits, the delay of reports to three, and the time that unanswered decisions have waited to a share of the
+patience. Until one of them changes,
+each arm is compared with what it was when it was scored, which takes half a nanosecond, and scored again if it changed.
 Counts and sums change with the time alone: as long as no report comes, only unanswered decisions are compared.
 """
 
@@ -18,8 +19,11 @@ from maskedbandits.maths import tournament
 from maskedbandits.policies import indices, memories
 from maskedbandits.policies.axes.scores import FEW, Scores, score, spread_of
 from maskedbandits.policies.axes.state import mean_of
-from maskedbandits.policies.pending import open_decisions
+from maskedbandits.policies.pending import lateness, open_decisions
 
+DIGITS = 7  # binary digits of numbers that are rounded,
+DIGITS_OF_DELAY = 3  # and of the delay, which is learned from every lone decision
+BLOCK = 64  # arms that are compared at once
 LEAP = 16.0  # unanswered decisions of an arm for each report of it, and one more, that count at most
 
 
@@ -30,14 +34,16 @@ def patience_of(state: Scores) -> float:
 
 
 @inlined
-def _score_ahead(state: Scores, arm: int, heavy: float, level: float, time: int, clock: int, patience: float) -> float:
+def _score_ahead(
+    state: Scores, arm: int, heavy: float, level: float, time: int, clock: int, late: float, patience: float
+) -> float:
     """Return the score with unanswered decisions counted as reports that have come; infinite if there are neither.
 
     One lucky report must not have an arm pulled until the next one comes. So they count at the mean of the reports and
     of a share of a zero, the share that is unanswered. With a report there, at most LEAP for each and one more count.
     Where reports fade, unanswered decisions count for less, the smaller their share is: they would not fade.
     """
-    known, unanswered = state.counts[arm] / heavy, open_decisions(state, arm, clock, patience)
+    known, unanswered = state.counts[arm] / heavy, open_decisions(state, arm, clock, late, patience)
     if unanswered <= 0.0 and known <= 0.0:
         return math.inf
     if known > 0.0:
@@ -62,13 +68,13 @@ def _highest_of_few(state: Scores) -> int:
     own = state.own[0]
     heavy = memories.weight(state)
     level = indices.level_of(state, memories.seen_with(state, own.awaited))
-    patience = patience_of(state)
+    late, patience = lateness(state), patience_of(state)
     best = -math.inf
     chosen = 0
     for arm in range(own.arms):
         if state.closed[arm]:
             continue
-        value = _score_ahead(state, arm, heavy, level, own.time + own.awaited, own.decisions, patience)
+        value = _score_ahead(state, arm, heavy, level, own.time + own.awaited, own.decisions, late, patience)
         if value > best:
             best = value
             chosen = arm
@@ -76,10 +82,10 @@ def _highest_of_few(state: Scores) -> int:
 
 
 @inlined
-def _rounded_up(number: float) -> float:
-    """Return the next number of seven binary digits."""
+def _rounded_up(number: float, digits: int) -> float:
+    """Return the next number of so many binary digits."""
     step = 1.0
-    while number > 2 * FEW * step:
+    while number > (1 << digits) * step:
         step *= 2.0
     return math.ceil(number / step) * step
 
@@ -98,54 +104,76 @@ def _highest_of_many(state: Scores) -> int:
     """Return it by scoring the arms that are not what they were when they were last scored."""
     own = state.own[0]
     heavy = memories.weight(state)
-    level = indices.level_of(state, _rounded_up(memories.seen_with(state, own.awaited)))
-    patience = _rounded_up(patience_of(state))
-    time = int(_rounded_up(float(own.time + own.awaited)))
+    level = indices.level_of(state, _rounded_up(memories.seen_with(state, own.awaited), DIGITS))
+    patience = _rounded_up(patience_of(state), DIGITS)
+    late = _rounded_up(lateness(state), DIGITS_OF_DELAY)
+    time = int(_rounded_up(float(own.time + own.awaited), DIGITS))
     is_news = own.time != own.ahead_seen
     own.ahead_seen = own.time
     clock = _rounded_clock(own.decisions, patience)
     is_stale = level != own.ahead_level or heavy != own.ahead_weight or time != own.ahead_time
-    is_stale = is_stale or clock != own.ahead_clock or patience != own.ahead_patience
+    is_stale = is_stale or clock != own.ahead_clock or patience != own.ahead_patience or late != own.ahead_late
     if is_stale or (own.mixed and is_news):  # masks of reports' own may change with no count and no sum
         own.ahead_level = level
         own.ahead_weight = heavy
         own.ahead_time = time
         own.ahead_clock = clock
+        own.ahead_late = late
         own.ahead_patience = patience
-        return _highest_scored_anew(state)
+        for first in range(0, own.leaves, BLOCK):
+            _score_block(state, first, True)
+        tournament.play_all(state.ahead_values, state.ahead_winners)
+    else:
+        for first in range(0, own.arms, BLOCK):
+            if _has_changed(state, first, is_news):
+                _score_block(state, first, False)
+    return state.ahead_winners[1]
+
+
+@inlined
+def _has_changed(state: Scores, first: int, is_news: bool) -> bool:
+    """Tell whether an arm of a block is not what it was when it was last scored; a loop for vector instructions."""
+    last = min(first + BLOCK, state.own[0].arms)
+    changes = 0
+    for arm in range(first, last):
+        changes += state.ahead_unanswered[arm] != state.unanswered[arm]
     if is_news:
-        for arm in range(own.arms):
-            if state.ahead_counts[arm] != state.counts[arm] or state.ahead_sums[arm] != state.sums[arm]:
-                tournament.place(state.ahead_values, state.ahead_winners, arm, _scored_anew(state, arm))
-    for arm in range(own.arms):
-        if state.ahead_unanswered[arm] != (-1.0 if state.closed[arm] else state.unanswered[arm]):
-            tournament.place(state.ahead_values, state.ahead_winners, arm, _scored_anew(state, arm))
-    return state.ahead_winners[1]
+        for arm in range(first, last):
+            changes += state.ahead_counts[arm] != state.counts[arm]
+            changes += state.ahead_sums[arm] != state.sums[arm]
+    return changes > 0
 
 
 @inner
-def _highest_scored_anew(state: Scores) -> int:
-    """Score every arm, and let all play."""
+def _score_block(state: Scores, first: int, every: bool) -> None:
+    """Score every arm of a block, or those that changed, and note what their scores were computed from."""
     own = state.own[0]
-    for leaf in range(own.leaves):
-        state.ahead_winners[own.leaves + leaf] = leaf
-        state.ahead_values[own.leaves + leaf] = _scored_anew(state, leaf) if leaf < own.arms else -math.inf
-    tournament.play_all(state.ahead_values, state.ahead_winners)
-    return state.ahead_winners[1]
-
-
-@inner
-def _scored_anew(state: Scores, arm: int) -> float:
-    """Return an arm's score, and note what it was computed from."""
-    own = state.own[0]
-    state.ahead_counts[arm] = state.counts[arm]
-    state.ahead_sums[arm] = state.sums[arm]
-    if state.closed[arm]:
-        state.ahead_unanswered[arm] = -1.0
-        return -math.inf
-    state.ahead_unanswered[arm] = state.unanswered[arm]
-    patience = own.ahead_patience
-    return _score_ahead(state, arm, own.ahead_weight, own.ahead_level, own.ahead_time, own.ahead_clock, patience)
+    for arm in range(first, min(first + BLOCK, own.leaves)):
+        value = -math.inf
+        if arm < own.arms:
+            is_same = state.ahead_unanswered[arm] == state.unanswered[arm]
+            is_same = is_same and state.ahead_counts[arm] == state.counts[arm]
+            if not every and is_same and state.ahead_sums[arm] == state.sums[arm]:
+                continue
+            state.ahead_unanswered[arm] = state.unanswered[arm]
+            state.ahead_counts[arm] = state.counts[arm]
+            state.ahead_sums[arm] = state.sums[arm]
+            if not state.closed[arm]:
+                value = _score_ahead(
+                    state,
+                    arm,
+                    own.ahead_weight,
+                    own.ahead_level,
+                    own.ahead_time,
+                    own.ahead_clock,
+                    own.ahead_late,
+                    own.ahead_patience,
+                )
+        if every:
+            state.ahead_values[own.leaves + arm] = value
+            state.ahead_winners[own.leaves + arm] = arm
+        elif arm < own.arms:
+            tournament.place(state.ahead_values, state.ahead_winners, arm, value)
 
 
 @inner

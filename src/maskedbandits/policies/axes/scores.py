@@ -68,10 +68,11 @@ class Scores(Ties):
     ahead_time: int = gathered(0, most=FOREVER, scratch=True)
     ahead_seen: int = gathered(0, most=FOREVER, scratch=True)
     ahead_clock: int = gathered(0, most=FOREVER, scratch=True)  # decisions, rounded
+    ahead_late: float = gathered(0.0, scratch=True)
     ahead_patience: float = gathered(0.0, scratch=True)
     ahead_winners: Ints = section(_matches, least=0, most=lambda own: own.leaves - 1, scratch=True)
     ahead_values: Floats = section(_matches, scratch=True)
-    ahead_unanswered: Floats = section(_in_the_second, least=-1.0, scratch=True)  # -1 of one that is closed
+    ahead_unanswered: Floats = section(_in_the_second, scratch=True)
     ahead_counts: Floats = section(_in_the_second, scratch=True)
     ahead_sums: Floats = section(_in_the_second, scratch=True)
 
@@ -300,6 +301,7 @@ def retire(state: Scores, arm: int) -> None:
     if state.own[0].waiting > 0:
         interpreted(_part)(state, arm)
     interpreted(_take_out)(state, arm)
+    state.own[0].ahead_weight = 0.0
 
 
 def widen(state: Scores, new: Scores) -> None:
