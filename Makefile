@@ -19,6 +19,7 @@ demo: $(VENV)/.demo ## a page on which anyone sees how masked reports are learnt
 	@$(BIN)/maskedbandits demo
 
 test: $(VENV)/.test ## all tests but the slow ones
+	@$(BIN)/python -m scripts.warm
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 test-slow: $(VENV)/.test ## statistical checks against published numbers, and machine code of every kind; half an hour

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from maskedbandits.policies import detectors
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
-from maskedbandits.record import Layout
+from maskedbandits.record import Layout, layout_of
 from trials import outside
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ def fresh(detector: ModuleType, **parameters: Any) -> Any:
 
 def remembered(state: Any) -> dict[str, list[float]]:
     """Return what a detector's sections hold; of hulls, what is part of them."""
-    found = {key: getattr(state, key).tolist() for key in type(state).layout.sections}
+    found = {key: getattr(state, key).tolist() for key in layout_of(state).sections}
     for hull in {"lower", "upper"} & set(found):
         found[hull] = found[hull][: 2 * found[f"{hull}_sizes"][0]]
     return found

@@ -15,6 +15,7 @@ import numpy as np
 
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from maskedbandits.policies import saved
+from maskedbandits.record import layout_of
 from specimens import ALONE, RR
 from twins import stream
 
@@ -72,7 +73,7 @@ def places(state: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
     """Yield all numbers of the record, and the ends and some others of every section."""
     for key in state.own.dtype.names:
         yield "own", key
-    for key in type(state).layout.sections:
+    for key in layout_of(state).sections:
         size = getattr(state, key).size
         if size:
             yield from ((key, place) for place in sorted({0, size - 1, *rng.integers(0, size, 2).tolist()}))

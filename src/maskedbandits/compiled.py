@@ -13,10 +13,12 @@ Every kernel can also be interpreted, with the same results: all of them under `
 """
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
@@ -24,6 +26,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 
 from maskedbandits import cache
+from maskedbandits.sections import reader
 from maskedbandits.within import Within
 
 INTERPRETED = bool(getattr(numba.config, "DISABLE_JIT", 0))
@@ -36,6 +39,18 @@ SETTINGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False
 WITHIN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Within}
 LINKED: Any = {**SETTINGS, **WITHIN}
 FORCED: Any = {**SETTINGS, **WITHIN, "forceinline": True}
+
+
+class Choice(NamedTuple):
+    """Several modules for one part of a policy: a number in the state's record says which of them plays it."""
+
+    number: str  # its name in the record
+    modules: tuple[ModuleType | None, ...]  # None where a policy does without
+
+    def code_of(self, name: str, default: Callable[..., Any]) -> list[Callable[..., Any]]:
+        """Return what each module does under a name."""
+        return [getattr(module, name, default) for module in self.modules]
+
 
 HOOKS: set[str] = set()  # names of all functions that the kind of a state may bring along
 
@@ -105,28 +120,59 @@ def inlined(kernel: Kernel, plain: Kernel | None = None) -> Kernel:
 def picked(part: str, *, inline: bool = True) -> Callable[[Kernel], Kernel]:
     """Let the class of a state say what a function does: its attribute ``part`` is a module that may have its own.
 
-    The function below the decorator is what is done where the module has none of this name.
+    The function below the decorator is what is done where the module has none of this name. Where the attribute is a
+    choice between modules, all of their functions are compiled, and the state's record says which is called.
     """
 
     def decorate(default: Kernel) -> Kernel:
         name = default.__name__
         HOOKS.add(name)
-
-        def code_of(kind: Any) -> Any:
-            code = getattr(getattr(kind, part), name, default)
-            return getattr(code, "py_func", code)
+        options = FORCED if inline else LINKED
 
         @functools.wraps(default)
         def interpret(state: Any, *arguments: Any) -> Any:
-            return code_of(type(state))(state, *arguments)
+            module = getattr(type(state), part)
+            if isinstance(module, Choice):
+                module = module.modules[int(state.own[0][module.number])]
+            code = getattr(module, name, default)
+            return getattr(code, "py_func", code)(state, *arguments)
 
-        @overload(interpret, strict=False, jit_options=FORCED if inline else LINKED)
+        @overload(interpret, strict=False, jit_options=options)
         def pick(state: Any, *arguments: Any) -> Any:
-            return code_of(state.instance_class)
+            module = getattr(state.instance_class, part)
+            if isinstance(module, Choice):
+                return _branching(module, name, default, options)
+            code = getattr(module, name, default)
+            return getattr(code, "py_func", code)
 
         return cast("Kernel", interpret)
 
     return decorate
+
+
+def _branching(choice: Choice, name: str, default: Callable[..., Any], options: Any) -> Callable[..., Any]:
+    """Return a function that calls what the record chooses; what most modules share is tried last."""
+    by_code: dict[Any, list[int]] = {}
+    for place, code in enumerate(choice.code_of(name, default)):
+        by_code.setdefault(code, []).append(place)
+    if len(by_code) == 1:
+        code = next(iter(by_code))
+        return cast("Callable[..., Any]", getattr(code, "py_func", code))
+    *rare, (usual, _) = sorted(by_code.items(), key=lambda item: len(item[1]))
+    arguments = ", ".join(inspect.signature(default).parameters)
+    lines = [f"def {name}({arguments}):", "    number = read(state)"]
+    called = {"usual": usual}
+    for place, (code, numbers) in enumerate(rare):
+        called[f"rare_{place}"] = code
+        lines.append(f"    if {' or '.join(f'number == {number}' for number in numbers)}:")
+        lines.append(f"        return rare_{place}({arguments})")
+    lines.append(f"    return usual({arguments})")
+    for key, code in called.items():
+        if not hasattr(code, "py_func"):
+            called[key] = _compile(code, **options)
+    called["read"] = reader(choice.number)
+    exec("\n".join(lines), called)  # noqa: S102 -- numba compiles calls by name, not from a list of functions
+    return cast("Callable[..., Any]", called[name])
 
 
 def interpreted(kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ of it. Sections are found when they are asked for: tuples of thirty arrays took 
 import hashlib
 import inspect
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Self, TypeVar
@@ -31,10 +31,11 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.compiled import Choice
 from maskedbandits.errors import UserError
 from maskedbandits.fingerprint import Origin
 from maskedbandits.remembered import remembered
-from maskedbandits.sections import teach
+from maskedbandits.sections import short_type, teach
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -48,6 +49,7 @@ Check = Callable[[str, Any], Any]
 Length = Callable[[Any], int]
 Bound = float | Callable[[Any], float]
 Class = TypeVar("Class", bound=type)
+Declarations = Mapping[str, tuple[Any, Any]]  # by name: the type, and one of the classes below
 
 
 @dataclass(frozen=True)
@@ -155,17 +157,67 @@ class Record:
     own: "Sequence[Self]"
 
 
-class Layout:
-    """A kind of state: the numbers and sections that its parts declare, in order, and the class of its states."""
+class Storage:
+    """The record and the class of states: of one layout, or shared by several, whose kernels are compiled once for all.
+
+    In a shared one ``choices`` are numbers of the record that say which of several modules plays each part (see
+    ``compiled.Choice``). Layouts that share it have some of its numbers and sections; their other sections are empty.
+    """
 
     def __init__(
-        self, name: str, parts: Sequence[type[Record]], module: str, *, origin: Origin = NOBODYS, **code: Any
+        self, name: str, parts: Sequence[Declarations], module: str, origin: Origin, code: Mapping[str, Any]
+    ) -> None:
+        self.name, self.origin = name, origin
+        self.choices = [each.number for each in code.values() if isinstance(each, Choice)]
+        self._layouts: dict[tuple[int, ...], Layout] = {}
+        types: dict[str, Any] = dict.fromkeys(self.choices, int)
+        for key, (kind, what) in (item for part in parts for item in part.items()):
+            if isinstance(what, Given) and not what.stored:
+                continue
+            if types.setdefault(key, kind) != kind:
+                raise UserError(f"{name}: two parts of its state declare {key!r}: rename one of them")
+        self.sections = {key: kind for key, kind in types.items() if kind in (Ints, Floats, Words)}
+        numbers = [(key, _number_type(kind)) for key, kind in types.items() if key not in self.sections]
+        self.dtype = _record_type(numbers, self.sections)
+        self.State: Any = _state_class(self, module, code)
+        empty = self.State(np.zeros(1, self.dtype), np.zeros(1, dtype=np.int64), np.zeros(1))
+        self.numba_type = short_type(empty, self.State.__name__)
+
+    def holder(self, key: str) -> str:
+        """Return which of the arrays holds a section."""
+        return "floats" if self.sections[key] == Floats else "ints"
+
+    def is_of_words(self, key: str) -> bool:
+        """Tell whether a section holds numbers without a sign."""
+        return bool(self.sections[key] == Words)
+
+    def add(self, layout: "Layout") -> None:
+        """Let states of a layout be kept here."""
+        self._layouts[tuple(layout.choices.values())] = layout
+
+    def layout_of(self, own: Any) -> "Layout":
+        """Return the layout of a state by its record."""
+        return self._layouts[tuple(int(own[key]) for key in self.choices)]
+
+
+class Layout:
+    """A kind of state: the numbers and sections that its parts declare, in order, and where its states are kept."""
+
+    def __init__(
+        self,
+        name: str,
+        parts: Sequence[type[Record]],
+        module: str,
+        *,
+        origin: Origin = NOBODYS,
+        shared: Storage | None = None,
+        choices: Mapping[str, int] | None = None,
+        **code: Any,
     ) -> None:
         self.name, self.origin = name, origin
         self.declarations: dict[str, tuple[Any, Any]] = {}
         for part in parts:
-            for base in reversed(part.__mro__):
-                self._declare(base.__dict__.get("declarations", {}))
+            _declare(name, self.declarations, declarations_of(part))
         told = self.declarations.items()
         self.given: dict[str, Given] = {key: what for key, (_, what) in told if isinstance(what, Given)}
         self.gathered: dict[str, Gathered] = {key: what for key, (_, what) in told if isinstance(what, Gathered)}
@@ -173,19 +225,13 @@ class Layout:
         self.derived = [key for key, (_, what) in told if isinstance(what, Derived)]
         self.sections: dict[str, Section] = {key: what for key, (_, what) in told if isinstance(what, Section)}
         self.stored = [key for key, what in self.given.items() if what.stored]
-        numbers = [(key, self._type(key)) for key in (*self.sizes, *self.stored, *self.derived, *self.gathered)]
-        contents = [(place, np.int64) for key in self.sections for place in ends_of(key)]
-        self.holders = {key: "floats" if self.declarations[key][0] == Floats else "ints" for key in self.sections}
-        self.dtype = np.dtype([*numbers, *contents], align=True)
-        self.State: Any = _state_class(self, module, code)
-
-    def _declare(self, more: Mapping[str, tuple[Any, Any]]) -> None:
-        """Add declarations; two parts may share a parameter, but nothing that changes."""
-        for key, (_, what) in more.items():
-            before = self.declarations.get(key, (None, what))[1]
-            if before is not what and not (isinstance(before, Given) and isinstance(what, Given)):
-                raise UserError(f"{self.name}: two parts of its state declare {key!r}: rename one of them")
-        self.declarations.update(more)
+        numbers = [*self.sizes, *self.stored, *self.derived, *self.gathered]
+        types = [(key, _number_type(self.declarations[key][0])) for key in numbers]
+        self.saved_dtype = _record_type(types, self.sections)
+        self.storage = shared or Storage(name, [self.declarations], module, origin, code)
+        self.choices = {key: (choices or {})[key] for key in self.storage.choices}
+        self.storage.add(self)
+        self.State = self.storage.State
 
     def refuse_if_changed(self, title: str) -> None:
         """Refuse to go on with code of your own that was changed in this process, such as by a notebook's cell."""
@@ -194,24 +240,13 @@ class Layout:
                 f"the code of {title} has changed since it was registered: register it again, and make a new policy"
             )
 
-    def _type(self, key: str) -> type:
-        return np.float64 if self.declarations[key][0] is float else np.int64
-
-    def holder(self, key: str) -> str:
-        """Return which of the arrays holds a section."""
-        return self.holders[key]
-
-    def is_of_words(self, key: str) -> bool:
-        """Tell whether a section holds numbers without a sign."""
-        return bool(self.declarations[key][0] == Words)
-
     def _contents(self, own: Any) -> tuple[dict[str, int], dict[str, int]]:
         """Return where the sections begin and end, and how long the arrays are."""
         places: dict[str, int] = {}
         ends = {"ints": 0, "floats": 0}
         for key, section in self.sections.items():
             begin, end = ends_of(key)
-            holder = self.holders[key]
+            holder = self.storage.holder(key)
             places[begin] = ends[holder]
             ends[holder] += int(section.length(own))
             places[end] = ends[holder]
@@ -221,16 +256,34 @@ class Layout:
         """Return a state of these sizes and parameters; what is gathered is at its start."""
         sizes = {key: int(sizes.get(key, what.default)) for key, what in self.sizes.items()}
         places, ends = self._contents(SimpleNamespace(**sizes))
-        values: dict[str, Any] = {**sizes, **places}
+        values: dict[str, Any] = {**sizes, **places, **self.choices}
         values |= {key: parameters[key] for key in self.stored}
         values |= {key: changing.reset for key, changing in self.gathered.items()}
-        own = np.zeros(1, dtype=self.dtype)
-        own[0] = tuple(values.get(key, 0) for key in self.dtype.names or ())  # at once: one by one takes a while
+        own = np.zeros(1, dtype=self.storage.dtype)
+        own[0] = tuple(values.get(key, 0) for key in own.dtype.names or ())  # at once: one by one takes a while
         return self.State(own.view(np.recarray), np.zeros(ends["ints"], dtype=np.int64), np.zeros(ends["floats"]))
+
+    def packed(self, own: Any) -> Any:
+        """Return records as they are saved: without what belongs to other layouts."""
+        out = np.zeros(own.size, dtype=self.saved_dtype)
+        for key in self.saved_dtype.names or ():
+            out[key] = own[key]
+        return out
+
+    def unpacked(self, saved: Any) -> Any:
+        """Return records that were saved as this process keeps them."""
+        if saved.dtype != self.saved_dtype or saved.ndim != 1:
+            raise ValueError("its record is of another kind")
+        own = np.zeros(saved.size, dtype=self.storage.dtype)
+        for key in self.saved_dtype.names or ():
+            own[key] = saved[key]
+        for key, choice in self.choices.items():
+            own[key] = choice
+        return own.view(np.recarray)
 
     def contents_told(self, own: Any) -> tuple[dict[str, int], dict[str, int]]:
         """Return where sections begin and end, and how long the arrays are, by a record that comes from elsewhere."""
-        if own.dtype != self.dtype or own.shape != (1,) or any(own[key][0] < 0 for key in self.sizes):
+        if own.shape != (1,) or any(own[key][0] < 0 for key in self.sizes):
             raise ValueError("its record is of another kind")
         return self._contents(SimpleNamespace(**{key: int(own[key][0]) for key in self.sizes}))  # which cannot overflow
 
@@ -243,37 +296,75 @@ class Layout:
         return same_types and same_lengths and all(own[key][0] == place for key, place in places.items())
 
 
+def declarations_of(part: type[Record]) -> Declarations:
+    """Return all that a class and its bases declare, bases first."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for base in reversed(part.__mro__):
+        _declare(part.__name__, found, base.__dict__.get("declarations", {}))
+    return found
+
+
+def _declare(name: str, found: dict[str, tuple[Any, Any]], more: Declarations) -> None:
+    """Add declarations; two parts may share a parameter, but nothing that changes."""
+    for key, (_, what) in more.items():
+        before = found.get(key, (None, what))[1]
+        if before is not what and not (isinstance(before, Given) and isinstance(what, Given)):
+            raise UserError(f"{name}: two parts of its state declare {key!r}: rename one of them")
+    found.update(more)
+
+
+def layout_of(state: Any) -> Layout:
+    """Return the layout of a state."""
+    storage: Storage = type(state).storage
+    return storage.layout_of(state.own[0])
+
+
+def has_field(state: Any, key: str) -> bool:
+    """Tell whether a kind of state has a number or a section of this name; a shared record has those of other kinds."""
+    return key in layout_of(state).declarations
+
+
+def _number_type(kind: Any) -> type:
+    return np.float64 if kind is float else np.int64
+
+
+def _record_type(numbers: Sequence[tuple[str, type]], sections: Iterable[str]) -> np.dtype[Any]:
+    """Return the type of a record: its numbers, and where its sections begin and end."""
+    contents = [(place, np.int64) for key in sections for place in ends_of(key)]
+    return np.dtype([*numbers, *contents], align=True)
+
+
 def ends_of(key: str) -> tuple[str, str]:
     """Return the names of the numbers that tell where a section begins and ends."""
     return f"{key}_begin", f"{key}_end"
 
 
-def _state_class(layout: Layout, module: str, code: Mapping[str, Any]) -> Any:
-    """Return the class of a layout's states: a tuple of three arrays that knows its sections by name."""
+def _state_class(storage: Storage, module: str, code: Mapping[str, Any]) -> Any:
+    """Return the class of states: a tuple of three arrays that knows its sections by name."""
     plain: Any = namedtuple("plain", ["own", "ints", "floats"])
-    attributes = {**code, "layout": layout, "origin": layout.origin, "__module__": module}
-    views = {key: remembered(_view(layout, key)) for key in layout.sections}
-    made: Any = type(f"{layout.name}State", (plain,), {**views, **attributes})
+    attributes = {**code, "storage": storage, "origin": storage.origin, "__module__": module}
+    views = {key: remembered(_view(storage, key)) for key in storage.sections}
+    made: Any = type(f"{storage.name}State", (plain,), {**views, **attributes})
     for key, view in views.items():
         view.__set_name__(made, key)
         teach(key)
     return made
 
 
-def _view(layout: Layout, key: str) -> Callable[[Any], Any]:
+def _view(storage: Storage, key: str) -> Callable[[Any], Any]:
     begin, end = ends_of(key)
 
     def view(state: Any) -> Any:
         own = state.own[0]
-        found = getattr(state, layout.holder(key))[own[begin] : own[end]]
-        return found.view(np.uint64) if layout.is_of_words(key) else found
+        found = getattr(state, storage.holder(key))[own[begin] : own[end]]
+        return found.view(np.uint64) if storage.is_of_words(key) else found
 
     return view
 
 
 def relaid(state: Any, sizes: Mapping[str, int], sections: Sequence[str]) -> Any:
     """Return a copy in which some sizes are others; numbers, and the sections named, are taken over."""
-    layout = type(state).layout
+    layout = layout_of(state)
     old = state.own[0]
     kept = {key: int(old[key]) for key in layout.sizes} | dict(sizes)
     new = layout.made(kept, {key: old[key] for key in layout.stored})
@@ -287,7 +378,7 @@ def relaid(state: Any, sizes: Mapping[str, int], sections: Sequence[str]) -> Any
 def widened(state: Any, sizes: Mapping[str, int]) -> Any:
     """Return a copy in which some sizes are larger: sections go on with what an arm that is added begins with."""
     new = relaid(state, sizes, ())
-    for key, what in type(state).layout.sections.items():
+    for key, what in layout_of(state).sections.items():
         old, wide = getattr(state, key), getattr(new, key)
         wide[: old.size] = old
         wide[old.size :] = what.added(new.own[0]) if callable(what.added) else what.added
@@ -301,7 +392,7 @@ def copied(state: Any) -> Any:
 
 def digest(state: Any) -> str:
     """Return the SHA-256 of a state, but for scratch: two that observed the same have the same."""
-    layout = type(state).layout
+    layout = layout_of(state)
     told = hashlib.sha256(layout.name.encode())
     for key, (_, what) in layout.declarations.items():
         if getattr(what, "scratch", False) or (isinstance(what, Given) and not what.stored):

@@ -62,7 +62,7 @@ def to_compile(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callab
         if name not in known:
             raise UserError(f"no policy is called {name!r}{nearest(name, known)}")
     plain = [name for name in names or policies.names() if name not in features.NAMES]
-    for kind in {kind.layout.name: kind for kind in map(policies.kind_of, plain)}.values():
+    for kind in {kind.layout.storage.name: kind for kind in map(policies.kind_of, plain)}.values():
         yield kind.name, partial(compile_plain, kind, groups)
     for name in features.NAMES:
         if not names or name in names:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits.context import masks
 from maskedbandits.context.grouping import Grouping
 from maskedbandits.policies import Policy
+from maskedbandits.record import has_field
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +72,7 @@ def stretched(policy: Policy, times: float) -> Policy:
     state.rates[:] /= times
     middle = 0.5 * (1.0 - policy.contamination)
     state.node_feedbacks[:] = middle + times * (state.node_feedbacks - middle)
-    if hasattr(state, "mask_spans"):  # of answers with masks of their own, too
+    if has_field(state, "mask_spans"):  # of answers with masks of their own, too
         state.mask_lows[:] += 0.5 * (1.0 - times) * state.mask_spans
         state.mask_spans[:] *= times
     return told

@@ -12,7 +12,7 @@ import numpy as np
 from maskedbandits.corruption import IDENTITY, Corruption, Noise, Polyline, per_arm
 from maskedbandits.errors import UserError
 from maskedbandits.policies.kinds import Kind
-from maskedbandits.record import Ints, widened
+from maskedbandits.record import Ints, has_field, widened
 
 
 def check(kind: Kind) -> None:
@@ -39,7 +39,7 @@ def added(kind: Kind, parameters: Mapping[str, Any], state: Any, line: Polyline 
     arm, honest = int(state.own[0].arms), 1.0 - parameters.get("contamination", 0.0)
     like = _shared(state) if line is None else _one_like(state, line, honest)
     more = 0 if like is not None or line is None else line.means.size
-    if line is not None and line.means.size != 2 and "mixed" in state.own.dtype.names and state.own[0].mixed:
+    if line is not None and line.means.size != 2 and has_field(state, "mixed") and state.own[0].mixed:
         raise UserError(
             "reports had corruptions of their own, which a Monotone does not go with: give a RandomizedResponse"
         )

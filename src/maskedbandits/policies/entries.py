@@ -22,7 +22,6 @@ from maskedbandits.errors import UserError
 from maskedbandits.policies import groups, play
 from maskedbandits.policies.grains import NO_GRAINS
 from maskedbandits.record import Layout
-from maskedbandits.remembered import remembered
 
 MODE = "MASKEDBANDITS_COMPILE"
 SECONDS = 10  # of CPU that it takes to compile what a live policy needs, and as much again for a simulation
@@ -79,7 +78,7 @@ class Entries:
 
     def __init__(self, layout: Layout, part: str) -> None:
         self.layout = layout
-        self.name = layout.name + part
+        self.name = layout.storage.name + part
         self.title = layout.name  # what people call it: the first policy that uses it
         self.kernels = _PARTS[part]
         self.is_machine_code = False
@@ -117,12 +116,6 @@ class Entries:
     ask_groups: Callable[[Any, Any, Any, int, int], int]
     take_in_answers: Callable[[Any, Any, Any, int, float], None]
 
-    @remembered
-    def _type(self) -> Any:
-        """The type of the state, as the compiler has it."""
-        own = np.zeros(1, dtype=self.layout.dtype)
-        return numba.typeof(self.layout.State(own, np.zeros(1, dtype=np.int64), np.zeros(1)))
-
     def refuse_if_changed(self) -> None:
         """Refuse to go on if it is a policy of your own whose code has changed in this process."""
         self.layout.refuse_if_changed(self.title)
@@ -134,7 +127,7 @@ class Entries:
                 return
             self.refuse_if_changed()
             for name, (kernel, others) in self.kernels.items():
-                setattr(self, name, cache.entry_point(kernel, (self._type, *others)))
+                setattr(self, name, cache.entry_point(kernel, (self.layout.storage.numba_type, *others)))
             self._note(self.name)
             self.is_machine_code = True
 
@@ -192,8 +185,8 @@ class Entries:
             cache.say(f"compiling {self.title} for simulations{self._once}; this takes about {SECONDS} s of CPU ...")
         types = [numba.typeof(each) for each in arguments]
         with self._lock:
-            start = cache.entry_point(first, (self._type,))
-            made = cache.entry_point(advance, (self._type, *types))
+            start = cache.entry_point(first, (self.layout.storage.numba_type,))
+            made = cache.entry_point(advance, (self.layout.storage.numba_type, *types))
         self._note(self._mark(advance))
         if first is play.start_live:
             self.start = start  # also for policies that are made from now on
@@ -204,7 +197,7 @@ class Entries:
         return INTERPRETED or cache.is_marked(self._mark(advance))
 
     def _mark(self, advance: Any) -> str:
-        return f"{self.layout.name}.{advance.__name__}"
+        return f"{self.layout.storage.name}.{advance.__name__}"
 
 
 _all: dict[str, Entries] = {}
@@ -212,7 +205,7 @@ _all: dict[str, Entries] = {}
 
 def entries(layout: Layout, title: str, part: str = "") -> Entries:
     """Return the entry points of a kind of state: the same for all policies of the kind."""
-    name = layout.name + part
+    name = layout.storage.name + part
     if name not in _all:
         found = _all.setdefault(name, Entries(layout, part))
         found.title = title
@@ -268,7 +261,7 @@ def fill_cache(name: str) -> None:
 
     for kind in kinds.every(KINDS):
         for part in _PARTS:
-            if kind.layout.name + part == name:
+            if kind.layout.storage.name + part == name:
                 entries(kind.layout, kind.name, part).load()
                 return
 

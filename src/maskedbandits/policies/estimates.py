@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.errors import number
-from maskedbandits.record import Floats
+from maskedbandits.record import Floats, has_field
 
 
 def estimates(state: Any, contamination: float) -> Floats:
@@ -91,7 +91,7 @@ def _excess(state: Any, arm: int, contamination: float, delta: float) -> tuple[f
     """Return sum w (y - low), the sum of w span, how far the first may be from the mean times the second, and lies."""
     from maskedbandits.maths import evidence
 
-    if not hasattr(state, "mask_weights"):  # all is told as if by the arm's own mask (``auto.observe_masked``)
+    if not has_field(state, "mask_weights"):  # all is told as if by the arm's own mask (``auto.observe_masked``)
         count, (low, span) = float(state.counts[arm]), _line(state, arm)
         return float(state.sums[arm]) - low * count, span * count, evidence.radius(count, delta), contamination * count
     heavy = _heaviest(state)
@@ -104,7 +104,7 @@ def _excess(state: Any, arm: int, contamination: float, delta: float) -> tuple[f
 
 def _heaviest(state: Any) -> float:
     """Return what the latest feedback weighs: 1 but under a discount."""
-    return float(state.own[0].weight) if "weight" in state.own.dtype.names else 1.0
+    return float(state.own[0].weight) if has_field(state, "weight") else 1.0
 
 
 def _remembered(state: Any, arm: int) -> tuple[float, float]:
@@ -116,12 +116,12 @@ def _remembered(state: Any, arm: int) -> tuple[float, float]:
 
 def _is_mixed(state: Any) -> bool:
     """Tell whether some report came with a mask of its own."""
-    return "mixed" in state.own.dtype.names and bool(state.own[0].mixed)
+    return has_field(state, "mixed") and bool(state.own[0].mixed)
 
 
 def _line(state: Any, arm: int) -> tuple[float, float]:
     """Return the feedback mean of the mean 0, and by how much it rises up to 1."""
-    if _is_mixed(state) and hasattr(state, "mask_weights") and state.counts[arm] > 0.0:
+    if _is_mixed(state) and has_field(state, "mask_weights") and state.counts[arm] > 0.0:
         weights = state.mask_weights[arm]
         return float(state.mask_lows[arm] / weights), float(state.mask_spans[arm] / weights)
     return float(state.lows[arm]), float(1.0 / state.rates[arm])

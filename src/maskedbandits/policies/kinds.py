@@ -3,20 +3,30 @@
 A kind on the axes is put together from the modules of a memory, an index and perhaps a detector; any other is a module.
 """
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from maskedbandits.compiled import HOOKS
+from maskedbandits.compiled import HOOKS, Choice
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.policies.axes import looks, restarts, soundness
 from maskedbandits.policies.axes import policy as axes
-from maskedbandits.policies.memories import everything
-from maskedbandits.record import REQUIRED, Given, Layout
+from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
+from maskedbandits.policies.indices import kl, kl_plus, sub_gamma, thompson, ucb
+from maskedbandits.policies.memories import discount, everything, window
+from maskedbandits.record import REQUIRED, Given, Layout, Storage, declarations_of
 from maskedbandits.remembered import remembered
 
+# What policies on the axes are made of: one kernel has all of it, and the state's record says which is played.
+AXES: dict[str, tuple[ModuleType | None, ...]] = {
+    "memory": (everything, window, discount),
+    "index": (kl, kl_plus, ucb, sub_gamma, thompson),
+    "watch": (restarts, looks),
+    "detector": (None, glr, cusum, page_hinkley, two_windows),
+}
 DIGITS = 16  # of a fingerprint, in the name of a layout
 
 _layouts: dict[str, Layout] = {}  # by their names: kinds with the same code share it
@@ -48,10 +58,18 @@ class Kind:
         if name not in _layouts:
             for kernel in origin.kernels:
                 kernel._reset_overloads()  # what it refers to may have changed since it was compiled
-            parts = [getattr(module, part) for module in self.modules for part in PARTS if hasattr(module, part)]
-            made = Layout(name, parts, __name__, origin=origin, **self.code)
+            made = Layout(name, _records(self.modules), __name__, origin=origin, **self._storage(origin))
             _layouts.setdefault(name, made)  # another thread may be first
         return _layouts[name]
+
+    def _storage(self, origin: Origin) -> dict[str, Any]:
+        """Return where its states are kept: with all others on the axes, unless some of its code is your own."""
+        if not self.on_axes or origin.digest or any(self.code[part] not in AXES[part] for part in AXES):
+            return dict(self.code)
+        return {
+            "shared": on_axes_storage(),
+            "choices": {number_of(part): modules.index(self.code[part]) for part, modules in AXES.items()},
+        }
 
     def _traced(self, *names: str) -> Origin:
         """Return where its code comes from, as far as it has these names."""
@@ -147,6 +165,24 @@ class Kind:
                 module.configure(state, parameters)
 
 
+def number_of(part: str) -> str:
+    """Return the name of the number that says which module plays a part."""
+    return f"{part}_choice"
+
+
+def _records(modules: Iterable[Any]) -> list[Any]:
+    """Return what modules declare."""
+    return [getattr(module, part) for module in modules for part in PARTS if hasattr(module, part)]
+
+
+@functools.cache
+def on_axes_storage() -> Storage:
+    """Return where all states on the axes are kept, so that one kernel plays all combinations."""
+    records = _records(module for modules in AXES.values() for module in modules)
+    code = {part: Choice(number_of(part), modules) for part, modules in AXES.items()}
+    return Storage("axes", [declarations_of(each) for each in records], __name__, Origin(), {"code": axes, **code})
+
+
 def every(known: Mapping[str, Kind]) -> list[Kind]:
     """Return kinds and all that plays them."""
     return [each for kind in known.values() for each in (kind, *kind.variants.values())]
@@ -198,14 +234,13 @@ def alone(name: str, module: ModuleType) -> Kind:
 
 def __getattr__(name: str) -> Any:
     """Return a class of a layout by its name, as numba asks for it when it loads machine code."""
-    for ending in ("Buffers", "State"):
-        if name.endswith(ending) and not name.startswith("_"):
-            from maskedbandits.policies import KINDS
+    if name.endswith("State") and not name.startswith("_"):
+        from maskedbandits.policies import KINDS
 
-            wanted = name.removesuffix(ending)
-            if wanted in _layouts:
-                return getattr(_layouts[wanted], ending)
-            for kind in every(KINDS):
-                if kind.layout.name == wanted:
-                    return getattr(kind.layout, ending)
+        wanted = name.removesuffix("State")
+        if wanted in _layouts:
+            return _layouts[wanted].State
+        for kind in every(KINDS):
+            if kind.layout.storage.name == wanted:
+                return kind.layout.State
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,6 +17,7 @@ from maskedbandits.maths import lots
 from maskedbandits.policies import KINDS, pending
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.policy import Policy, made
+from maskedbandits.record import layout_of
 
 FORMAT = 9
 ARRAYS = ("own", "ints", "floats")
@@ -54,6 +55,7 @@ def description(policy: Policy) -> dict[str, Any]:
 def write_arrays(stream: IO[bytes], about: dict[str, Any], state: Any, **others: Any) -> None:
     """Write a description and a state down, and other arrays."""
     arrays: dict[str, Any] = {key: np.asarray(array) for key, array in zip(ARRAYS, state, strict=True)}
+    arrays["own"] = layout_of(state).packed(state.own)
     np.savez_compressed(stream, about=np.array(json.dumps(about, default=_plain)), **arrays, **others)
 
 
@@ -95,12 +97,12 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
 
 def state_of(kind: Kind, file: Any, sizes: Mapping[str, int], many: int) -> Any:
     """Return the state that an archive holds, of so many policies side by side (``stacks.py``)."""
-    own = file["own"]
+    own = kind.layout.unpacked(file["own"])
     if own.shape != (many,):
         raise ValueError("it does not hold as many policies as it says")
     _, lengths = kind.layout.contents_told(own[:1])
     refuse_more(sizes, ("ints", "floats"), many * 8 * sum(lengths.values()) + HEADERS)
-    state = kind.layout.State(own.view(np.recarray), file["ints"], file["floats"])
+    state = kind.layout.State(own, file["ints"], file["floats"])
     if [state.ints.shape, state.floats.shape] != [(many * lengths["ints"],), (many * lengths["floats"],)]:
         raise ValueError("the lengths disagree")
     return state

@@ -37,9 +37,9 @@ def nth(state: Any, group: int) -> Any:
 
 def rows(state: Any, section: str) -> Any:
     """Return a section of all groups at once, a row for each; it shares the state's arrays."""
-    layout, own = type(state).layout, state.own[0]
+    storage, own = type(state).storage, state.own[0]
     begin, end = ends_of(section)
-    return getattr(state, layout.holder(section)).reshape(state.own.size, -1)[:, own[begin] : own[end]]
+    return getattr(state, storage.holder(section)).reshape(state.own.size, -1)[:, own[begin] : own[end]]
 
 
 @intrinsic

@@ -56,7 +56,7 @@ def _needed(policy: str, parameters: dict[str, object], *more: str) -> Names:
     from maskedbandits.policies.entries import parts
 
     layout = kind_of(policy).variant(parameters).layout
-    return tuple(layout.name + part for part in ("", *parts(layout), *more))
+    return tuple(layout.storage.name + part for part in ("", *parts(layout), *more))
 
 
 def missing(names: Iterable[str]) -> list[str]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from maskedbandits.compiled import inlined
 from maskedbandits.corruption import Noise, Polyline, RandomizedResponse
 from maskedbandits.errors import UserError
-from maskedbandits.record import Ints, relaid
+from maskedbandits.record import Ints, has_field, layout_of, relaid
 
 ARMS_OWN = -1
 NO_LINES = np.array([[0.0, 0.0, 1.0]])  # a line that no report has
@@ -30,14 +30,14 @@ NO_LINES = np.array([[0.0, 0.0, 1.0]])  # a line that no report has
 
 def mixed(state: Any) -> Any:
     """Return the state with room for the corruption of every observation; those so far had the arm's own."""
-    kept = [key for key in type(state).layout.sections if not key.startswith(("mask_", "ring_lows", "ring_spans"))]
+    kept = [key for key in layout_of(state).sections if not key.startswith(("mask_", "ring_lows", "ring_spans"))]
     new = relaid(state, {"mixed": 1}, kept)
     for section in (new.mask_numbers, new.mask_weights, new.mask_squares):
         section[:] = new.counts
     new.mask_sums[:] = new.sums
     new.mask_lows[:] = new.lows * new.counts
     new.mask_spans[:] = new.counts / new.rates
-    if hasattr(new, "ring_lows"):
+    if has_field(new, "ring_lows"):
         new.own[0].settled = 0
         new.ring_lows[:] = new.lows[new.ring_arms]
         new.ring_spans[:] = 1.0 / new.rates[new.ring_arms]

@@ -147,7 +147,7 @@ def score(state: Scores, arm: int) -> float:
     if state.counts[arm] <= 0.0:
         return math.inf
     mean = state.sums[arm] / state.counts[arm]
-    spread = _spread_now(state, arm, 1.0 / memories.weight(state))
+    spread = _spread_now(state, arm, memories.fading(state))
     return mean_of(state, arm, indices.bound(state, mean, spread))
 
 
@@ -187,7 +187,7 @@ def _place(state: Scores, arm: int) -> None:
     elif state.counts[arm] <= 0.0:
         value = math.inf
     elif state.own[0].growing:
-        fading = 1.0 / memories.weight(state)
+        fading = memories.fading(state)
         _anchor(state, arm, _spread_now(state, arm, fading))
         value = _ceiling(state, arm, fading * memories.fade(state))
     else:
@@ -257,7 +257,7 @@ def search(state: Scores) -> int:
     """Return the arm of the highest score of this moment, the lowest such arm, by branch and bound on the ceilings."""
     own = state.own[0]
     leaves = own.leaves
-    fading = 1.0 / memories.weight(state)
+    fading = memories.fading(state)
     chosen = own.pulled
     best = mean_of(state, chosen, state.bounds[chosen]) if not state.closed[chosen] else -math.inf  # just computed
     if _beats_ceilings(state, chosen, best):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits.policies.axes import ties
+from maskedbandits.record import has_field
 
 
 def contradiction(state: Any, parameters: Mapping[str, Any]) -> str:
@@ -16,7 +17,7 @@ def contradiction(state: Any, parameters: Mapping[str, Any]) -> str:
         return "it was forgotten later than it is"
     if parameters.get("sigma") is None and not _sums_fit(state):  # feedback that is no bits adds up to anything
         return "a count is out of range"
-    if hasattr(state, "winners"):
+    if has_field(state, "winners"):
         return ties.contradiction(state) or ("" if _tournament_holds(state) else "its scores are not in order")
     return ""
 

@@ -23,7 +23,7 @@ def highest_arm(state: Axes) -> int:
     lows, rates, straight, closed = state.lows, state.rates, not (own.mixed or own.curved), state.closed
     best = -math.inf
     chosen = 0
-    fading = 1.0 / memories.weight(state)
+    fading = memories.fading(state)
     for arm in range(own.arms):
         if closed[arm]:
             continue

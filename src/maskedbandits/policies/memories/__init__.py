@@ -21,7 +21,13 @@ def weight(state: Axes) -> float:
     return 1.0
 
 
-@picked("memory", inline=False)
+@picked("memory")
+def fading(state: Axes) -> float:
+    """Return 1 / weight; where all weigh alike, without a division."""
+    return 1.0
+
+
+@picked("memory")
 def age(state: Axes) -> None:
     """Let one step pass."""
 

@@ -42,6 +42,12 @@ def weight(state: Memory) -> float:
     return state.own[0].weight
 
 
+@inlined
+def fading(state: Memory) -> float:
+    """Return 1 / weight."""
+    return 1.0 / state.own[0].weight
+
+
 @inner
 def age(state: Memory) -> None:
     """Make the next observation weigh more than all before."""
