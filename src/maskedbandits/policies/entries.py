@@ -24,7 +24,9 @@ from maskedbandits.policies.grains import NO_GRAINS
 from maskedbandits.record import Layout
 
 MODE = "MASKEDBANDITS_COMPILE"
-SECONDS = 10  # of CPU that it takes to compile what a live policy needs, and as much again for a simulation
+# Seconds of CPU that it takes to compile what a live policy needs, and as much again for a simulation: of all policies
+# that share a kernel, or of one that stands alone.
+SHARED_SECONDS, ALONE_SECONDS = 25, 10
 PATIENCE = 600.0  # seconds that the child may take
 
 Kernels = dict[str, tuple[Any, tuple[Any, ...]]]  # by name, each with the types of what it takes beside the state
@@ -82,6 +84,7 @@ class Entries:
         self.title = layout.name  # what people call it: the first policy that uses it
         self.kernels = _PARTS[part]
         self.is_machine_code = False
+        self._time = f"about {SHARED_SECONDS if layout.storage.choices else ALONE_SECONDS} s of CPU"
         self._lock = threading.Lock()
         self._helped = False
         for name, (kernel, _) in self.kernels.items():
@@ -138,7 +141,7 @@ class Entries:
         if cache.is_marked(self.name):
             self.load()
         elif _mode() == "now":
-            cache.say(f"compiling {self.title} for this machine{self._once}; this takes about {SECONDS} s of CPU ...")
+            cache.say(f"compiling {self.title} for this machine{self._once}; this takes {self._time} ...")
             self.load()
         else:
             self._get_help()
@@ -150,7 +153,7 @@ class Entries:
                 return
             self._helped = True
         cache.say(
-            f"compiling {self.title} for this machine in the background{self._once}, about {SECONDS} s of CPU; "
+            f"compiling {self.title} for this machine in the background{self._once}, {self._time}; "
             "until then it decides more slowly"
         )
         threading.Thread(target=self._wait_for_help, name="maskedbandits-compile", daemon=True).start()
@@ -182,7 +185,7 @@ class Entries:
         if INTERPRETED:
             return first, advance
         if not self.simulates(advance):
-            cache.say(f"compiling {self.title} for simulations{self._once}; this takes about {SECONDS} s of CPU ...")
+            cache.say(f"compiling {self.title} for simulations{self._once}; this takes {self._time} ...")
         types = [numba.typeof(each) for each in arguments]
         with self._lock:
             start = cache.entry_point(first, (self.layout.storage.numba_type,))
