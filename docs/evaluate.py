@@ -13,13 +13,13 @@ import numpy as np
 from docs import blocks
 from docs.privacy import markdown
 from maskedbandits.policies import make_policy
-from maskedbandits.service.decisions import DRAWS, PARTS, in_parts
+from maskedbandits.service.arm_selection import DRAWS, PARTS, in_parts
 from maskedbandits.service.evaluation import evaluate, log_of
 from maskedbandits.service.evaluation.fixed import judge_arms
 from maskedbandits.service.evaluation.words import Words
 from maskedbandits.service.fold import mask_of
 from maskedbandits.service.messages import MILLION
-from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.storage.rows import EventRow
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT
 
 PAGE = Path(__file__).with_suffix(".md")

@@ -9,7 +9,7 @@ import pytest
 
 from commands import call, refused
 from maskedbandits.service.keys import create_key
-from maskedbandits.service.stores import open_store
+from maskedbandits.service.storage import open_store
 
 
 @pytest.fixture(autouse=True)

@@ -32,8 +32,8 @@ from services import Service
 from visitors import EPSILON, Visitors
 
 from maskedbandits.service.replaying import Claim, replay
-from maskedbandits.service.stores import open_store
-from maskedbandits.service.stores.schema import columns
+from maskedbandits.service.storage import open_store
+from maskedbandits.service.storage.schema import columns
 
 EXPERIMENT = "crash"
 ARMS = 5

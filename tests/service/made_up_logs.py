@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.service.decisions import WHOLE, Chooser
+from maskedbandits.service.arm_selection import WHOLE, Chooser
 from maskedbandits.service.evaluation.log import Ints
 from maskedbandits.service.fold import mask_of
 from maskedbandits.service.messages import MILLION
-from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.storage.rows import EventRow
 from naive import evaluation as naive
 
 Means = Callable[[int], Sequence[float]]

@@ -1,4 +1,4 @@
-"""The application over a hall on a store of its own; a test module asks for it with ``pytest_plugins``."""
+"""The application over a registry on a store of its own; a test module asks for it with ``pytest_plugins``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from halls import quick_hall, storage_in
+from registries import quick_hall, storage_in
 from web import SMALL, Served
 
-from maskedbandits.service import follower
-from maskedbandits.service.hall import Hall
-from maskedbandits.service.stores import Store, open_store
+from maskedbandits.service import log_reader
+from maskedbandits.service.registry import ExperimentRegistry
+from maskedbandits.service.storage import Store, open_store
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def storage(tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(storage: str) -> Iterator[Store]:
-    """The store that the hall has open, too: what it writes can be looked at here."""
+    """The store that the registry has open, too: what it writes can be looked at here."""
     with open_store(storage) as opened:
         yield opened
 
@@ -30,19 +30,19 @@ def store(storage: str) -> Iterator[Store]:
 def restless() -> Iterator[None]:
     """Halls look at the log as soon as there is news; in a service they rest first, so that more gathers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(follower, "LEAST", 0.001)
+        patch.setattr(log_reader, "LEAST", 0.001)
         yield
 
 
 @pytest.fixture
-def hall(storage: str, restless: None) -> Hall:
-    """A hall that has not started: whoever serves starts it."""
+def registry(storage: str, restless: None) -> ExperimentRegistry:
+    """A registry that has not started: whoever serves starts it."""
     return quick_hall(storage)
 
 
 @pytest.fixture
-def served(hall: Hall) -> Iterator[Served]:
+def served(registry: ExperimentRegistry) -> Iterator[Served]:
     """The application, open to this machine, with one experiment."""
-    with Served(hall) as service:
+    with Served(registry) as service:
         assert service.post("/v1/experiments", SMALL).status == 201
         yield service

@@ -12,7 +12,7 @@ from maskedbandits.service.app import App
 from maskedbandits.service.asgi import Refused
 from maskedbandits.service.keys import ANYBODY, NOBODY, Keys, digest_of, is_own_name
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores.rows import KeyRow
+from maskedbandits.service.storage.rows import KeyRow
 
 
 def admitted(*headers: tuple[bytes, bytes], version: str = "1.1") -> bool:

@@ -10,18 +10,18 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
-from halls import quick_hall, storage_in, until
+from registries import quick_hall, storage_in, until
 from web import SMALL, Client, Reply, Served
 
-from maskedbandits.service import asgi, follower, writer
+from maskedbandits.service import asgi, log_reader, log_writer
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.fold import kernel
-from maskedbandits.service.hall import Hall
 from maskedbandits.service.keys import create_key
+from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import Store, StoreGone
-from maskedbandits.service.stores.sqlite import SqliteStore
+from maskedbandits.service.storage import Store, StoreUnavailable
+from maskedbandits.service.storage.sqlite import SqliteStore
 
 pytest_plugins = ["service_fixtures"]
 
@@ -62,8 +62,8 @@ def test_head_is_get_without_a_body(served: Served) -> None:
     assert head.headers | {"date": ""} == get.headers | {"date": ""}
 
 
-def test_a_body_that_is_too_long(hall: Hall) -> None:
-    with Served(hall, Settings(body_limit=2000)) as served:
+def test_a_body_that_is_too_long(registry: ExperimentRegistry) -> None:
+    with Served(registry, Settings(body_limit=2000)) as served:
         served.post("/v1/experiments", SMALL)
         long = json.dumps({"visitor": "v" * 2000}).encode()
         for path in (DECISIONS, REPORTS, "/v1/experiments"):
@@ -134,7 +134,7 @@ def test_a_fault_of_ours_tells_nobody_anything(
     def broken(*_: object) -> None:
         raise RuntimeError("the visitor was alice")
 
-    monkeypatch.setattr(served.hall.experiment("headline"), "decide", broken)
+    monkeypatch.setattr(served.registry.experiment("headline"), "decide", broken)
     reply = served.run(served.client.ask("POST", DECISIONS, {"visitor": "alice"}))
     assert reply.status == 500
     logged = capsys.readouterr().err
@@ -148,18 +148,18 @@ def test_a_fault_of_ours_tells_nobody_anything(
 
 @contextmanager
 def without_store(served: Served) -> Iterator[None]:
-    """While the store cannot be reached; the hall has noticed, and at the end that it can be again."""
+    """While the store cannot be reached; the registry has noticed, and at the end that it can be again."""
 
     def gone(*_: object) -> None:
-        raise StoreGone("the database at secret-host cannot be reached")
+        raise StoreUnavailable("the database at secret-host cannot be reached")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "PATIENCE", 0.05)
-        patch.setattr(follower, "SECOND", 0.05)
+        patch.setattr(log_writer, "PATIENCE", 0.05)
+        patch.setattr(log_reader, "SECOND", 0.05)
         patch.setattr(SqliteStore, "_lent", gone)
-        served.run(until(lambda: not served.hall.ready))
+        served.run(until(lambda: not served.registry.ready))
         yield
-    served.run(until(lambda: served.hall.ready))
+    served.run(until(lambda: served.registry.ready))
 
 
 def test_before_it_is_open_only_health_answers() -> None:
@@ -200,28 +200,28 @@ def test_a_disk_that_is_full_is_told_once_and_by_readiness(served: Served, capsy
     """Everything can be read then, so that whoever only reads notices nothing."""
 
     def full(*_: object, **__: object) -> None:
-        raise StoreGone("the disk is full: make room")
+        raise StoreUnavailable("the disk is full: make room")
 
     token = served.post(DECISIONS).json["token"]
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "PATIENCE", 0.05)
+        patch.setattr(log_writer, "PATIENCE", 0.05)
         patch.setattr(SqliteStore, "_writing", full)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
         for _ in range(5):
-            served.run(asyncio.sleep(2 * writer.PAUSE))
+            served.run(asyncio.sleep(2 * log_writer.PAUSE))
             assert served.get("/readyz").status == 503
             assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
     told = [line for line in map(json.loads, capsys.readouterr().err.splitlines()) if "written" in line["event"]]
     assert [line["reason"] for line in told] == ["the disk is full: make room"]
-    served.run(until(lambda: served.hall.ready))
+    served.run(until(lambda: served.registry.ready))
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
 def test_a_full_queue_is_no_reason_to_lose_a_report(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     token = served.post(DECISIONS).json["token"]
     with monkeypatch.context() as patch:
-        patch.setattr(served.hall.write, "_most_waiting", 0)
+        patch.setattr(served.registry.write, "_most_waiting", 0)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
@@ -232,12 +232,12 @@ def test_a_visitor_while_the_store_goes_is_not_counted_as_decided(served: Served
     assert served.get(STATE).json["pending"] == [0, 0]
 
 
-def test_closing_stops_the_hall(hall: Hall, store: Store) -> None:
-    with Served(hall) as served:
+def test_closing_stops_the_hall(registry: ExperimentRegistry, store: Store) -> None:
+    with Served(registry) as served:
         served.post("/v1/experiments", SMALL)
         assert served.get("/readyz").status == 200
         assert not store.snapshots(1, kernel())
-    assert not hall.ready
+    assert not registry.ready
     assert [seq for seq, _ in store.snapshots(1, kernel())] == [1]  # it has written down what it knows
 
 
@@ -276,8 +276,8 @@ def test_the_date_before_it_is_ready_is_by_the_same_clock() -> None:
 
 
 @pytest.fixture
-def limited(hall: Hall) -> Iterator[Served]:
-    with Served(hall, Settings(address_rate=0.001, burst=5000, trusted_proxies=("10.0.0.0/8",))) as service:
+def limited(registry: ExperimentRegistry) -> Iterator[Served]:
+    with Served(registry, Settings(address_rate=0.001, burst=5000, trusted_proxies=("10.0.0.0/8",))) as service:
         assert service.post("/v1/experiments", SMALL, client="192.0.2.1").status == 201
         yield service
 
@@ -337,7 +337,7 @@ def test_without_keys_a_proxy_lets_nobody_in(served: Served, header: str) -> Non
 
 def test_a_proxy_is_believed_and_nobody_else(limited: Served, store: Store) -> None:
     _, limited.client.key = create_key(store, "device", None, 0)
-    limited.run(limited.app._read_keys(limited.hall))
+    limited.run(limited.app._read_keys(limited.registry))
     for last in range(20):
         forwarded = {"x-forwarded-for": f"198.51.100.{last}"}
         assert limited.post(DECISIONS, client="10.0.0.1", headers=forwarded).status == 200
@@ -389,8 +389,8 @@ def test_a_page_that_is_not_listed_may_not(listed: Served, served: Served) -> No
         assert "access-control-allow-origin" not in reply.headers
 
 
-def test_any_page_may_ask_if_all_are_listed(hall: Hall) -> None:
-    with Served(hall, Settings(cors=("*",))) as service:
+def test_any_page_may_ask_if_all_are_listed(registry: ExperimentRegistry) -> None:
+    with Served(registry, Settings(cors=("*",))) as service:
         assert service.get("/openapi.json", headers=SITE).headers["access-control-allow-origin"] == "*"
         assert service.ask("OPTIONS", DECISIONS, headers=SITE).status == 204
         assert service.get("/v1/experiments", headers=SITE).status == 403  # but not as if it were this machine

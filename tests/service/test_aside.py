@@ -6,13 +6,13 @@ import json
 from typing import Any, Never
 
 import pytest
-from halls import quick_hall, until
+from registries import quick_hall, until
 from web import SMALL, Served
 
-from maskedbandits.service import follower, terms
+from maskedbandits.service import log_reader, terms
+from maskedbandits.service.experiment import Live
 from maskedbandits.service.fold import Fold
-from maskedbandits.service.follower import Follower
-from maskedbandits.service.live import Live
+from maskedbandits.service.log_reader import Follower
 from maskedbandits.service.pending import Pending
 
 pytest_plugins = ["service_fixtures"]
@@ -43,7 +43,7 @@ def test_the_others_go_on_and_it_is_tried_again(
         return whole(self, experiment) if experiment == 1 else no_memory()
 
     monkeypatch.setattr(Follower, "_from_snapshot", from_snapshot)
-    monkeypatch.setattr(follower, "MINUTE", 0.2)
+    monkeypatch.setattr(log_reader, "MINUTE", 0.2)
     with Served(quick_hall(storage)) as later:
         assert later.get("/readyz").status == 200
         mine = later.post(f"{ONE}/decisions").json["token"]
@@ -55,7 +55,7 @@ def test_the_others_go_on_and_it_is_tried_again(
         assert told == ["later", "accepted"]
         assert b"maskedbandits_experiments_aside 1\n" in later.get("/metrics").body
         monkeypatch.undo()
-        later.run(until(lambda: later.hall.experiment("other") is not None))
+        later.run(until(lambda: later.registry.experiment("other") is not None))
         assert later.post("/v1/reports", {"token": token, "bit": 1}).json == {"status": "accepted"}
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     (line,) = [line for line in lines if line["event"] == "experiment is set aside"]  # it is said once
@@ -73,10 +73,10 @@ def test_what_failed_half_way_is_folded_anew(served: Served, monkeypatch: pytest
             no_memory()
 
     monkeypatch.setattr(Live, "take", half)
-    monkeypatch.setattr(follower, "MINUTE", 0.05)
-    before = served.hall.experiment("headline")
+    monkeypatch.setattr(log_reader, "MINUTE", 0.05)
+    before = served.registry.experiment("headline")
     served.post("/v1/reports", {"token": tokens[0], "bit": 1})
-    served.run(until(lambda: served.hall.experiment("headline") not in (before, None)))
+    served.run(until(lambda: served.registry.experiment("headline") not in (before, None)))
     state = served.get(f"{ONE}/state").json
     assert (state["observations"], state["seq"], sum(state["pending"])) == (1, 2, 4)
 
@@ -94,16 +94,16 @@ def test_what_is_done_often_fails_for_one_alone(
     sound = getattr(kind, name)
 
     def fail_for_other(self: Any, *arguments: Any) -> Any:
-        lives = [each for each in hall.follower.by_id.values() if each.name == "other"]
+        lives = [each for each in registry.follower.by_id.values() if each.name == "other"]
         if any(self in (each, each.pending) for each in lives):
             raise TypeError("of one")
         return sound(self, *arguments)
 
-    hall = quick_hall(storage)
+    registry = quick_hall(storage)
     monkeypatch.setattr(kind, name, fail_for_other)
-    with Served(hall) as later:
-        later.run(until(lambda: hall.is_aside("other")))
+    with Served(registry) as later:
+        later.run(until(lambda: registry.is_aside("other")))
         assert later.post(f"{OTHER}/decisions").status == 503
         token = later.post(f"{ONE}/decisions").json["token"]
         assert later.post("/v1/reports", {"token": token, "bit": 1}).json == {"status": "accepted"}
-        assert hall.trouble is None
+        assert registry.trouble is None

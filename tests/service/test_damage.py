@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from halls import quick_hall
+from registries import quick_hall
 from web import SMALL, Served
 
 from commands import call, refused
 from maskedbandits import cli
-from maskedbandits.service import warm
+from maskedbandits.service import warmup
 from maskedbandits.service.evaluation import evaluate, intervals, reading
-from maskedbandits.service.stores import Store, open_store
-from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.storage import Store, open_store
+from maskedbandits.service.storage.rows import EventRow
 
 pytest_plugins = ["service_fixtures"]
 
@@ -67,7 +67,7 @@ def test_one_broken_configuration_is_set_aside_alone(two: Path, config: str) -> 
     first, second = replayed.stdout.splitlines()
     assert first.startswith("headline: its configuration is damaged")
     assert second.startswith("other: 2 events, 1 report")
-    assert warm.needed("sqlite:///restored.db")
+    assert warmup.needed("sqlite:///restored.db")
     with Served(quick_hall("sqlite:///restored.db")) as service:
         assert service.post("/v1/experiments/other/decisions").status == 200
         assert service.post("/v1/experiments/headline/decisions").status == 503
@@ -133,7 +133,7 @@ def test_what_could_not_be_created_is_set_aside_alone(served: Served, storage: s
         assert service.post("/v1/experiments/headline/decisions").status == 200
         refusals = {name: service.post(f"/v1/experiments/{name}/decisions").status for name in names.values()}
         assert refusals == dict.fromkeys(names.values(), 503)
-        assert abs(service.hall.clock.now() - time.time()) < 5.0
+        assert abs(service.registry.clock.now() - time.time()) < 5.0
 
 
 def test_a_first_event_that_is_broken_is_told_in_one_line(two: Path) -> None:

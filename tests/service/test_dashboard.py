@@ -13,7 +13,7 @@ from running import Running, running
 from browsers import needs_browser, one_at_a_time
 from children import wait_until
 from maskedbandits.service.keys import create_key
-from maskedbandits.service.stores import open_store
+from maskedbandits.service.storage import open_store
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 pytest_plugins = ["browsers"]

@@ -10,9 +10,9 @@ import pytest
 from running import Running, running
 
 from browsers import needs_browser, one_at_a_time
-from maskedbandits.service.history import PER_ARM, SUMS
-from maskedbandits.service.streams import framed
-from maskedbandits.service.telling import MOST_ARMS
+from maskedbandits.service.dashboard.history import PER_ARM, SUMS
+from maskedbandits.service.dashboard.view import MOST_ARMS
+from maskedbandits.service.sse import framed
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 pytest_plugins = ["browsers"]

@@ -13,14 +13,14 @@ import pytest
 from made_up_logs import any_log, change, created, made_up, obvious, report, settings, with_probabilities
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation import Log, evaluate, log_of
 from maskedbandits.service.evaluation.fixed import Choice, Estimate, Judged, Ledger, judge_arms
 from maskedbandits.service.evaluation.intervals import Normal, Sure
 from maskedbandits.service.fold import mask_of
 from maskedbandits.service.messages import MILLION
 from maskedbandits.service.sources import FLAG_HELD
-from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.storage.rows import EventRow
 from naive import evaluation as naive
 
 WAYS = ("ips", "normalised", "robust")

@@ -10,7 +10,7 @@ from made_up_logs import any_log, change, created, made_up, obvious, report, set
 
 from maskedbandits import Problem, make_policy, simulate
 from maskedbandits.errors import UserError
-from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation import Log, evaluate, log_of, trial
 from maskedbandits.service.evaluation.fixed import sure_method
 from maskedbandits.service.evaluation.log import Ints

@@ -14,12 +14,12 @@ import pytest
 from made_up_logs import change, created, made_up, report, settings, with_probabilities
 
 from commands import call, gives_no_orders, refused
-from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation import exported
 from maskedbandits.service.messages import MILLION
 from maskedbandits.service.sources import FLAG_HELD
-from maskedbandits.service.stores import open_store
-from maskedbandits.service.stores.rows import Change, EventRow, NewArm, NewReport
+from maskedbandits.service.storage import open_store
+from maskedbandits.service.storage.rows import Change, EventRow, NewArm, NewReport
 
 FORMATS = ("csv", "jsonl", "parquet")
 
@@ -372,11 +372,11 @@ def test_other_formats_are_read_as_carefully(ending: str, content: bytes, compla
 def test_a_store_that_is_lost_is_said_in_one_line(
     storage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from maskedbandits.service.stores import StoreGone
-    from maskedbandits.service.stores.store import Store
+    from maskedbandits.service.storage import StoreUnavailable
+    from maskedbandits.service.storage.store import Store
 
     def gone(*_: Any) -> list[EventRow]:
-        raise StoreGone("bandits.db: the connection is lost")
+        raise StoreUnavailable("bandits.db: the connection is lost")
 
     monkeypatch.setattr(Store, "events", gone)
     complaint = "bandits.db: the connection is lost: try again"

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from halls import quick_hall
 from postgres import Cluster
+from registries import quick_hall
 from test_service_groups import ALL, KINDS, ONE, learnt, lived
 from web import Served
 
@@ -17,8 +17,8 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.evaluation import exported, log_of
 from maskedbandits.service.evaluation.reading import events_of
 from maskedbandits.service.replaying import replay
-from maskedbandits.service.stores import Store, open_store
-from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.storage import Store, open_store
+from maskedbandits.service.storage.rows import EventRow
 
 pytest_plugins = ["service_fixtures", "postgres_fixtures"]
 

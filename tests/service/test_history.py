@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.service.history import SLOTS, SUMS, History, Point, columns
+from maskedbandits.service.dashboard.history import SLOTS, SUMS, History, Point, columns
 
 MOST = 28  # arms
 

@@ -13,10 +13,10 @@ from web import SMALL, Served
 from commands import call, refused
 from maskedbandits.errors import UserError
 from maskedbandits.service import keys
-from maskedbandits.service.hall import Hall
 from maskedbandits.service.keys import Keys, create_key, digest_of, is_own_name, revoke_key, rotate, secrets_of
+from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import Store, open_store
+from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.tokens import ForgedToken, Token
 
 pytest_plugins = ["service_fixtures"]
@@ -36,8 +36,8 @@ def made(store: Store) -> dict[str, str]:
 
 
 @pytest.fixture
-def locked(hall: Hall, made: dict[str, str]) -> Iterator[Served]:
-    with Served(hall) as service:
+def locked(registry: ExperimentRegistry, made: dict[str, str]) -> Iterator[Served]:
+    with Served(registry) as service:
         service.client.key = made["admin"]
         assert service.post("/v1/experiments", SMALL).status == 201
         service.client.key = None
@@ -109,8 +109,8 @@ def test_a_key_that_is_made_while_the_service_runs_closes_it(served: Served, sto
     assert not let_in(served, "admin")
 
 
-def test_keys_are_limited_each_for_itself(hall: Hall, made: dict[str, str], store: Store) -> None:
-    with Served(hall, Settings(key_rate=0.001, burst=3000)) as service:
+def test_keys_are_limited_each_for_itself(registry: ExperimentRegistry, made: dict[str, str], store: Store) -> None:
+    with Served(registry, Settings(key_rate=0.001, burst=3000)) as service:
         service.client.key = made["admin"]
         statuses = [service.get("/v1/experiments").status for _ in range(4)]
         assert statuses == [200, 200, 200, 429]

@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from halls import config, open_hall, report_of, reported, storage_in, until
+from registries import config, open_hall, report_of, reported, storage_in, until
 
 from maskedbandits.policies import Policy
-from maskedbandits.service import live as module
+from maskedbandits.service import experiment as module
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.follower import Follower
-from maskedbandits.service.live import Live
+from maskedbandits.service.experiment import Live
+from maskedbandits.service.log_reader import Follower
 from maskedbandits.service.metrics import FATES
 from maskedbandits.service.pending import at_least, missing
-from maskedbandits.service.stores import open_store
-from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.storage import open_store
+from maskedbandits.service.storage.rows import EventRow
 
 LOST = {"issued": 4, "reported": 0, "pending": 0, "missing": 4}
 
 
 def test_a_view_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as hall:
-            live = await hall.create(config(arms=2))
+        async with open_hall(storage_in(tmp_path)) as registry:
+            live = await registry.create(config(arms=2))
             whole, added = Policy.estimates, EventRow(2, "arm", 2, None, None, None, None, None, 0, "{}")
 
             def meanwhile(self: Policy) -> Any:
@@ -64,26 +64,26 @@ def test_what_nobody_reports_in_time_is_missing(tmp_path: Path) -> None:
     now = [1_800_000_000.0]
 
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path), Clock(lambda: now[0], lambda: 0.0)) as hall:
-            live = await hall.create(config(expires_after=3660))
+        async with open_hall(storage_in(tmp_path), Clock(lambda: now[0], lambda: 0.0)) as registry:
+            live = await registry.create(config(expires_after=3660))
             issued = live.decide(7)
             arms = [each.arm for each in issued]
-            assert await hall.write.reports([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]
+            assert await registry.write.reports([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]
             await until(lambda: sum(live.fold.reported) == 3)
             told = [arms.count(arm) for arm in range(3)]
-            view = await hall.view(live)  # which needs not wait until the store is told
+            view = await registry.view(live)  # which needs not wait until the store is told
             assert view["issued"] == told
-            await until(lambda: sum(_issued(hall, live)) == 7)
-            view = await hall.view(live)
+            await until(lambda: sum(_issued(registry, live)) == 7)
+            view = await registry.view(live)
             assert view["issued"] == told
             assert view["reported"] == [arms[:3].count(arm) for arm in range(3)]
             assert view["pending"] == [arms[3:].count(arm) for arm in range(3)]
             assert view["missing"] == [0, 0, 0]
             now[0] += 7260  # the next full hour after they expire, and a minute
-            view = await hall.view(live)
+            view = await registry.view(live)
             assert view["pending"] == [0, 0, 0]
             assert view["missing"] == [arms[3:].count(arm) for arm in range(3)]
-            assert await hall.fates() == {"headline": {"issued": 7, "reported": 3, "pending": 0, "missing": 4}}
+            assert await registry.fates() == {"headline": {"issued": 7, "reported": 3, "pending": 0, "missing": 4}}
 
     asyncio.run(use())
 
@@ -92,8 +92,8 @@ def test_what_is_decided_meanwhile_is_not_missing(tmp_path: Path, monkeypatch: p
     storage = storage_in(tmp_path)
 
     async def use() -> None:
-        async with open_hall(storage) as hall:
-            live, whole = await hall.create(config()), Live.view
+        async with open_hall(storage) as registry:
+            live, whole = await registry.create(config()), Live.view
 
             def meanwhile(self: Live) -> dict[str, Any]:
                 found = whole(self)
@@ -104,14 +104,14 @@ def test_what_is_decided_meanwhile_is_not_missing(tmp_path: Path, monkeypatch: p
                 return found
 
             monkeypatch.setattr(Live, "view", meanwhile)
-            assert (await hall.view(live))["missing"] == [0, 0, 0]
+            assert (await registry.view(live))["missing"] == [0, 0, 0]
 
     asyncio.run(use())
 
 
-def _issued(hall: Any, live: Any) -> list[int]:
+def _issued(registry: Any, live: Any) -> list[int]:
     """What the follower has told the store."""
-    return list(hall.follower.store.issued_total(live.id).values())
+    return list(registry.follower.store.issued_total(live.id).values())
 
 
 def test_less_than_none_is_never_missing() -> None:
@@ -131,28 +131,28 @@ def test_what_another_process_has_not_told_yet_is_issued(tmp_path: Path, monkeyp
         async with open_hall(storage) as one, open_hall(storage) as other:
             live = await one.create(config())
             await reported(one, live, 5)
-            await until(lambda: all(hall.follower.seq_of(live.id) == 6 for hall in (one, other)))
-            for hall in (one, other):
-                view = await hall.view(hall.follower.lives["headline"])
+            await until(lambda: all(registry.follower.seq_of(live.id) == 6 for registry in (one, other)))
+            for registry in (one, other):
+                view = await registry.view(registry.follower.lives["headline"])
                 assert view["issued"] == view["reported"]
                 assert sum(view["issued"]) == 5
                 fates = {"issued": 5, "reported": 5, "pending": 0, "missing": 0}
-                assert await hall.fates() == {"headline": fates}
+                assert await registry.fates() == {"headline": fates}
 
     asyncio.run(use())
 
 
 def test_nothing_is_awaited_of_an_archived_experiment(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as hall:
-            plain = await hall.create(config())
-            asking = await hall.create(config("kinds", groups=["young", "old"]))
+        async with open_hall(storage_in(tmp_path)) as registry:
+            plain = await registry.create(config())
+            asking = await registry.create(config("kinds", groups=["young", "old"]))
             for live in (plain, asking):
                 live.decide(4)
-                assert sum((await hall.view(live))["pending"]) == 4
-                await hall.change(live, {"status": "archived"})
-                view = await hall.view(live)
+                assert sum((await registry.view(live))["pending"]) == 4
+                await registry.change(live, {"status": "archived"})
+                view = await registry.view(live)
                 assert {name: sum(view[name]) for name in FATES} == LOST
-            assert await hall.fates() == {"headline": LOST, "kinds": LOST}
+            assert await registry.fates() == {"headline": LOST, "kinds": LOST}
 
     asyncio.run(use())

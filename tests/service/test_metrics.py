@@ -7,11 +7,11 @@ import re
 import tempfile
 
 import pytest
-from halls import until
+from registries import until
 from web import Served
 
 from maskedbandits.service.metrics import BYTES, FATES, ROUTES, SECONDS, STATUSES, Metrics, shared_memory
-from maskedbandits.service.stores import StoreGone
+from maskedbandits.service.storage import StoreUnavailable
 
 pytest_plugins = ["service_fixtures"]
 
@@ -31,7 +31,9 @@ def test_what_is_counted(served: Served) -> None:
     served.post(REPORTS, {"reports": [{"token": token, "bit": 1}, {"token": "x", "bit": 1}]})
     served.post(DECISIONS, b"{")
     served.get("/nowhere")
-    served.run(until(lambda: [live.fold.seq for live in served.hall.experiments()] == [2]))  # the report is learnt from
+    served.run(
+        until(lambda: [live.fold.seq for live in served.registry.experiments()] == [2])
+    )  # the report is learnt from
     reply = served.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
     text = reply.body.decode()
@@ -63,9 +65,9 @@ def test_what_became_of_decisions(served: Served) -> None:
 
 def test_counts_are_told_while_the_store_is_gone(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     async def gone() -> None:
-        raise StoreGone("the disk is full")
+        raise StoreUnavailable("the disk is full")
 
-    monkeypatch.setattr(served.hall, "fates", gone)
+    monkeypatch.setattr(served.registry, "fates", gone)
     reply = served.get("/metrics")
     assert (reply.status, b"decisions_missing" in reply.body) == (200, False)
 

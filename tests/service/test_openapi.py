@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import schemathesis
-from halls import quick_hall, storage_in
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from registries import quick_hall, storage_in
 from running import running
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
@@ -26,7 +26,7 @@ from web import SMALL, Served
 from maskedbandits.service.keys import create_key
 from maskedbandits.service.metrics import STATUSES
 from maskedbandits.service.openapi import document
-from maskedbandits.service.stores import open_store
+from maskedbandits.service.storage import open_store
 
 pytest_plugins = ["service_fixtures"]
 

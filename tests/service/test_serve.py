@@ -18,7 +18,7 @@ from maskedbandits import extras
 from maskedbandits.service import fold, serve
 from maskedbandits.service.keys import create_key, revoke_key
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import open_store
+from maskedbandits.service.storage import open_store
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 

@@ -13,7 +13,7 @@ from maskedbandits.fingerprint import Origin
 from maskedbandits.policies import KINDS, make_policy, names
 from maskedbandits.service import fold
 from maskedbandits.service.fold import HEAD, Fold, mask_of, offered, why_refused
-from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.storage.rows import EventRow
 
 ONE = 1_000_000
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from halls import quick_hall
+from registries import quick_hall
 from running import wait_for
 from web import Served, token_of
 
@@ -17,7 +17,7 @@ from maskedbandits.service.fold import Fold
 from maskedbandits.service.messages import MILLION
 from maskedbandits.service.replaying import replay
 from maskedbandits.service.replies import GroupsStateAnswer, QuestionAnswer
-from maskedbandits.service.stores import Store
+from maskedbandits.service.storage import Store
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
 
 pytest_plugins = ["service_fixtures"]
@@ -120,7 +120,7 @@ def test_an_answer_is_a_question_to_everybody(served: Served, store: Store, epsi
     token = token_of(store, answer)
     assert (token.epsilon, token.experiment, token.expires) == (epsilon * MILLION, 2, answer["expires"])
     assert len(answer["token"]) > 64
-    live = served.hall.experiment("kinds")
+    live = served.registry.experiment("kinds")
     assert live is not None
     assert live.by_group(token.question) == (answer["arms"], answer["signs"])  # type: ignore[attr-defined]
 
@@ -260,12 +260,12 @@ def test_a_process_that_comes_later_awaits_what_others_issued(grouped: Served, s
     assert grouped.post(REPORTS, {"reports": told}).status == 200
     learnt(grouped, 2)
     wait_for(lambda: grouped.get(STATE).json["pending"] == [4])
-    ours = grouped.hall.experiment("kinds")
+    ours = grouped.registry.experiment("kinds")
     assert ours is not None
     wait_for(lambda: ours.in_all(store.issued_total(ours.id)) == [6])  # it is told every second
     with Served(quick_hall(storage)) as other:
         assert other.get(STATE).json["pending"] == [4]
-        theirs = other.hall.experiment("kinds")
+        theirs = other.registry.experiment("kinds")
         assert theirs is not None
         ours.await_exactly()
         assert theirs.fold.asking.pending.tolist() == ours.fold.asking.pending.tolist()

@@ -12,18 +12,18 @@ from web import SMALL, Served
 
 from maskedbandits import cache
 from maskedbandits.service import logs
-from maskedbandits.service.hall import Hall
 from maskedbandits.service.keys import create_key
+from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import Store
+from maskedbandits.service.storage import Store
 
 pytest_plugins = ["service_fixtures"]
 
 
 @pytest.fixture
-def chatty(hall: Hall, store: Store) -> Iterator[tuple[Served, str]]:
+def chatty(registry: ExperimentRegistry, store: Store) -> Iterator[tuple[Served, str]]:
     key = create_key(store, "admin", "boss", 1)[1]
-    with Served(hall, Settings(access_log=True)) as service:
+    with Served(registry, Settings(access_log=True)) as service:
         service.client.key = key
         yield service, key
 
@@ -57,7 +57,7 @@ def test_a_request_is_one_line_without_anything_that_was_sent(
 
 
 def test_nothing_is_said_of_requests_unless_asked_for(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    served.run(served.hall.catch_up())  # that the experiment is live was said, then
+    served.run(served.registry.catch_up())  # that the experiment is live was said, then
     capsys.readouterr()
     served.post("/v1/experiments/headline/decisions", {"visitor": "alice"})
     assert capsys.readouterr().err == ""

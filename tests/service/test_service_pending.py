@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.live import Live
+from maskedbandits.service.experiment import Live
 from maskedbandits.service.pending import STEPS, STEPS_OF_GROUPS, Pending, expiry_minute
 from naive.pending import Slips, ends_in
 

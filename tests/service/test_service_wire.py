@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from maskedbandits.service import streams, wire
+from maskedbandits.service import sse, wire
 from maskedbandits.service.asgi import MOST_HEAD, Answer, read_body, respond
 from maskedbandits.service.wire import Wire
 
@@ -204,15 +204,15 @@ def test_whoever_does_not_read_a_stream_is_dropped(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """However much waits in between, of which the system keeps some megabytes."""
-    monkeypatch.setattr(streams, "STALLED", 0.2)
-    opened, ended = streams.Streams(), asyncio.Event()
+    monkeypatch.setattr(sse, "STALLED", 0.2)
+    opened, ended = sse.Streams(), asyncio.Event()
 
     async def endless() -> AsyncGenerator[bytes, None]:
         while True:
             yield bytes(1 << 20)
 
     async def pouring(scope: Scope, receive: Receive, send: Send) -> None:
-        await opened.pour(scope, receive, send, streams.Stream(endless()), [])
+        await opened.pour(scope, receive, send, sse.Stream(endless()), [])
         ended.set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:

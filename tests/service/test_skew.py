@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from halls import config, open_hall, report_of, storage_in, until
 from postgres import Cluster
+from registries import config, open_hall, report_of, storage_in, until
 
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.messages import ExperimentConfig
-from maskedbandits.service.stores import open_store
-from maskedbandits.service.stores.rows import DUPLICATE, LATE
+from maskedbandits.service.storage import open_store
+from maskedbandits.service.storage.rows import DUPLICATE, LATE
 
 pytest_plugins = ["postgres_fixtures", "service_fixtures"]
 
@@ -32,16 +32,16 @@ def fast_by(seconds: float) -> Clock:
 @pytest.mark.parametrize("skew", SKEWS)
 def test_who_shares_a_file_goes_on_by_the_clock_that_is_ahead(tmp_path: Path, restless: None, skew: float) -> None:
     async def use() -> None:
-        async with open_hall(storage, simulation=True) as hall:
-            live = await hall.create(with_short_tokens())
+        async with open_hall(storage, simulation=True) as registry:
+            live = await registry.create(with_short_tokens())
             before = report_of(live, live.decide()[0], 1)
-            assert await hall.write.reports([before]) == [2]
+            assert await registry.write.reports([before]) == [2]
             async with open_hall(storage, fast_by(skew), simulation=True):
                 pass
-            await until(lambda: hall.clock.now() > time.time() + skew / 2)
+            await until(lambda: registry.clock.now() > time.time() + skew / 2)
             row = report_of(live, live.decide()[0], 1)
-            assert await hall.write.reports([row]) == [3]
-            assert await hall.write.reports([row, before]) == [DUPLICATE, LATE]  # its id may be forgotten
+            assert await registry.write.reports([row]) == [3]
+            assert await registry.write.reports([row, before]) == [DUPLICATE, LATE]  # its id may be forgotten
 
     storage = storage_in(tmp_path)
     asyncio.run(use())
@@ -50,18 +50,18 @@ def test_who_shares_a_file_goes_on_by_the_clock_that_is_ahead(tmp_path: Path, re
 @pytest.mark.parametrize("skew", [*SKEWS, -300.0])
 def test_who_shares_a_server_goes_by_its_clock(postgres_server: Cluster, restless: None, skew: float) -> None:
     async def use() -> None:
-        async with open_hall(storage, simulation=True) as hall:
-            live = await hall.create(with_short_tokens())
+        async with open_hall(storage, simulation=True) as registry:
+            live = await registry.create(with_short_tokens())
             before = report_of(live, live.decide()[0], 1)
             clock = fast_by(skew)
             clock.now()  # as an answer that it is starting does
             async with open_hall(storage, clock, simulation=True) as other:
-                assert abs(other.clock.now() - hall.clock.now()) < abs(skew) / 2
+                assert abs(other.clock.now() - registry.clock.now()) < abs(skew) / 2
                 same = other.by_id(live.id)
                 assert same is not None
                 rows = [before, report_of(live, live.decide()[0], 1), report_of(same, same.decide()[0], 1)]
                 assert await other.write.reports(rows) == [2, 3, 4]
-            assert await hall.write.reports(rows) == [DUPLICATE] * 3
+            assert await registry.write.reports(rows) == [DUPLICATE] * 3
 
     storage = postgres_server.place()
     open_store(storage, create=True).close()

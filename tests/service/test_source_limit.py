@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from halls import open_hall, quick_hall, storage_in, until
 from hypothesis import given
 from hypothesis import strategies as st
+from registries import open_hall, quick_hall, storage_in, until
 from web import SMALL, Client, Reply, Served
 
 from maskedbandits.service import sources
@@ -23,9 +23,9 @@ from maskedbandits.service.messages import SourceLimit
 from maskedbandits.service.replaying import Claim, replay
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.sources import FLAG_HELD, Ring, Sources
-from maskedbandits.service.stores import Store, StoreGone, open_store
-from maskedbandits.service.stores.portable import backup, restore
-from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.storage import Store, StoreUnavailable, open_store
+from maskedbandits.service.storage.portable import backup, restore
+from maskedbandits.service.storage.rows import EventRow
 from maskedbandits.service.terms import fault_of
 from naive.sources import NaiveRing, most_of_one
 
@@ -103,8 +103,8 @@ class Proxied(Served):
         def heads(store: Store) -> dict[int, int]:
             return store.heads()
 
-        wanted = self.run(_awaited(self.hall.ask(heads)))
-        self.run(until(lambda: all(live.fold.seq >= wanted[live.id] for live in self.hall.experiments())))
+        wanted = self.run(_awaited(self.registry.ask(heads)))
+        self.run(until(lambda: all(live.fold.seq >= wanted[live.id] for live in self.registry.experiments())))
         return dict(self.send("GET", STATE).json)
 
 
@@ -130,8 +130,8 @@ def now() -> list[float]:
 @pytest.fixture
 def proxied(storage: str, store: Store, now: list[float], restless: None) -> Iterator[Proxied]:
     _, key = create_key(store, "admin", "shop-web", 0)
-    hall = quick_hall(storage, Clock(wall=lambda: now[0], steady=lambda: 0.0))
-    with Proxied(hall, Settings(trusted_proxies=("127.0.0.0/8",))) as service:
+    registry = quick_hall(storage, Clock(wall=lambda: now[0], steady=lambda: 0.0))
+    with Proxied(registry, Settings(trusted_proxies=("127.0.0.0/8",))) as service:
         service.client.key = key
         yield service
 
@@ -176,7 +176,7 @@ def test_a_burst_of_lies_from_one_address_moves_little(proxied: Proxied, store: 
 
 def test_what_is_held_back_is_shown(proxied: Proxied) -> None:
     proxied.create(source_limit={"address": 1})
-    live = proxied.hall.experiments()[0]
+    live = proxied.registry.experiments()[0]
     assert proxied.run(proxied.app.watch.look(live)).concerns == []
     for token in proxied.tokens(11):
         proxied.report(token)
@@ -222,7 +222,7 @@ def test_live_replayed_restarted_and_restored_states_are_the_same(
         assert reports(copy) == reports(store)
     for url in (storage, restored):
         with Served(quick_hall(url)) as again:
-            (live,) = again.hall.experiments()
+            (live,) = again.registry.experiments()
             assert {name: live.view()[name] for name in fields} == {name: state[name] for name in fields}
 
 
@@ -231,7 +231,7 @@ def test_a_snapshot_without_what_was_held_back_is_refused(proxied: Proxied) -> N
     for token in proxied.tokens(3):
         proxied.report(token)
     proxied.state()
-    fold = proxied.hall.experiments()[0].fold
+    fold = proxied.registry.experiments()[0].fold
     seq, body, digest = fold.snapshot()
     assert Fold.from_snapshot(body, seq, digest).held_back == 2
     fold.held_back = 0
@@ -267,7 +267,7 @@ def test_what_is_not_new_leaves_its_source_as_it_was(proxied: Proxied, store: St
     first, second, third, fourth = proxied.tokens(4)
     assert proxied.report(first) == "accepted"
     assert [proxied.report(first) for _ in range(5)] == ["duplicate"] * 5
-    writer = proxied.hall.write
+    writer = proxied.registry.write
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "reports", _gone)
         assert proxied.send("POST", REPORTS, {"token": second, "bit": 1}, LIAR).status == 503
@@ -281,7 +281,7 @@ def test_what_is_not_new_leaves_its_source_as_it_was(proxied: Proxied, store: St
 
 
 def _gone(rows: Any) -> Any:
-    raise StoreGone("as when the disk is full")
+    raise StoreUnavailable("as when the disk is full")
 
 
 def test_groups_are_limited_alike(proxied: Proxied, store: Store) -> None:
@@ -303,13 +303,13 @@ def test_each_process_counts_for_itself_and_all_learn_the_same(proxied: Proxied,
         proxied.report(token)
 
     async def elsewhere() -> dict[str, Any]:
-        async with open_hall(storage) as hall:
+        async with open_hall(storage) as registry:
             app = App(Settings())
-            await app.open(hall)
+            await app.open(registry)
             client = Client(app, proxied.client.key)
             for token in tokens[5:]:
                 assert (await client.ask("POST", REPORTS, {"token": token, "bit": 1}, client=LIAR)).status == 200
-            (live,) = hall.experiments()
+            (live,) = registry.experiments()
             await until(lambda: live.fold.seq == 11)
             found = live.view()
             await app.close()

@@ -25,12 +25,12 @@ def test_the_page_is_for_everybody_and_holds_nothing(served: Served) -> None:
 
 
 def test_it_is_there_while_the_service_starts(served: Served) -> None:
-    hall, served.app.hall = served.app.hall, None
+    registry, served.app.registry = served.app.registry, None
     try:
         assert served.get("/dashboard").status == 200
         assert served.get("/v1/live").status == 503
     finally:
-        served.app.hall = hall
+        served.app.registry = registry
 
 
 @pytest.mark.parametrize("name", FILES)

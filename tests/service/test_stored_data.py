@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from halls import quick_hall
+from registries import quick_hall
 from web import SMALL, Served
 
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.keys import secrets_of
-from maskedbandits.service.stores import Store, schema
-from maskedbandits.service.stores.portable import backup
+from maskedbandits.service.storage import Store, schema
+from maskedbandits.service.storage.portable import backup
 
 pytest_plugins = ["service_fixtures"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from halls import quick_hall
+from registries import quick_hall
 from web import SMALL, Served
 
 from maskedbandits.service.clock import Clock

@@ -12,10 +12,10 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from maskedbandits.service.app import App
-from maskedbandits.service.hall import Hall
 from maskedbandits.service.keys import secrets_of
+from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import Store
+from maskedbandits.service.storage import Store
 from maskedbandits.service.tokens import Token
 
 SMALL = {
@@ -117,16 +117,16 @@ def token_of(store: Store, answer: dict[str, Any]) -> Token:
 
 
 class Served:
-    """The application over a hall, asked from plain tests; both are opened and closed with the ``with``."""
+    """The application over a registry, asked from plain tests; both are opened and closed with the ``with``."""
 
-    def __init__(self, hall: Hall, settings: Settings | None = None) -> None:
-        self.hall, self.app = hall, App(settings or Settings())
+    def __init__(self, registry: ExperimentRegistry, settings: Settings | None = None) -> None:
+        self.registry, self.app = registry, App(settings or Settings())
         self.client = Client(self.app)
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:
-        self.run(self.hall.start())
-        self.run(self.app.open(self.hall))
+        self.run(self.registry.start())
+        self.run(self.app.open(self.registry))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -134,11 +134,11 @@ class Served:
         self._runner.close()
 
     def close(self) -> None:
-        """Let the hall write down what it knows, and end; a test that looks at its store calls this first."""
+        """Let the registry write down what it knows, and end; a test that looks at its store calls this first."""
         self.run(self.app.close())
 
     async def from_another_loop(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The application for a program with a loop of its own: the hall answers in that in which it was started."""
+        """The application for a program with a loop of its own; the registry answers in the loop that started it."""
         messages = [await receive()]
         while messages[-1].get("more_body"):
             messages.append(await receive())

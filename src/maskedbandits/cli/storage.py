@@ -13,7 +13,7 @@ import click
 from maskedbandits.cli.verb import Failure
 
 if TYPE_CHECKING:
-    from maskedbandits.service.stores import Store
+    from maskedbandits.service.storage import Store
 
 
 class Given(NamedTuple):
@@ -41,11 +41,11 @@ def storage(verb: Callable[..., None]) -> Callable[..., None]:
 def storage_of(given: Given) -> Iterator[str]:
     """Lend the URL of the store; one that is gone is told of in a line."""
     from maskedbandits.service.settings import gathered
-    from maskedbandits.service.stores import StoreGone
+    from maskedbandits.service.storage import StoreUnavailable
 
     try:
         yield gathered({"storage": given.url}, config=given.config).storage
-    except StoreGone as gone:
+    except StoreUnavailable as gone:
         raise Failure(f"{gone.reason.removesuffix(': try again')}: try again") from gone
 
 
@@ -55,7 +55,7 @@ def opened(given: Given, verb: str, *, create: bool = False) -> Iterator[Store]:
     from maskedbandits import extras
 
     extras.need(verb, extras.SERVICE, "service")
-    from maskedbandits.service.stores import open_store
+    from maskedbandits.service.storage import open_store
 
     with storage_of(given) as url, open_store(url, create=create) as store:
         yield store

@@ -53,15 +53,14 @@ SNAPSHOTS = Use(
         *("device", "outside.py", "bar.py", "data", "extras.py", "readable.py"),  # not imported by a fold
         "py.typed",  # empty
         # The rest of the service: it asks a state, stores it, or shows it.
-        *(f"service/{name}" for name in ("dashboard", "evaluation", "stores")),
+        *(f"service/{name}" for name in ("dashboard", "evaluation", "storage")),
         *(
             f"service/{name}.py"
             for name in (
-                *("access", "admin", "app", "asgi", "clock", "concerns", "deciding", "decisions", "finding"),
-                *("follower", "grouped", "hall", "history", "keys", "limits", "live", "logs", "metrics", "openapi"),
-                *("pending", "replaying", "replies", "reporting", "serve", "settings", "static", "streams"),
-                *("supervisor", "tables", "telling", "telling_groups", "terms", "tokens", "warm", "watching"),
-                *("wire", "worker", "writer"),
+                *("access", "app", "arm_selection", "asgi", "clock", "experiment", "finding", "group_experiment"),
+                *("keys", "log_reader", "log_writer", "logs", "metrics", "openapi", "pending", "rate_limits"),
+                *("registry", "replaying", "replies", "routes_admin", "routes_decisions", "routes_reports", "serve"),
+                *("settings", "sse", "static", "supervisor", "tables", "terms", "tokens", "warmup", "wire", "worker"),
             )
         ),
     ),

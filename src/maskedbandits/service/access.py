@@ -9,7 +9,7 @@ from starlette.types import Scope
 
 from maskedbandits.service.asgi import Answer, Header, Refused, later
 from maskedbandits.service.keys import NOBODY, Holder, Keys
-from maskedbandits.service.limits import Addresses, Buckets, block_of, bucket_of
+from maskedbandits.service.rate_limits import Addresses, Buckets, block_of, bucket_of
 from maskedbandits.service.settings import Settings
 
 ALLOWED = [

@@ -21,23 +21,23 @@ from starlette.types import Receive, Scope, Send
 from maskedbandits.errors import UserError
 from maskedbandits.service import logs, static
 from maskedbandits.service.access import Access, Caller, refuse_repeated
-from maskedbandits.service.admin import Ask, Endpoint, Office
 from maskedbandits.service.asgi import Answer, ClientGone, Refused, later, respond
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.finding import found
 from maskedbandits.service.keys import Secrets, secrets_of
-from maskedbandits.service.limits import Answers, Buckets
 from maskedbandits.service.messages import MOST_DECISIONS, DecisionRequest, Reader
 from maskedbandits.service.metrics import LEFT, Metrics
 from maskedbandits.service.openapi import description
+from maskedbandits.service.rate_limits import Answers, Buckets
+from maskedbandits.service.routes_admin import AdminRoutes, Ask, Endpoint
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import StoreGone
-from maskedbandits.service.streams import Stream, Streams
+from maskedbandits.service.sse import Stream, Streams
+from maskedbandits.service.storage import StoreUnavailable
 
 if TYPE_CHECKING:
-    from maskedbandits.service.hall import Hall
-    from maskedbandits.service.stores import Store
-    from maskedbandits.service.stores.rows import KeyRow
+    from maskedbandits.service.registry import ExperimentRegistry
+    from maskedbandits.service.storage import Store
+    from maskedbandits.service.storage.rows import KeyRow
 
 ALL = "/v1/experiments"
 ONE = f"{ALL}/{{name}}"
@@ -55,17 +55,17 @@ METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 
 
 class App:
-    """Answers requests; until a hall of experiments is opened, that it is starting."""
+    """Answers requests; until the registry of experiments is opened, that it is starting."""
 
     def __init__(self, settings: Settings, metrics: Metrics | None = None, clock: Clock | None = None) -> None:
         self.settings = settings
-        self.clock = clock or Clock()  # the hall's, once there is one
+        self.clock = clock or Clock()  # the registry's, once there is one
         self._dated, self._date = 0, b""
         self.metrics = metrics or Metrics()
         self.access = Access(settings)
-        self.hall: Hall | None = None
+        self.registry: ExperimentRegistry | None = None
         self._answers, self._asked = Answers(), Reader(DecisionRequest)
-        self._office = Office(lambda: self.hall, self.metrics)
+        self._office = AdminRoutes(lambda: self.registry, self.metrics)
         self.streams = Streams()
         reports = Endpoint("reports", "device", self._report)
         self._of_devices = {"decisions": Endpoint("decisions", "device", self._decide), "reports": reports}
@@ -73,45 +73,45 @@ class App:
 
     # From beginning to end
 
-    async def open(self, hall: Hall) -> None:
-        """Let people in: the hall has started, and has imported what takes long to import."""
-        from maskedbandits.service.deciding import Decisions
-        from maskedbandits.service.reporting import Reports
-        from maskedbandits.service.watching import Watch
+    async def open(self, registry: ExperimentRegistry) -> None:
+        """Let people in: the registry has started, and has imported what takes long to import."""
+        from maskedbandits.service.dashboard.broadcast import Watch
+        from maskedbandits.service.routes_decisions import Decisions
+        from maskedbandits.service.routes_reports import Reports
 
-        self._secrets = await self._read_keys(hall)
-        self._decisions = Decisions(hall, self._secrets, self.metrics)
+        self._secrets = await self._read_keys(registry)
+        self._decisions = Decisions(registry, self._secrets, self.metrics)
         by_token = Buckets(self.settings.token_rate, self.settings.burst)
-        self._reports = Reports(hall, self._secrets, self.metrics, by_token, self._renew, self.access.block)
-        self.hall, self.clock = hall, hall.clock
-        self.watch = Watch(hall)
+        self._reports = Reports(registry, self._secrets, self.metrics, by_token, self._renew, self.access.block)
+        self.registry, self.clock = registry, registry.clock
+        self.watch = Watch(registry)
         self.watch.start()
         self._renewing = asyncio.create_task(self._renew_often())
 
     async def close(self) -> None:
-        """Let nobody in any more, and have the hall write down what it knows."""
-        hall, self.hall = self.hall, None
-        if hall is not None:
+        """Let nobody in any more, and have the registry write down what it knows."""
+        registry, self.registry = self.registry, None
+        if registry is not None:
             self.streams.end()
             await self.watch.stop()
             self._renewing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._renewing
-            await hall.stop()
+            await registry.stop()
 
-    async def _read_keys(self, hall: Hall) -> Secrets:
+    async def _read_keys(self, registry: ExperimentRegistry) -> Secrets:
         def read(store: Store) -> tuple[list[KeyRow], Secrets]:
             return store.keys(), secrets_of(store)
 
         self._read_at = time.monotonic()
-        rows, secrets = cast("tuple[list[KeyRow], Secrets]", await hall.ask(read))
+        rows, secrets = cast("tuple[list[KeyRow], Secrets]", await registry.ask(read))
         self.access.keys.refresh(rows)
         return secrets
 
     async def _renew(self) -> None:
         """Read the keys again, unless that was done a moment ago."""
-        if self.hall is not None and time.monotonic() - self._read_at > KEYS_SOONEST:
-            read = await self._read_keys(self.hall)
+        if self.registry is not None and time.monotonic() - self._read_at > KEYS_SOONEST:
+            read = await self._read_keys(self.registry)
             self._secrets.ring = read.ring  # all else stays, as the secret does
 
     async def _renew_often(self) -> None:
@@ -119,7 +119,7 @@ class App:
             await asyncio.sleep(KEYS_EVERY)
             try:
                 await self._renew()
-            except StoreGone:
+            except StoreUnavailable:
                 continue  # those who ask hear of it; the keys known so far stay
             except Exception as error:  # whatever it is, they have to be read again the next time
                 logs.fault("keys could not be read", error)
@@ -179,7 +179,7 @@ class App:
             logs.event("request", **facts, key=caller.holder.name)
 
     def _admitted(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
-        if self.hall is None:  # nor are the keys known
+        if self.registry is None:  # nor are the keys known
             raise later(503, STARTING)
         if self.access.keys.is_open and not PROXIED.isdisjoint(headers):  # the proxy is on this machine, not who asks
             raise Refused(403, FOR_OTHERS)
@@ -208,7 +208,7 @@ class App:
 
     async def _decide(self, ask: Ask) -> Answer:
         body = await ask.body()
-        live = self._decisions.hall.experiment(ask.params["name"])
+        live = self._decisions.registry.experiment(ask.params["name"])
         if live is not None and body and (most := self._answers.most(live)) < MOST_DECISIONS:
             n = self._asked(body).n or 1
             if n > most:
@@ -226,7 +226,7 @@ class App:
         return Stream(self.watch.list_all(self._roles(ask)))
 
     async def _live(self, ask: Ask) -> Stream:
-        return Stream(self.watch.follow(await found(self._office.hall, ask.params["name"]), self._roles(ask)))
+        return Stream(self.watch.follow(await found(self._office.registry, ask.params["name"]), self._roles(ask)))
 
     def _roles(self, ask: Ask) -> Callable[[], frozenset[str]]:
         """Return what tells the roles that somebody who asks has by now."""
@@ -235,26 +235,26 @@ class App:
 
     def _all_routes(self) -> list[Route]:
         """Return all paths, those of devices among them: a wrong method there is told as such."""
-        office = self._office
+        admin_routes = self._office
 
         def route(method: str, path: str, endpoint: Endpoint) -> Route:
             return Route(path, endpoint, methods=[method])  # type: ignore[arg-type]  # it is only found by it
 
         return [
-            route("GET", "/healthz", Endpoint("health", "", office.health)),
-            route("GET", "/readyz", Endpoint("health", "", office.ready)),
-            route("GET", "/metrics", Endpoint("metrics", "read", office.counts)),
+            route("GET", "/healthz", Endpoint("health", "", admin_routes.health)),
+            route("GET", "/readyz", Endpoint("health", "", admin_routes.ready)),
+            route("GET", "/metrics", Endpoint("metrics", "read", admin_routes.counts)),
             route("GET", "/openapi.json", Endpoint("openapi", "", self._describe)),
             route("POST", "/v1/reports", self._of_devices["reports"]),
-            route("GET", ALL, Endpoint("experiments", "read", office.list_all)),
-            route("POST", ALL, Endpoint("experiments", "admin", office.create)),
-            route("GET", ONE, Endpoint("experiments", "read", office.show)),
-            route("PATCH", ONE, Endpoint("experiments", "admin", office.change)),
-            route("GET", f"{ONE}/state", Endpoint("state", "read", office.state)),
+            route("GET", ALL, Endpoint("experiments", "read", admin_routes.list_all)),
+            route("POST", ALL, Endpoint("experiments", "admin", admin_routes.create)),
+            route("GET", ONE, Endpoint("experiments", "read", admin_routes.show)),
+            route("PATCH", ONE, Endpoint("experiments", "admin", admin_routes.change)),
+            route("GET", f"{ONE}/state", Endpoint("state", "read", admin_routes.state)),
             route("GET", f"{ONE}/live", Endpoint("live", "read", self._live)),
             route("GET", "/v1/live", Endpoint("live", "read", self._live_list)),
-            route("POST", f"{ONE}/arms", Endpoint("experiments", "admin", office.add_arm)),
-            route("POST", f"{ONE}/arms/{{arm:path}}/retire", Endpoint("experiments", "admin", office.retire)),
+            route("POST", f"{ONE}/arms", Endpoint("experiments", "admin", admin_routes.add_arm)),
+            route("POST", f"{ONE}/arms/{{arm:path}}/retire", Endpoint("experiments", "admin", admin_routes.retire)),
             route("POST", f"{ONE}/decisions", self._of_devices["decisions"]),
             route("POST", f"{ONE}/reports", self._of_devices["reports"]),
             route("GET", "/client.js", static.file(static.client())),
@@ -268,7 +268,7 @@ def _refusal(error: Exception) -> Answer:
     """Return what is answered to a request that could not be done."""
     if isinstance(error, Refused):
         return error.answer()
-    if isinstance(error, StoreGone):  # first: a store that cannot be opened is a user's error as well
+    if isinstance(error, StoreUnavailable):  # first: a store that cannot be opened is a user's error as well
         return later(503, GONE).answer()
     if isinstance(error, UserError):
         return Refused(400, str(error)).answer()

@@ -34,7 +34,7 @@ from maskedbandits.service.sources import FLAG_HELD
 
 if TYPE_CHECKING:
     from maskedbandits.corruption import RandomizedResponse
-    from maskedbandits.service.stores.rows import EventRow
+    from maskedbandits.service.storage.rows import EventRow
 
 # Why a policy is not offered: the first reason that holds.
 DRAWS_LOTS = "it draws lots when it observes, so that no log could repeat it"

@@ -20,12 +20,12 @@ from maskedbandits.errors import UserError, WrongValueError, line, nearest, show
 from maskedbandits.service import logs
 from maskedbandits.service.secret import CHECK, NONCE, START_OVER, derive, seal, secret_of, unseal
 from maskedbandits.service.settings import is_loopback
-from maskedbandits.service.stores.keys import SIGNING_KEYS
-from maskedbandits.service.stores.rows import DECISION
+from maskedbandits.service.storage.keys import SIGNING_KEYS
+from maskedbandits.service.storage.rows import DECISION
 from maskedbandits.service.tokens import SECRET, Keyring
 
 if TYPE_CHECKING:
-    from maskedbandits.service.stores.store import KeyRow, Store
+    from maskedbandits.service.storage.store import KeyRow, Store
 
 PREFIX = "mb_"  # by which those who look for leaked keys can know one
 LONGEST_NAME = 64

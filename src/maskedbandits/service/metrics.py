@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from maskedbandits.service.live import Live
+    from maskedbandits.service.experiment import Live
 
 ROUTES = ("decisions", "reports", "experiments", "state", "health", "metrics", "openapi", "live", "static", "other")
 LEFT = 499  # the client has

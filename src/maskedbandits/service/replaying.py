@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.fold import Fold, kernel
-from maskedbandits.service.stores import Store
-from maskedbandits.service.stores.rows import ExperimentRow
+from maskedbandits.service.storage import Store
+from maskedbandits.service.storage.rows import ExperimentRow
 from maskedbandits.service.terms import DAMAGE, fault_beside, fault_of
 
 AT_ONCE = 5_000  # events

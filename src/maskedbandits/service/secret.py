@@ -25,7 +25,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service import logs
 
 if TYPE_CHECKING:
-    from maskedbandits.service.stores.store import Store
+    from maskedbandits.service.storage.store import Store
 
 VARIABLE, FILE_VARIABLE = "MASKEDBANDITS_SECRET", "MASKEDBANDITS_SECRET_FILE"
 CHECK = "secret_check"  # under which the store holds a digest of the secret

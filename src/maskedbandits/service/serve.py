@@ -53,11 +53,11 @@ def _prepared_or_told(settings: Settings) -> bool | None:
     Until it is there they let nobody in: whether there are keys is not known.
     """
     from maskedbandits.service import logs
-    from maskedbandits.service.stores import StoreGone
+    from maskedbandits.service.storage import StoreUnavailable
 
     try:
         return in_background(prepared, settings).result(SOON)
-    except StoreGone as gone:
+    except StoreUnavailable as gone:
         logs.event("store is gone", reason=gone.reason)
     except TimeoutError:
         logs.event("store is gone", reason="it has not answered yet")
@@ -82,7 +82,7 @@ def in_background(work: Callable[..., T], *arguments: Any) -> Future[T]:
 def prepared(settings: Settings) -> bool:
     """Open the store once, making it if there is none; tell whether it has ever had keys."""
     from maskedbandits.service.keys import secrets_of
-    from maskedbandits.service.stores import open_store
+    from maskedbandits.service.storage import open_store
 
     with open_store(settings.storage, create=True) as store:
         rows = store.keys()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from maskedbandits.service.messages import SOURCE_WINDOW, SourceLimit
 
 if TYPE_CHECKING:
-    from maskedbandits.service.stores.rows import NewReport
+    from maskedbandits.service.storage.rows import NewReport
 
 FLAG_HELD = 16  # among the flags of an event, beside those of ``tokens.py``: no policy learns from this report
 DIGEST = 16  # bytes

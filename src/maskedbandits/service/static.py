@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from maskedbandits.service.admin import Ask, Endpoint
 from maskedbandits.service.asgi import Answer, Header, Refused
+from maskedbandits.service.routes_admin import Ask, Endpoint
 
 KINDS = {
     ".css": b"text/css; charset=utf-8",

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.context import Contextual
-from maskedbandits.service.decisions import PARTS, in_parts
+from maskedbandits.service.arm_selection import PARTS, in_parts
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
 
 Ints = NDArray[np.int64]

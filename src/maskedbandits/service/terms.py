@@ -14,7 +14,7 @@ from maskedbandits.context import Contextual
 from maskedbandits.device.timing import Timing
 from maskedbandits.errors import UserError, WrongValueError, nearest, whole
 from maskedbandits.policies import Policy, check_policy, kind_of
-from maskedbandits.service.decisions import PARTS, in_parts
+from maskedbandits.service.arm_selection import PARTS, in_parts
 from maskedbandits.service.fold import made, mask_of, refuse_unless_offered
 from maskedbandits.service.messages import (
     MOST_ARMS,
@@ -26,7 +26,7 @@ from maskedbandits.service.messages import (
     check_times,
     millionths,
 )
-from maskedbandits.service.stores.rows import LAST_MINUTE, OPEN, RETIRED, STATUSES, ArmRow, ExperimentRow
+from maskedbandits.service.storage.rows import LAST_MINUTE, OPEN, RETIRED, STATUSES, ArmRow, ExperimentRow
 
 MOST_WINDOW = 1_000_000  # reports: every process keeps them, and each snapshot holds them
 MOST_SLOTS = 1 << 24  # the same, for policies that keep some of each arm

@@ -8,8 +8,8 @@ from maskedbandits.service.keys import decision_key, hidden_id, sealing_key
 from maskedbandits.service.secret import seal, secret_of
 
 if TYPE_CHECKING:
-    from maskedbandits.service.stores.database import Statements
-    from maskedbandits.service.stores.store import Store
+    from maskedbandits.service.storage.database import Statements
+    from maskedbandits.service.storage.store import Store
 
 PLAIN = 2  # the last version whose tables held secrets and ids as they are
 AT_ONCE = 5_000  # ids

@@ -12,7 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from maskedbandits.service.asgi import MOST_HEAD, SLOWEST, Refused
-from maskedbandits.service.streams import ABORT
+from maskedbandits.service.sse import ABORT
 
 PIECE = 1 << 12  # bytes that are parsed at once; a head that begins within a piece may be longer by less than that
 TOO_LONG = f"the head of the request is longer than {MOST_HEAD} bytes: send fewer headers, or shorter ones"

@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 import uvicorn
 
 from maskedbandits.errors import UserError
-from maskedbandits.service import logs, warm
+from maskedbandits.service import logs, warmup
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.metrics import Metrics, shared_memory
 from maskedbandits.service.serve import in_background, prepared
 from maskedbandits.service.settings import Settings
-from maskedbandits.service.stores import StoreGone
+from maskedbandits.service.storage import StoreUnavailable
 from maskedbandits.service.supervisor import MISTAKE
 from maskedbandits.service.wire import Wire
 from maskedbandits.signals import heard
@@ -117,7 +117,7 @@ async def _serve(server: Server, app: App, listener: socket.socket, *, is_patien
 
 
 async def _write_down(app: App) -> None:
-    """Have the hall write down what it knows; a snapshot that takes too long is given up, and the process ends here.
+    """Have the registry write its snapshots; one that takes too long is given up, and the process ends here.
 
     Nothing is lost with it: the next start reads more of the log. Its thread cannot be told to stop, so that Python
     would wait for it.
@@ -149,26 +149,25 @@ async def _reached(work: Callable[[], Awaitable[T]], *, told: bool = False) -> T
     while True:
         try:
             return await work()
-        except StoreGone as gone:
+        except StoreUnavailable as gone:
             if not told:
                 logs.event("store is gone", reason=gone.reason)
             told = True
             await asyncio.sleep(PAUSE)
 
 
-def _needed(storage: str) -> warm.Names:
+def _needed(storage: str) -> warmup.Names:
     """Import what takes long to import, beside those who are answered, and return what machine code it needs."""
     from maskedbandits import cache
 
     cache.tell_by(logs.event)  # before there are kernels: then it may have something to say
-    from maskedbandits.service import deciding, hall, reporting, watching  # noqa: F401 -- they are needed soon
 
-    return warm.needed(storage)
+    return warmup.needed(storage)
 
 
-async def _warm(names: warm.Names) -> None:
+async def _warm(names: warmup.Names) -> None:
     """Get machine code, unless this process is told to end before."""
-    warming = warm.Warming()
+    warming = warmup.Warming()
     try:
         await warming.get(names)
     finally:
@@ -176,15 +175,15 @@ async def _warm(names: warm.Names) -> None:
 
 
 async def _open(app: App) -> None:
-    """Open the hall."""
-    from maskedbandits.service.hall import Hall
+    """Open the registry."""
+    from maskedbandits.service.registry import ExperimentRegistry
 
-    hall = Hall(app.settings, clock=app.clock)
+    registry = ExperimentRegistry(app.settings, clock=app.clock)
     try:
-        await hall.start()
-        await app.open(hall)
+        await registry.start()
+        await app.open(registry)
     except BaseException:
-        await hall.stop()
+        await registry.stop()
         raise
 
 

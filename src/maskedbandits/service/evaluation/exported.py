@@ -32,11 +32,11 @@ from maskedbandits.context.grouping import Grouping
 from maskedbandits.data.delimited import opened, table
 from maskedbandits.errors import UserError, whole
 from maskedbandits.files import write_whole
-from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.fold import made
 from maskedbandits.service.messages import MILLION
 from maskedbandits.service.questions import has_signs, unpacked
-from maskedbandits.service.stores.rows import EventRow
+from maskedbandits.service.storage.rows import EventRow
 from maskedbandits.service.terms import DAMAGE
 
 COLUMNS = ("seq", "hour", "kind", "arm", "name", "bit", "epsilon", "probability", "flags", "detail")

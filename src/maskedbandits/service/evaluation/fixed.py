@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation.intervals import TUNED, Interval, Normal, Sure, around, where_believed
 from maskedbandits.service.evaluation.log import Arm, Floats, Ints, Log
 

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.decisions import DRAWS, PARTS, WHOLE, in_parts
+from maskedbandits.service.arm_selection import DRAWS, PARTS, WHOLE, in_parts
 from maskedbandits.service.evaluation.log import NOBODY, Arm, Ints, Log, Stretch, debiased
 from maskedbandits.service.messages import millionths
 from maskedbandits.service.sources import FLAG_HELD
-from maskedbandits.service.stores import Store
-from maskedbandits.service.stores.rows import EventRow, ExperimentRow
+from maskedbandits.service.storage import Store
+from maskedbandits.service.storage.rows import EventRow, ExperimentRow
 from maskedbandits.service.terms import DAMAGE
 from maskedbandits.service.tokens import FLAG_SUBSET
 

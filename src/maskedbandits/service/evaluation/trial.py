@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError, WrongValueError
 from maskedbandits.policies import check_policy, kind_of, log_times, make_policy
-from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation.fixed import Estimate, earlier_means, estimate, sure_method
 from maskedbandits.service.evaluation.log import NOBODY, Floats, Ints, Log
 from maskedbandits.service.fold import mask_of, refuse_unless_offered

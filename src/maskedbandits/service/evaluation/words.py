@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from maskedbandits import readable
-from maskedbandits.service.decisions import WHOLE
+from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation import Baseline, Evaluation, Part
 from maskedbandits.service.evaluation.fixed import MANY, Estimate, Judged, Shown
 from maskedbandits.service.evaluation.intervals import DELTA, Interval

@@ -1,7 +1,0 @@
-"""Stores: where the logs of experiments are kept, in a file (SQLite) or in PostgreSQL, by one contract."""
-
-from .opening import open_store
-from .store import Store
-from .trouble import Conflict, StoreGone, Unreachable
-
-__all__ = ["Conflict", "Store", "StoreGone", "Unreachable", "open_store"]

@@ -1,0 +1,73 @@
+"""Halls of experiments on real stores, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.experiment import Issued, Live
+from maskedbandits.service.messages import ExperimentConfig, NewArm
+from maskedbandits.service.pending import expiry_minute
+from maskedbandits.service.registry import ExperimentRegistry
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.storage import open_store
+from maskedbandits.service.storage.rows import NewReport
+from maskedbandits.service.tokens import new_id
+
+
+def storage_in(folder: Path) -> str:
+    """An empty store in a folder; it is not waited for the disk, since nothing here pulls the plug."""
+    url = f"sqlite:///{folder / 'bandits.db'}?durable=no"
+    open_store(url, create=True).close()
+    return url
+
+
+def config(name: str = "headline", arms: int = 3, **others: Any) -> ExperimentConfig:
+    told = {"epsilon": 1.0, "policy": "klucb-cf", **others}
+    return ExperimentConfig(name, [NewArm(f"arm {place}") for place in range(arms)], **told)
+
+
+def quick_hall(storage: str, clock: Clock | None = None, **settings: Any) -> ExperimentRegistry:
+    """A registry that hears soon of what others write; it has not started."""
+    return ExperimentRegistry(Settings(storage=storage, poll=0.02, **settings), clock=clock)
+
+
+@asynccontextmanager
+async def open_hall(storage: str, clock: Clock | None = None, **settings: Any) -> AsyncIterator[ExperimentRegistry]:
+    registry = quick_hall(storage, clock, **settings)
+    await registry.start()
+    try:
+        yield registry
+    finally:
+        await registry.stop()
+
+
+def report_of(live: Live, issued: Issued, bit: int, epsilon: int | None = None) -> NewReport:
+    """The report of a decision, as the service makes it from a token."""
+    expires = expiry_minute(issued.expires, issued.expires - issued.issued)
+    own = live.epsilon if epsilon is None else epsilon
+    decision = new_id()
+    return NewReport(
+        live.id, issued.arm, bit, own, issued.probability, issued.flags, decision, expires, issued.issued // 3600
+    )
+
+
+async def reported(registry: ExperimentRegistry, live: Live, count: int) -> list[NewReport]:
+    """Decide and report so many times, with bits from the operating system."""
+    rows = [report_of(live, issued, os.urandom(1)[0] & 1) for issued in live.decide(count)]
+    assert all(answer > 0 for answer in await registry.write.reports(rows))
+    return rows
+
+
+async def until(found: Any, seconds: float = 10.0) -> None:
+    """Wait until something is so."""
+    for _ in range(int(seconds / 0.01)):
+        if found():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come about")

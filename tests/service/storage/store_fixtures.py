@@ -1,0 +1,26 @@
+"""Stores for tests, one of each kind; a test module asks for them with ``pytest_plugins``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from maskedbandits.service.storage import Store, open_store
+
+pytest_plugins = ["postgres_fixtures"]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty place for a store."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    return str(request.getfixturevalue("postgres_server").place())
+
+
+@pytest.fixture
+def any_store(any_url: str) -> Iterator[Store]:
+    with open_store(any_url, create=True) as opened:
+        yield opened

@@ -1,0 +1,95 @@
+"""`maskedbandits backup`, `restore` and `upgrade`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from made_stores import created, report
+
+from commands import refused
+from maskedbandits.cli import FAILED, Verbs
+from maskedbandits.cli.backup import backup, restore
+from maskedbandits.cli.upgrade import upgrade
+from maskedbandits.service.storage import Store, open_store
+
+pytest_plugins = ["store_fixtures"]
+
+VERBS: dict[str, click.Command] = {"backup": backup, "restore": restore, "upgrade": upgrade}
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(Verbs("maskedbandits", VERBS), [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MASKEDBANDITS_STORAGE", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_names_every_option_and_shows_examples(verb: str) -> None:
+    shown = call(verb, "--help").stdout
+    for parameter in VERBS[verb].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.opts[0] in shown
+    examples = [line.strip() for line in shown[shown.index("Examples:") :].splitlines() if line.strip()][1:]
+    assert examples
+    for example in examples:
+        program, named, *arguments = shlex.split(example)
+        assert (program, named) == ("maskedbandits", verb)
+        VERBS[verb].make_context(verb, arguments)
+
+
+def test_there_and_back(any_store: Store, any_url: str) -> None:
+    created(any_store)
+    any_store.append([report() for _ in range(2000)])
+    done = call("backup", "--storage", any_url, "b.backup")
+    assert (done.exit_code, done.stdout) == (0, "Backed up: 1 experiment, 2,001 events. b.backup\n")
+    done = call("restore", "b.backup", "--storage", "sqlite:///restored.db", "--json")
+    told = json.loads(done.stdout)
+    (fault,) = told.pop("faults")  # its configuration names no policy
+    assert fault.startswith("headlines: its configuration is damaged")
+    assert told == {"file": "b.backup", "experiments": 1, "events": 2001}
+    with open_store("sqlite:///restored.db") as restored:
+        assert restored.events(1, 0, 9999) == any_store.events(1, 0, 9999)
+    refused(call("restore", "b.backup", "--storage", "sqlite:///restored.db"), "not empty")
+
+
+def test_the_store_is_the_one_that_the_service_would_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store("sqlite:///bandits.db", create=True) as store:
+        created(store)
+    assert json.loads(call("backup", "one", "--json").stdout)["experiments"] == 1
+    open_store("sqlite:///other.db", create=True).close()
+    monkeypatch.setenv("MASKEDBANDITS_STORAGE", "sqlite:///other.db")
+    assert json.loads(call("backup", "two", "--json").stdout)["experiments"] == 0
+
+
+def test_upgrade() -> None:
+    with open_store("sqlite:///bandits.db", create=True) as store:
+        assert call("upgrade").stdout == "The tables have version 3 already: nothing to do.\n"
+        assert json.loads(call("upgrade", "--json").stdout) == {"from": 3, "to": 3}
+        with store._writing() as do:
+            do.changed("UPDATE meta SET value = '0' WHERE key = 'schema'")
+        refused(call("backup", "b"), "run maskedbandits upgrade")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("maskedbandits.service.storage.schema.STEPS", {older: {"sqlite": ()} for older in range(3)})
+            assert call("upgrade").stdout == "The tables had version 0, now 3.\n"
+        assert call("backup", "b").exit_code == 0
+
+
+def test_mistakes_are_told_in_one_line() -> None:
+    refused(call("backup", "b"), "bandits.db: there is no such file")
+    refused(call("backup", "b", "--storage", "nonsense"), "storage: give a URL such as sqlite:///bandits.db")
+    refused(call("restore", "missing"), "missing: there is no such file")
+    refused(call("upgrade", "--storage", "postgresql://u:hunter2@127.0.0.1:1/d"), "refused", FAILED)
+    assert "hunter2" not in call("upgrade", "--storage", "postgresql://u:hunter2@127.0.0.1:1/d").output
+    open_store("sqlite:///bandits.db", create=True).close()
+    refused(call("backup", "missing/b"), "missing/b: No such file or directory", FAILED)
+    assert sorted(path.name for path in Path().iterdir()) == ["bandits.db"]

@@ -1,0 +1,300 @@
+"""Backups of either store, while it is written to, and restored into either; and tables of other versions."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_stores import HOUR, LATER, created, numbered, refused, report
+from postgres import Cluster
+
+from maskedbandits.service.storage import Store, StoreUnavailable, open_store, schema
+from maskedbandits.service.storage.database import Rows, Statements
+from maskedbandits.service.storage.portable import Copied, backup, restore
+from maskedbandits.service.storage.store import Change, Visit
+
+pytest_plugins = ["store_fixtures"]
+
+ODD = "'; DROP TABLE event; -- % ? ü 滑 🦀 \\ \t \n \\N \\."  # with what COPY takes for something else
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Another empty place."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/restored.db"
+    server: Cluster = request.getfixturevalue("postgres_server")
+    return server.place()
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A backup of a store in a file."""
+    with open_store(f"sqlite:///{tmp_path}/source.db?durable=no", create=True) as store:
+        used(store)
+        backup(store, tmp_path / "backup")
+    return tmp_path / "backup"
+
+
+def used(store: Store) -> Store:
+    """Have something in every table."""
+    created(store)
+    created(store, ODD)
+    store.change(1, Change("arm", HOUR, name=ODD, payload='{"a": [null, "ü\\u0000"]}'))
+    store.change(2, Change("status", HOUR, status="archived"))
+    for batch in range(30):
+        expires = 90 if batch < 10 else LATER
+        store.append([report(1, numbered(1000 * batch + each), expires, tag=2**32 - 1 - each) for each in range(100)])
+    store.save_snapshot(1, 7, ODD, bytes(range(256)) * 100, "digest")
+    store.set_issued(ODD, [(1, 0, 80, 3), (1, 1, LATER, 4)])
+    store.count_refused([(0, ODD, 5, 2), (1, "late", 6, 1)])
+    store.visits([Visit(1, bytes(range(16)), bytes(range(64)), LATER, 1)])
+    store.add_key(ODD, "admin", bytes(32), HOUR)
+    store.add_key("old", "read", bytes(32), HOUR)
+    store.revoke_key("old", HOUR + 1)
+    store.add_signing_key(b"\0\xff" * 16)
+    store.set_meta(ODD, ODD)
+    store.forget(100)
+    return store
+
+
+def content(store: Store) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {table: [] for table in schema.TABLES}
+    with store.everything() as everything:
+        for table, rows in everything:
+            found[table] += rows
+    return {table: sorted(rows, key=repr) for table, rows in found.items()}
+
+
+def test_a_backup_brings_everything_back(any_store: Store, target: str, tmp_path: Path) -> None:
+    file = tmp_path / "backup"
+    before = content(used(any_store))
+    assert all(before.values())  # of every table
+    assert backup(any_store, file) == Copied(2, 3004)
+    assert restore(file, target) == Copied(2, 3004)
+    with open_store(target) as restored:
+        assert content(restored) == before
+        assert restored.append([report(1, numbered(1000 * 20)), report(), report(2)]) == [0, 3003, -2]
+        assert restored.append([report(1, numbered(1), expires=90)]) == [-1]  # what is forgotten stays so
+        assert created(restored, "another").id == 3
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_a_backup_is_of_one_moment_while_others_write(
+    any_url: str, any_store: Store, target: str, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        created(any_store, name)
+    stop = threading.Event()
+
+    def write() -> None:
+        with open_store(any_url) as store:
+            while not stop.is_set():
+                store.append([report(1), report(2), report(1)])
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            for turn in range(5):
+                while any_store.heads()[1] < 20 * turn and not writing.done():
+                    pass
+                backup(any_store, tmp_path / "backup")  # the earlier one is replaced
+        finally:
+            stop.set()
+        writing.result()
+    restore(tmp_path / "backup", target)
+    with open_store(target) as restored:
+        heads = restored.heads()
+        assert heads[1] == 2 * heads[2] - 1  # whole transactions
+        for experiment in (1, 2):
+            log = restored.events(experiment, 0, 10**6)
+            assert log == any_store.events(experiment, 0, len(log))
+
+
+def test_a_store_that_is_gone_leaves_the_earlier_backup(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = saved.read_bytes()
+
+    @contextmanager
+    def everything() -> Iterator[Iterator[Rows]]:
+        yield failing()
+
+    def failing() -> Iterator[Rows]:
+        yield "meta", [("schema", "1")]
+        raise StoreUnavailable("the server has gone")
+
+    with open_store(f"sqlite:///{saved.with_name('source.db')}") as store:
+        monkeypatch.setattr(store, "everything", everything)
+        with refused("the server has gone", kind=StoreUnavailable):
+            backup(store, saved)
+        with refused("the server has gone", kind=StoreUnavailable):
+            backup(store, saved.with_name("new"))
+    assert saved.read_bytes() == before
+    assert not [path for path in saved.parent.iterdir() if path.name.startswith((".", "new"))]
+
+
+def test_only_its_owner_can_read_a_backup(saved: Path) -> None:
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o600
+
+
+def test_a_backup_replaces_nothing_but_a_backup(saved: Path) -> None:
+    source = saved.with_name("source.db")
+    notes = saved.with_name("notes")
+    notes.write_text("mine")
+    with open_store(f"sqlite:///{source}") as store:
+        for path in (source, notes):
+            with refused(str(path), "no backup: give another name"):
+                backup(store, path)
+        with pytest.raises(OSError, match="No such file") as caught:
+            backup(store, saved.with_name("missing") / "backup")
+        assert caught.value.filename == str(saved.with_name("missing") / "backup")
+        assert store.heads() == {1: 3002, 2: 2}
+    assert notes.read_text() == "mine"
+
+
+def test_it_is_restored_into_an_empty_store_alone(saved: Path, any_store: Store, any_url: str) -> None:
+    any_store.set_meta("a note", "does not matter")
+    restore(saved, any_url)
+    before = content(any_store)
+    with refused("it is not empty: restore into a new store"):
+        restore(saved, any_url)
+    assert content(any_store) == before
+
+
+@pytest.mark.parametrize("table", [table for table in schema.TABLES if table != "meta"])
+def test_anything_in_a_store_keeps_it_from_being_overwritten(saved: Path, tmp_path: Path, table: str) -> None:
+    url = f"sqlite:///{tmp_path}/restored.db"
+    restore(saved, url)
+    with closing(sqlite3.connect(tmp_path / "restored.db", isolation_level=None)) as connection:
+        for other in schema.TABLES:
+            if other not in ("meta", table):
+                connection.execute(f"DELETE FROM {other}")  # noqa: S608 - our own names
+    with refused("it is not empty"):
+        restore(saved, url)
+
+
+def test_what_is_no_backup_is_refused(saved: Path, target: str) -> None:
+    source = saved.with_name("source.db")
+    notes = saved.with_name("notes")
+    notes.write_text("mine")
+    for path in (source, notes):
+        with refused(str(path), "not a backup"):
+            restore(path, target)
+    with refused("no such file"):
+        restore(saved.with_name("missing"), target)
+    with refused("a backup: restore it into a store"):
+        open_store(f"sqlite:///{saved}")
+    with refused("create the store first" if "postgresql" in target else "no such file"):
+        open_store(target)  # nothing was made
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DELETE FROM event WHERE seq = 5", "has gaps"),
+        ("DELETE FROM event WHERE experiment = 2", "has gaps"),
+        ("UPDATE event SET seq = 9000 WHERE seq = 5", "has gaps"),
+        ("DELETE FROM experiment WHERE id = 2", "has gaps"),
+        ("DROP TABLE visitor", "damaged"),
+        ("DROP TABLE event", "damaged"),
+        ("UPDATE meta SET value = '4' WHERE key = 'schema'", "install a newer one"),
+        ("UPDATE meta SET value = '0' WHERE key = 'schema'", "with the version that wrote it"),
+        ("DELETE FROM meta", "with the version that wrote it"),
+    ],
+)
+def test_a_damaged_backup_is_refused(saved: Path, target: str, change: str, words: str) -> None:
+    with closing(sqlite3.connect(saved, isolation_level=None)) as connection:
+        connection.execute(change)
+    with refused(str(saved), words):
+        restore(saved, target)
+
+
+def test_a_backup_that_lost_bytes_is_refused(saved: Path, target: str) -> None:
+    whole = saved.read_bytes()
+    for broken in (whole[: len(whole) // 2], whole[:20_000] + bytes(8192) + whole[28_192:], whole[:100]):
+        saved.write_bytes(broken)
+        with refused(str(saved), "damaged"):
+            restore(saved, target)
+
+
+# Tables of other versions
+
+
+def as_it_is(do: Statements, version: int) -> None:
+    """Rewrite nothing: these stores hold no secrets."""
+
+
+def set_version(store: Store, version: int) -> None:
+    with store._writing() as do:
+        do.changed("UPDATE meta SET value = ? WHERE key = 'schema'", (str(version),))
+
+
+def test_tables_of_an_older_version_are_upgraded(
+    any_url: str, any_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    used(any_store)
+    with any_store._writing() as do:  # a version that knew no visitors, and called arms otherwise
+        do.changed("DROP TABLE visitor")
+        do.changed("ALTER TABLE arm RENAME COLUMN place TO number")
+    set_version(any_store, 0)
+    with refused("version 0", "run maskedbandits upgrade"):
+        open_store(any_url)
+    visitors = next(each for each in schema.bare(any_store.DIALECT) if each.startswith("CREATE TABLE visitor"))
+    steps = ("ALTER TABLE arm RENAME COLUMN number TO place", visitors)
+    monkeypatch.setattr(schema, "VERSION", 1)
+    monkeypatch.setattr(schema, "STEPS", {0: dict.fromkeys(schema.DIALECTS, (*steps, "NONSENSE"))})
+    with open_store(any_url, any_version=True) as store:
+        with pytest.raises(Exception, match="NONSENSE"):
+            store.upgrade(as_it_is)
+        assert store.version() == 0  # whole or not at all
+        monkeypatch.setattr(schema, "STEPS", {0: dict.fromkeys(schema.DIALECTS, steps)})
+        assert store.upgrade(as_it_is) == (0, 1)
+        assert store.upgrade(as_it_is) == (1, 1)
+    with open_store(any_url) as store:
+        assert [arm.place for arm in store.arms(1)] == [0, 1, 2, 3]
+        assert store.visits([Visit(1, bytes(16), b"token", 9, 1)]) == [b"token"]
+        assert backup(store, tmp_path / "backup") == Copied(2, 3004)
+
+
+def test_a_store_of_version_1_is_upgraded_and_goes_on(any_url: str, any_store: Store, tmp_path: Path) -> None:
+    """Before there were groups: reports stay what they were, and those of both kinds follow."""
+    used(any_store)
+    before = any_store.events(1, 0, 10_000)
+    with any_store._writing() as do:
+        do.changed("ALTER TABLE event DROP COLUMN question")
+        do.changed("ALTER TABLE event DROP COLUMN config")
+    set_version(any_store, 1)
+    with refused("version 1", "run maskedbandits upgrade"):
+        open_store(any_url)
+    with open_store(any_url, any_version=True) as store:
+        assert store.upgrade(as_it_is) == (1, 3)
+    with open_store(any_url) as store:
+        assert store.events(1, 0, 10_000) == before
+        plain, asked = report()._replace(config=7), report()._replace(arm=None, probability=None, question=b"abc")
+        assert store.append([plain, asked, plain]) == [len(before) + 1, len(before) + 2, 0]
+        first, second = store.events(1, len(before), 10)
+        assert (first.arm, first.config, first.question) == (1, 7, None)
+        assert (second.arm, second.probability, second.question) == (None, None, b"abc")
+        assert backup(store, tmp_path / "backup").events == len(before) + 2 + len(store.events(2, 0, 10_000))
+
+
+def test_tables_of_a_newer_version_are_refused(any_url: str, any_store: Store) -> None:
+    set_version(any_store, 4)
+    with refused("version 4, this maskedbandits knows 3: install a newer one"):
+        open_store(any_url)
+    with open_store(any_url, any_version=True) as store, refused("install a newer one"):
+        store.upgrade(as_it_is)
+
+
+def test_a_copy_of_a_store_in_a_file_is_a_store(saved: Path) -> None:
+    source = saved.with_name("source.db")
+    shutil.copy(source, saved.with_name("copy.db"))
+    with open_store(f"sqlite:///{saved.with_name('copy.db')}") as store:
+        assert store.heads() == {1: 3002, 2: 2}

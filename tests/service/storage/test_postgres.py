@@ -1,0 +1,359 @@
+"""What is special to the store in PostgreSQL: servers that go away, connections that are ended, settings that lose."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+import store_children as children
+from made_stores import LATER, created, refused, report
+from postgres import Cluster, cluster
+
+from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, open_store, trouble
+from maskedbandits.service.storage.store import Change, NewReport, Visit
+
+pytest_plugins = ["store_fixtures"]
+
+
+@pytest.fixture
+def place(postgres_server: Cluster) -> str:
+    return postgres_server.place()
+
+
+@pytest.fixture
+def server() -> Iterator[Cluster]:
+    """A server that the test may stop and change."""
+    with cluster() as own:
+        yield own
+
+
+def backend(store: Store) -> int:
+    return int(store._connection.info.backend_pid)  # type: ignore[attr-defined]
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + children.LONGEST
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def waiting_for(server: Cluster, process: int) -> str:
+    found = server.execute("SELECT wait_event FROM pg_stat_activity WHERE pid = %s", process)
+    return str(found[0][0]) if found else ""
+
+
+def begun(work: Callable[[], object]) -> Future[object]:
+    """Do something beside, and do not wait for it if the test fails before it ends."""
+    future: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+@contextmanager
+def locked(url: str) -> Iterator[None]:
+    """Hold what every append to the first experiment needs."""
+    with psycopg.connect(url) as connection:
+        connection.execute("SELECT 1 FROM experiment WHERE id = 1 FOR UPDATE")
+        yield
+        connection.rollback()
+
+
+# Servers that go away
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_it_goes_on_by_itself_when_the_server_is_back(server: Cluster, how: str) -> None:
+    with open_store(server.place(), create=True) as store:
+        created(store)
+        assert store.append([report()]) == [2]
+        getattr(server, how)()
+        for work in (store.heads, store.ping, lambda: store.append([report()]), lambda: store.forget(1)):
+            with refused("postgresql://", kind=StoreUnavailable):
+                work()
+        server.start()
+        assert store.heads() == {1: 2}  # what was acknowledged is there
+        assert store.append([report()]) == [3]
+        if how == "stop":
+            with refused(kind=StoreUnavailable):
+                server.stop()
+                store.append([report()])
+            server.start()
+            assert store.append([report()]) == [4]
+
+
+def test_a_server_that_is_not_there_may_come(server: Cluster) -> None:
+    place = server.place()
+    server.stop()
+    with refused("postgresql://", kind=Unreachable):
+        open_store(place, create=True)
+    server.start()
+    open_store(place, create=True).close()
+
+
+def test_a_server_that_lost_its_tables_is_told_of(place: str, postgres_server: Cluster) -> None:
+    with open_store(place, create=True) as store:
+        created(store)
+        schema = place.rpartition("%3D")[2]
+        postgres_server.execute(f"ALTER SCHEMA {schema} RENAME TO away")
+        with refused("its tables are gone", kind=StoreUnavailable):
+            store.append([report()])
+        postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", backend(store))
+        for _ in range(2):
+            with refused("postgresql://", kind=StoreUnavailable):
+                store.heads()
+        postgres_server.execute(f"ALTER SCHEMA away RENAME TO {schema}")
+        assert store.heads() == {1: 1}
+
+
+# Connections that are ended
+
+
+def test_a_connection_that_ends_before_the_commit_leaves_nothing(place: str, postgres_server: Cluster) -> None:
+    with open_store(place, create=True) as store:
+        created(store)
+        process, one = backend(store), report()
+        with locked(place):
+            answer = begun(lambda: store.append([one]))
+            wait_until(lambda: waiting_for(postgres_server, process) in ("transactionid", "tuple"))
+            postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
+            with pytest.raises(StoreUnavailable):  # told to commit along with all else: so it does not know
+                answer.result(children.LONGEST)
+        assert store.append([one]) == [2]
+        assert backend(store) != process
+
+
+def test_a_change_whose_connection_ends_before_the_commit_knows_it(place: str, postgres_server: Cluster) -> None:
+    with open_store(place, create=True) as store:
+        created(store)
+        process = backend(store)
+        with locked(place):
+            answer = begun(lambda: store.change(1, Change("status", 1, status="paused")))
+            wait_until(lambda: waiting_for(postgres_server, process) in ("transactionid", "tuple"))
+            postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
+            with pytest.raises(StoreUnavailable) as caught:
+                answer.result(children.LONGEST)
+        assert not caught.value.unknown
+        assert store.experiments()[0].status == "running"
+
+
+def test_a_connection_that_ends_in_the_commit_leaves_it_open(server: Cluster) -> None:
+    with open_store(server.place(), create=True) as store:
+        created(store)
+        one, two, process = report(), report(), backend(store)
+        server.set("synchronous_standby_names", "nobody")  # so that a commit waits for somebody who never comes
+        answer = begun(lambda: store.append([one, two, one]))
+        wait_until(lambda: waiting_for(server, process) == "SyncRep")
+        server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
+        with pytest.raises(StoreUnavailable) as caught:
+            answer.result(children.LONGEST)
+        assert caught.value.unknown
+        server.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        server.execute("SELECT pg_reload_conf()")
+        three = report()
+        assert store.append([one, three, two]) == [0, 4, 0]  # it had been committed
+        assert [event.seq for event in store.events(1, 0, 9)] == [1, 2, 3, 4]
+
+
+def test_a_change_whose_commit_is_lost_says_so(server: Cluster) -> None:
+    with open_store(server.place(), create=True) as store:
+        created(store)
+        process = backend(store)
+        server.set("synchronous_standby_names", "nobody")
+        answer = begun(lambda: store.change(1, Change("status", 1, status="paused")))
+        wait_until(lambda: waiting_for(server, process) == "SyncRep")
+        server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
+        with pytest.raises(StoreUnavailable) as caught:
+            answer.result(children.LONGEST)
+        assert caught.value.unknown
+        assert store.experiments()[0].status == "paused"
+
+
+def test_a_server_killed_at_any_moment_loses_nothing_acknowledged(server: Cluster) -> None:
+    acknowledged: list[int] = []
+    tags = iter(range(1, 10**6))
+    stop = threading.Event()
+
+    def work() -> None:
+        waiting: list[NewReport] = []
+        while not stop.is_set():
+            waiting = waiting or [report(tag=next(tags)) for _ in range(5)]
+            try:
+                store.append(waiting)
+            except StoreUnavailable:
+                time.sleep(0.01)
+                continue
+            acknowledged.extend(each.epsilon for each in waiting)
+            waiting = []
+
+    with open_store(server.place(), create=True) as store:
+        created(store)
+        working = begun(work)
+        for turn in range(4):
+            wait_until(lambda turn=turn: len(acknowledged) > 100 * turn or working.done())  # type: ignore[misc]
+            server.kill()
+            server.start()
+        stop.set()
+        working.result(children.LONGEST)
+        log = store.events(1, 1, 10**6)
+    tagged = [event.epsilon for event in log]
+    assert [event.seq for event in log] == list(range(2, len(log) + 2))
+    assert len(set(tagged)) == len(tagged)  # none is counted twice
+    assert set(acknowledged) <= set(tagged)
+    assert len(set(tagged) - set(acknowledged)) <= 5  # at most those of the last batch
+
+
+# Locks
+
+
+def test_who_waits_too_long_for_a_lock_is_told(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trouble, "WAIT", 0.05)
+    with open_store(place, create=True) as store:
+        created(store)
+        process = backend(store)
+        with locked(place):
+            for work in (
+                lambda: store.append([report()]),
+                lambda: store.change(1, Change("status", 1, status="paused")),
+                lambda: store.forget(1),
+            ):
+                with refused("another process has been writing", kind=StoreUnavailable):
+                    work()
+            assert store.heads() == {1: 1}  # reading goes on
+        assert store.append([report()]) == [2]
+        assert backend(store) == process  # the connection was not to blame
+
+
+# Settings that lose
+
+
+def test_a_server_that_does_not_write_through_is_refused() -> None:
+    with cluster(fsync="off") as server:
+        place = server.place()
+        with refused("fsync = off", "add durable=no to the URL"):
+            open_store(place, create=True)
+        open_store(f"{place}&durable=no", create=True).close()
+
+
+def told(store: Store, setting: str) -> str:
+    """Return a setting as it is while a report is appended."""
+    question = f"SELECT current_setting('{setting}')".encode()
+    return str(store._trip((store._settings, ()), (question, ()))[0][0])  # type: ignore[attr-defined]
+
+
+def test_commits_are_durable_unless_the_url_says_otherwise(place: str) -> None:
+    for options, level in [("", "on"), ("off", "on"), ("off&durable=no", "off"), ("remote_apply", "remote_apply")]:
+        url = f"{place}%20-csynchronous_commit%3D{options}" if options else place
+        with open_store(url, create=True) as store:
+            assert told(store, "synchronous_commit") == level
+            assert told(store, "fsync") == "on"
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+def test_a_stricter_isolation_by_default_does_no_harm(place: str, isolation: str) -> None:
+    url = f"{place}%20-cdefault_transaction_isolation%3D{isolation.replace(' ', '%5C%20')}"
+    with open_store(url, create=True) as store:
+        created(store)
+        with ThreadPoolExecutor(3) as pool:
+            for each in [pool.submit(children.write, url, who, 1) for who in range(3)]:
+                each.result(children.LONGEST)
+        log = store.events(1, 0, 10_000)
+        assert [event.seq for event in log] == list(range(1, len(log) + 1))
+
+
+def test_settings_of_a_transaction_do_not_stay(place: str) -> None:
+    with open_store(place, create=True) as store:
+        created(store)
+        store.append([report()])
+        connection = store._connection  # type: ignore[attr-defined]
+        for setting, value in [("enable_seqscan", "on"), ("lock_timeout", "0"), ("plan_cache_mode", "auto")]:
+            assert connection.execute(f"SHOW {setting}").fetchone() == (value,)
+
+
+def test_a_log_that_has_grown_is_not_read_through(place: str) -> None:
+    with open_store(place, create=True) as store:
+        created(store)
+        connection = store._connection  # type: ignore[attr-defined]
+        connection.execute("VACUUM ANALYZE")  # now the server knows that there is next to nothing
+
+        def work() -> int:
+            """Return how often tables were read through, ever."""
+            for turn in range(10):
+                store.append([report() for _ in range(100)])
+                store.visits([Visit(1, os.urandom(16), b"token", LATER, 1) for _ in range(10)])
+                store.events(1, 100 * turn, 10)
+            connection.execute("SELECT pg_stat_force_next_flush()")
+            return int(connection.execute(_READ_THROUGH).fetchone()[0])
+
+        assert work() == work()
+
+
+_READ_THROUGH = (
+    "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE schemaname = current_schema() "
+    "AND relname IN ('event', 'visitor')"
+)
+
+
+# What is no store
+
+
+def test_a_database_in_another_encoding_is_refused(postgres_server: Cluster) -> None:
+    postgres_server.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+    with refused("its encoding is LATIN1: create it with UTF8"):
+        open_store(postgres_server.url("latin"), create=True)
+
+
+@pytest.mark.parametrize(
+    "table", ["meta (a int)", "meta (key text, value text)", "meta (key int, value int)", "event (seq int)"]
+)
+def test_tables_of_another_program_are_refused_and_left_alone(place: str, postgres_server: Cluster, table: str) -> None:
+    schema = place.rpartition("%3D")[2]
+    postgres_server.execute(f"CREATE TABLE {schema}.{table}")
+    with refused("postgresql://", "another program" if table.startswith("meta") else "no tables of ours"):
+        open_store(place, create=True)
+    assert postgres_server.execute("SELECT count(*) FROM pg_tables WHERE schemaname = %s", schema) == [(1,)]
+
+
+def test_a_user_without_rights_is_told(postgres_server: Cluster) -> None:
+    postgres_server.execute("CREATE ROLE poor LOGIN")
+    with refused("permission denied", "the right to create in it"):
+        open_store(postgres_server.url().replace("postgres@", "poor@"), create=True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://user:hunter2%zz@127.0.0.1/db",
+        "postgresql://user:hunter2@127.0.0.1:1/db",
+        "postgresql://user:hunter2@127.0.0.1:99999/db",
+        "postgres://user:hunter2@127.0.0.1/db?nonsense=1",
+        "postgresql://user@127.0.0.1:1/db?password=hunter2&durable=no",
+        "postgresql://user:hunter2@/db?host=/nowhere",
+    ],
+)
+def test_no_complaint_shows_a_password(url: str) -> None:
+    with refused() as caught:
+        open_store(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_older_of_two_versions_does_it_too() -> None:
+    with cluster(16) as server, open_store(server.place(), create=True) as store:
+        created(store)
+        one = report()
+        assert store.append([one, report(), one]) == [2, 3, 0]
+        store.forget(1)
+        assert store.heads() == {1: 3}

@@ -1,0 +1,181 @@
+"""The secret of a service: outside its database, made once, and refused if it is another store's."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commands import call, refused
+from maskedbandits.errors import UserError
+from maskedbandits.service.keys import secrets_of
+from maskedbandits.service.secret import seal, secret_of, unseal
+from maskedbandits.service.serve import prepared
+from maskedbandits.service.settings import Settings, gathered
+from maskedbandits.service.storage import Store, open_store
+from maskedbandits.service.storage.portable import backup, restore
+from maskedbandits.service.storage.rows import NewArm
+from maskedbandits.service.tokens import ForgedToken, Token, new_id
+from maskedbandits.service.upgrading import upgraded
+
+pytest_plugins = ["service_fixtures", "store_fixtures"]
+
+TOKEN = Token(1, 1, 0, 0, 1, 1, 2_000_000_000, b"0" * 11)
+OTHER = "another secret that is long enough, too"
+
+
+@pytest.fixture(autouse=True)
+def no_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MASKEDBANDITS_SECRET")
+    monkeypatch.chdir(tmp_path)
+
+
+@given(st.binary(max_size=100), st.binary(max_size=1100))
+def test_what_is_sealed_is_masked_by_the_obvious_stream_and_comes_back(key: bytes, plain: bytes) -> None:
+    sealed = seal(key, plain)
+    stream = b"".join(
+        hmac.new(key, sealed[:16] + block.to_bytes(4, "big"), hashlib.sha256).digest() for block in range(40)
+    )
+    assert sealed[16:] == bytes(a ^ b for a, b in zip(plain, stream, strict=False))
+    assert unseal(key, sealed) == plain
+    assert seal(key, plain) != sealed
+
+
+def test_a_key_file_is_made_once_and_only_its_owner_reads_it(store: Store, tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        first, path = secrets_of(store), tmp_path / "bandits.db.key"
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert secrets_of(store).ring.read(first.ring.sign(TOKEN)) == TOKEN
+    assert not list(tmp_path.glob(".*"))  # no draft is left
+
+
+def test_in_postgresql_the_key_file_is_in_the_folder_of_the_service(any_store: Store, tmp_path: Path) -> None:
+    secret_of(any_store)
+    assert [path.name for path in tmp_path.glob("*.key")] == [any_store.key_file.name]
+
+
+def test_several_machines_share_it_by_a_variable(any_url: str, any_store: Store, tmp_path: Path) -> None:
+    told = {"MASKEDBANDITS_SECRET": OTHER}
+    with open_store(any_url) as second:
+        assert secret_of(any_store, told) == secret_of(second, told) == OTHER.encode()
+        with pytest.raises(UserError, match="not the secret of"):
+            secret_of(second, {"MASKEDBANDITS_SECRET": OTHER[::-1]})
+    assert not list(tmp_path.glob("*.key"))
+
+
+def test_a_file_may_be_named(store: Store, tmp_path: Path) -> None:
+    told = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}
+    (tmp_path / "credential").write_text(f"{OTHER}\n")
+    (tmp_path / "credential").chmod(0o600)
+    assert secret_of(store, told) == OTHER.encode()
+    assert gathered({}, {**told, "MASKEDBANDITS_SECRET": OTHER}) == Settings()  # neither is a setting
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "no such key file, and the store was started with one: put it back"),
+        (b"short", "a secret has at least 32 letters"),
+        (b"\xff" * 40, "not a key file"),
+        (OTHER.encode(), "not the secret of"),
+    ],
+)
+def test_a_secret_that_is_lost_or_wrong_is_refused_in_one_line(
+    store: Store, storage: str, tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    old = secrets_of(store).ring.sign(TOKEN)
+    path = tmp_path / "bandits.db.key"
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(UserError, match=why) as caught:
+        prepared(Settings(storage=storage))
+    assert "\n" not in str(caught.value)
+    if content in (None, OTHER.encode()):
+        call("key", "rotate", "--keep", "0", "--storage", storage)  # to go on without it
+        with pytest.raises(ForgedToken):
+            secrets_of(store).ring.read(old)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o602])
+def test_a_key_file_that_others_can_use_is_refused(store: Store, storage: str, tmp_path: Path, mode: int) -> None:
+    secrets_of(store)
+    path = tmp_path / "bandits.db.key"
+    path.chmod(mode)
+    refused(call("key", "rotate", "--storage", storage), f"(mode {mode:04o}): run chmod 600 {path}")
+    path.chmod(0o600)
+    assert secrets_of(store)
+
+
+@pytest.mark.parametrize("why", ["writable by nobody", "of another owner", "mounted read-only"])
+def test_a_mounted_secret_is_taken_with_a_warning(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str
+) -> None:
+    told, path = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}, tmp_path / "credential"
+    path.write_text(OTHER)
+    path.chmod(0o444 if why == "writable by nobody" else 0o644)
+    if why == "of another owner":
+        monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    if why == "mounted read-only":
+        found = list(os.statvfs(path))
+        found[8] |= os.ST_RDONLY  # f_flag
+        monkeypatch.setattr(os, "fstatvfs", lambda handle: os.statvfs_result(found))
+    for _ in range(2):  # it is said once
+        assert secret_of(store, told) == OTHER.encode()
+    assert capsys.readouterr().err.count("key file is open to others") == 1
+
+
+def test_a_folder_that_takes_no_key_file(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASKEDBANDITS_SECRET_FILE", "/nowhere/at/all.key")
+    refused(call("key", "rotate", "--storage", storage), "all.key")
+
+
+def test_a_restored_store_needs_the_key_file_of_the_first(store: Store, tmp_path: Path) -> None:
+    old = secrets_of(store).ring.sign(TOKEN)
+    backup(store, tmp_path / "saved")
+    restore(tmp_path / "saved", "sqlite:///restored.db")
+    with open_store("sqlite:///restored.db") as restored:
+        with pytest.raises(UserError, match=r"restored\.db\.key: no such key file"):
+            secrets_of(restored)
+        shutil.copy(tmp_path / "bandits.db.key", tmp_path / "restored.db.key")
+        assert secrets_of(restored).ring.read(old) == TOKEN
+
+
+def test_a_store_of_version_2_is_upgraded_and_its_open_tokens_stay_good(any_store: Store) -> None:
+    """It had secrets, ids that begin with a minute, and minutes of expiry."""
+    plain, identity = bytes(range(32)), b"\x01\xc9\x55" + new_id()[3:]
+    any_store.create_experiment("headline", '{"epsilon": 1}', [NewArm("short")], 0, 5)
+    with any_store._writing() as do:
+        do.insert("signing_key", [(0, 1, plain)])
+        do.insert("visitor", [(1, bytes(16), b"a token", 30_000_061)])
+        do.insert("meta", [("visitor_secret", "00" * 32)])
+        do.insert("issued", [(1, 0, "a", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
+        do.insert("refused", [(1, "late", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
+        do.changed("UPDATE meta SET value = '2' WHERE key = 'schema'")
+        do.changed(
+            "INSERT INTO event (experiment, seq, kind, arm, bit, epsilon, hour, decision, expires) "
+            "VALUES (1, 2, 'report', 0, 1, 1000000, 5, ?, 30000001)",
+            (identity,),
+        )
+    assert upgraded(any_store) == (2, 3)
+    secrets = secrets_of(any_store)
+    assert secrets.ring._keys == {0: plain}
+    assert any_store.signing_keys()[0][1] != plain
+    with any_store._reading() as do:
+        expected = hmac.new(secrets.decision, identity, hashlib.sha256).digest()[:11]
+        assert do.rows("SELECT decision, expires FROM event WHERE seq = 2") == [(expected, 30_000_060)]
+        assert do.rows("SELECT expires, count FROM issued ORDER BY expires") == [(0, 2), (30_000_060, 6)]
+        assert do.rows("SELECT minute, count FROM refused ORDER BY minute") == [
+            *((0, 2), (30_000_000, 4), (30_000_060, 2)),
+        ]
+        assert not do.rows("SELECT * FROM visitor")
+    assert any_store.meta("visitor_secret") is None
+    assert upgraded(any_store) == (3, 3)

@@ -1,0 +1,241 @@
+"""What is special to the store in a file: locks, full disks, files that go away, and what is on disk when."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import stat
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import store_children as children
+from made_stores import created, refused, report
+from tracing import SYNCS, needs_strace, traced
+
+from children import finished
+from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, open_store, trouble
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with an experiment."""
+    with open_store(f"sqlite:///{tmp_path}/store.db", create=True) as store:
+        created(store)
+    return tmp_path / "store.db"
+
+
+def opened(path: Path, options: str = "") -> Store:
+    return open_store(f"sqlite:///{path}{options}")
+
+
+def sound(path: Path) -> int:
+    """Check a file that nobody has open, and return the last number of its log."""
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        (last,) = connection.execute("SELECT seq FROM experiment").fetchone()
+        assert connection.execute("SELECT count(*), max(seq) FROM event").fetchone() == (last, last)
+    return int(last)
+
+
+def test_who_waits_too_long_for_another_process_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trouble, "WAIT", 0.05)
+    receiving, ready = children.PROCESSES.Pipe(duplex=False)
+    waiting, release = children.PROCESSES.Pipe(duplex=False)
+    with opened(path) as store:
+        process = children.PROCESSES.Process(target=children.hold_a_lock, args=(str(path), ready, waiting))
+        process.start()
+        try:
+            assert receiving.poll(children.LONGEST)
+            with refused("another process has been writing for too long", kind=StoreUnavailable):
+                store.append([report()])
+            assert store.heads() == {1: 1}  # reading goes on
+        finally:
+            release.send(True)
+            process.join(children.LONGEST)
+            process.kill()
+        assert store.append([report()]) == [2]
+
+
+def test_a_store_that_is_locked_while_it_is_created_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trouble, "WAIT", 0.05)
+    url = f"sqlite:///{tmp_path}/new.db"
+    with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with refused("another process", kind=Unreachable):
+            open_store(url, create=True)
+    open_store(url, create=True).close()
+
+
+def test_a_full_disk_is_told_and_it_goes_on_when_there_is_room(path: Path) -> None:
+    with children.processes(1) as pool:
+        acknowledged, said, answers = pool.submit(children.fill_the_disk, str(path)).result(children.LONGEST)
+    assert len(said) == 3
+    for line in said:
+        assert "make room" in line
+    assert answers == [acknowledged + 1, acknowledged + 2, acknowledged + 3]
+    assert sound(path) == answers[-1]
+
+
+def test_a_file_that_may_not_grow_is_a_full_disk(path: Path) -> None:
+    with opened(path) as store:
+        store._connection.execute("PRAGMA max_page_count = 40")  # type: ignore[attr-defined]
+        with refused("the disk is full: make room", kind=StoreUnavailable):
+            store.append([report() for _ in range(5000)])
+        assert store.heads() == {1: 1}
+        store._connection.execute("PRAGMA max_page_count = 100000")  # type: ignore[attr-defined]
+        assert store.append([report() for _ in range(5000)])[-1] == 5001
+    assert sound(path) == 5001
+
+
+def test_a_file_that_is_gone_is_not_written_to(path: Path) -> None:
+    away = path.with_name("away.db")
+    with opened(path) as store:
+        path.rename(away)
+        for work in (store.heads, store.ping, lambda: store.append([report()])):
+            with refused("deleted or replaced while in use", kind=StoreUnavailable):
+                work()
+        away.rename(path)
+        assert store.append([report()]) == [2]
+        path.unlink()
+        path.write_bytes(b"another file")
+        with refused("deleted or replaced while in use", kind=StoreUnavailable):
+            store.append([report()])
+
+
+def test_a_file_that_may_only_be_read_is_refused(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as name, children.processes(1) as pool:
+        folder, copy = Path(name), Path(name) / "store.db"  # where nobody can get
+        shutil.copy(path, copy)
+        copy.chmod(0o444)
+        folder.chmod(0o555)
+        complaint = pool.submit(children.open_as_nobody, str(copy)).result(children.LONGEST)
+        assert complaint == f"{copy}: read-only: make the file and its folder writable"
+        folder.chmod(0o000)
+        complaint = pool.submit(children.open_as_nobody, str(copy)).result(children.LONGEST)
+        assert complaint == f"{copy}: Permission denied: check the path and its permissions"
+        folder.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty: create the store first"),
+        (b"no database, but long enough to be taken for one" * 100, "damaged, or not a store"),
+    ],
+)
+def test_what_is_no_store_is_refused(path: Path, content: bytes, words: str) -> None:
+    path.write_bytes(content)
+    with refused(str(path), words):
+        opened(path)
+    assert path.read_bytes()[:9] == content[:9] or content == b""
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE meta (key TEXT, value TEXT)")
+    before = path.read_bytes()
+    for create in (False, True):
+        with refused("not a store: give another file"):
+            open_store(f"sqlite:///{path}", create=create)
+    assert path.read_bytes() == before
+
+
+def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url, name in [
+        ("sqlite:///relative.db", "relative.db"),
+        (f"sqlite:///{tmp_path}/absolute.db", "absolute.db"),
+        ("sqlite:///with%20space%3F%25.db", "with space?%.db"),
+        ("sqlite:///ünï#.db?durable=no", "ünï#.db"),
+    ]:
+        open_store(url, create=True).close()
+        assert (tmp_path / name).is_file()
+        open_store(url).close()
+    with refused("there is no such file"):
+        open_store("sqlite:///missing.db")
+    with refused("No such file or directory"):
+        open_store("sqlite:///missing/store.db", create=True)
+    assert not list(tmp_path.glob("missing*"))
+
+
+@pytest.mark.parametrize(
+    "url", ["bandits.db", "sqlite:bandits.db", "sqlite://bandits.db", "sqlite://", "sqlite:///", "mysql://a", "", "://"]
+)
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with refused("storage: ", "sqlite:///"):
+        open_store(url)
+
+
+def test_options(tmp_path: Path) -> None:
+    with refused("'durabel' is no option", "durable=no"):
+        open_store(f"sqlite:///{tmp_path}/a.db?durabel=no", create=True)
+    with refused("durable = yes, or no"):
+        open_store(f"sqlite:///{tmp_path}/a.db?durable=maybe", create=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nobody_else_can_read_the_secrets(path: Path) -> None:
+    with opened(path) as store:
+        store.add_signing_key(b"secret")
+        for file in path.parent.iterdir():
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_it_is_durable_unless_the_url_says_otherwise(path: Path) -> None:
+    for options, level in [("", 2), ("?durable=yes", 2), ("?durable=no", 0)]:
+        with opened(path, options) as store:
+            connection = store._connection  # type: ignore[attr-defined]
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+
+
+def test_what_is_forgotten_is_not_in_the_file(path: Path) -> None:
+    marks = [bytes([1, 2, 3]) + number.to_bytes(2, "big") + b"SECRET" for number in range(400)]
+    with opened(path) as store:
+        store.append([report(decision=mark, expires=100) for mark in marks])
+    assert sum(mark in path.read_bytes() for mark in marks) == 400
+    with opened(path) as store:
+        store.forget(100)
+    assert sum(mark in path.read_bytes() for mark in marks) == 0
+
+
+ACKNOWLEDGING = """
+import os, sys
+from made_stores import report
+from maskedbandits.service.storage import open_store
+from maskedbandits.service.storage.store import Visit
+with open_store(sys.argv[1]) as store:
+    os.write(1, b"begin\\n")
+    for turn in range(40):
+        if turn % 4 == 3:
+            store.visits([Visit(1, os.urandom(16), b"token", 9, 1)])
+        else:
+            store.append([report() for _ in range(1 + 30 * (turn % 2))])
+        os.write(1, b"acknowledged\\n")
+"""
+
+
+@needs_strace
+@pytest.mark.parametrize(("options", "synced"), [("", 40), ("?durable=no", 0)])
+def test_the_log_is_on_disk_before_anything_is_acknowledged(path: Path, options: str, synced: int) -> None:
+    trace = path.with_name("trace")
+    command = traced(trace, ["write", "pwrite64", *SYNCS])
+    child = [sys.executable, "-c", ACKNOWLEDGING, f"sqlite:///{path}{options}"]
+    done = finished([*command, *child], environment={"PYTHONPATH": ":".join(sys.path)})
+    assert done.returncode == 0, done.stderr
+    assert synced == sum(map(on_disk, trace.read_text().split("begin")[1].split("acknowledged")[:-1]))
+
+
+def on_disk(calls: str) -> bool:
+    """Tell whether, in these calls to the system, whatever was written to the log was then synchronised."""
+    writes = [found.start() for found in re.finditer(r"pwrite64\(\d+<[^>]*-wal>", calls)]
+    syncs = [found.start() for found in re.finditer(r"(fsync|fdatasync)\(\d+<[^>]*-wal>\)\s+= 0", calls)]
+    assert writes
+    return bool(syncs) and max(syncs) > max(writes)

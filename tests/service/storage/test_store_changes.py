@@ -1,0 +1,119 @@
+"""The contract of stores, on both of them: changes of experiments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from made_stores import HOUR, created, refused
+
+from maskedbandits.errors import UserError
+from maskedbandits.service.storage import Conflict, Store
+from maskedbandits.service.storage.store import ArmRow, Change, ExperimentRow
+
+pytest_plugins = ["store_fixtures"]
+
+
+class TestChanges:
+    """What holds for any store."""
+
+    @pytest.fixture
+    def store(self, any_store: Store) -> Store:
+        return any_store
+
+    @pytest.fixture
+    def experiment(self, store: Store) -> ExperimentRow:
+        return created(store)
+
+    def test_each_change_is_an_event_and_a_version(self, store: Store, experiment: ExperimentRow) -> None:
+        changes = [
+            Change("arm", HOUR + 1, name="black", payload="7"),
+            Change("retire", HOUR + 2, place=1),
+            Change("config", HOUR + 3, config='{"epsilon": 2}', default_arm=3),
+            Change("status", HOUR + 4, status="paused"),
+        ]
+        rows = [store.change(experiment.id, change) for change in changes]
+        assert [(row.seq, row.config_version) for row in rows] == [(2, 2), (3, 3), (4, 4), (5, 5)]
+        assert rows[-1] == store.experiments()[0]
+        assert rows[-1][2:7] == ("paused", '{"epsilon": 2}', 5, 5, 3)
+        assert [arm.status for arm in store.arms(experiment.id)] == ["open", "retired", "open", "open"]
+        assert store.arms(experiment.id)[3] == ArmRow(3, "black", "7", "open")
+        events = store.events(experiment.id, 1, 10)
+        assert [(event.seq, event.kind, event.arm, event.hour) for event in events] == [
+            (2, "arm", 3, HOUR + 1),
+            (3, "retire", 1, HOUR + 2),
+            (4, "config", None, HOUR + 3),
+            (5, "status", None, HOUR + 4),
+        ]
+        assert [json.loads(event.detail or "") for event in events] == [
+            {"name": "black", "payload": 7},
+            {"name": "blue"},
+            {"config": {"epsilon": 2}, "default_arm": 3},
+            {"status": "paused"},
+        ]
+
+    def test_a_change_that_cannot_be_changes_nothing(self, store: Store, experiment: ExperimentRow) -> None:
+        store.change(experiment.id, Change("retire", HOUR, place=1))
+        before = store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10)
+        for change, words in [
+            (Change("arm", HOUR, name="blue"), "never used"),
+            (Change("arm", HOUR, name="new", payload="{"), "JSON"),
+            (Change("arm", HOUR, name=""), "a text of 1 to 500 bytes"),
+            (Change("arm", HOUR, name="x" * 501), "a text of 1 to 500 bytes"),
+            (Change("arm", HOUR, name="a\0b"), "without the character 0"),
+            (Change("arm", HOUR, name="\ud800"), "without halves of characters"),
+            (Change("retire", HOUR, place=0), "is the default arm"),
+            (Change("retire", HOUR, place=1), "no open arm at place 1"),
+            (Change("retire", HOUR, place=3), "no open arm at place 3"),
+            (Change("config", HOUR, config="{", default_arm=0), "JSON"),
+            (Change("config", HOUR, config="{}", default_arm=1), "no open arm at place 1"),
+            (Change("status", HOUR, status="runing"), "did you mean 'running'?"),
+            (Change("statuses", HOUR), "did you mean 'status'?"),
+        ]:
+            with refused(words):
+                store.change(experiment.id, change)
+        with refused("no experiment 9"):
+            store.change(9, Change("status", HOUR, status="paused"))
+        assert before == (store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10))
+
+    def test_a_configuration_is_merged_into_what_stands(self, store: Store, experiment: ExperimentRow) -> None:
+        for config, default in [('{"floor": 0.1}', None), ('{"epsilon": 2}', 1), ("{}", None)]:
+            row = store.change(experiment.id, Change("config", HOUR, config=config, default_arm=default))
+        assert (json.loads(row.config), row.default_arm) == ({"epsilon": 2, "floor": 0.1}, 1)
+        told = [json.loads(event.detail or "") for event in store.events(experiment.id, 1, 10)]
+        assert told[1] == told[2] == {"config": {"epsilon": 2, "floor": 0.1}, "default_arm": 1}
+        with refused("a JSON object"):
+            store.change(experiment.id, Change("config", HOUR, config="[]"))
+
+    def test_several_changes_are_one_or_none(self, store: Store, experiment: ExperimentRow) -> None:
+        terms = Change("config", HOUR, config='{"floor": 0.5}')
+        with refused("status 'stopped'"):
+            store.change(1, [terms, Change("status", HOUR, status="stopped")])
+        assert store.experiments() == [experiment]
+        row = store.change(1, [terms, Change("status", HOUR, status="paused")])
+        assert (row.status, json.loads(row.config)["floor"], row.config_version) == ("paused", 0.5, 3)
+        assert [event.kind for event in store.events(1, 1, 9)] == ["config", "status"]
+
+    def test_what_a_check_refuses_has_not_happened(self, store: Store, experiment: ExperimentRow) -> None:
+        def check(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
+            assert [arm.name for arm in arms] == ["red", "blue", "green", "new"]
+            assert row.seq == 2
+            raise UserError("too many")
+
+        before = store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10)
+        with refused("too many"):
+            store.change(experiment.id, Change("arm", HOUR, name="new"), check)
+        assert before == (store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10))
+
+    def test_archived_is_for_good(self, store: Store, experiment: ExperimentRow) -> None:
+        row = store.change(experiment.id, Change("status", HOUR, status="archived"))
+        for change in [
+            Change("arm", HOUR, name="new"),
+            Change("retire", HOUR, place=1),
+            Change("config", HOUR, config="{}"),
+            *(Change("status", HOUR, status=status) for status in ("running", "paused", "archived")),
+        ]:
+            with refused("'headlines' is archived, which is for good", kind=Conflict):
+                store.change(experiment.id, change)
+        assert store.experiments() == [row]

@@ -1,0 +1,76 @@
+"""Appends whose answer was lost: what they have written is found, and told from what others have."""
+
+from __future__ import annotations
+
+import pytest
+from made_stores import LATER, created, numbered, report
+
+from maskedbandits.service.storage import Store
+from maskedbandits.service.storage.rows import DUPLICATE, LATE, UNKNOWN, Change
+
+pytest_plugins = ["store_fixtures"]
+
+
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    created(any_store)
+    created(any_store, "others")
+    return any_store
+
+
+def test_what_was_answered_is_answered_again(store: Store) -> None:
+    earlier = [report(), report()]
+    store.append(earlier)
+    store.append([report(experiment=2), report()])
+    batch = [earlier[0], report(), report(experiment=2), report(), earlier[1], report(experiment=7), report(expires=0)]
+    batch.append(batch[1])
+    answered = store.append(batch)
+    assert answered == [DUPLICATE, 5, 3, 6, DUPLICATE, UNKNOWN, LATE, DUPLICATE]
+    assert store.written(batch, {}) == answered
+    store.append([report(), report(experiment=2)])  # others go on
+    assert store.written(batch, {}) == answered
+
+
+def test_what_was_not_done_is_not_there(store: Store) -> None:
+    batch = [report(), report()]
+    assert store.written(batch, {}) is None
+    assert store.append(batch) == [2, 3]
+
+
+def test_what_somebody_else_has_sent_is_a_duplicate(store: Store) -> None:
+    batch = [report(), report(), report()]
+    store.append(batch[1:2])  # it stands there, and the others do not: so this batch was never written
+    assert store.written(batch, {}) is None
+    assert store.append(batch) == [3, DUPLICATE, 4]
+
+
+def test_what_stood_there_before_is_a_duplicate(store: Store) -> None:
+    known = report()
+    assert store.append([report(), known]) == [2, 3]
+    assert store.written([known], {1: 3}) == [DUPLICATE]
+    batch = [known, report()]
+    assert store.append(batch) == [DUPLICATE, 4]
+    assert store.written(batch, {1: 3}) == [DUPLICATE, 4]
+
+
+def test_another_bit_is_another_report(store: Store) -> None:
+    ours = report()
+    store.append([ours._replace(bit=0)])
+    assert store.written([ours], {}) == [DUPLICATE]
+
+
+def test_many_at_once(store: Store) -> None:
+    batch = [report(decision=numbered(place)) for place in range(2_000)]
+    answered = store.append(batch)
+    assert store.written(batch, {}) == answered == list(range(2, 2_002))
+
+
+def test_questions_and_what_is_forgotten_or_archived(store: Store) -> None:
+    asked = report()._replace(arm=None, probability=None, config=3, question=b"abc")
+    assert store.written([asked], {}) is None
+    assert store.append([asked, report(expires=LATER - 5)]) == [2, 3]
+    assert store.written([asked], {}) is not None
+    store.forget(LATER - 5)
+    assert store.written([asked, report(expires=LATER - 5)], {}) == [2, LATE]
+    store.change(1, Change("status", 1, status="archived"))
+    assert store.written([asked], {}) == [2]

@@ -1,0 +1,325 @@
+"""What streams tell: history, then numbers, to who may see them; the store is asked once for all who watch."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from registries import config, open_hall, reported, storage_in, until
+from streaming import reading
+from web import Client
+
+from maskedbandits.service.app import App
+from maskedbandits.service.dashboard import broadcast, history
+from maskedbandits.service.dashboard.broadcast import Seen, Watch
+from maskedbandits.service.dashboard.history import PER_ARM, SUMS, Point
+from maskedbandits.service.dashboard.view import MOST_ARMS
+from maskedbandits.service.keys import create_key, revoke_key
+from maskedbandits.service.registry import ExperimentRegistry
+from maskedbandits.service.settings import Settings
+from maskedbandits.service.storage import StoreUnavailable, open_store
+
+pytest_plugins = ["service_fixtures"]
+
+LIVE = "/v1/experiments/headline/live"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
+    monkeypatch.setattr(broadcast, "EVERY", 0.02)
+
+
+@asynccontextmanager
+async def opened(folder: Path, **terms: Any) -> AsyncIterator[tuple[App, ExperimentRegistry]]:
+    async with open_hall(storage_in(folder)) as registry:
+        await registry.create(config(**terms))
+        app = App(Settings())
+        await app.open(registry)
+        yield app, registry
+        await app.close()
+
+
+def test_history_comes_first_and_numbers_follow(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with opened(tmp_path) as (app, registry), reading(app, LIVE) as reader:
+            kind, history = await reader.event()
+            assert (kind, history["reports"], len(history["arms"])) == ("history", [0], 3)
+            assert await reader.event() == ("you", {"may": ["admin", "device", "read"]})
+            kind, first = await reader.event()
+            assert (kind, first["sums"]["reports"]) == ("state", 0)
+            await reported(registry, live_of(registry), 50)
+            while (told := await reader.event("state"))["sums"]["decisions"] < 50 or told["sums"]["reports"] < 50:
+                pass
+            view = await registry.view(live_of(registry))
+            assert [arm["estimate"] for arm in told["arms"]] == view["estimates"]
+            assert [[arm["low"], arm["high"]] for arm in told["arms"]] == view["intervals"]
+            assert sum(arm["share"] for arm in told["arms"]) == pytest.approx(1)
+            assert told["point"]["reports"] == [50]
+            assert (told["epsilon"], told["concerns"]) == (1.0, [])
+            assert "it is true 73.1 % of the time" in told["meaning"]
+
+    asyncio.run(use())
+
+
+def live_of(registry: ExperimentRegistry) -> Any:
+    live = registry.experiment("headline")
+    assert live is not None
+    return live
+
+
+def test_who_comes_later_sees_what_was_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcast, "UNWATCHED", 0.0)
+
+    async def use() -> None:
+        async with opened(tmp_path) as (app, registry):
+            await reported(registry, live_of(registry), 20)
+            seen = app.watch._seen
+            await until(lambda: seen and any(p.sum("reports") == 20 for p in seen[live_of(registry).id].points))
+            async with reading(app, LIVE) as reader:
+                assert 20 in (await reader.event("history"))["reports"]
+
+    asyncio.run(use())
+
+
+def test_what_was_before_is_made_once_and_beside_those_who_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    whole = history.columns
+
+    def columns(points: Sequence[Point], names: Sequence[str], most: int) -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return whole(points, names, most)
+
+    monkeypatch.setattr(broadcast, "columns", columns)
+    monkeypatch.setattr(broadcast, "EVERY", 3600.0)  # there is one look
+
+    async def use() -> None:
+        async with opened(tmp_path, arms=300) as (app, registry), AsyncExitStack() as stack:
+            seen = await app.watch.look(live_of(registry))
+            for at in range(400):
+                rows = [{"place": (at + 7 * each) % 300, **dict.fromkeys(PER_ARM, 0.5)} for each in range(MOST_ARMS)]
+                seen.points.append(Point.of(float(at), dict.fromkeys(SUMS, 0), rows))
+            readers = [await stack.enter_async_context(reading(app, LIVE)) for _ in range(20)]
+            told = [await reader.event("history") for reader in readers]
+            assert len(told[0]["arms"]) == MOST_ARMS  # of the 300 that there have been
+            assert all(each == told[0] for each in told)
+            assert len(threads) == 2  # of the look, and of what was before
+            assert threading.get_ident() not in threads
+
+    asyncio.run(use())
+
+
+def test_the_store_is_asked_once_for_all_who_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    views: list[int] = []
+    whole = ExperimentRegistry.view
+
+    async def view(self: ExperimentRegistry, live: Any) -> dict[str, Any]:
+        views.append(live.id)
+        return await whole(self, live)
+
+    monkeypatch.setattr(ExperimentRegistry, "view", view)
+
+    async def use() -> None:
+        async with opened(tmp_path) as (app, _), AsyncExitStack() as stack:
+            readers = [await stack.enter_async_context(reading(app, LIVE)) for _ in range(20)]
+            for reader in readers:
+                await reader.event("state")
+            views.clear()
+            for _ in range(5):
+                rounds = [(await reader.event("state"))["at"] for reader in readers]
+            assert len(rounds) == 20
+            assert len(views) <= 10  # 100 events were read of it
+
+    asyncio.run(use())
+
+
+def test_whose_key_is_revoked_reads_no_more(tmp_path: Path) -> None:
+    async def use() -> None:
+        storage = storage_in(tmp_path)
+        with open_store(storage) as store:
+            key = create_key(store, "read", "grafana", 0)[1]
+            async with open_hall(storage) as registry:
+                await registry.create(config())
+                app = App(Settings())
+                await app.open(registry)
+                async with reading(app, LIVE, key=key) as reader, reading(app, "/v1/live", key=key) as other:
+                    assert await reader.event("you") == {"may": ["read"]}
+                    revoke_key(store, "grafana", 0)
+                    app._read_at = -10.0
+                    await app._renew()
+                    await until(lambda: reader.ended and other.ended)
+                assert (await Client(app, key).ask("GET", LIVE)).status == 401
+                await app.close()
+
+    asyncio.run(use())
+
+
+def test_who_may_not_read_gets_no_stream(tmp_path: Path) -> None:
+    async def use() -> None:
+        storage = storage_in(tmp_path)
+        with open_store(storage) as store:
+            device = create_key(store, "device", "shop", 0)[1]
+            async with open_hall(storage) as registry:
+                app = App(Settings())
+                await app.open(registry)
+                for path in (LIVE, "/v1/live"):
+                    assert (await Client(app).ask("GET", path)).status == 401
+                    assert (await Client(app, device).ask("GET", path)).status == 403
+                await app.close()
+
+    asyncio.run(use())
+
+
+def test_one_too_many_is_told_to_come_again(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with opened(tmp_path) as (app, _):
+            app.streams.most = 1
+            async with reading(app, LIVE) as reader:
+                await reader.event("state")
+                reply = await Client(app).ask("GET", "/v1/live")
+                assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+                assert "streams" in reply.error
+            async with reading(app, "/v1/live") as reader:
+                await reader.event("experiments")
+            assert (await Client(app).ask("GET", "/v1/experiments/none/live")).status == 404
+
+    asyncio.run(use())
+
+
+def test_the_list_tells_of_every_experiment(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with opened(tmp_path) as (app, registry), reading(app, "/v1/live") as reader:
+            first = await reader.event("experiments")
+            assert [(one["name"], one["status"], one["reports"]) for one in first["experiments"]] == [
+                ("headline", "running", 0)
+            ]
+            await registry.create(config("second"))
+            await registry.change(live_of(registry), {"status": "paused"})
+            while len((told := await reader.event("experiments"))["experiments"]) < 2:
+                pass
+            while told["experiments"][0]["status"] != "paused":
+                told = await reader.event("experiments")
+            registry.follower._set_aside(live_of(registry).id, MemoryError())
+            while told["experiments"][-1]["status"] != "aside":
+                told = await reader.event("experiments")
+            assert [one["name"] for one in told["experiments"]] == ["second", "headline"]
+
+    asyncio.run(use())
+
+
+def test_trouble_is_told_and_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use() -> None:
+        async with opened(tmp_path) as (app, _), reading(app, LIVE) as reader:
+            await reader.event("state")
+            with monkeypatch.context() as patch:
+
+                async def gone(self: ExperimentRegistry, live: Any) -> dict[str, Any]:
+                    raise StoreUnavailable("away")
+
+                patch.setattr(ExperimentRegistry, "view", gone)
+                assert "cannot be reached" in (await reader.event("trouble"))["text"]
+            assert (await reader.event("trouble"))["text"] == ""
+            await reader.event("state")
+
+    asyncio.run(use())
+
+
+def test_a_fault_does_not_end_the_looking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def use() -> None:
+        async with opened(tmp_path) as (app, _), reading(app, LIVE) as reader:
+            await reader.event("state")
+            with monkeypatch.context() as patch:
+                patch.setattr(Seen, "take", lambda *_: 1 / 0)
+                await until(lambda: "an experiment could not be looked at" in capsys.readouterr().err)
+            await reader.event("state")
+
+    asyncio.run(use())
+
+
+def test_one_that_cannot_be_looked_at_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = ExperimentRegistry.view
+
+    async def view(self: ExperimentRegistry, live: Any) -> dict[str, Any]:
+        if live.row.name == "headline":
+            raise ZeroDivisionError
+        return await seen(self, live)
+
+    async def use() -> None:
+        monkeypatch.setattr(broadcast, "UNWATCHED", 0.02)
+        monkeypatch.setattr(broadcast, "AT_ONCE", 1)
+        monkeypatch.setattr(ExperimentRegistry, "view", view)
+        async with opened(tmp_path) as (app, registry):
+            await registry.create(config("another"))
+            number = registry.experiment("another").id  # type: ignore[union-attr]
+            await until(lambda: "an experiment could not be looked at" in capsys.readouterr().err)
+            await until(lambda: number in app.watch._seen and app.watch._seen[number].event)
+
+    asyncio.run(use())
+
+
+def test_a_stream_ends_after_a_while_and_says_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcast, "SILENCE", 0.05)
+    monkeypatch.setattr(broadcast, "LONGEST", 0.5)
+
+    async def use() -> None:
+        async with opened(tmp_path) as (app, _), reading(app, "/v1/live") as reader:
+            await until(lambda: reader.ended)
+            assert b": still here\n\n" in reader.rest
+
+    asyncio.run(use())
+
+
+def test_shares_are_of_the_latest_decisions() -> None:
+    seen = Seen()
+    assert seen._shares([0, 0]) == ([None, None], 0)
+    assert seen._shares([60, 20]) == ([0.75, 0.25], 80)
+    assert seen._shares([60, 60]) == ([0.5, 0.5], 120)
+    assert seen._shares([60, 140, 0]) == ([0.3, 0.7, 0.0], 200)
+    assert seen._shares([60, 360, 0]) == ([0.0, 1.0, 0.0], 300)  # of those since the look at 120
+
+
+def test_what_is_not_looked_at_any_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcast, "UNWATCHED", 0.0)
+
+    async def use() -> None:
+        async with opened(tmp_path) as (app, registry):
+            watch: Watch = app.watch
+            await until(lambda: live_of(registry).id in watch._seen)
+            await registry.change(live_of(registry), {"status": "archived"})
+            await until(lambda: not watch._seen)
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("later", range(4))
+def test_a_stream_that_is_to_end_when_a_round_comes_ends(later: int) -> None:
+    """However many turns of the loop lie between the two."""
+    watch = Watch(SimpleNamespace())  # type: ignore[arg-type]
+
+    async def follow() -> None:
+        async for _ in watch._each_round(lambda: iter(()), lambda: frozenset({"read"})):
+            pass
+
+    async def use() -> None:
+        following = asyncio.create_task(follow())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        turn, watch._turn = watch._turn, asyncio.Event()
+        turn.set()
+        for _ in range(later):
+            await asyncio.sleep(0)
+        following.cancel()
+        assert await asyncio.wait([following], timeout=5) == ({following}, set())
+
+    asyncio.run(use())

@@ -1,0 +1,116 @@
+"""Experiments with groups are looked at, streamed and listed as all others are, and keep nobody from being so."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from registries import config, until
+from streaming import reading
+from test_broadcast import opened
+from web import Client
+
+from maskedbandits.service.app import App
+from maskedbandits.service.dashboard import broadcast
+from maskedbandits.service.dashboard.group_view import groups_of, lead_by_group
+from maskedbandits.service.registry import ExperimentRegistry
+
+pytest_plugins = ["service_fixtures"]
+
+KINDS = "/v1/experiments/kinds"
+GROUPS = ["young", "old", "<script>"]
+LIKED = ["arm 0", "arm 1", "arm 1"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
+    monkeypatch.setattr(broadcast, "EVERY", 0.02)
+
+
+async def asked(app: App, path: str, body: Any, method: str = "POST") -> Any:
+    reply = await Client(app).ask(method, path, body)
+    assert reply.status in (200, 201), reply
+    return reply.json
+
+
+async def lived(app: App, registry: ExperimentRegistry, visitors: int) -> None:
+    """Create an experiment whose answers are one of many, and let visitors of all groups answer, unmasked."""
+    await registry.create(config("kinds", arms=2, groups=GROUPS, epsilon=10.0))
+    for visitor in range(visitors):
+        question = await asked(app, f"{KINDS}/decisions", {})
+        group = visitor % len(GROUPS)
+        answer = 2 * group + int(question["arms"][group] == LIKED[group])
+        assert (await asked(app, f"{KINDS}/reports", {"token": question["token"], "answer": answer}))["status"] == (
+            "accepted"
+        )
+
+
+def test_its_stream_tells_what_each_group_likes(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with opened(tmp_path) as (app, registry):
+            await lived(app, registry, 90)
+            async with reading(app, f"{KINDS}/live") as reader:
+                history = await reader.event("history")
+                assert (history["arms"], len(history["at"])) == ([], len(history["reports"]))
+                while (told := await reader.event("state"))["sums"]["reports"] < 90 or told["sums"]["awaited"]:
+                    pass
+                live = registry.experiment("kinds")
+                assert live is not None
+                view = await registry.view(live)
+                assert [group["name"] for group in told["groups"]] == GROUPS
+                assert [group["share"] for group in told["groups"]] == view["shares"]
+                for place, group in enumerate(told["groups"]):
+                    assert [arm["estimate"] for arm in group["arms"]] == view["estimates"][place]
+                    assert [[arm["low"], arm["high"]] for arm in group["arms"]] == view["intervals"][place]
+                    assert [arm["probability"] for arm in group["arms"]] == view["probabilities"][place]
+                    assert group["best"]["name"] == LIKED[place]
+                assert "one of 6 answers, masked, that hides group, arm and reward together" in told["meaning"]
+                assert told["lead"] == lead_by_group(groups_of(view, [0, 1]), 90)
+                assert (told["point"]["arms"], told["point"]["reports"]) == ([], [90])
+                assert told["concerns"] == []
+
+    asyncio.run(use())
+
+
+def test_it_is_looked_at_and_listed_beside_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(broadcast, "UNWATCHED", 0.0)
+
+    async def use() -> None:
+        async with opened(tmp_path) as (app, registry):
+            await lived(app, registry, 5)
+            seen = app.watch._seen
+            await until(lambda: len(seen) == 2)
+            await until(lambda: all(each.number > 2 for each in seen.values()))
+            async with reading(app, "/v1/live") as reader:
+                while (told := (await reader.event("experiments"))["experiments"])[1]["reports"] < 5:
+                    pass
+            assert [(one["name"], one["arms"], one["alarms"]) for one in told] == [("headline", 3, 0), ("kinds", 2, 0)]
+        assert "could not be looked at" not in capsys.readouterr().err
+
+    asyncio.run(use())
+
+
+def test_arms_come_and_go(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with opened(tmp_path) as (app, registry):
+            await registry.create(config("kinds", arms=2, groups=GROUPS))  # at epsilon = 1 answers are bits
+            async with reading(app, f"{KINDS}/live") as reader:
+                told = await reader.event("state")
+                assert told["lead"] == "No report has been learnt yet."
+                assert "a masked bit that hides group, arm and reward together: it is true 73.1 %" in told["meaning"]
+                assert "asks all groups as one with a chance of 12 %" in told["note"]  # exp(-2) to 1
+                await asked(app, f"{KINDS}/arms", {"name": "third"})
+                await asked(app, f"{KINDS}/arms/arm%201/retire", b"")
+                while [arm["name"] for arm in told["arms"]] != ["arm 0", "third"]:
+                    told = await reader.event("state")
+                assert [[arm["name"] for arm in group["arms"]] for group in told["groups"]] == [["arm 0", "third"]] * 3
+                assert (told["open"], told["retired"]) == (2, 1)
+                await asked(app, KINDS, {"status": "paused"}, "PATCH")
+                while told["status"] != "paused":
+                    told = await reader.event("state")
+
+    asyncio.run(use())

@@ -1,0 +1,155 @@
+"""Limits: the buckets are the obvious ones, in bounded memory; and whose bucket it is."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from web import SMALL, Served
+
+from maskedbandits.service import rate_limits
+from maskedbandits.service.rate_limits import Addresses, Buckets, block_of, bucket_of
+from naive.limits import NaiveBucket
+
+pytest_plugins = ["service_fixtures"]
+
+steps = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 6)), min_size=1, max_size=60)
+
+
+@given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]), steps)
+def test_a_bucket_is_the_obvious_one(rate: int, burst: int, steps: list[tuple[int, int]]) -> None:
+    buckets, naive = Buckets(rate, burst), NaiveBucket(Fraction(rate), Fraction(burst))
+    eighths = 8_000_000  # some time after the epoch; eighths of seconds are exact in floats
+    for pause, cost in steps:
+        eighths += pause
+        wanted = naive.wait(Fraction(eighths, 8), cost)
+        assert buckets.wait("somebody", eighths / 8, cost) == pytest.approx(float(wanted), abs=1e-6)
+
+
+def test_whoever_waits_as_told_is_let_in() -> None:
+    buckets = Buckets(2.0, 3.0)
+    now = 1000.0
+    assert [buckets.wait("a", now) for _ in range(6)] == [0.0] * 6
+    told = buckets.wait("a", now)
+    assert told == pytest.approx(0.5)
+    assert buckets.wait("a", now + told) == 0.0
+    assert buckets.wait("b", now) == 0.0  # another's bucket
+
+
+def test_more_than_a_bucket_holds_needs_it_full_and_has_to_be_made_up_for() -> None:
+    buckets = Buckets(10.0, 1.0)
+    assert buckets.wait("a", 0.0) == 0.0
+    assert buckets.wait("a", 0.0, 100, taken=1) == 0.0  # the same request, whose cost is known by now
+    assert buckets.wait("a", 0.0) == pytest.approx(9.1)
+    assert buckets.wait("a", 9.2) == 0.0
+
+
+def test_a_refused_batch_takes_nothing_but_the_request() -> None:
+    buckets = Buckets(10.0, 1.0)
+    for _ in range(2):
+        assert buckets.wait("a", 0.0) == 0.0
+        assert buckets.wait("a", 0.0, 9, taken=1) in (0.0, pytest.approx(0.8))
+    with_room = [buckets.wait("a", 0.0) for _ in range(2)]
+    assert with_room == [pytest.approx(0.1)] * 2
+
+
+def test_no_rate_is_no_limit_and_no_memory() -> None:
+    buckets = Buckets(0.0, 1.0)
+    assert all(buckets.wait(name, 0.0, 1000) == 0.0 for name in range(100))
+    assert len(buckets) == 0
+
+
+def test_memory_is_bounded_and_the_longest_unused_is_forgotten() -> None:
+    buckets = Buckets(1.0, 1.0, most=10)
+    assert buckets.wait("busy", 0.0) == 0.0
+    for name in range(1000):
+        buckets.wait(name, 0.0)
+        assert buckets.wait("busy", 0.0) > 0.0
+        buckets.wait(-name, 0.0, 5)
+        assert len(buckets) <= 10
+
+
+def test_an_answer_is_not_made_longer_than_memory_likes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload of 1000 bytes, 20,000 in one answer."""
+    monkeypatch.setattr(rate_limits, "MOST_ANSWER", 20_000)
+    assert served.post("/v1/experiments", {**SMALL, "name": "long"}).status == 201
+    here = "/v1/experiments/long"
+    assert served.post(f"{here}/decisions", {"n": 1000}).status == 200
+    assert served.post(f"{here}/arms", {"name": "picture", "payload": "x" * 998}).status == 201
+    assert len(served.post(f"{here}/decisions", {"n": 20}).json["decisions"]) == 20
+    reply = served.post(f"{here}/decisions", b'{"\\u006e": 21}')
+    assert (reply.status, reply.error[:7]) == (400, "n = 21:")
+    assert "20 fit in one answer" in reply.error
+    for one in (b"", {}, {"visitor": "v"}):
+        assert served.post(f"{here}/decisions", one).status == 200
+    assert sum(served.get(f"{here}/state").json["pending"]) == 1023  # nothing was decided for whoever was refused
+    assert served.post(f"{here}/arms", {"name": "film", "payload": "x" * 30_000}).status == 201
+    assert served.post(f"{here}/decisions", {"n": 2}).status == 400
+    assert served.post(f"{here}/decisions").status == 200  # one always fits
+
+
+def test_names_of_arms_count_where_each_group_has_one(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 groups, and arms whose names fill the answer."""
+    monkeypatch.setattr(rate_limits, "MOST_ANSWER", 200_000)
+    arms = [{"name": letter * 200} for letter in "ab"]
+    about = {**SMALL, "name": "wordy", "arms": arms, "groups": [str(n) for n in range(100)], "default_arm": None}
+    assert served.post("/v1/experiments", about).status == 201
+    assert "9 fit in one answer" in served.post("/v1/experiments/wordy/decisions", {"n": 10}).error
+    body = served.post("/v1/experiments/wordy/decisions", {"n": 9}).body
+    assert 180_000 < len(body) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("203.0.113.7", "", "203.0.113.7"),
+        ("203.0.113.7", "198.51.100.1", "203.0.113.7"),  # not from a proxy of ours: anybody can write that
+        ("10.0.0.1", "198.51.100.1", "198.51.100.1"),
+        ("10.0.0.1", "6.6.6.6, 198.51.100.1", "198.51.100.1"),  # what the client wrote itself comes first
+        ("10.0.0.1", "198.51.100.1, 10.0.0.2", "198.51.100.1"),
+        ("10.0.0.1", "10.0.0.3", "10.0.0.3"),
+        ("10.0.0.1", "nonsense", "10.0.0.1"),
+        ("10.0.0.1", "nonsense, 198.51.100.1", "198.51.100.1"),
+        ("10.0.0.1", "198.51.100.1, nonsense", "10.0.0.1"),
+        ("2001:db8::5", "198.51.100.1", "198.51.100.1"),
+        ("nowhere", "198.51.100.1", "nowhere"),
+    ],
+)
+def test_whom_a_proxy_asks_for(peer: str, forwarded: str, address: str) -> None:
+    assert Addresses(["10.0.0.0/8", "2001:db8::/32"]).of(peer, forwarded) == address
+
+
+def test_without_proxies_nobody_is_believed() -> None:
+    assert Addresses([]).of("10.0.0.1", "198.51.100.1") == "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("address", "bucket"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("2001:db8:1:2:3::4", "2001:db8:1::/48"),
+        ("2001:db8:1:ffff:ffff::", "2001:db8:1::/48"),  # another household of the same site
+        ("2001:db8:2:2:3::4", "2001:db8:2::/48"),
+        ("fe80::1%" + "x" * 70_000, ""),  # kept nowhere
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("testclient", ""),
+    ],
+)
+def test_whose_bucket_it_is(address: str, bucket: str) -> None:
+    assert bucket_of(address) == bucket
+
+
+@pytest.mark.parametrize(
+    ("address", "block"),
+    [
+        ("203.0.113.7", "203.0.113.0/24"),
+        ("::ffff:203.0.113.255", "203.0.113.0/24"),
+        ("2001:db8:1:2:3::4", "2001:db8:1::/48"),
+        ("testclient", ""),
+        ("", ""),
+    ],
+)
+def test_whose_block_it_is(address: str, block: str) -> None:
+    assert block_of(address) == block

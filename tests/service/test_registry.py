@@ -1,0 +1,300 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from registries import config, open_hall, quick_hall, report_of, reported, storage_in, until
+
+from maskedbandits.errors import UserError
+from maskedbandits.service import log_reader
+from maskedbandits.service.clock import Clock
+from maskedbandits.service.fold import Fold
+from maskedbandits.service.messages import NewArm
+from maskedbandits.service.replaying import replay
+from maskedbandits.service.storage import StoreUnavailable, open_store
+from maskedbandits.service.storage.rows import DUPLICATE
+
+
+def replayed(storage: str) -> dict[str, str]:
+    """The states of all experiments, folded from their first events."""
+    with open_store(storage) as store:
+        found = [replay(store, row, []) for row in store.experiments()]
+    assert all(each.holds for each in found)
+    return {each.name: each.digest for each in found}
+
+
+def test_decisions_are_made_and_reports_learnt_from(tmp_path: Path) -> None:
+    async def use() -> str:
+        async with open_hall(storage) as registry:
+            live = await registry.create(config())
+            await reported(registry, live, 50)
+            await until(lambda: live.fold.seq == 51)
+            view = await registry.view(live)
+            assert view["observations"] == 50
+            assert view["seq"] == 51
+            await until(lambda: sum(live.pending.open(3, 0)) == 0)
+            return str(view["digest"])
+
+    storage = storage_in(tmp_path)
+    digest = asyncio.run(use())
+    assert replayed(storage) == {"headline": digest}
+
+
+def test_whoever_takes_no_part_is_shown_an_arm_and_not_waited_for(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as registry:
+            live = await registry.create(config())
+            for among in (None, (1, 2)):
+                shown = live.show(among)
+                assert shown.arm in (among or (0, 1, 2))
+                live.take_back(shown)
+            assert live.policy.pending.sum() == 0
+            assert sum(live.pending.open(3, 0)) == 0
+
+    asyncio.run(use())
+
+
+def test_a_report_is_taken_once_also_within_a_batch(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as registry:
+            live = await registry.create(config())
+            row = report_of(live, live.decide()[0], 1)
+            assert (await registry.write.reports([row, row]))[1] == DUPLICATE
+            assert await registry.write.reports([row]) == [DUPLICATE]
+            await until(lambda: live.fold.seq == 2)
+            assert live.policy.observations == 1
+
+    asyncio.run(use())
+
+
+def test_processes_fold_the_same_state_and_count_each_others_decisions(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage) as one, open_hall(storage) as other:
+            live = await one.create(config())
+            await until(lambda: other.experiment("headline") is not None)
+            twin = other.experiment("headline")
+            assert twin is not None
+            await asyncio.gather(reported(one, live, 40), reported(other, twin, 30))
+            await until(lambda: live.fold.seq == twin.fold.seq == 71)
+            assert live.fold.state() == twin.fold.state()
+            live.decide(7)
+            await until(lambda: sum(twin.policy.pending) == 7)  # told every second
+            await until(lambda: twin.policy.pending.tolist() == live.policy.pending.tolist())
+
+    storage = storage_in(tmp_path)
+    asyncio.run(use())
+
+
+def test_a_newcomer_starts_from_a_snapshot_and_knows_what_is_open(tmp_path: Path) -> None:
+    async def first() -> None:
+        async with open_hall(storage) as registry:
+            live = await registry.create(config())
+            await reported(registry, live, 20)
+            live.decide(5)
+            await until(lambda: live.fold.seq == 21)
+
+    async def second() -> None:
+        async with open_hall(storage) as registry:
+            live = registry.experiment("headline")
+            assert live is not None
+            assert live.fold.seq == 21
+            assert sum(live.policy.pending) == 5
+
+    storage = storage_in(tmp_path)
+    asyncio.run(first())
+    with open_store(storage) as store:
+        from maskedbandits.service.fold import kernel
+
+        assert [seq for seq, _ in store.snapshots(1, kernel())] == [21]
+        store.save_snapshot(1, 22, kernel(), b"damaged", "0" * 64)
+    asyncio.run(second())
+
+
+def test_arms_and_terms_change_while_it_runs(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage) as registry:
+            live = await registry.create(config())
+            await registry.add_arm(live, NewArm("late", {"colour": "red"}))
+            assert {each.arm for each in live.decide(8)} == {0, 1, 2, 3}
+            with pytest.raises(UserError, match="is, or was, called"):
+                await registry.add_arm(live, NewArm("late"))
+            await registry.retire(live, "arm 1")
+            assert 1 not in {each.arm for each in live.decide(50)}
+            with pytest.raises(UserError, match="default arm"):
+                await registry.retire(live, "arm 0")
+            await registry.change(live, {"default_arm": "arm 2", "epsilon": 0.5, "status": "paused"})
+            assert (live.status, live.row.default_arm, live.epsilon) == ("paused", 2, 500_000)
+            await registry.retire(live, "arm 0")
+            await registry.retire(live, "late")
+            with pytest.raises(UserError, match="last open arm"):
+                await registry.retire(live, "arm 2")
+            with pytest.raises(UserError, match="leave the policy some"):
+                await registry.change(live, {"floor": 1.0})
+
+    storage = storage_in(tmp_path)
+    asyncio.run(use())
+    replayed(storage)
+
+
+def test_changes_at_one_moment_are_all_kept(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as registry:
+            live = await registry.create(config())
+            changes: list[dict[str, Any]] = [{"epsilon": 0.5}, {"floor": 0.02}, {"default_arm": "arm 1"}]
+            await asyncio.gather(*(registry.change(live, each) for each in changes))
+            assert (live.terms.epsilon, live.terms.floor, live.row.default_arm) == (0.5, 0.02, 1)
+
+    asyncio.run(use())
+
+
+def test_arms_added_at_one_moment_leave_the_policy_its_share(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as registry:
+            live = await registry.create(config(arms=2, floor=0.3))
+            added = (registry.add_arm(live, NewArm(f"new {place}")) for place in range(5))
+            results = await asyncio.gather(*added, registry.change(live, {"floor": 0.32}), return_exceptions=True)
+            refused = [each for each in results if isinstance(each, UserError)]
+            assert len(refused) == 4  # one arm of five is added, and then the floor still fits
+            assert all("leave the policy some" in str(each) for each in refused)
+            assert min(each.probability for each in live.decide(200)) > 0
+
+    asyncio.run(use())
+
+
+def test_an_arm_that_the_policy_cannot_take_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as registry:
+            live = await registry.create(config(arms=2, policy="sw-klucb-cf", parameters={"window": 3}))
+            await registry.add_arm(live, NewArm("third"))
+            await registry.retire(live, "third")
+            with pytest.raises(UserError, match="window 3 is smaller than the number of arms 4"):
+                await registry.add_arm(live, NewArm("fourth"))
+            assert registry.ready
+
+    asyncio.run(use())
+
+
+def test_reports_with_an_epsilon_of_their_own_are_weighed(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage) as registry:
+            live = await registry.create(config(policy="auto"))
+            rows = [report_of(live, each, 1, 250_000 * (1 + place % 4)) for place, each in enumerate(live.decide(40))]
+            assert all(answer > 0 for answer in await registry.write.reports(rows))
+            await until(lambda: live.fold.seq == 41)
+
+    storage = storage_in(tmp_path)
+    asyncio.run(use())
+    replayed(storage)
+
+
+def test_a_decision_that_is_taken_back_awaits_nothing(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as registry:
+            live = await registry.create(config())
+            live.take_back(live.decide()[0])
+            assert live.policy.pending.sum() == 0
+            assert sum(live.pending.open(3, 0)) == 0
+
+    asyncio.run(use())
+
+
+def test_a_visitor_keeps_a_token(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage_in(tmp_path)) as registry:
+            live = await registry.create(config())
+            minute = registry.clock.minute() + 10
+            kept = await asyncio.gather(*(registry.visit(live, b"v" * 16, b"token %d" % n, minute) for n in range(5)))
+            assert len(set(kept)) == 1
+            assert await registry.visit(live, b"w" * 16, b"another", minute) == b"another"
+
+    asyncio.run(use())
+
+
+def test_while_the_store_is_gone_reports_are_refused_and_decisions_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from maskedbandits.service import log_writer
+    from maskedbandits.service.storage import sqlite
+
+    async def use() -> None:
+        monkeypatch.setattr(log_writer, "PATIENCE", 0.1)
+        async with open_hall(storage_in(tmp_path)) as registry:
+            live = await registry.create(config())
+            rows = [report_of(live, each, 1) for each in live.decide(2)]
+            with monkeypatch.context() as patch:
+                for name in ("append", "ping", "standing"):
+                    patch.setattr(sqlite.SqliteStore, name, _gone)
+                with pytest.raises(StoreUnavailable):
+                    await registry.write.reports(rows)
+                assert not registry.ready
+                with pytest.raises(StoreUnavailable):  # at once, without waiting
+                    registry.write.reports(rows)
+                assert live.decide(3)
+            await until(lambda: registry.ready)
+            assert all(answer > 0 for answer in await registry.write.reports(rows))
+
+    asyncio.run(use())
+
+
+def _gone(*_: object) -> None:
+    raise StoreUnavailable("the disk is full")
+
+
+def test_a_clock_that_is_set_back_lets_no_forgotten_id_in_again(tmp_path: Path) -> None:
+    now = [1_800_000_000.0]
+
+    async def use() -> None:
+        async with open_hall(storage, Clock(lambda: now[0], lambda: 0.0), simulation=True) as registry:
+            live = await registry.create(config(report_after=1, expires_after=60))
+            row = report_of(live, live.decide()[0], 1)
+            assert await registry.write.reports([row]) == [2]
+            await registry.ask(lambda store: store.forget(int(now[0] // 60) + 60))
+            assert await registry.write.reports([row]) == [-1]
+
+    async def later() -> None:
+        now[0] -= 100_000
+        async with open_hall(storage, Clock(lambda: now[0], lambda: 0.0)) as registry:
+            assert registry.clock.now() >= 1_800_000_000 + 240
+
+    storage = storage_in(tmp_path)
+    asyncio.run(use())
+    asyncio.run(later())
+
+
+def test_what_was_refused_is_counted(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with open_hall(storage) as registry:
+            live = await registry.create(config())
+            for _ in range(3):
+                registry.refuse(live.id, "late")
+
+    storage = storage_in(tmp_path)
+    asyncio.run(use())
+    with open_store(storage) as store:
+        assert store.refused(1) == {"late": 3}
+
+
+def test_who_is_told_to_end_while_it_reads_a_long_log_reads_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use() -> None:
+        async with open_hall(storage) as registry:
+            live = await registry.create(config())
+            await reported(registry, live, 20)
+
+    storage = storage_in(tmp_path)
+    asyncio.run(use())
+    later = quick_hall(storage)
+    take, taken = Fold.take, []
+
+    def take_and_end(self: Fold, events: Any) -> None:
+        taken.extend(events)
+        take(self, events)
+        later.follower.stop()
+
+    monkeypatch.setattr(Fold, "take", take_and_end)
+    monkeypatch.setattr(log_reader, "AT_ONCE", 1)
+    monkeypatch.setattr(log_reader.Follower, "_from_snapshot", lambda self, experiment: Fold())
+    later.follower.start()
+    assert len(taken) == 1
+    assert not later.experiments()

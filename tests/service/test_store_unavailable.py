@@ -1,0 +1,125 @@
+"""A store that goes away under a running service, and comes back: clients are told to wait, and nothing is lost."""
+
+from __future__ import annotations
+
+import base64
+import json
+import resource
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres import cluster
+from running import OPENER, Running, children_of, running
+from web import SMALL
+
+from children import wait_until
+from maskedbandits.service.keys import decision_key, hidden_id
+from maskedbandits.service.secret import secret_of
+from maskedbandits.service.storage import open_store
+from maskedbandits.service.storage.schema import columns
+
+DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
+LENGTHS = [2.0, pytest.param(10.0, marks=pytest.mark.slow)]  # seconds for which it is gone
+LONG_ENOUGH = 30.0  # seconds for an answer: the service tries again for a while before it says no
+
+
+class Witness:
+    """Sends reports, and remembers which were acknowledged."""
+
+    def __init__(self, service: Running) -> None:
+        self.service = service
+        self.acknowledged: list[bytes] = []
+        self.open: list[str] = []  # tokens of which nothing is known yet
+
+    def decide(self, count: int) -> None:
+        status, answer = self.service.ask("POST", DECISIONS, {"n": count})
+        assert status == 200  # whether or not the store is there
+        self.open += [each["token"] for each in answer["decisions"]]
+
+    def report(self) -> None:
+        """Report what is open: it is accepted now, or was written before."""
+        for token in self.open:
+            status, answer = self.service.ask("POST", REPORTS, {"token": token, "bit": 1})
+            assert (status, answer["status"] in ("accepted", "duplicate")) == (200, True)
+            self.acknowledged.append(base64.urlsafe_b64decode(token)[21:32])
+        self.open = []
+
+
+def refused(service: Running, method: str, path: str, body: Any = None) -> tuple[int, int]:
+    """The status of an answer that asks for patience, and for how many seconds; 200 and 0 for any other."""
+    sent = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(service.address + path, sent, method=method)  # noqa: S310 -- loopback
+    try:
+        OPENER.open(request, timeout=LONG_ENOUGH).close()
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code, int(refusal.headers["retry-after"])
+    return 200, 0
+
+
+def survived(storage: str, service: Running, gone: Callable[[], Any], back: Callable[[], Any], seconds: float) -> None:
+    """Let a store go away for some seconds while reports come; then count."""
+    witness = Witness(service)
+    witness.decide(5)
+    witness.report()
+    gone()
+    witness.decide(3)
+    until = time.monotonic() + seconds
+    tries = 0
+    while time.monotonic() < until or tries < 3:
+        code, wait = refused(service, "POST", REPORTS, {"token": witness.open[tries % 3], "bit": 1})
+        assert code == 503
+        assert wait >= 1
+        tries += 1
+        time.sleep(0.1)
+    code, wait = refused(service, "GET", "/readyz")
+    assert (code, wait >= 1) == (503, True)
+    witness.decide(2)
+    back()
+    wait_until(lambda: refused(service, "GET", "/readyz")[0] == 200, service.process)  # by itself
+    witness.report()
+    witness.decide(4)
+    witness.report()
+    with open_store(storage) as store, store.everything() as tables:
+        events = [
+            dict(zip(columns(table), row, strict=True)) for table, rows in tables for row in rows if table == "event"
+        ]
+        key = decision_key(secret_of(store))
+    expected = sorted(hidden_id(key, identity) for identity in witness.acknowledged)
+    assert sorted(each["decision"] for each in events if each["kind"] == "report") == expected
+    assert [each["seq"] for each in sorted(events, key=lambda each: each["seq"])] == list(range(1, 16))
+
+
+@contextmanager
+def served(storage: str) -> Iterator[Running]:
+    with running(storage) as service:
+        service.wait_until_ready()
+        assert service.ask("POST", "/v1/experiments", SMALL)[0] == 201
+        yield service
+
+
+@pytest.mark.parametrize("seconds", LENGTHS)
+def test_postgresql_is_gone_for_a_while(seconds: float) -> None:
+    with cluster() as server, served(server.url()) as service:
+        survived(server.url(), service, server.stop, server.start, seconds)
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs prlimit, which Linux has")
+@pytest.mark.parametrize("seconds", LENGTHS)
+def test_the_disk_is_full_for_a_while(tmp_path: Path, seconds: float) -> None:
+    """No file may grow, nor be written to: a disk of its own would take an administrator."""
+    storage = f"sqlite:///{tmp_path}/bandits.db"
+    with served(storage) as service:
+        processes = [service.process.pid, *children_of(service.process.pid)]
+
+        def limit(size: int) -> None:
+            for each in processes:
+                resource.prlimit(each, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+        survived(storage, service, lambda: limit(0), lambda: limit(resource.RLIM_INFINITY), seconds)
