@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maskedbandits.errors import UserError, WrongValueError, line, nearest, number, shown, whole
+from maskedbandits.errors import UserError, WrongValueError, check_int, line, nearest, number, shown
 
 
 @pytest.mark.parametrize(
     "given", [7, 7.0, np.int64(7), np.uint8(7), np.float32(7), np.float64(7), np.array(7), Fraction(7)]
 )
 def test_whole_numbers_of_any_type(given: Any) -> None:
-    assert whole("n", given) == 7
-    assert type(whole("n", given)) is int
+    assert check_int("n", given) == 7
+    assert type(check_int("n", given)) is int
 
 
 def test_large_floats_and_ints_stay_what_they_are() -> None:
-    assert whole("n", 1e15) == 10**15
-    assert whole("seed", 2**63 + 1) == 2**63 + 1
+    assert check_int("n", 1e15) == 10**15
+    assert check_int("seed", 2**63 + 1) == 2**63 + 1
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_large_floats_and_ints_stay_what_they_are() -> None:
 )
 def test_what_is_no_such_whole_number(given: Any, least: int, most: int | None, complaint: str) -> None:
     with pytest.raises(UserError) as caught:
-        whole("n", given, least, most)
+        check_int("n", given, least, most)
     assert str(caught.value) == complaint
 
 
@@ -130,7 +130,7 @@ def test_what_is_shown_is_short_and_on_one_line() -> None:
 
 def test_a_refusal_knows_what_was_wanted_and_travels_between_processes() -> None:
     with pytest.raises(WrongValueError) as caught:
-        whole("runs", 0)
+        check_int("runs", 0)
     copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 -- our own
     assert str(copy) == str(caught.value)
     assert (copy.name, copy.value, copy.wanted) == ("runs", 0, "a whole number of at least 1")

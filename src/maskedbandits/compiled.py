@@ -1,4 +1,4 @@
-"""How kernels are compiled: decorators, code that is picked by the kind of a state, and running without the compiler.
+"""How kernels are compiled: decorators, code that the kind of a state chooses, and running without the compiler.
 
 A *kernel* is a function of arrays and scalars. There are five decorators:
 
@@ -6,7 +6,7 @@ A *kernel* is a function of arrays and scalars. There are five decorators:
     entry       the same for what a live policy calls
     inner       compiled for each kind of state anew, and callable from other kernels alone: half the time to compile
     inlined     compiled into its callers, where a call that hands over a state would cost more than its work
-    picked      code that the kind of a state may bring along, chosen when its caller is compiled
+    dispatch    code that the kind of a state may bring along, chosen when its caller is compiled
 
 Every kernel can also be interpreted, with the same results: all of them under ``NUMBA_DISABLE_JIT=1``, and those that
 ``interpreted`` runs in the present thread while machine code is still being made.
@@ -117,7 +117,7 @@ def inlined(kernel: Kernel, plain: Kernel | None = None) -> Kernel:
     return made
 
 
-def picked(part: str, *, inline: bool = True) -> Callable[[Kernel], Kernel]:
+def dispatch(part: str, *, inline: bool = True) -> Callable[[Kernel], Kernel]:
     """Let the class of a state say what a function does: its attribute ``part`` is a module that may have its own.
 
     The function below the decorator is what is done where the module has none of this name. Where the attribute is a

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import UserError, number, whole
+from maskedbandits.errors import UserError, check_int, number
 from maskedbandits.policies.late import Mail, mail
 from maskedbandits.policies.pending import check_expire_after
 
@@ -54,4 +54,6 @@ def checked(delay: Delays, lost: float = 0.0, expire_after: int | None = None) -
     steps = list(each) if isinstance(each, Sequence | np.ndarray) else [each]
     if not steps:
         raise UserError("delay is an empty list: give numbers of steps")
-    return Delay(np.array([whole("delay", one, 0, LONGEST) for one in steps], dtype=np.int64), 0.0, share, after, words)
+    return Delay(
+        np.array([check_int("delay", one, 0, LONGEST) for one in steps], dtype=np.int64), 0.0, share, after, words
+    )

@@ -52,7 +52,7 @@ DAMAGED = (
 )
 
 
-def whole(name: str, value: object, least: int = 1, most: int | None = None) -> int:
+def check_int(name: str, value: object, least: int = 1, most: int | None = None) -> int:
     """Return a whole number within its limits; 1e5 is one, True is none.
 
     >>> whole("runs", 1e5)

@@ -31,10 +31,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.cached_property import lockfree_cached_property
 from maskedbandits.compiled import Choice
 from maskedbandits.errors import UserError
 from maskedbandits.fingerprint import Origin
-from maskedbandits.remembered import remembered
 from maskedbandits.sections import short_type, teach
 
 Ints = NDArray[np.int64]
@@ -343,7 +343,7 @@ def _state_class(storage: Storage, module: str, code: Mapping[str, Any]) -> Any:
     """Return the class of states: a tuple of three arrays that knows its sections by name."""
     plain: Any = namedtuple("plain", ["own", "ints", "floats"])
     attributes = {**code, "storage": storage, "origin": storage.origin, "__module__": module}
-    views = {key: remembered(_view(storage, key)) for key in storage.sections}
+    views = {key: lockfree_cached_property(_view(storage, key)) for key in storage.sections}
     made: Any = type(f"{storage.name}State", (plain,), {**views, **attributes})
     for key, view in views.items():
         view.__set_name__(made, key)

@@ -13,7 +13,7 @@ from maskedbandits import arrays, delays, outside
 from maskedbandits.bar import Progress, shown
 from maskedbandits.batch import Batch, FeaturedBatch, Order, Simulation, refuse_too_much
 from maskedbandits.context import Contextual
-from maskedbandits.errors import UserError, WrongValueError, whole
+from maskedbandits.errors import UserError, WrongValueError, check_int
 from maskedbandits.errors import shown as in_short
 from maskedbandits.features import Featured
 from maskedbandits.outside import Factory
@@ -102,11 +102,11 @@ def prepared(
         raise WrongValueError("problem", problem, "a Problem, a ContextualProblem or a FeaturedProblem")
     order = Order(
         problem,
-        whole("runs", runs),
-        whole("seed", seed, 0),
+        check_int("runs", runs),
+        check_int("seed", seed, 0),
         _checked_times(checkpoints, problem.horizon),
         late,
-        whole("first_run", first_run, 0),
+        check_int("first_run", first_run, 0),
     )
     if isinstance(problem, FeaturedProblem) and isinstance(policy, Featured):
         batch: Batch | FeaturedBatch = FeaturedBatch(order, problem, policy, _workers(threads, order.runs))
@@ -177,7 +177,7 @@ def _refuse_misfit_of_features(policy: object, problem: FeaturedProblem, late: d
 
 def _workers(threads: int | None, runs: int) -> int:
     """Return how many threads play so many runs."""
-    return min(whole("threads", cores() if threads is None else threads), runs)
+    return min(check_int("threads", cores() if threads is None else threads), runs)
 
 
 def get_ready(problem: Problem | ContextualProblem, policy: Policy | Contextual, *, only_new: bool = False) -> None:
@@ -242,7 +242,7 @@ def cores() -> int:
 
 def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int64]:
     if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str):
-        count = min(whole("checkpoints", checkpoints), horizon)
+        count = min(check_int("checkpoints", checkpoints), horizon)
         return np.arange(1, count + 1, dtype=np.int64) * horizon // count
     times = arrays.whole_numbers("checkpoints", checkpoints)
     if times.ndim != 1 or times.size < 1 or np.any(np.diff(times) <= 0):

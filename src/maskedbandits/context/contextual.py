@@ -18,7 +18,7 @@ from maskedbandits.context import answers, masks
 from maskedbandits.context.grouping import Grouping, Read
 from maskedbandits.context.learnt import remade
 from maskedbandits.context.views import LEARNT, View
-from maskedbandits.errors import UserError, WrongValueError, whole
+from maskedbandits.errors import UserError, WrongValueError, check_int
 from maskedbandits.policies import Policy, arguments
 from maskedbandits.policies import arms as changes
 from maskedbandits.policies import pending as pending_reports
@@ -145,7 +145,7 @@ class Contextual(View):
             tables[place, : table.size] = table
             if own is not None:
                 signs[place, : own.size] = own
-            told[place] = whole("answer", value, 0, question.answers - 1)
+            told[place] = check_int("answer", value, 0, question.answers - 1)
         self.take_in(grains[:, 0].copy(), tables, signs, told, [question.epsilon for question in questions])
 
     def take_in(self, grains: Ints, tables: Ints, signs: Ints, values: Ints, epsilons: Sequence[Fraction]) -> None:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.cached_property import lockfree_cached_property
 from maskedbandits.context import masks
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.policies.grains import BEHIND, POOL, TREE, Grains
 from maskedbandits.privacy import Partition, Question
-from maskedbandits.remembered import remembered
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,7 +71,7 @@ class Grouping:
             return False
         return np.array_equal(self.parts, Partition.tree(axes, self.finest).parts)
 
-    @remembered
+    @lockfree_cached_property
     def groups(self) -> int:
         """Number of groups, G."""
         return int(self.parts.shape[1])
@@ -96,12 +96,12 @@ class Grouping:
             return None
         return None if is_bit and signs is None else Read(grain, table, signs)
 
-    @remembered
+    @lockfree_cached_property
     def sizes(self) -> list[int]:
         """How many parts each grain has."""
         return [int(row.max()) + 1 for row in self.parts]
 
-    @remembered
+    @lockfree_cached_property
     def firsts(self) -> Ints:
         """The number of the first policy of each grain, and how many there are in all."""
         return np.append(0, np.cumsum(self.sizes))
@@ -112,7 +112,7 @@ class Grouping:
         pairs = zip(self.kinds, self.shares_of_parts, strict=True)
         return [mask for kind, shares in pairs for mask in masks.masks(kind, self.epsilon, shares)]
 
-    @remembered
+    @lockfree_cached_property
     def shares_of_parts(self) -> list[Floats]:
         """The shares of the parts of each grain."""
         return [_sums(row, self.shares) for row in self.parts]

@@ -11,7 +11,7 @@ from maskedbandits import arrays
 from maskedbandits.context import masks
 from maskedbandits.context.contextual import Contextual
 from maskedbandits.context.grouping import Grouping
-from maskedbandits.errors import UserError, WrongValueError, shown, whole
+from maskedbandits.errors import UserError, WrongValueError, check_int, shown
 from maskedbandits.policies import check_policy, kind_of, make_policy
 from maskedbandits.policies.axes.restarts import times
 from maskedbandits.privacy import Partition
@@ -56,7 +56,7 @@ def make_contextual(
     exact, grouping, given = grouped(name, groups, partition, epsilon, shares, answers, pool)
     _refuse_another_mask(parameters)
     seen = grouping.masks
-    seeds = np.random.SeedSequence(None if seed is None else whole("seed", seed, 0)).generate_state(len(seen) + 1)
+    seeds = np.random.SeedSequence(None if seed is None else check_int("seed", seed, 0)).generate_state(len(seen) + 1)
     each = [
         make_policy(name, arms=arms, corruption=mask, seed=int(own), **parameters)
         for mask, own in zip(seen, seeds[1:], strict=True)
@@ -128,7 +128,7 @@ def _how_many(groups: int | None, partition: Partition | None) -> int:
     if (groups is None) == (partition is None):
         raise UserError("a contextual policy has groups, or a partition whose cells they are: give one of the two")
     if partition is None:
-        return whole("groups", groups, 1, MOST_GROUPS)
+        return check_int("groups", groups, 1, MOST_GROUPS)
     if not isinstance(partition, Partition):
         raise WrongValueError("partition", partition, "a privacy.Partition")
     return partition.cells

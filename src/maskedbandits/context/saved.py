@@ -20,7 +20,7 @@ from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.stacks import nth
 from maskedbandits.privacy import as_epsilon
 
-FORMAT = 6
+FORMAT = 7
 ROUNDING = 1e-12
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.context.learnt import shares_from
-from maskedbandits.errors import UserError, number, whole
+from maskedbandits.errors import UserError, check_int, number
 from maskedbandits.privacy import KaryRandomizer
 
 Floats = NDArray[np.float64]
@@ -39,7 +39,7 @@ def shares_from_survey(counts: Sequence[int], epsilon: float, *, confidence: flo
     """
     from maskedbandits.privacy.audit.evidence import highest, lowest  # scipy takes its time, and few ask for a survey
 
-    told = [whole("a count", count, 0, MOST) for count in counts] if isinstance(counts, Iterable) else []
+    told = [check_int("a count", count, 0, MOST) for count in counts] if isinstance(counts, Iterable) else []
     if len(told) < 2 or not 0 < sum(told) <= MOST:
         raise UserError(f"a survey has a count for each of two groups or more, and 1 to {MOST:,} answers: give such")
     seen = np.array(told, dtype=np.int64)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from maskedbandits import arrays
 from maskedbandits.arrays import Floats, Ints
-from maskedbandits.errors import LARGEST, UserError, line, whole
+from maskedbandits.errors import LARGEST, UserError, check_int, line
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class Segments:
 
     def __post_init__(self) -> None:
         arms, means = _checked_arms(self.arms), arrays.table("means", self.means, "segment")
-        horizon = whole("horizon", self.horizon, 1, LARGEST)
+        horizon = check_int("horizon", self.horizon, 1, LARGEST)
         periods = _checked_periods(self, horizon)
         _refuse_other_arms("means", means, arms)
         if len(means) != len(periods["starts"]):

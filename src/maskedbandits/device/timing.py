@@ -6,7 +6,7 @@ experiments. The browser client has the same numbers.
 
 from typing import Any, NamedTuple
 
-from ..errors import number, whole
+from ..errors import check_int, number
 
 DAY = 86_400.0
 ROUNDING = 5.0  # seconds by which a service's times may miss a limit: clocks tell whole seconds, and answers take time
@@ -26,7 +26,7 @@ class Timing(NamedTuple):
         number("max_expiry", self.max_expiry, 0, 366 * DAY, above=True)
         for name in ("min_report_after", "min_window", "min_jitter"):
             number(name, getattr(self, name), 0, self.max_expiry)
-        whole("max_attempts", self.max_attempts, 1, 1000)
+        check_int("max_attempts", self.max_attempts, 1, 1000)
         return self
 
     def refuse(self, report_in: float, expires_in: float) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from maskedbandits.cached_property import lockfree_cached_property
 from maskedbandits.problems.problem import means_drift, variation_of
-from maskedbandits.remembered import remembered
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -87,7 +87,7 @@ class Cell:
         """The times at which the means change."""
         return [int(start) for start in self.outcome.question["starts"][1:]]
 
-    @remembered
+    @lockfree_cached_property
     def means(self) -> Floats:
         """The mean rewards, (segments, arms), or (segments, groups, arms)."""
         return np.array(self.outcome.question["means"], dtype=np.float64)
@@ -113,13 +113,13 @@ class Cell:
         """Whether the policy chooses for each group; others play one arm for everybody."""
         return self.shares is not None and bool(self.outcome.question["parameters"]["context"])
 
-    @remembered
+    @lockfree_cached_property
     def by_group(self) -> tuple[Floats, Floats]:
         """Mean regret of each group at the horizon, (G,), and half of its 95 % interval."""
         last = np.asarray(self.outcome.group_regret)[:, -1]
         return np.asarray(last.mean(axis=0)), half_width(last)
 
-    @remembered
+    @lockfree_cached_property
     def drifts(self) -> bool:
         """Whether the means drift rather than jump: then single changes say nothing (``Problem.drifts``)."""
         return means_drift(self.rows)
@@ -135,12 +135,12 @@ class Cell:
         window: int | str | None = self.outcome.question["parameters"].get("window")
         return window
 
-    @remembered
+    @lockfree_cached_property
     def mean(self) -> Floats:
         """Mean regret at each checkpoint."""
         return np.asarray(self.outcome.regret.mean(axis=0), dtype=np.float64)
 
-    @remembered
+    @lockfree_cached_property
     def half_width(self) -> Floats:
         """Half of the 95 % interval of the mean regret (Student's t); NaN with a single run."""
         return half_width(self.outcome.regret)

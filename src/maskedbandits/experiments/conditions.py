@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from maskedbandits import data
+from maskedbandits.cached_property import lockfree_cached_property
 from maskedbandits.corruption import IDENTITY
 from maskedbandits.experiments import drawn, groups, masks
 from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.masks import Masks
 from maskedbandits.experiments.section import Section, show
 from maskedbandits.problems import ContextualProblem, Problem
-from maskedbandits.remembered import remembered
 
 EVERY_KEYS = ("name", "epsilons", "p00", "p11", "published")  # of every problem
 DRAWN_KEYS = (*EVERY_KEYS, "horizon", *masks.KEYS)  # of every one that was not recorded
@@ -44,7 +44,7 @@ class Condition:
     published: dict[str, float]  # regret that a publication reports, by the policy's name or label
     arms: tuple[str, ...] = ()  # their names, where they have any
 
-    @remembered
+    @lockfree_cached_property
     def alike(self) -> Problem:
         """The problem that a policy without groups meets: with groups, their average."""
         return self.problem.averaged() if isinstance(self.problem, ContextualProblem) else self.problem
@@ -143,10 +143,10 @@ def drawn_of(section: Section) -> Problem:
 def given_of(section: Section) -> Problem:
     """Return a problem whose means the file gives, yet without corruption."""
     section.refuse_unknown(PROBLEM_KEYS)
-    means, starts = means_of(section), section.wholes("starts", [0])
+    means, starts = means_of(section), section.integers("starts", [0])
     if len(starts) != len(means):
         raise section.mistake("starts", f"expected one for each row of means ({len(means)}), got {len(starts)}")
-    horizon = section.whole("horizon", least=1)
+    horizon = section.integer("horizon", least=1)
     try:
         return Problem(means, starts, horizon, IDENTITY)
     except ValueError as error:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from maskedbandits.errors import LARGEST, UserError, WrongValueError, whole
+from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int
 from maskedbandits.experiments.conditions import Condition, conditions_of
 from maskedbandits.experiments.section import Section, got, show
 from maskedbandits.experiments.tasks import Task, labels_of, policies_of, tasks_of
@@ -50,8 +50,8 @@ def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | N
         file=file,
         source=source,
         title=top.text("title", printable(Path(path).stem)),
-        runs=top.whole("runs", 100, least=1) if runs is None else whole("runs", runs, 1, LARGEST),
-        seed=top.whole("seed", 0) if seed is None else whole("seed", seed, 0, LARGEST),
+        runs=top.integer("runs", 100, least=1) if runs is None else check_int("runs", runs, 1, LARGEST),
+        seed=top.integer("seed", 0) if seed is None else check_int("seed", seed, 0, LARGEST),
         checkpoints=checkpoints_of(top, conditions),
         conditions=conditions,
         tasks=tasks_of(policies, labels, conditions),
@@ -95,9 +95,9 @@ def checkpoints_of(top: Section, conditions: Sequence[Condition]) -> int | list[
     """Return how many checkpoints, or which."""
     value = top.values.get("checkpoints", 200)
     if not isinstance(value, list):
-        return top.whole("checkpoints", 200, least=1)
+        return top.integer("checkpoints", 200, least=1)
     try:
-        times = [whole("checkpoints", time, 1, LARGEST) for time in value]
+        times = [check_int("checkpoints", time, 1, LARGEST) for time in value]
     except WrongValueError:
         times = []
     if not times or any(later <= earlier for earlier, later in pairwise(times)):

@@ -36,7 +36,7 @@ def problem_of(section: Section, keys: Sequence[str]) -> Problem | ContextualPro
     section.refuse_unknown(["generator", *keys, *parameters], "parameter")
     for key in parameters:
         if known[key].default is inspect.Parameter.empty:
-            section.whole(key, least=1)
+            section.integer(key, least=1)
     given = {key: value for key, value in section.values.items() if key in parameters}
     try:
         return EVERY[name](**given, corruption=IDENTITY)

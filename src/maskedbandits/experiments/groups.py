@@ -62,12 +62,12 @@ def problem_of(section: Section) -> ContextualProblem:
     if depth(section.values.get("means")) < 2:
         wanted = "a row of numbers for each group, or such a table for each segment"
         raise section.mistake("means", f"expected {wanted}, {got(section.values.get('means'))}")
-    starts, horizon = section.wholes("starts", [0]), section.whole("horizon", least=1)
+    starts, horizon = section.integers("starts", [0]), section.integer("horizon", least=1)
     try:
         problem = ContextualProblem(section.values["means"], starts, horizon, section.values.get("shares"))
     except ValueError as error:
         raise section.refusal(error) from error
-    if "groups" in section.values and section.whole("groups", least=1) != problem.groups:
+    if "groups" in section.values and section.integer("groups", least=1) != problem.groups:
         raise section.mistake("groups", f"expected {problem.groups}, as means have, {got(section.values['groups'])}")
     return problem
 

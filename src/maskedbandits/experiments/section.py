@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from maskedbandits.errors import LARGEST, UserError, WrongValueError, line, nearest, number, shown, whole
+from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, line, nearest, number, shown
 
 Value = TypeVar("Value")
 
@@ -45,9 +45,11 @@ class Section:
         """Return a text that is not empty, and is safe to print."""
         return self._checked(key, line, self.values.get(key, default))
 
-    def whole(self, key: str, default: int | None = None, least: int = 0) -> int:
+    def integer(self, key: str, default: int | None = None, least: int = 0) -> int:
         """Return a whole number that is at least the given one."""
-        return self._checked(key, lambda name, value: whole(name, value, least, LARGEST), self.values.get(key, default))
+        return self._checked(
+            key, lambda name, value: check_int(name, value, least, LARGEST), self.values.get(key, default)
+        )
 
     def numbers(self, key: str, expected: str, **limits: float) -> list[float]:
         """Return a list of numbers within limits; a single number stands for a list of one."""
@@ -57,11 +59,11 @@ class Section:
             raise self.mistake(key, f"expected {expected}, got an empty list")
         return [self._number(key, expected, entry, limits) for entry in entries]
 
-    def wholes(self, key: str, default: list[int]) -> list[int]:
+    def integers(self, key: str, default: list[int]) -> list[int]:
         """Return a list of whole numbers from 0."""
         value: Any = self.values.get(key, default)
         try:
-            return [whole(key, entry, 0, LARGEST) for entry in (value if isinstance(value, list) else [None])]
+            return [check_int(key, entry, 0, LARGEST) for entry in (value if isinstance(value, list) else [None])]
         except WrongValueError:
             raise self.mistake(key, f"expected a list of whole numbers from 0, {got(value)}") from None
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import LARGEST, UserError, WrongValueError, line, number, shown, whole
+from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, line, number, shown
 
 ARRAYS = ("times", "regret", "pulls", "suboptimal_pulls")
 LATER = ("pulls_over_time", "group_regret")  # arrays that older folders do not have, or problems without groups
@@ -68,9 +68,9 @@ def _check_label(entry: Any) -> None:
 
 def bytes_of(question: Any) -> int:
     """Return how many bytes the numbers take up that answer a question."""
-    runs = whole("runs", question["runs"], 1, LARGEST)
+    runs = check_int("runs", question["runs"], 1, LARGEST)
     told = question["checkpoints"]
-    checkpoints = len(told) if isinstance(told, list) else whole("checkpoints", told, 1, LARGEST)
+    checkpoints = len(told) if isinstance(told, list) else check_int("checkpoints", told, 1, LARGEST)
     groups = len(question.get("shares", ()))
     arms = len(question["means"][0][0] if groups else question["means"][0])
     means = max(groups, 1) * arms
@@ -83,8 +83,8 @@ def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
     if not isinstance(question, dict) or not isinstance(question["parameters"], dict):
         raise WrongValueError("question", question, "a table with a table of parameters")
     line("policy", question["policy"])
-    whole("seed", question["seed"], 0)
-    horizon = whole("horizon", question["horizon"], 1, LARGEST)
+    check_int("seed", question["seed"], 0)
+    horizon = check_int("horizon", question["horizon"], 1, LARGEST)
     shape = _check_means(question["means"], question["starts"], horizon, grouped="shares" in question)
     arms = shape[-1]
     for name in ("p00", "p11"):
@@ -144,7 +144,7 @@ def _check_noise(question: dict[str, Any], arms: int) -> None:
 
 def _check_window(window: Any) -> None:
     if window is not None and window != "inf":
-        whole("window", window)
+        check_int("window", window)
 
 
 def _check_arrays(arrays: Arrays, shape: tuple[int, ...], horizon: int) -> None:

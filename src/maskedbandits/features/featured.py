@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from maskedbandits import arrays
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import UserError, nearest, shown, whole
+from maskedbandits.errors import UserError, check_int, nearest, shown
 from maskedbandits.features import linear, logistic
 from maskedbandits.features.play import choose_live, estimates_live, observe_live
 from maskedbandits.maths import lots
@@ -47,13 +47,13 @@ def make_featured(
     """
     if not isinstance(name, str) or name not in MODULES:
         raise UserError(f"no policy over features is called {name!r}{nearest(name, MODULES)}")
-    many, d = whole("arms", arms), whole("features", features)
+    many, d = check_int("arms", arms), check_int("features", features)
     if many * d * d > MOST_NUMBERS:
         raise UserError(f"arms = {many} with features = {d} take a matrix each, more than can be played: give fewer")
     if not isinstance(corruption, RandomizedResponse):
         raise UserError(f"corruption = {shown(corruption)}: give a RandomizedResponse")
     complete = completed(name, parameters)
-    words = lots.seeded(None if seed is None else whole("seed", seed, 0))
+    words = lots.seeded(None if seed is None else check_int("seed", seed, 0))
     return Featured(name, corruption, complete, fresh(name, many, d, corruption, complete), words)
 
 

@@ -52,7 +52,7 @@ class State(NamedTuple):
     prior: float  # variance
 
 
-State.code = sys.modules[__name__]  # type: ignore[attr-defined] # where `picked` looks
+State.code = sys.modules[__name__]  # type: ignore[attr-defined] # where `dispatch` looks
 
 
 def made(arms: int, features: int, p00: float, p11: float, parameters: dict[str, Any]) -> State:

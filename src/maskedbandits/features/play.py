@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled, entry, inlined, picked
+from maskedbandits.compiled import compiled, dispatch, entry, inlined
 from maskedbandits.maths import lots
 from maskedbandits.maths.logistic import masked, sigmoid
 from maskedbandits.maths.matrix import dot
@@ -27,18 +27,18 @@ class World(NamedTuple):
 # What a policy does stands in the module of its state.
 
 
-@picked("code")
+@dispatch("code")
 def choose(state: Any, x: Floats) -> int:
     """Return the arm to pull next."""
     return 0
 
 
-@picked("code")
+@dispatch("code")
 def observe(state: Any, x: Floats, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
 
 
-@picked("code")
+@dispatch("code")
 def estimate(state: Any, x: Floats, arm: int) -> float:
     """Return the estimated mean reward of an arm."""
     return math.nan

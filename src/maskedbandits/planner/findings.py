@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from maskedbandits.cached_property import lockfree_cached_property
 from maskedbandits.planner import measures
 from maskedbandits.planner.advice import Advice, advise
 from maskedbandits.planner.measures import Estimate, Settling
 from maskedbandits.planner.playing import Outcome, Setting, play
 from maskedbandits.planner.question import EPSILONS, Question, asked
 from maskedbandits.privacy.exposure import Exposure, exposure
-from maskedbandits.remembered import remembered
 
 APART = 4  # times as many people as in the next smaller audience that is tried
 
@@ -51,7 +51,7 @@ class Plan:
         """Successes that a blind choice loses against the best one."""
         return self.question.blind_loss * self.question.horizon
 
-    @remembered
+    @lockfree_cached_property
     def advice(self) -> Advice:
         """Which epsilon to take, and why."""
         costs = {level.epsilon: level.cost for level in self.levels if level.private}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits.corruption import IDENTITY, Corruption
-from maskedbandits.errors import LARGEST, UserError, WrongValueError, number, whole
+from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, number
 from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.tasks import told, window_by
 from maskedbandits.policies import Policy, check_policy, kind_of, make_policy
@@ -124,19 +124,19 @@ def asked(
     seed: int,
 ) -> Question:
     """Return the question, or refuse it in one line."""
-    arms, horizon = whole("arms", arms, 2, LARGEST), whole("horizon", horizon, 1, LONGEST)
+    arms, horizon = check_int("arms", arms, 2, LARGEST), check_int("horizon", horizon, 1, LONGEST)
     refuse_more_arms(arms, horizon)
     question = Question(
         arms=arms,
         horizon=horizon,
-        changes=whole("changes", changes, 0, min(horizon - 1, MOST_CHANGES)),
+        changes=check_int("changes", changes, 0, min(horizon - 1, MOST_CHANGES)),
         gap=number("gap", gap, SMALLEST_GAP, 1.0),
         base_rate=number("base_rate", base_rate, 0.0, 1.0),
         epsilons=(*sorted({_checked_epsilon(each) for each in epsilons} - {math.inf}), math.inf),
         policy=_checked_policy(policy),
         tolerance=number("tolerance", tolerance, 0.0, 1.0, above=True, below=True),
-        worlds=_usual_worlds(arms, horizon) if worlds is None else whole("worlds", worlds, 2, 10_000),
-        seed=whole("seed", seed, 0, LARGEST),
+        worlds=_usual_worlds(arms, horizon) if worlds is None else check_int("worlds", worlds, 2, 10_000),
+        seed=check_int("seed", seed, 0, LARGEST),
     )
     if len(question.epsilons) < 2:
         raise UserError("epsilons: give at least one that is finite; no privacy is always compared with")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from maskedbandits.corruption import IDENTITY, Corruption, per_arm
-from maskedbandits.errors import UserError, nearest, whole
+from maskedbandits.errors import UserError, check_int, nearest
 from maskedbandits.maths import lots
 from maskedbandits.policies import (
     adswitch,
@@ -132,7 +132,7 @@ def _fitted(
     name: str, arms: int, corruption: Corruption | Sequence[Corruption] | None, parameters: Mapping[str, Any]
 ) -> tuple[Kind, dict[str, Any], tuple[Corruption, ...]]:
     """Return what plays a policy, its parameters, and the corruption of every arm."""
-    kind_of(name).complete(parameters, whole("arms", arms))
+    kind_of(name).complete(parameters, check_int("arms", arms))
     seen = seen_through(kind_of(name), arms, corruption)
     through = per_arm(IDENTITY if corruption is None else corruption, arms)  # also what the policy need not know
     kind, given = divergences.fitted(kind_of(name), through, parameters)
@@ -170,4 +170,4 @@ def make_policy(
     kind, given, each = _fitted(name, arms, corruption, parameters)
     drawn = {id(one): one.polyline for one in {id(one): one for one in each}.values()}
     state = made(kind, kind.complete(given, len(each)), [drawn[id(one)] for one in each])
-    return Policy(kind, given, state, lots.seeded(None if seed is None else whole("seed", seed, 0)))
+    return Policy(kind, given, state, lots.seeded(None if seed is None else check_int("seed", seed, 0)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.errors import UserError, WrongValueError, number, number_words, whole
+from maskedbandits.errors import UserError, WrongValueError, check_int, number, number_words
 
 Check = Callable[[str, Any], Any]
 
@@ -60,13 +60,13 @@ def one_of(*words: str) -> Check:
 @told("a whole number, 1 or more")
 def count(name: str, value: Any) -> int:
     """Check a number of things."""
-    return whole(name, value)
+    return check_int(name, value)
 
 
 @told("a whole number, 1 or more, or nothing where it is not known")
 def perhaps_count(name: str, value: Any) -> int | None:
     """Check a number of things that may be unknown."""
-    return None if value is None else whole(name, value)
+    return None if value is None else check_int(name, value)
 
 
 @told("true or false")
@@ -82,7 +82,7 @@ def window(name: str, value: Any) -> float:
     """Check how many observations are remembered."""
     if isinstance(value, float) and value == math.inf:
         return math.inf
-    steps = whole(name, value)
+    steps = check_int(name, value)
     if steps > 1 << 32:
         raise UserError(f"{name} {steps} is more than can be kept in memory: for no limit give math.inf")
     return steps
@@ -93,7 +93,7 @@ def _listed(name: str, value: Any, such_as: str) -> list[int]:
         value = value.tolist()
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise WrongValueError(name, value, such_as)
-    return [min(whole(f"{name}[{place}]", each, 0), MOST) for place, each in enumerate(value)]
+    return [min(check_int(f"{name}[{place}]", each, 0), MOST) for place, each in enumerate(value)]
 
 
 @told("increasing times such as [0, 5000], 'doubling', or nothing")

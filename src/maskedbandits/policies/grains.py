@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import inlined, picked
+from maskedbandits.compiled import dispatch, inlined
 from maskedbandits.maths import lots
 from maskedbandits.policies.stacks import nth
 from maskedbandits.policies.state import Arms
@@ -116,7 +116,7 @@ def _is_settled(grains: Grains) -> bool:
     return left == 0
 
 
-@picked("code")
+@dispatch("code")
 def evidence_of(own: Arms, arm: int) -> tuple[float, float]:
     """Return how many unmasked observations of an arm a policy's are worth, and by how much they are above 1/2."""
     count, rate = own.counts[arm], own.rates[arm]

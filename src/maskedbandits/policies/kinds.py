@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
+from maskedbandits.cached_property import lockfree_cached_property
 from maskedbandits.compiled import HOOKS, Choice
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.fingerprint import Origin, trace
@@ -18,7 +19,6 @@ from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windo
 from maskedbandits.policies.indices import kl, kl_plus, sub_gamma, thompson, ucb
 from maskedbandits.policies.memories import discount, everything, window
 from maskedbandits.record import REQUIRED, Given, Layout, Storage, declarations_of
-from maskedbandits.remembered import remembered
 
 # What policies on the axes are made of: one kernel has all of it, and the state's record says which is played.
 AXES: dict[str, tuple[ModuleType | None, ...]] = {
@@ -48,7 +48,7 @@ class Kind:
     told: Mapping[str, Given] | None = None  # its parameters, where they are not those of its state
     variants: Mapping[str, "Kind"] = field(default_factory=dict)  # what plays it, by the divergence (divergences.py)
 
-    @remembered
+    @lockfree_cached_property
     def layout(self) -> Layout:
         """The layout of its state; that of a policy of your own has a fingerprint of its code in its name."""
         origin = self._traced(*HOOKS, *PARTS)
@@ -76,7 +76,7 @@ class Kind:
         modules = {id(module): module for module in (*self.code.values(), *self.modules) if module is not None}
         return trace(*((module, names) for module in modules.values()))
 
-    @remembered
+    @lockfree_cached_property
     def is_own(self) -> bool:
         """Tell whether some of it is your own, and not this package's."""
         return bool(self._traced().digest)
@@ -86,7 +86,7 @@ class Kind:
         """Where all of its code comes from that decides what it plays, also what is not compiled."""
         return self._traced(*HOOKS, *PARTS, *ASKED)
 
-    @remembered
+    @lockfree_cached_property
     def parameters(self) -> dict[str, Given]:
         """Its parameters by name: those that must be given come first."""
         given = {**self.layout.given, **self.added} if self.told is None else self.told

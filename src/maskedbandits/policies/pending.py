@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits.compiled import inlined, inner, interpreted
-from maskedbandits.errors import WrongValueError, whole
+from maskedbandits.errors import WrongValueError, check_int
 from maskedbandits.policies.stacks import nth, rows
 from maskedbandits.record import Floats, Ints, Record, derived, gathered, given, record, section, size
 
@@ -46,7 +46,7 @@ def check_expire_after(name: str, value: Any) -> int | None:
         return None
     if isinstance(value, float) and value == float("inf"):
         raise WrongValueError(name, value, "a number of decisions, or None to wait for ever")
-    return min(whole(name, value, 0), FOREVER)
+    return min(check_int(name, value, 0), FOREVER)
 
 
 check_expire_after.words = "a whole number, 0 or more, or nothing to wait for ever"  # type: ignore[attr-defined]

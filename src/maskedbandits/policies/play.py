@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled, entry, inlined, picked
+from maskedbandits.compiled import compiled, dispatch, entry, inlined
 from maskedbandits.maths import lots
 from maskedbandits.policies.axes.reports import ARMS_OWN, as_seen, is_the_arms
 from maskedbandits.policies.pending import await_reports, give_up, stop_awaiting
@@ -43,13 +43,13 @@ class Tally(NamedTuple):
 # What a policy does; one that has no function of such a name does as here.
 
 
-@picked("code")
+@dispatch("code")
 def start(state: Arms) -> None:
     """Forget everything, also the time."""
     forget(state)
 
 
-@picked("code")
+@dispatch("code")
 def choose(state: Arms) -> int:
     """Return the arm to pull next: that of the highest score, the lowest such arm."""
     best = -math.inf
@@ -62,42 +62,42 @@ def choose(state: Arms) -> int:
     return chosen
 
 
-@picked("code")
+@dispatch("code")
 def choose_ahead(state: Arms) -> int:
     """Return the arm to pull next while reports are awaited."""
     return choose(state)
 
 
-@picked("code")
+@dispatch("code")
 def choose_open(state: Arms) -> int:
     """Return the arm to pull next among those that are open at this moment, which may change from call to call."""
     return choose(state)
 
 
-@picked("code")
+@dispatch("code")
 def observe(state: Arms, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
     counted(state, arm, feedback)
 
 
-@picked("code", inline=False)
+@dispatch("code", inline=False)
 def begin_segment(state: Arms) -> None:
     """Begin the next segment of a plan, when a log that is replayed has reached its row (``logs.py``)."""
 
 
-@picked("code")
+@dispatch("code")
 def score(state: Arms, arm: int) -> float:
     """Return what is compared to choose; of those that draw an arm, the probability that it is this one."""
     return 0.0
 
 
-@picked("code")
+@dispatch("code")
 def score_ahead(state: Arms, arm: int) -> float:
     """Return what is compared: the score, with reports that are awaited counted as come."""
     return score(state, arm)
 
 
-@picked("code")
+@dispatch("code")
 def observe_masked(state: Arms, arm: int, feedback: float, low: float, span: float, shown: float, usual: bool) -> None:
     """Take in a feedback with a corruption of its own: flipped, if need be, so that it increases from low by span.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import Corruption, Polyline
-from maskedbandits.errors import UserError, whole
+from maskedbandits.errors import UserError, check_int
 from maskedbandits.policies import arguments, log_times
 from maskedbandits.policies import arms as changes
 from maskedbandits.policies import pending as pending_reports
@@ -84,12 +84,12 @@ class Policy(View):
         ``indices``, ``probabilities`` and ``sample`` look without deciding.
         """
         if among is not None:
-            chosen = self._choose_among(among, whole("n", 1 if n is None else n, 0, MOST), decides=True)
+            chosen = self._choose_among(among, check_int("n", 1 if n is None else n, 0, MOST), decides=True)
             return int(chosen[0]) if n is None else chosen
         if n is None:
             with self._lock:
                 return self._entries.choose(self._state)
-        out = np.zeros(whole("n", n, 0, MOST), dtype=np.int64)
+        out = np.zeros(check_int("n", n, 0, MOST), dtype=np.int64)
         with self._lock:
             self._part(".many").choose_many(self._state, out)
         return out
@@ -99,7 +99,7 @@ class Policy(View):
 
         What draws no lots would choose the same arm each time.
         """
-        n = whole("n", n, 0, MOST)
+        n = check_int("n", n, 0, MOST)
         once = n if self._kind.draws_from else min(n, 1)
         if among is not None:
             out = self._choose_among(among, once, decides=False)
@@ -150,13 +150,13 @@ class Policy(View):
 
     def note(self, arm: int, n: int = 1) -> None:
         """Await n more reports of an arm: of decisions that were made elsewhere, or from a ``sample``."""
-        arm, n = arguments.one_of(arm, self._arms), whole("n", n, 0, MOST)
+        arm, n = arguments.one_of(arm, self._arms), check_int("n", n, 0, MOST)
         with self._lock:
             self._entries.wait(self._state, arm, n)
 
     def expire(self, arm: int, n: int = 1) -> int:
         """Give up on up to n pending reports of an arm, the oldest first; return on how many."""
-        arm, n = arguments.one_of(arm, self._arms), min(whole("n", n, 0), FOREVER)
+        arm, n = arguments.one_of(arm, self._arms), min(check_int("n", n, 0), FOREVER)
         with self._lock:
             return -self._entries.wait(self._state, arm, -n)
 

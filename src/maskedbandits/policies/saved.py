@@ -19,7 +19,7 @@ from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.policy import Policy, made
 from maskedbandits.record import layout_of
 
-FORMAT = 9
+FORMAT = 10
 ARRAYS = ("own", "ints", "floats")
 
 # numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once

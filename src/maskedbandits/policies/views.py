@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.errors import UserError, whole
+from maskedbandits.errors import UserError, check_int
 from maskedbandits.maths import lots
 from maskedbandits.policies import estimates
 from maskedbandits.policies.entries import Entries, entries
@@ -124,7 +124,7 @@ class View:
         Exact, but for those that draw from a posterior: of these it is the share of so many draws, none of which
         changes what the policy itself will draw. The standard error is at most 0.5 / sqrt(draws).
         """
-        tries = whole("draws", draws, 1, MOST)
+        tries = check_int("draws", draws, 1, MOST)
         if self._kind.draws_from == "scores":
             return self.indices()
         drawn = np.zeros(tries if self._kind.draws_from else 1, dtype=np.int64)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import arrays
 from maskedbandits.corruption import RandomizedResponse, per_arm
-from maskedbandits.errors import LARGEST, UserError, shown, whole
+from maskedbandits.errors import LARGEST, UserError, check_int, shown
 from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, checked_starts, seen_through
 
 MOST_MEANS = 1 << 20
@@ -39,7 +39,7 @@ class ContextualProblem:
         corruption: RandomizedResponse | Sequence[RandomizedResponse] | None = None,
     ) -> None:
         cube = arrays.cube("means", means)
-        steps = whole("horizon", horizon, 1, LARGEST)
+        steps = check_int("horizon", horizon, 1, LARGEST)
         begins = checked_starts(starts, cube.shape[0], steps)
         groups = cube.shape[1]
         own = np.full(groups, 1.0 / groups) if shares is None else arrays.parts_of_one("shares", shares, groups)

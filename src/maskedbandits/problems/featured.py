@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import arrays
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import LARGEST, UserError, shown, whole
+from maskedbandits.errors import LARGEST, UserError, check_int, shown
 from maskedbandits.problems.problem import Ints, checked_starts
 
 
@@ -26,7 +26,7 @@ class FeaturedProblem:
     corruption: RandomizedResponse
 
     def __init__(self, weights: ArrayLike, starts: ArrayLike, horizon: int, corruption: RandomizedResponse) -> None:
-        steps = whole("horizon", horizon, 1, LARGEST)
+        steps = check_int("horizon", horizon, 1, LARGEST)
         block = arrays.weights("weights", weights)
         if not isinstance(corruption, RandomizedResponse):
             raise UserError(f"corruption = {shown(corruption)}: give a RandomizedResponse")

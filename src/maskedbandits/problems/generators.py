@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import Corruption
-from maskedbandits.errors import LARGEST, UserError, number, shown, whole
+from maskedbandits.errors import LARGEST, UserError, check_int, number, shown
 from maskedbandits.problems.problem import Floats, Ints, Problem
 
 MOST_MEANS = 1 << 24  # a table of segments x arms; with its copies it takes a GiB
@@ -40,7 +40,7 @@ def random_segments(
     The means are uniform in [0, 1], given that the best arm is ahead by the gap. No segment has fewer than
     ``shortest`` steps, by default half of what equal ones would have; apart from that, all times are alike.
     """
-    arms, gap = whole("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
+    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
     rng = _rng(seed)
     starts = _drawn_starts(rng, arms, horizon, segments, shortest)
     best = _below(rng, arms)
@@ -66,7 +66,7 @@ def one_arm_at_a_time(
     Chance decides between the two where both would keep the gap. The starts are those of ``random_segments``, the
     first means too but for leaving room for a rise.
     """
-    arms, gap = whole("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.4)
+    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.4)
     rng = _rng(seed)
     starts = _drawn_starts(rng, arms, horizon, segments, shortest)
     means = [(1.0 - gap) * _drawn_means(rng, arms, gap / (1.0 - gap), _below(rng, arms))]
@@ -91,7 +91,7 @@ def one_ahead(
     All that is to be known of the world are two numbers, and every pull of a wrong arm costs the same: this is the
     world that a plan is made for. The starts are drawn as those of ``random_segments``.
     """
-    arms, gap = whole("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 1.0)
+    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 1.0)
     base_rate = number("base_rate", base_rate, 0.0, 1.0)
     if base_rate + gap > 1.0 + ROUNDING:
         raise UserError(f"base_rate = {base_rate:g} and gap = {gap:g} add up to more than 1: lower either")
@@ -119,7 +119,7 @@ def best_stays_best(
 
     Who restarts at every change loses here: there is nothing new to learn.
     """
-    arms, gap = whole("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
+    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
     rng = _rng(seed)
     starts = _drawn_starts(rng, arms, horizon, segments, shortest)
     best = _below(rng, arms)
@@ -142,7 +142,7 @@ def sinusoid(
     Their phases are equally far apart, in random order from a random one on. The variation is about 4 times periods
     times amplitude with two arms, and 2 pi in place of 4 with many.
     """
-    arms, amplitude = whole("arms", arms, 1, LARGEST), number("amplitude", amplitude, 0.0, 0.5)
+    arms, amplitude = check_int("arms", arms, 1, LARGEST), number("amplitude", amplitude, 0.0, 0.5)
     rng = _rng(seed)
     starts = _even_starts(arms, horizon, resolution)
     periods = number("periods", periods, 0.0, starts.size / 2)  # with fewer than two segments each, none is to be seen
@@ -166,7 +166,7 @@ def random_walk(
     ``spread`` is the standard deviation of where a walk that is not reflected ends. It does not depend on the
     resolution; the variation does, and grows as the square root of the number of segments.
     """
-    arms, spread = whole("arms", arms, 1, LARGEST), number("spread", spread, 0.0, 1e6)
+    arms, spread = check_int("arms", arms, 1, LARGEST), number("spread", spread, 0.0, 1e6)
     rng = _rng(seed)
     starts = _even_starts(arms, horizon, resolution)
     first = rng.random((1, arms))
@@ -189,7 +189,7 @@ def linear(
 
     First and last means are drawn as two segments of ``random_segments``. The variation is the largest move of an arm.
     """
-    arms, gap = whole("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
+    arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
     rng = _rng(seed)
     starts = _even_starts(arms, horizon, resolution)
     best = _below(rng, arms)
@@ -245,7 +245,7 @@ def _refuse_too_many(arms: int, segments: int) -> None:
 
 
 def _rng(seed: int) -> np.random.Generator:
-    return np.random.default_rng(whole("seed", seed, 0, LARGEST))
+    return np.random.default_rng(check_int("seed", seed, 0, LARGEST))
 
 
 def _below(rng: np.random.Generator, limit: int) -> int:
@@ -258,11 +258,11 @@ def _another(rng: np.random.Generator, arms: int, arm: int) -> int:
 
 def _drawn_starts(rng: np.random.Generator, arms: int, horizon: int, segments: int, shortest: int | None) -> Ints:
     """Give every segment its least length, and scatter what is left."""
-    horizon, segments = whole("horizon", horizon, 1, LARGEST), whole("segments", segments, 1, LARGEST)
+    horizon, segments = check_int("horizon", horizon, 1, LARGEST), check_int("segments", segments, 1, LARGEST)
     if segments > horizon:
         raise UserError(f"segments = {segments}: a horizon of {horizon} has room for {horizon}")
     _refuse_too_many(arms, segments)
-    least = max(1, horizon // (2 * segments)) if shortest is None else whole("shortest", shortest, 1, LARGEST)
+    least = max(1, horizon // (2 * segments)) if shortest is None else check_int("shortest", shortest, 1, LARGEST)
     if least > horizon // segments:
         raise UserError(f"shortest = {least}: {segments} segments of {horizon} steps leave {horizon // segments} each")
     spare = horizon - segments * least
@@ -272,8 +272,8 @@ def _drawn_starts(rng: np.random.Generator, arms: int, horizon: int, segments: i
 
 def _even_starts(arms: int, horizon: int, resolution: int | None) -> Ints:
     """Cut the horizon into segments of so many steps, by default into about a thousand."""
-    horizon = whole("horizon", horizon, 1, LARGEST)
-    steps = math.ceil(horizon / 1000) if resolution is None else whole("resolution", resolution, 1, LARGEST)
+    horizon = check_int("horizon", horizon, 1, LARGEST)
+    steps = math.ceil(horizon / 1000) if resolution is None else check_int("resolution", resolution, 1, LARGEST)
     _refuse_too_many(arms, math.ceil(horizon / steps))
     return np.arange(0, horizon, steps, dtype=np.int64)
 

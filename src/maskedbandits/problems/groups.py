@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import LARGEST, UserError, number, whole
+from maskedbandits.errors import LARGEST, UserError, check_int, number
 from maskedbandits.problems.contextual import MOST_MEANS, ContextualProblem
 from maskedbandits.problems.problem import Floats
 
@@ -72,7 +72,7 @@ GROUP_GENERATORS: dict[str, Callable[..., ContextualProblem]] = {
 
 def _shape(groups: int, arms: int) -> tuple[int, int]:
     """Return how many groups and arms there are."""
-    return whole("groups", groups, 1, LARGEST), whole("arms", arms, 2, LARGEST)
+    return check_int("groups", groups, 1, LARGEST), check_int("arms", arms, 2, LARGEST)
 
 
 def _drawn(
@@ -83,12 +83,12 @@ def _drawn(
     corruption: Corruption,
 ) -> ContextualProblem:
     """Draw means for every segment; about it are known the horizon, the number of segments, the seed and the gap."""
-    horizon, segments = whole("horizon", about[0], 1, LARGEST), whole("segments", about[1], 1, LARGEST)
+    horizon, segments = check_int("horizon", about[0], 1, LARGEST), check_int("segments", about[1], 1, LARGEST)
     if segments > horizon:
         raise UserError(f"segments = {segments}: a horizon of {horizon} has room for {horizon}")
     if segments * shape[0] * shape[1] > MOST_MEANS:
         raise UserError(f"{segments} segments of {shape[0]} groups and {shape[1]} arms are too many: give fewer")
-    rng, gap = np.random.default_rng(whole("seed", about[2], 0, LARGEST)), number("gap", about[3], 0.0, 0.9)
+    rng, gap = np.random.default_rng(check_int("seed", about[2], 0, LARGEST)), number("gap", about[3], 0.0, 0.9)
     means = [_with_gap(draw, rng, gap) for _ in range(segments)]
     return ContextualProblem(means, np.arange(segments) * horizon // segments, horizon, shares, corruption)
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import arrays
 from maskedbandits.corruption import IDENTITY, Corruption, Noise, RandomizedResponse, Spread, per_arm, spread
-from maskedbandits.errors import LARGEST, UserError, number, whole
+from maskedbandits.errors import LARGEST, UserError, check_int, number
 from maskedbandits.problems.rewards import Gaussian, Rewards, checked
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Problem:
         rewards: Rewards | str = "bernoulli",
     ) -> None:
         table = arrays.table("means", means, "segment", one_row=True)
-        steps = whole("horizon", horizon, 1, LARGEST)
+        steps = check_int("horizon", horizon, 1, LARGEST)
         refuse_more_arms(table.shape[1], steps)
         begins = checked_starts(starts, table.shape[0], steps)
         each = per_arm(corruption, table.shape[1])

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from maskedbandits import arrays
 from maskedbandits.corruption import IDENTITY, Corruption
-from maskedbandits.errors import UserError, whole
+from maskedbandits.errors import UserError, check_int
 from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, refuse_more_arms, seen_through
 
 
@@ -61,7 +61,9 @@ class Replay(Problem):
 
     def regret_of(self, arm: int | None, times: ArrayLike) -> Floats:
         """Return the regret of always choosing one arm, or any by chance (None), at the given times."""
-        brought = self.outcomes.mean(axis=1) if arm is None else self.outcomes[:, whole("arm", arm, 0, self.arms - 1)]
+        brought = (
+            self.outcomes.mean(axis=1) if arm is None else self.outcomes[:, check_int("arm", arm, 0, self.arms - 1)]
+        )
         return _until(self._of_the_best() - brought, times)
 
     @property
@@ -88,7 +90,7 @@ class Log(Problem):
     ) -> None:
         picked, brought = arrays.whole_numbers("chosen", chosen), arrays.shares("rewards", rewards, "round")
         arrays.refuse_other_lengths("chosen", picked, "rewards", brought)
-        count = int(picked.max()) + 1 if arms is None else whole("arms", arms)
+        count = int(picked.max()) + 1 if arms is None else check_int("arms", arms)
         refuse_more_arms(count, picked.size)
         arrays.arms("chosen", picked, count, "round")
         starts = _checked_periods(periods, picked.size)
@@ -138,7 +140,7 @@ def _refuse_noise(problem: Problem) -> None:
 def _checked_periods(periods: int | ArrayLike, rounds: int) -> Ints:
     """Return the first rounds of the periods: as given, or of so many periods of one length."""
     if np.ndim(periods) == 0:
-        count = whole("periods", periods, 1, rounds)
+        count = check_int("periods", periods, 1, rounds)
         return np.arange(count) * rounds // count
     return arrays.starts("periods", periods, rounds)
 

@@ -17,8 +17,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
+from maskedbandits.cached_property import lockfree_cached_property
 from maskedbandits.experiments.results import Cell
-from maskedbandits.remembered import remembered
 from maskedbandits.report import figures, lettering, tables
 from maskedbandits.report.answer import epsilon_text, listed
 
@@ -35,7 +35,7 @@ class Pair:
     asking: Cell
     plain: Cell
 
-    @remembered
+    @lockfree_cached_property
     def gained(self) -> NDArray[np.float64]:
         """How many times the regret of one arm for everybody that of a choice for each group is, by checkpoint."""
         return np.asarray(self.asking.mean / np.maximum(self.plain.mean, 1e-12))

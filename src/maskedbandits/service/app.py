@@ -29,7 +29,7 @@ from maskedbandits.service.messages import MOST_DECISIONS, DecisionRequest, Read
 from maskedbandits.service.metrics import LEFT, Metrics
 from maskedbandits.service.openapi import description
 from maskedbandits.service.rate_limits import Answers, Buckets
-from maskedbandits.service.routes_admin import AdminRoutes, Ask, Endpoint
+from maskedbandits.service.routes_admin import AdminRoutes, Endpoint, Request
 from maskedbandits.service.settings import Settings
 from maskedbandits.service.sse import Stream, Streams
 from maskedbandits.service.storage import StoreUnavailable
@@ -185,20 +185,20 @@ class App:
             raise Refused(403, FOR_OTHERS)
         return self.access.admit(scope, headers, role)
 
-    def _found(self, scope: Scope, receive: Receive) -> tuple[Endpoint, Ask]:
+    def _found(self, scope: Scope, receive: Receive) -> tuple[Endpoint, Request]:
         """Return what answers a request."""
         path, method, limit = scope["path"], scope["method"], self.settings.body_limit
         if method == "POST":
             if path == "/v1/reports":
-                return self._of_devices["reports"], Ask(scope, receive, limit, {})
+                return self._of_devices["reports"], Request(scope, receive, limit, {})
             name, _, what = path[len(ALL) + 1 :].partition("/")
             if what in self._of_devices and path.startswith(f"{ALL}/"):
-                return self._of_devices[what], Ask(scope, receive, limit, {"name": name})
+                return self._of_devices[what], Request(scope, receive, limit, {"name": name})
         allowed: set[str] = set()
         for route in self._routes:
             match, child = route.matches(scope)
             if match is Match.FULL:
-                return child["endpoint"], Ask(scope, receive, limit, child["path_params"])
+                return child["endpoint"], Request(scope, receive, limit, child["path_params"])
             if match is Match.PARTIAL:
                 allowed |= route.methods or set()
         if allowed:
@@ -206,7 +206,7 @@ class App:
             raise Refused(405, f"this path does not take this method: use {listed}", [(b"allow", listed.encode())])
         raise Refused(404, "there is nothing at this path: GET /openapi.json describes all of them")
 
-    async def _decide(self, ask: Ask) -> Answer:
+    async def _decide(self, ask: Request) -> Answer:
         body = await ask.body()
         live = self._decisions.registry.experiment(ask.params["name"])
         if live is not None and body and (most := self._answers.most(live)) < MOST_DECISIONS:
@@ -215,20 +215,20 @@ class App:
                 raise Refused(400, f"n = {n}: payloads are so long here that {most} fit in one answer: ask more often")
         return await self._decisions.answer(ask.params["name"], body, ask.charge, may_read="read" in ask.roles)
 
-    async def _report(self, ask: Ask) -> Answer:
+    async def _report(self, ask: Request) -> Answer:
         body = await ask.body()
         return await self._reports.answer(ask, body)
 
-    async def _describe(self, ask: Ask) -> Answer:
+    async def _describe(self, ask: Request) -> Answer:
         return description()
 
-    async def _live_list(self, ask: Ask) -> Stream:
+    async def _live_list(self, ask: Request) -> Stream:
         return Stream(self.watch.list_all(self._roles(ask)))
 
-    async def _live(self, ask: Ask) -> Stream:
+    async def _live(self, ask: Request) -> Stream:
         return Stream(self.watch.follow(await found(self._office.registry, ask.params["name"]), self._roles(ask)))
 
-    def _roles(self, ask: Ask) -> Callable[[], frozenset[str]]:
+    def _roles(self, ask: Request) -> Callable[[], frozenset[str]]:
         """Return what tells the roles that somebody who asks has by now."""
         headers = dict(ask.scope["headers"])
         return lambda: self.access.holder(headers).roles

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from maskedbandits.errors import UserError, WrongValueError, line, nearest, number, whole
+from maskedbandits.errors import UserError, WrongValueError, check_int, line, nearest, number
 from maskedbandits.privacy.exact import MOST as MOST_EPSILON
 from maskedbandits.service.complaints import no_json, unfit
 
@@ -223,7 +223,7 @@ def check_source_limit(limit: SourceLimit) -> None:
     if not given:
         raise UserError("source_limit is empty: give address, key or second, or null for no limit")
     for name, value in given.items():
-        whole(f"source_limit.{name}", value, 1, SOURCE_WINDOW - 1)
+        check_int(f"source_limit.{name}", value, 1, SOURCE_WINDOW - 1)
 
 
 def check_times(report_after: int, expires_after: int) -> None:

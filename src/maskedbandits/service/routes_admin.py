@@ -27,7 +27,7 @@ PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
 @dataclass(slots=True)
-class Ask:
+class Request:
     """A request that somebody may make."""
 
     scope: Scope
@@ -49,7 +49,7 @@ class Endpoint:
 
     route: str
     role: str
-    run: Callable[[Ask], Awaitable[Answer | Stream]]
+    run: Callable[[Request], Awaitable[Answer | Stream]]
 
 
 class AdminRoutes:
@@ -67,17 +67,17 @@ class AdminRoutes:
             raise later(503, "the service is starting: ask again in a moment")
         return registry
 
-    async def health(self, ask: Ask) -> Answer:
+    async def health(self, ask: Request) -> Answer:
         """Tell that the process answers, and nothing else."""
         return as_json(200, {"status": "ok"})
 
-    async def ready(self, ask: Ask) -> Answer:
+    async def ready(self, ask: Request) -> Answer:
         """Tell whether decisions can be made and reports taken."""
         if not self.registry.ready:
             raise later(503, "the store cannot be reached: ask again in a moment")
         return as_json(200, {"status": "ready"})
 
-    async def counts(self, ask: Ask) -> Answer:
+    async def counts(self, ask: Request) -> Answer:
         """Return all counts for Prometheus; those that the store keeps are left out while it cannot be reached."""
         try:
             fates = await self.registry.fates()
@@ -88,32 +88,32 @@ class AdminRoutes:
         )
         return Answer(200, text.encode(), (PROMETHEUS,))
 
-    async def list_all(self, ask: Ask) -> Answer:
+    async def list_all(self, ask: Request) -> Answer:
         """Return all experiments."""
         return as_json(200, ExperimentsAnswer([summary(live) for live in self.registry.experiments()]))
 
-    async def show(self, ask: Ask) -> Answer:
+    async def show(self, ask: Request) -> Answer:
         """Return an experiment."""
         return as_json(200, described(await found(self.registry, ask.params["name"])))
 
-    async def state(self, ask: Ask) -> Answer:
+    async def state(self, ask: Request) -> Answer:
         """Return what an experiment has learnt, and what became of its decisions."""
         return as_json(200, await self.registry.view(await found(self.registry, ask.params["name"])))
 
-    async def create(self, ask: Ask) -> Answer:
+    async def create(self, ask: Request) -> Answer:
         """Create an experiment."""
         config = self._config(await ask.body())
         with _conflicts():
             return as_json(201, described(await self.registry.create(config)))
 
-    async def change(self, ask: Ask) -> Answer:
+    async def change(self, ask: Request) -> Answer:
         """Change the status or the terms of an experiment."""
         live = await found(self.registry, ask.params["name"])
         change = self._change(await ask.body())
         with _conflicts():
             return as_json(200, described(await self.registry.change(live, change.given())))
 
-    async def add_arm(self, ask: Ask) -> Answer:
+    async def add_arm(self, ask: Request) -> Answer:
         """Add an arm."""
         live = await found(self.registry, ask.params["name"])
         arm = self._arm(await ask.body())
@@ -121,7 +121,7 @@ class AdminRoutes:
         with _conflicts():
             return as_json(201, described(await self.registry.add_arm(live, arm)))
 
-    async def retire(self, ask: Ask) -> Answer:
+    async def retire(self, ask: Request) -> Answer:
         """Retire an arm."""
         live, name = await found(self.registry, ask.params["name"]), ask.params["arm"]
         if name not in live.arms.places:

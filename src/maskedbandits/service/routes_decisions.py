@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from maskedbandits.cached_property import lockfree_cached_property
 from maskedbandits.errors import UserError
-from maskedbandits.remembered import remembered
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.asgi import Answer, Refused
 from maskedbandits.service.finding import found
@@ -67,7 +67,7 @@ class Words:
             text = self._texts[arm] = f'"arm":{name},"payload":{payload}'
         return text
 
-    @remembered
+    @lockfree_cached_property
     def payloads(self) -> str:
         """The payloads of all open arms, by name, as an answer has them."""
         names = {arm: msgspec.json.encode(self.arms.names[arm]).decode() for arm in self.arms.open}

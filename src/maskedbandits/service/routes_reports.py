@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from maskedbandits.service.experiment import Live
     from maskedbandits.service.registry import ExperimentRegistry
-    from maskedbandits.service.routes_admin import Ask
+    from maskedbandits.service.routes_admin import Request
 
 WHY = {
     "late": "the token has expired, or its experiment is archived: drop the report",
@@ -88,7 +88,7 @@ class Reports:
         self._sources = Sources()
         self._read = ReportReader()
 
-    async def answer(self, ask: Ask, body: bytes) -> Answer:
+    async def answer(self, ask: Request, body: bytes) -> Answer:
         """Return what became of a report, or of each of several; each is charged before any is taken."""
         request, name = self._read(body), ask.params.get("name")
         only = None if name is None else await found(self.registry, name)
@@ -107,7 +107,9 @@ class Reports:
         body = b'{"results":[' + b",".join([ANSWERS[status].body for status, _ in results]) + b"]}"
         return Answer(200, body)
 
-    async def _taken(self, reports: Sequence[ReportRequest], only: Live | None, ask: Ask) -> list[tuple[str, float]]:
+    async def _taken(
+        self, reports: Sequence[ReportRequest], only: Live | None, ask: Request
+    ) -> list[tuple[str, float]]:
         """Return what became of each report, and when to try again, once all that are taken are durable."""
         try:
             opened = [self._opened(report, only) for report in reports]
@@ -165,7 +167,7 @@ class Reports:
             return Bad("foreign", live.id)
         return Opened(report, token, live)
 
-    def _judged(self, opened: Opened, ask: Ask, entered: list[Entry]) -> NewReport | Bad:
+    def _judged(self, opened: Opened, ask: Request, entered: list[Entry]) -> NewReport | Bad:
         """Return the row of a report that can be taken, or why it cannot; each is charged to its token once."""
         report, token, live = opened
         if self._limits.rate and (seconds := self._limits.wait(token.id, time.monotonic())):
@@ -195,7 +197,7 @@ class Reports:
         limit = live.terms.source_limit
         return row if limit is None else self._sources.enter(row, limit, self._source(live, ask), entered)
 
-    def _source(self, live: Live, ask: Ask) -> Source:
+    def _source(self, live: Live, ask: Request) -> Source:
         return self._sources.digest(self._block(ask.scope), ask.key, int(live.clock.now()))
 
 

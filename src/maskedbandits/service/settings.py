@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from maskedbandits.errors import UserError, WrongValueError, line, nearest, number, shown, whole
+from maskedbandits.errors import UserError, WrongValueError, check_int, line, nearest, number, shown
 
 PREFIX = "MASKEDBANDITS_"
 OTHERS = ("CACHE", "COMPILE", "CONFIG", "DATA", "KEY", "SECRET", "SECRET_FILE")  # variables that are no settings
@@ -173,7 +173,7 @@ def _is_network(text: str) -> bool:
 
 
 def _whole(least: int, most: int) -> Callable[[str, object], int]:
-    return lambda name, value: whole(name, value, least, most)
+    return lambda name, value: check_int(name, value, least, most)
 
 
 def _number(least: float, most: float) -> Callable[[str, object], float]:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from maskedbandits.service.asgi import Answer, Header, Refused
-from maskedbandits.service.routes_admin import Ask, Endpoint
+from maskedbandits.service.routes_admin import Endpoint, Request
 
 KINDS = {
     ".css": b"text/css; charset=utf-8",
@@ -43,7 +43,7 @@ def content(path: Path) -> Answer:
     return Answer(200, body, ((b"content-type", KINDS[path.suffix]), digest, *GUARDED))
 
 
-def fetched(ask: Ask, path: Path) -> Answer:
+def fetched(ask: Request, path: Path) -> Answer:
     """Return a file, or that whoever asks has it as it is."""
     found = content(path)
     asked = dict(ask.scope["headers"]).get(b"if-none-match", b"")
@@ -54,7 +54,7 @@ def fetched(ask: Ask, path: Path) -> Answer:
 def file(path: Path, extra: Sequence[Header] = ()) -> Endpoint:
     """Return what answers with a file."""
 
-    async def run(ask: Ask) -> Answer:
+    async def run(ask: Request) -> Answer:
         found = fetched(ask, path)
         return found._replace(headers=(*found.headers, *extra))
 
@@ -65,7 +65,7 @@ def folder(path: Path) -> Endpoint:
     """Return what answers with a file of a folder, whose name stands in the path of the request."""
     known = {each.name: each for each in path.iterdir() if each.suffix in KINDS}
 
-    async def run(ask: Ask) -> Answer:
+    async def run(ask: Request) -> Answer:
         if ask.params["file"] not in known:
             raise Refused(404, "there is no such file here: GET /dashboard is the page")
         return fetched(ask, known[ask.params["file"]])
@@ -76,7 +76,7 @@ def folder(path: Path) -> Endpoint:
 def elsewhere(location: str) -> Endpoint:
     """Return what sends a browser on to another path, told from where it is: a proxy may have put something before."""
 
-    async def run(ask: Ask) -> Answer:
+    async def run(ask: Request) -> Answer:
         return Answer(307, b"", ((b"location", location.encode()),))
 
     return Endpoint("static", "", run)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from maskedbandits.arrays import parts_of_one
 from maskedbandits.context import Contextual
 from maskedbandits.device.timing import Timing
-from maskedbandits.errors import UserError, WrongValueError, nearest, whole
+from maskedbandits.errors import UserError, WrongValueError, check_int, nearest
 from maskedbandits.policies import Policy, check_policy, kind_of
 from maskedbandits.service.arm_selection import PARTS, in_parts
 from maskedbandits.service.fold import made, mask_of, refuse_unless_offered
@@ -153,7 +153,7 @@ class Terms(Struct, frozen=True):
 
 def _within(name: str, value: Any, most: int, wanted: str) -> None:
     try:
-        whole(name, value, 1, most)
+        check_int(name, value, 1, most)
     except WrongValueError:
         raise WrongValueError(name, value, wanted) from None
 
@@ -188,8 +188,8 @@ def _check_stored(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
         raise UserError("a status is unknown")
     if not (0 <= row.default_arm < len(ordered) and ordered[row.default_arm].status == OPEN):
         raise UserError("its default arm is no open arm")
-    whole("created_hour", row.created_hour, 0, LAST_MINUTE // 60)
-    whole("forgotten", row.forgotten, 0, LAST_MINUTE)
+    check_int("created_hour", row.created_hour, 0, LAST_MINUTE // 60)
+    check_int("forgotten", row.forgotten, 0, LAST_MINUTE)
     told = msgspec.to_builtins(terms)
     told |= {"name": row.name, "default_arm": ordered[row.default_arm].name}
     told["arms"] = [{"name": arm.name, "payload": json.loads(arm.payload)} for arm in ordered]

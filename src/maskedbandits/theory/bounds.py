@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
-from maskedbandits.errors import LARGEST, UserError, number, whole
+from maskedbandits.errors import LARGEST, UserError, check_int, number
 from maskedbandits.problems import Log, Problem
 from maskedbandits.theory.interpreted import divergence, exploration
 
@@ -229,7 +229,7 @@ def _per_arm(problem: Problem, pairs: Pairs, value: FloatArray) -> FloatArray:
 
 
 def _checked_window(problem: Problem, window: int) -> int:
-    window = whole("window", window, 1, LARGEST)
+    window = check_int("window", window, 1, LARGEST)
     if window < problem.arms:
         raise UserError(f"window must hold a pull of each arm: take at least {problem.arms}, got {window}")
     return window

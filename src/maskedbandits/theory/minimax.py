@@ -5,7 +5,7 @@ Proofs are in ``docs/theory.md``. The mask is randomised response, the same for 
 
 import math
 
-from maskedbandits.errors import LARGEST, UserError, number, whole
+from maskedbandits.errors import LARGEST, UserError, check_int, number
 from maskedbandits.theory.bounds import missed_from_start
 from maskedbandits.theory.interpreted import exploration
 from maskedbandits.theory.windows import times, variation_window
@@ -13,8 +13,8 @@ from maskedbandits.theory.windows import times, variation_window
 
 def hard_gap(arms: int, steps: int, slope: float = 1.0) -> float:
     """Return the gap at which so many steps with so many arms are hardest, as the proof of the lower bound has it."""
-    arms, slope = whole("arms", arms, 2), _checked(slope)
-    return math.sqrt(3.0 * (arms - 1) / whole("steps", steps)) / (8.0 * slope)
+    arms, slope = check_int("arms", arms, 2), _checked(slope)
+    return math.sqrt(3.0 * (arms - 1) / check_int("steps", steps)) / (8.0 * slope)
 
 
 def minimax_lower_bound(horizon: int, segments: int, arms: int, slope: float = 1.0) -> float:
@@ -24,7 +24,7 @@ def minimax_lower_bound(horizon: int, segments: int, arms: int, slope: float = 1
     divides T, the bound is sqrt((K-1) L T) / (61 s). Otherwise the last segment is longer: its last steps count as 0.
     """
     horizon, segments = times(horizon, segments)
-    arms, slope = whole("arms", arms, 2), _checked(slope)
+    arms, slope = check_int("arms", arms, 2), _checked(slope)
     steps, least = horizon // segments, math.ceil(3.0 * (arms - 1) * max(1.0, 0.25 / slope**2))
     if steps < least:
         raise UserError(
@@ -36,7 +36,7 @@ def minimax_lower_bound(horizon: int, segments: int, arms: int, slope: float = 1
 def exp3s_bound(horizon: int, segments: int, arms: int, slope: float = 1.0) -> float:
     """Return 2 sqrt((e-1) K T (L log(K T) + e)) / s, which the regret of ``exp3s`` does not pass if it is told L."""
     horizon, segments = times(horizon, segments)
-    arms = whole("arms", arms)
+    arms = check_int("arms", arms)
     effort = arms * horizon * (segments * math.log(arms * horizon) + math.e)
     return 2.0 * math.sqrt((math.e - 1.0) * effort) / _checked(slope)
 
@@ -51,10 +51,10 @@ def sw_klucb_bound(
     3 ((K-1) (L-1) F T^2 / (2 s^2))^(1/3).
     """
     horizon, segments = times(horizon, segments)
-    arms, slope, c = whole("arms", arms, 2), _checked(slope), number("c", c, 0.0)
+    arms, slope, c = check_int("arms", arms, 2), _checked(slope), number("c", c, 0.0)
     if window is None:
         window = variation_window(horizon, arms, segments - 1, slope, c=c)
-    window = whole("window", window, arms, LARGEST)
+    window = check_int("window", window, arms, LARGEST)
     level = float(exploration(min(window, horizon), c))
     explored = (horizon + 0.5 * window) * math.sqrt(2.0 * (arms - 1) * level / window) / slope
     rest = (arms - 1) * (2.0 * horizon / window + 2.0) + missed_from_start(horizon, horizon, window, c)

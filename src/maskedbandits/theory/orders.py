@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maskedbandits.errors import UserError, number, whole
+from maskedbandits.errors import UserError, check_int, number
 from maskedbandits.theory.windows import times
 
 
@@ -21,7 +21,7 @@ def corollary_1(horizon: int, changes: int, p00: ArrayLike, p11: ArrayLike, arms
     first, second = np.broadcast_arrays(np.asarray(p00, dtype=np.float64), np.asarray(p11, dtype=np.float64))
     if first.ndim == 0 and arms is None:
         raise UserError("one p00 and one p11 do not tell how many arms share them: give arms=...")
-    count = first.size if arms is None else whole("arms", arms)
+    count = first.size if arms is None else check_int("arms", arms)
     if first.ndim > 1 or first.size not in (1, count):
         raise UserError(f"p00 and p11 must be one number, or one for each of {count} arms; got {first.shape}")
     slope = np.broadcast_to(first + second - 1.0, (count,))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
-from maskedbandits.errors import LARGEST, UserError, number, whole
+from maskedbandits.errors import LARGEST, UserError, check_int, number
 from maskedbandits.theory.interpreted import exploration
 
 
@@ -44,7 +44,7 @@ def variation_window(horizon: int, arms: int, variation: float, slope: ArrayLike
     world; at 0 nothing is forgotten. ``slope`` is how much of a difference of means is left in the feedback,
     one number or one per arm, of either sign: with several, K / s^2 becomes the sum of 1 / s_a^2.
     """
-    horizon, arms = whole("horizon", horizon, 1, LARGEST), whole("arms", arms)
+    horizon, arms = check_int("horizon", horizon, 1, LARGEST), check_int("arms", arms)
     variation, c = number("variation", variation, 0.0), number("c", c, 0.0)
     if arms > horizon:
         raise UserError(f"arms must be at most the horizon {horizon}, got {arms}: not every arm could be tried")
@@ -67,7 +67,7 @@ def _scale(horizon: int, changes: int) -> float:
 
 def times(horizon: int, changes: int) -> tuple[int, int]:
     """Return how many steps and how many segments, checked."""
-    horizon, changes = whole("horizon", horizon, 1, LARGEST), whole("changes", changes)
+    horizon, changes = check_int("horizon", horizon, 1, LARGEST), check_int("changes", changes)
     if changes > horizon:
         raise UserError(f"changes must be at most the horizon {horizon}, got {changes}: it counts segments")
     return horizon, changes

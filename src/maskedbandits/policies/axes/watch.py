@@ -3,48 +3,48 @@
 ``restarts.py`` forgets at given times, ``looks.py`` when a detector says so; the state's class says which.
 """
 
-from maskedbandits.compiled import picked
+from maskedbandits.compiled import dispatch
 from maskedbandits.policies.axes.state import Axes
 
 NOT_NOW = -1
 
 
-@picked("watch")
+@dispatch("watch")
 def forget_all(state: Axes) -> None:
     """Forget what was seen of changes."""
 
 
-@picked("watch")
+@dispatch("watch")
 def is_watchful(state: Axes) -> bool:
     """Tell whether there is more to a step than to remember and to score."""
     return False
 
 
-@picked("watch")
+@dispatch("watch")
 def due_look(state: Axes) -> int:
     """Return the arm that is to be pulled now, whatever its score, or NOT_NOW."""
     return NOT_NOW
 
 
-@picked("watch")
+@dispatch("watch")
 def is_look_under_way(state: Axes, arm: int) -> bool:
     """Tell whether a look at an arm was decided and its report may still come."""
     return False
 
 
-@picked("watch", inline=False)
+@dispatch("watch", inline=False)
 def look_out(state: Axes, arm: int, shown: float) -> bool:
     """Restart if it is time, and plan looks; tell whether everything was forgotten."""
     return False
 
 
-@picked("watch")
+@dispatch("watch")
 def is_local(state: Axes) -> bool:
     """Tell whether arms are forgotten singly."""
     return False
 
 
-@picked("watch")
+@dispatch("watch")
 def since(state: Axes, arm: int) -> int:
     """Return when the arm was last forgotten."""
     return state.own[0].since

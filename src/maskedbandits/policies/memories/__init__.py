@@ -4,112 +4,112 @@ A memory keeps, for every arm, how many observations count and the sum of their 
 and functions of the names below; those that it does not have are as here, for a memory that keeps everything.
 """
 
-from maskedbandits.compiled import inlined, picked
+from maskedbandits.compiled import dispatch, inlined
 from maskedbandits.policies.axes.state import Axes, add_masked
 
 NOBODY = -1
 
 
-@picked("memory")
+@dispatch("memory")
 def forget_all(state: Axes) -> None:
     """Forget what is kept beside counts and sums."""
 
 
-@picked("memory")
+@dispatch("memory")
 def weight(state: Axes) -> float:
     """Return what the latest observation weighs in the counts."""
     return 1.0
 
 
-@picked("memory")
+@dispatch("memory")
 def fading(state: Axes) -> float:
     """Return 1 / weight; where all weigh alike, without a division."""
     return 1.0
 
 
-@picked("memory")
+@dispatch("memory")
 def age(state: Axes) -> None:
     """Let one step pass."""
 
 
-@picked("memory")
+@dispatch("memory")
 def push(state: Axes, arm: int, feedback: float) -> int:
     """Take in an observation; return the arm whose oldest one was pushed out, or NOBODY."""
     add(state, arm, feedback)
     return NOBODY
 
 
-@picked("memory", inline=False)
+@dispatch("memory", inline=False)
 def push_masked(state: Axes, arm: int, feedback: float, low: float, span: float) -> int:
     """Take in a report with a mask of its own; return the arm whose oldest one was pushed out, or NOBODY."""
     add_masked(state, arm, feedback, low, span, weight(state))
     return NOBODY
 
 
-@picked("memory")
+@dispatch("memory")
 def tidy(state: Axes, evicted: int) -> bool:
     """Add sums up anew, if the rounding errors of those pushed out should go, and tell whether that was done."""
     return False
 
 
-@picked("memory", inline=False)
+@dispatch("memory", inline=False)
 def tidy_masked(state: Axes, evicted: int) -> bool:
     """Do the same where reports have masks of their own."""
     return False
 
 
-@picked("memory")
+@dispatch("memory")
 def seen(state: Axes) -> float:
     """Return how many observations count, of all arms together; 0 if that is as it was a step ago."""
     own = state.own[0]
     return float(own.time - own.since)
 
 
-@picked("memory")
+@dispatch("memory")
 def is_full(state: Axes) -> bool:
     """Tell whether from now on as much is forgotten as comes in."""
     return False
 
 
-@picked("memory")
+@dispatch("memory")
 def epoch(state: Axes) -> int:
     """Return how many steps to plan ahead."""
     own = state.own[0]
     return (own.time - own.since) // 64 + own.arms
 
 
-@picked("memory")
+@dispatch("memory")
 def seen_after(state: Axes, steps: int) -> float:
     """Return how many observations will count after so many steps."""
     own = state.own[0]
     return float(own.time - own.since + steps)
 
 
-@picked("memory")
+@dispatch("memory")
 def seen_with(state: Axes, more: int) -> float:
     """Return how many observations would count if so many more had come."""
     own = state.own[0]
     return float(own.time - own.since + more)
 
 
-@picked("memory")
+@dispatch("memory")
 def fades(state: Axes) -> bool:
     """Tell whether counts fade with time alone."""
     return False
 
 
-@picked("memory")
+@dispatch("memory")
 def fade(state: Axes) -> float:
     """Return what will be left of a count at the end of the epoch."""
     return 1.0
 
 
-@picked("memory")
+@dispatch("memory")
 def settle(state: Axes, plain: bool) -> None:
     """Get ready for the short way, once full; plain if a step has nothing to do but to remember and to score."""
 
 
-@picked("memory")
+@dispatch("memory")
 def takes_short_way(state: Axes, arm: int, feedback: float) -> bool:
     """Take in an observation the short way, and tell whether that was possible."""
     return False

@@ -20,7 +20,7 @@ from functools import cache
 from itertools import product
 from typing import Any, cast
 
-from maskedbandits.errors import UserError, whole
+from maskedbandits.errors import UserError, check_int
 from maskedbandits.privacy.audit.asked import BIT, ONE_OF_MANY, ONE_OF_PARTS
 from maskedbandits.privacy.exact import Number, as_epsilon, at_most_exp
 from maskedbandits.privacy.ledger import Ledger
@@ -117,7 +117,7 @@ def questions_of(draw: Draw) -> tuple[type[Question], Ledger]:
 
 def enumerated(epsilon: Number, groups: int) -> list[Enumerated]:
     """Return what all words say of all questions to so many groups or fewer, of all kinds of answers."""
-    exact, most = as_epsilon(epsilon), whole("groups", groups, 1, MOST_GROUPS)
+    exact, most = as_epsilon(epsilon), check_int("groups", groups, 1, MOST_GROUPS)
     found = []
     for size in range(1, most + 1):
         found.append(tried(exact, size, BIT, [(signs, None) for signs in product((0, 1), repeat=size)]))

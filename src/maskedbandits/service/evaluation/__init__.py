@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maskedbandits.errors import whole
+from maskedbandits.errors import check_int
 from maskedbandits.service.evaluation import trial
 from maskedbandits.service.evaluation.fixed import UNIFORM, Estimate, Judged, judge_arms, mean_of
 from maskedbandits.service.evaluation.log import Ints, Log
@@ -66,14 +66,17 @@ def evaluate(
     progress: Callable[[float], None] = lambda share: None,
 ) -> Evaluation:
     """Judge all arms and some policies by a log, and by each of so many stretches of it."""
-    parts, runs = whole("periods", periods, 1, min(MOST_PERIODS, log.size)), whole("repeats", repeats, 1, MOST_REPEATS)
+    parts, runs = (
+        check_int("periods", periods, 1, min(MOST_PERIODS, log.size)),
+        check_int("repeats", repeats, 1, MOST_REPEATS),
+    )
     candidates = [trial.candidate(text) for text in dict.fromkeys(policies) if text != UNIFORM]
     for found in candidates:
         trial.check(log, found)
     steps: dict[str, list[Steps]] = {found.label: [] for found in candidates}
     if trial.can_be_tried(log):
         for run, found in product(range(runs), candidates):
-            steps[found.label].append(trial.one_run(log, found, whole("seed", seed, 0), run))
+            steps[found.label].append(trial.one_run(log, found, check_int("seed", seed, 0), run))
             progress((run + 1) / (runs + 1))
     ends = [log.size * part // parts for part in range(parts + 1)]
     stretches = [_part(log, steps, *ends) for ends in pairwise(ends)] if parts > 1 else []

@@ -30,7 +30,7 @@ from maskedbandits import extras
 from maskedbandits.context import Contextual
 from maskedbandits.context.grouping import Grouping
 from maskedbandits.data.delimited import opened, table
-from maskedbandits.errors import UserError, whole
+from maskedbandits.errors import UserError, check_int
 from maskedbandits.files import write_whole
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.fold import made
@@ -171,7 +171,7 @@ def _whole(name: str, value: Any) -> int | None:
 
 def _number(name: str, value: Any) -> int:
     """Return a whole number; refuse any other, which would be cut."""
-    return whole(name, int(value) if isinstance(value, str) else value, 0)
+    return check_int(name, int(value) if isinstance(value, str) else value, 0)
 
 
 def _parts(value: Any, parts: int) -> int | None:

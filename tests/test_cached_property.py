@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from maskedbandits.remembered import remembered
+from maskedbandits.cached_property import lockfree_cached_property
 
 
 class Shop:
@@ -13,13 +13,13 @@ class Shop:
         self.may_go_on = threading.Event()
         self.begun = threading.Event()
 
-    @remembered
+    @lockfree_cached_property
     def goods(self) -> list[str]:
         """All that is on the shelves."""
         self.asked += 1
         return ["tea"]
 
-    @remembered
+    @lockfree_cached_property
     def stock(self) -> int:
         self.begun.set()
         self.may_go_on.wait(60)

@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 Value = TypeVar("Value")
 
 
-class remembered(Generic[Value]):  # noqa: N801 -- a decorator, as property is
+class lockfree_cached_property(Generic[Value]):  # noqa: N801 -- a decorator, as property is
     """Work a property out when it is first asked for, and keep it with its object."""
 
     def __init__(self, work_out: Callable[[Any], Value]) -> None:
