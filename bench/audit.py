@@ -18,10 +18,10 @@ import numpy as np
 
 from maskedbandits.privacy.audit import Findings, audit_program, questions
 from maskedbandits.privacy.audit.asked import asked_of, text_of
-from maskedbandits.privacy.audit.evidence import highest
-from maskedbandits.privacy.audit.findings import GroupFindings
 from maskedbandits.privacy.audit.groups import judged_groups
-from maskedbandits.privacy.audit.judge import judged
+from maskedbandits.privacy.audit.result import GroupFindings
+from maskedbandits.privacy.audit.run import judged
+from maskedbandits.privacy.audit.statistics import highest
 
 PROGRAMS = Path(__file__).parents[1] / "tests" / "privacy"
 CONFIDENCE = 0.99

@@ -10,9 +10,9 @@ from pathlib import Path
 from docs import blocks
 from maskedbandits.privacy import Randomizer
 from maskedbandits.privacy.audit import group_words, words
-from maskedbandits.privacy.audit.doubt import levels
-from maskedbandits.privacy.audit.enumerated import enumerated as count_all
-from maskedbandits.privacy.audit.evidence import smallest_excess
+from maskedbandits.privacy.audit.error_budget import levels
+from maskedbandits.privacy.audit.exhaustive import enumerated as count_all
+from maskedbandits.privacy.audit.statistics import smallest_excess
 from maskedbandits.privacy.exact import ExactEpsilon
 from maskedbandits.readable import percent as percent
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits.context import masks
-from maskedbandits.context.grouping import Grouping
+from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.privacy import Question
 from maskedbandits.problems import ContextualProblem

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from children import finished
+from maskedbandits.experiments.cache_key import source_of
 from maskedbandits.experiments.config import load
 from maskedbandits.experiments.progress import Silent
-from maskedbandits.experiments.questions import source_of
 from maskedbandits.experiments.runner import run
 from maskedbandits.policies import kinds
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits import arrays, delays, outside
+from maskedbandits import arrays, delays, external
 from maskedbandits.bar import Progress, shown
 from maskedbandits.batch import Batch, FeaturedBatch, Order, Simulation, refuse_too_much
 from maskedbandits.context import Contextual
 from maskedbandits.errors import UserError, WrongValueError, check_int
 from maskedbandits.errors import shown as in_short
+from maskedbandits.external import Factory
 from maskedbandits.features import Featured
-from maskedbandits.outside import Factory
 from maskedbandits.policies import Policy, kind_of, make_policy
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Gaussian, Log, Problem
 
@@ -40,7 +40,7 @@ def simulate(
     """Play a fresh copy of the policy on the problem, ``runs`` times, independently.
 
     A policy is one of ours, or its name; or a function that makes one of your own, any object with ``choose()`` and
-    ``observe(arm, feedback)``, from a generator of random numbers (``outside.py``), played in plain Python. On a
+    ``observe(arm, feedback)``, from a generator of random numbers (``external.py``), played in plain Python. On a
     problem with groups a policy that knows none plays one arm for everybody.
 
     The same seed gives the same numbers on any number of threads; with ``first_run``, those of the runs from there on,
@@ -132,7 +132,7 @@ def _fitting(
         raise UserError(f"{late.words}: under noise reports come at once; leave it out, or take a RandomizedResponse")
     if isinstance(policy, str):
         policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption, **_told(policy, problem))
-    if isinstance(policy, Policy) or not outside.is_factory(policy):
+    if isinstance(policy, Policy) or not external.is_factory(policy):
         _refuse_misfit(policy, problem)
     elif late is not None and late.expire_after is not None:
         raise UserError("expire_after: a policy of your own decides by itself when to give up; leave it out")
@@ -224,7 +224,7 @@ def _played_outside(order: Order, problem: Problem, factory: Factory, progress: 
     regret = np.zeros((runs, times.size))
     pulls, suboptimal = (np.zeros((runs, problem.arms), dtype=np.int64) for _ in range(2))
     over_time = np.zeros((times.size, problem.arms), dtype=np.int64)
-    play = outside.Play(factory, problem, times)
+    play = external.Play(factory, problem, times)
     started, cpu = time.perf_counter(), time.thread_time()
     with shown(progress) as show:
         for run in range(runs):

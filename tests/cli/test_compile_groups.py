@@ -8,7 +8,7 @@ import pytest
 from maskedbandits import ContextualProblem, RandomizedResponse, compiled, make_contextual, make_policy, policies
 from maskedbandits.batch import Batch, Order
 from maskedbandits.cli.compile import compile_featured, to_compile
-from maskedbandits.context.ahead import compile_groups
+from maskedbandits.context.compile import compile_groups
 from maskedbandits.errors import UserError
 from maskedbandits.policies.entries import entries
 from maskedbandits.policies.groups import advance_groups

@@ -11,7 +11,7 @@ from client_site import DECIDE, EXPERIMENT, Site, arrived
 from running import Running
 
 from browsers import needs_browser, one_at_a_time
-from maskedbandits.privacy.audit.evidence import Event, epsilon_at_most
+from maskedbandits.privacy.audit.statistics import Event, epsilon_at_most
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 pytest.importorskip("uvicorn", reason="the service is not installed: pip install 'maskedbandits[service]'")

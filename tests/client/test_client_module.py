@@ -19,7 +19,7 @@ from scripts import client_vectors
 from children import LONGEST, PROGRAM
 from maskedbandits import __version__
 from maskedbandits.privacy.audit import audit_group_program, audit_program
-from maskedbandits.privacy.audit.evidence import Event, epsilon_at_most, highest, lowest
+from maskedbandits.privacy.audit.statistics import Event, epsilon_at_most, highest, lowest
 
 CLIENT = Path(__file__).parents[2] / "client"
 BIT, MANY = "bit", "one of many"

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from maskedbandits import experiments
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import backends, pieces
+from maskedbandits.experiments import backends, work_units
 from maskedbandits.experiments.backends import Load, Played, Processes
-from maskedbandits.experiments.pieces import Cutter, Piece
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.experiments.results import Results
+from maskedbandits.experiments.work_units import Cutter, Piece
 from small_experiment import same_numbers, write
 from trials import examples
 
@@ -121,13 +121,13 @@ class Here:
     def back(self) -> list[Played]:
         if len(self.sent) > self.stop_after:
             raise KeyboardInterrupt
-        played = [(load, pieces.play_load(load)) for load in reversed(self.open)]
+        played = [(load, work_units.play_load(load)) for load in reversed(self.open)]
         self.open = []
         return played
 
 
 def test_cells_that_are_cut_are_whole_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "LOAD", 1e-4)
+    monkeypatch.setattr(work_units, "LOAD", 1e-4)
     write(tmp_path)
     there = Here()
     elsewhere, here = play(tmp_path, "there", there), play(tmp_path, "here", None)
@@ -139,7 +139,7 @@ def test_cells_that_are_cut_are_whole_again(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "LOAD", 1e-4)
+    monkeypatch.setattr(work_units, "LOAD", 1e-4)
     write(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         play(tmp_path, "out", Here(stop_after=12))
@@ -162,7 +162,7 @@ def test_loads_hold_every_run_once(tmp_path_factory: pytest.TempPathFactory, run
     while load := cutter.next_load():
         found += [(piece.cell, run) for piece in load for run in range(piece.first, piece.first + piece.runs)]
         planned = sum(piece.runs for piece in load) * seconds * horizon
-        assert planned <= pieces.LOAD + seconds * horizon
+        assert planned <= work_units.LOAD + seconds * horizon
     assert found == [(number, run) for number, count in enumerate(runs) for run in range(count)]
 
 
@@ -212,19 +212,19 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest
     write(tmp_path, EXPERIMENT)
     (tmp_path / "deadly.py").write_text(harmless, encoding="utf-8")
     task = experiments.load(tmp_path / "x.toml").tasks[1]
-    piece = Piece(0, task, 0, 1, 0, 1, pieces.code_behind(task))
-    assert len(pieces.play_elsewhere([piece])) == 1
+    piece = Piece(0, task, 0, 1, 0, 1, work_units.code_behind(task))
+    assert len(work_units.play_elsewhere([piece])) == 1
     (tmp_path / "deadly.py").write_text(DEADLY, encoding="utf-8")
-    assert len(pieces.play_elsewhere([piece])) == 1  # it has imported it before the edit
+    assert len(work_units.play_elsewhere([piece])) == 1  # it has imported it before the edit
 
     def refuse_in_new_process() -> None:
-        monkeypatch.setattr(pieces, "_same", set())
+        monkeypatch.setattr(work_units, "_same", set())
         with pytest.raises(UserError, match=r"deadly:Deadly: a worker has other code than the process that started"):
-            pieces.play_elsewhere([piece])
+            work_units.play_elsewhere([piece])
 
     refuse_in_new_process()
     (tmp_path / "deadly.py").write_text(harmless, encoding="utf-8")
-    monkeypatch.setattr(pieces, "first_hash", lambda use: "another version")
+    monkeypatch.setattr(work_units, "first_hash", lambda use: "another version")
     refuse_in_new_process()
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maskedbandits.experiments.cache_key import questions_of
 from maskedbandits.experiments.config import Experiment, load
-from maskedbandits.experiments.questions import questions_of
 from trials import examples
 
 PROBLEM = '[[problems]]\ngenerator = "random-segments"\narms = 2\nsegments = 2\n'

@@ -12,8 +12,8 @@ import pytest
 from maskedbandits import GaussianNoise, LaplaceNoise, RandomizedResponse, experiments, make_policy, report, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import Experiment, masks, results
+from maskedbandits.experiments.cache_key import questions_of
 from maskedbandits.experiments.progress import Silent
-from maskedbandits.experiments.questions import questions_of
 from maskedbandits.problems import Beta, Gaussian
 from maskedbandits.problems.rewards import Bernoulli
 

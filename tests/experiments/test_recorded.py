@@ -8,9 +8,9 @@ import pytest
 from maskedbandits import data, experiments, report
 from maskedbandits.data import kept
 from maskedbandits.experiments import results
+from maskedbandits.experiments.cache_key import questions_of
+from maskedbandits.experiments.policy_spec import WINDOW_RULES
 from maskedbandits.experiments.progress import Silent
-from maskedbandits.experiments.questions import questions_of
-from maskedbandits.experiments.tasks import WINDOW_RULES
 from maskedbandits.problems import Log, Replay
 
 ROUNDS = "day,tea,cake\n" + "".join(f"2020-01-{day:02},{day % 2},{int(day > 5)}\n" for day in range(1, 21))

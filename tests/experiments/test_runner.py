@@ -11,7 +11,7 @@ import pytest
 import maskedbandits
 from maskedbandits import cache, experiments, simulation
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import pieces, questions, results
+from maskedbandits.experiments import cache_key, results, work_units
 from maskedbandits.experiments.canonical import canonical
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.fingerprint import CELLS, hash_package
@@ -102,7 +102,7 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path) -> None:
 def test_cells_that_ask_the_same_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     twice = GOOD + '\n[[policies]]\nname = "klucb-cf"\nlabel = "again"\nc = 0\n'
     watcher = Listener()
-    monkeypatch.setattr(pieces, "LOAD", 1e-9)  # a run at a time
+    monkeypatch.setattr(work_units, "LOAD", 1e-9)  # a run at a time
     made = run(write(tmp_path, twice), tmp_path / "out", watcher)
     assert (len(watcher.played), watcher.finished, len(made.cells)) == (6, 9, 9)
     for one, other in zip(made.cells[1::3], made.cells[2::3], strict=True):
@@ -114,12 +114,12 @@ def test_cells_that_ask_the_same_are_played_once(tmp_path: Path, monkeypatch: py
 
 
 def test_what_a_cell_asks_has_one_text(tmp_path: Path) -> None:
-    for question in questions.questions_of(experiments.load(write(tmp_path))):
+    for question in cache_key.questions_of(experiments.load(write(tmp_path))):
         assert question.text == canonical(question.facts)
         asked = {
             key: question.facts[key] for key in question.facts if key not in ("runs", "seed", "checkpoints", "code")
         }
-        assert question.facts["seed"] == questions.cell_seed(5, canonical(asked))
+        assert question.facts["seed"] == cache_key.cell_seed(5, canonical(asked))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_only_cells_whose_question_changed_run_again(tmp_path: Path, old: str, n
 
 def test_cells_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(write(tmp_path), tmp_path / "out")
-    monkeypatch.setattr(questions, "code", lambda: "another")
+    monkeypatch.setattr(cache_key, "code", lambda: "another")
     watcher = Listener()
     run(write(tmp_path), tmp_path / "out", watcher)
     assert len(watcher.ended) == 6
@@ -207,7 +207,7 @@ def test_what_the_machine_cannot_do_is_told_in_one_line(
     monkeypatch.setattr(simulation, "prepared", fail)
     task = experiments.load(write(tmp_path)).tasks[1]
     with pytest.raises(UserError, match=complaint):
-        pieces.play_load([pieces.Piece(0, task, seed=1, checkpoints=1, first=0, runs=1)])
+        work_units.play_load([work_units.Piece(0, task, seed=1, checkpoints=1, first=0, runs=1)])
 
 
 class TestCode:

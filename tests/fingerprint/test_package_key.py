@@ -15,7 +15,7 @@ from maskedbandits.fingerprint import CELLS, MACHINE_CODE, SNAPSHOTS, Use, packa
 from maskedbandits.fingerprint.package import HERE
 
 USES = {"machine code": MACHINE_CODE, "cells": CELLS, "snapshots": SNAPSHOTS}
-DECORATORS = {"compiled", "entry", "inner", "inlined", "picked"}
+DECORATORS = {"compiled", "entry", "inner", "inlined", "dispatch"}
 COMPILERS = {"numba", "llvmlite"}
 SHOWN = {"experiments/frame.py", "experiments/progress.py", "experiments/provenance.py"}  # imported, and decide nothing
 LOADED = """

@@ -21,7 +21,7 @@ from maskedbandits import cli
 from maskedbandits.privacy.audit import Findings, GroupFindings, questions
 from maskedbandits.privacy.audit.asked import asked_of, text_of
 from maskedbandits.privacy.audit.groups import judged_groups
-from maskedbandits.privacy.audit.judge import judged
+from maskedbandits.privacy.audit.run import judged
 
 SURE = ("--confidence", "0.9999999", "--timeout", "600")  # a busy machine takes its time
 MUTANTS = Path(__file__).parent / "mutants.py"

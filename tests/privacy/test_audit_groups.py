@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from maskedbandits import cli
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import KaryRandomizer, Question, Randomizer
-from maskedbandits.privacy.audit import choice, enumerated, evidence, group_words
+from maskedbandits.privacy.audit import choice, exhaustive, group_words, statistics
 from maskedbandits.privacy.audit.asked import HALVINGS, MILLION, asked_of, joined, text_of
 from naive import audit as naive
 from naive import mechanism as naive_mechanism
@@ -229,7 +229,7 @@ def test_the_bound_is_that_of_the_two_inputs_farthest_apart(cells: list[tuple[in
     high = [1 - naive.lowest_share(int(n - hit), int(n), 0.01) for hit, n in zip(hits, trials, strict=True)]
     ratios = [one / other for one in low for other in high if other > 0]
     expected = math.log(max([1.0, *ratios]))
-    found = evidence.event("", hits, trials, 0.01)
+    found = statistics.event("", hits, trials, 0.01)
     assert found.epsilon == pytest.approx(expected, abs=1e-6)
     assert low[found.apart[0]] == pytest.approx(max(low), abs=1e-9)
 
@@ -246,7 +246,7 @@ def test_scores_tell_rewards_apart_and_every_group_from_the_others() -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
 def test_all_words_tell_at_most_epsilon(epsilon: str) -> None:
-    found = {(one.groups, one.answers): one for one in enumerated.enumerated(epsilon, 4)}
+    found = {(one.groups, one.answers): one for one in exhaustive.enumerated(epsilon, 4)}
     assert all(one.holds for one in found.values())
     each: dict[int, Fraction] = {}
     for groups in range(1, 5):
@@ -261,10 +261,10 @@ def test_all_words_tell_at_most_epsilon(epsilon: str) -> None:
 
 
 def test_a_mask_that_tells_more_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    enumerated.words_of_bits.cache_clear()
-    monkeypatch.setattr(enumerated, "Randomizer", lambda epsilon, bits: Randomizer(2 * epsilon, bits=bits))
+    exhaustive.words_of_bits.cache_clear()
+    monkeypatch.setattr(exhaustive, "Randomizer", lambda epsilon, bits: Randomizer(2 * epsilon, bits=bits))
     result = call("--exact", "--groups", 2)
-    enumerated.words_of_bits.cache_clear()
+    exhaustive.words_of_bits.cache_clear()
     assert result.exit_code == cli.FAILED
     assert [line.split()[-1] for line in result.stdout.splitlines()[1:]] == ["NO", "yes", "yes", "NO", "yes", "yes"]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import contexts, doubt, history, noise, words
+from maskedbandits.privacy.audit import contexts, error_budget, history, noise, words
 from maskedbandits.privacy.audit.contexts import Lines
 from naive import noise as naive
 
@@ -104,4 +104,4 @@ def test_candidates_are_counted_as_is_obvious(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_short_run_has_no_contexts_further_back_than_itself() -> None:
     runs = [Lines(np.array([0, 1] * 12, dtype=np.uint8), np.array([0, 1, 1] * 8, dtype=np.uint8))] * 8
-    assert len(noise.chosen_contexts(runs)) <= doubt.KINDS * doubt.EACH_KIND
+    assert len(noise.chosen_contexts(runs)) <= error_budget.KINDS * error_budget.EACH_KIND

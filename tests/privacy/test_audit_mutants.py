@@ -9,8 +9,8 @@ import pytest
 from audits import MUTANTS, SURE, audited, call, judge, python
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import doubt, evidence, questions, words
-from maskedbandits.privacy.audit import judge as judging
+from maskedbandits.privacy.audit import error_budget, questions, statistics, words
+from maskedbandits.privacy.audit import run as judging
 
 # Mutants
 
@@ -77,8 +77,8 @@ def test_a_sound_randomiser_is_not_refuted(name: str, epsilon: float, trials: in
     assert not found["seed"]["same"]
     assert (found["g"] is None) == ("vector" in name)
     # it sees what is there: the bound is that far below only once in millions of times
-    known = doubt.levels(found["confidence"]).known
-    excess = evidence.smallest_excess(epsilon, trials // 2, known)
+    known = error_budget.levels(found["confidence"]).known
+    excess = statistics.smallest_excess(epsilon, trials // 2, known)
     assert excess is not None
     assert found["epsilon_at_least"] > epsilon - 3 * excess
 

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import contexts, doubt, findings, noise, program, questions, words
+from maskedbandits.privacy.audit import contexts, error_budget, noise, program, questions, result, words
 from maskedbandits.privacy.audit.contexts import Lines
-from maskedbandits.privacy.audit.judge import judged
+from maskedbandits.privacy.audit.run import judged
 from naive import noise as naive
 
 SHARE = 1 / (1 + math.e)  # of flips at epsilon = 1
@@ -125,7 +125,7 @@ def test_sound_noise_is_refuted_no_oftener_than_stated() -> None:
     # At a confidence of 0.5, noise has an eighth of chance for itself: 60 audits of 6,000 lines refute 7.5 times at
     # most on average, and more than 25 times once in 10^8. Were contexts tested by who chose them, most would.
     rng = np.random.default_rng(8)
-    level, refuted = doubt.levels(0.5).noise, 0
+    level, refuted = error_budget.levels(0.5).noise, 0
     for _ in range(60):
         asked = questions.questions(3000, 20)
         runs = [Lines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in asked]
@@ -152,19 +152,19 @@ def test_sound_noise_of_any_epsilon_and_length_can_be_looked_at(epsilon: int, tr
     rng = np.random.default_rng(epsilon)
     share = 1 / (1 + math.exp(epsilon))
     runs = [Lines(bits, (rng.random(bits.size) < share).astype(np.uint8)) for bits in questions.questions(trials, 10)]
-    assert noise.noise_of(runs, [], Fraction(epsilon), doubt.levels(0.9999999).noise).holds
+    assert noise.noise_of(runs, [], Fraction(epsilon), error_budget.levels(0.9999999).noise).holds
 
 
 def test_the_doubt_is_shared_out_and_not_more_than_that() -> None:
-    level = doubt.levels(0.99)
-    known, chosen = 4 * doubt.KNOWN * level.known, 4 * doubt.CHOSEN * level.chosen
-    noisy = level.noise * (4 * doubt.CONTEXTS + doubt.BLOCKS + 1)
+    level = error_budget.levels(0.99)
+    known, chosen = 4 * error_budget.KNOWN * level.known, 4 * error_budget.CHOSEN * level.chosen
+    noisy = level.noise * (4 * error_budget.CONTEXTS + error_budget.BLOCKS + 1)
     assert known + chosen + noisy + level.side == pytest.approx(0.01)
-    runs = [lines([0, 1] * 600, [0, 0, 1, 1] * 300)] * doubt.RUNS
+    runs = [lines([0, 1] * 600, [0, 0, 1, 1] * 300)] * error_budget.RUNS
     seen = noise.noise_of(runs, runs, Fraction(0), level.noise)
-    assert len(seen.contexts) <= doubt.CONTEXTS
-    assert len(seen.blocks) <= doubt.BLOCKS
-    assert len(list(noise.evenness([lines([0, 1] * 10**6, [0, 1] * 10**6)], 0.5))) == doubt.BLOCKS
+    assert len(seen.contexts) <= error_budget.CONTEXTS
+    assert len(seen.blocks) <= error_budget.BLOCKS
+    assert len(list(noise.evenness([lines([0, 1] * 10**6, [0, 1] * 10**6)], 0.5))) == error_budget.BLOCKS
 
 
 def test_the_runs_that_choose_a_context_do_not_test_it() -> None:
@@ -305,18 +305,18 @@ def test_what_is_uneven_is_shown_and_what_is_as_stated_is_not() -> None:
     ("seen", "verdict"),
     [
         (
-            findings.Noise((), (findings.Even(64, 100, 99, 1e-20),), None, 1e-6),
+            result.Noise((), (result.Even(64, 100, 99, 1e-20),), None, 1e-6),
             "REFUTED: 99 of 100 blocks of 64 lines are flipped as often as stated, or almost (by chance: 1e-20): "
             "noise is dealt, not drawn, so some reports tell of others.",
         ),
         (
-            findings.Noise((), (), findings.Names(200, 200, 0.6, 0.9), 1e-6),
+            result.Noise((), (), result.Names(200, 200, 0.6, 0.9), 1e-6),
             "REFUTED: two runs mask 200 of 200 decisions of one name alike, stated 60 %: "
             "whoever knows the name can undo the mask.",
         ),
     ],
 )
-def test_what_follows_is_said_in_one_line(seen: findings.Noise, verdict: str) -> None:
+def test_what_follows_is_said_in_one_line(seen: result.Noise, verdict: str) -> None:
     asked = questions.questions(3000, 40)
     found = judged("", Fraction(1), 0.9999999, asked, sound_reports(asked), 1, 40)
     uneven = replace(found, noise=seen)

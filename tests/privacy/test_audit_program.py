@@ -17,7 +17,7 @@ from audits import audited_command, call, script
 
 import children
 from maskedbandits import cli, signals
-from maskedbandits.privacy.audit import doubt, ours, program
+from maskedbandits.privacy.audit import builtin, error_budget, program
 
 # Mistakes, of the user and of the program
 
@@ -133,7 +133,7 @@ def test_nothing_is_left_running(tmp_path: Path, then: str, code: int, monkeypat
     note, wait = tmp_path / "pids", program.wait
 
     def patient(*arguments: Any) -> None:
-        assert eventually(lambda: len(noted(note)) == 2 * doubt.RUNS)  # however long it takes to start them
+        assert eventually(lambda: len(noted(note)) == 2 * error_budget.RUNS)  # however long it takes to start them
         wait(*arguments)
 
     monkeypatch.setattr(program, "wait", patient)
@@ -150,7 +150,7 @@ def test_what_a_run_left_behind_is_ended_where_a_run_cannot_be_asked_after_witho
     monkeypatch.delattr(os, "waitid", raising=False)  # as on macOS before Python 3.13
     note = tmp_path / "pids"
     assert call("--trials", 200, "--timeout", 600, "--command", parent(note, then)).exit_code == cli.FAILED
-    assert len(noted(note)) == 2 * doubt.RUNS
+    assert len(noted(note)) == 2 * error_budget.RUNS
     assert ended(noted(note))
 
 
@@ -163,7 +163,7 @@ def test_a_signal_ends_the_programs_first(tmp_path: Path, number: signal.Signals
     note = tmp_path / "pids"
     arguments = ["audit", "--trials", "200", "--command", parent(note, "wait")]
     with children.child([*children.PROGRAM, *arguments]) as audit:
-        children.wait_until(lambda: len(noted(note)) == 2 * doubt.RUNS, audit)
+        children.wait_until(lambda: len(noted(note)) == 2 * error_budget.RUNS, audit)
         audit.send_signal(number)
         assert audit.wait(children.LONGEST) == code
     assert ended(noted(note))
@@ -245,7 +245,7 @@ def test_an_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "wait", interrupted)
     result = call("--trials", 100, "--command", script("time.sleep(10_000)"))
     assert result.exit_code == cli.INTERRUPTED
-    assert len(seen) == doubt.RUNS
+    assert len(seen) == error_budget.RUNS
     assert {run.process.poll() for run in seen} == {-9}
 
 
@@ -264,7 +264,7 @@ def test_a_second_carriage_return_is_part_of_a_report() -> None:
 def test_slow_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("--trials", 1000).stderr == ""
     monkeypatch.setattr(cli.Slow, "EVERY", 0.0)
-    monkeypatch.setattr(ours, "CHUNK", 500)
+    monkeypatch.setattr(builtin, "CHUNK", 500)
     result = call("--trials", 1000)
     assert result.stderr == " 50% done\n"
     assert "done" not in result.stdout

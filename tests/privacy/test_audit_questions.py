@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maskedbandits.privacy.audit import doubt, program, questions, seeds
+from maskedbandits.privacy.audit import error_budget, program, questions, seeds
 
 # What is asked
 
 
 def test_runs_share_an_opening_and_ask_each_bit_equally_often() -> None:
     inputs = questions.questions(1003, 40)
-    assert len(inputs) == doubt.RUNS
+    assert len(inputs) == error_budget.RUNS
     assert sum(bits.size for bits in inputs) == 2006
     for bits in inputs:
         assert bits[:40].tolist() == inputs[0][:40].tolist()
         assert bits.sum() * 2 == bits.size
         assert bits[:40].sum() == 20
-    assert len({bits[40:].tobytes() for bits in inputs}) == doubt.RUNS
+    assert len({bits[40:].tobytes() for bits in inputs}) == error_budget.RUNS
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 4.0])

@@ -17,9 +17,9 @@ import pytest
 from audits import MUTANTS, SURE, call, python
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import doubt, starts, values
+from maskedbandits.privacy.audit import error_budget, starts, values
 
-SIDE = doubt.levels(0.9999999).side
+SIDE = error_budget.levels(0.9999999).side
 WRITTEN, LAST, LENGTH = (
     f"{what} on standard error" for what in ("what it writes", "the last line that it writes", "how much it writes")
 )

@@ -266,7 +266,7 @@ def show_exact(ctx: click.Context, epsilon: str | None, groups: int | None, json
     """Print the real epsilon of one stated epsilon, or of a grid of them; with groups, what all words make of them."""
     from maskedbandits.privacy import Randomizer
     from maskedbandits.privacy.audit import group_words, words
-    from maskedbandits.privacy.audit.enumerated import enumerated
+    from maskedbandits.privacy.audit.exhaustive import enumerated
 
     if groups is None:
         randomizers = [Randomizer(stated) for stated in (words.GRID if epsilon is None else [epsilon])]

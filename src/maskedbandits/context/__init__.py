@@ -2,8 +2,8 @@
 
 from maskedbandits.context.bounds import contextual_bound
 from maskedbandits.context.contextual import Contextual
-from maskedbandits.context.grouping import one_for_all
-from maskedbandits.context.making import check_contextual, make_contextual
+from maskedbandits.context.factory import check_contextual, make_contextual
+from maskedbandits.context.hierarchy import one_for_all
 from maskedbandits.context.saved import load_contextual
 from maskedbandits.context.survey import Survey, shares_from_survey
 

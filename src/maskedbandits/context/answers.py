@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.context import masks
-from maskedbandits.context.grouping import Grouping
+from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.policies.axes.reports import ARMS_OWN
 from maskedbandits.policies.groups import Answers
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits.context import answers, masks
-from maskedbandits.context.grouping import Grouping, Read
+from maskedbandits.context.hierarchy import Grouping, Read
 from maskedbandits.context.learnt import remade
 from maskedbandits.context.views import LEARNT, View
 from maskedbandits.errors import UserError, WrongValueError, check_int

@@ -10,7 +10,7 @@ import numpy as np
 
 from maskedbandits import arrays
 from maskedbandits.context.contextual import Contextual
-from maskedbandits.context.grouping import Grouping
+from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.context.views import LEARNT
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import DAMAGED, UserError

@@ -37,7 +37,7 @@ def shares_from_survey(counts: Sequence[int], epsilon: float, *, confidence: flo
     >>> shares_from_survey([600, 400], 16).shares.round(3).tolist()
     [0.6, 0.4]
     """
-    from maskedbandits.privacy.audit.evidence import highest, lowest  # scipy takes its time, and few ask for a survey
+    from maskedbandits.privacy.audit.statistics import highest, lowest  # scipy takes its time, and few ask for a survey
 
     told = [check_int("a count", count, 0, MOST) for count in counts] if isinstance(counts, Iterable) else []
     if len(told) < 2 or not 0 < sum(told) <= MOST:

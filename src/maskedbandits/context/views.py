@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.context.grouping import Grouping
+from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.context.learnt import of_any_share, remade, shares_from, stretched, stretches
 from maskedbandits.policies import Policy
 from maskedbandits.policies.entries import Entries

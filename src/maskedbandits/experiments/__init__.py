@@ -9,11 +9,11 @@ __all__ = ["Condition", "Experiment", "Task", "load", "run"]
 _HOMES = {"Condition": "conditions", "Experiment": "config", "Task": "tasks", "load": "config", "run": "runner"}
 
 if TYPE_CHECKING:
-    from maskedbandits.experiments.conditions import Condition as Condition
     from maskedbandits.experiments.config import Experiment as Experiment
     from maskedbandits.experiments.config import load as load
+    from maskedbandits.experiments.policy_spec import Task as Task
+    from maskedbandits.experiments.problem_spec import Condition as Condition
     from maskedbandits.experiments.runner import run as run
-    from maskedbandits.experiments.tasks import Task as Task
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """Where cells are played: in threads of this process, in other processes, or on a cluster (``cluster.py``).
 
-A backend takes loads (``pieces.py``) and gives them back played, in any order. A worker that dies loses nothing but its
+A backend takes loads (``work_units.py``) and gives them back played, in any order. A worker that dies loses nothing but its
 load, which another plays: the numbers are the same.
 """
 
@@ -18,7 +18,7 @@ from multiprocessing import resource_tracker
 from typing import Any, Protocol, Self
 
 from maskedbandits.errors import UserError
-from maskedbandits.experiments.pieces import Piece, get_ready, play_elsewhere, play_load
+from maskedbandits.experiments.work_units import Piece, get_ready, play_elsewhere, play_load
 from maskedbandits.simulation import Simulation, cores
 
 PATIENCE = 0.5  # seconds to wait for a load before looking around

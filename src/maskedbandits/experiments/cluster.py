@@ -16,7 +16,7 @@ from typing import Any, Self
 from maskedbandits import extras
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import DEATHS, PATIENCE, Load, Played, dying, unheard
-from maskedbandits.experiments.pieces import play_elsewhere
+from maskedbandits.experiments.work_units import play_elsewhere
 
 STDERR = 2
 ANSWER = 5.0  # seconds in which somebody who is there answers

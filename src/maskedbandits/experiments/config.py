@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int
-from maskedbandits.experiments.conditions import Condition, conditions_of
-from maskedbandits.experiments.section import Section, got, show
-from maskedbandits.experiments.tasks import Task, labels_of, policies_of, tasks_of
+from maskedbandits.experiments.policy_spec import Task, labels_of, policies_of, tasks_of
+from maskedbandits.experiments.problem_spec import Condition, conditions_of
+from maskedbandits.experiments.toml_table import Section, got, show
 from maskedbandits.problems import ContextualProblem
 
 TOP_KEYS = ("title", "runs", "seed", "checkpoints", "epsilons", "problems", "policies", "grid")

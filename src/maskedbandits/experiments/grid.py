@@ -18,7 +18,7 @@ from itertools import product
 from typing import Any
 
 from maskedbandits.errors import nearest
-from maskedbandits.experiments.section import Section, got, show
+from maskedbandits.experiments.toml_table import Section, got, show
 
 KEYS = ("problems", "policies")
 MOST = 100_000  # tables that a grid may make

@@ -22,9 +22,9 @@ import numpy as np
 
 from maskedbandits.context import check_contextual
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.experiments import drawn
+from maskedbandits.experiments import generators
 from maskedbandits.experiments.masks import Masks
-from maskedbandits.experiments.section import Section, got, show
+from maskedbandits.experiments.toml_table import Section, got, show
 from maskedbandits.policies import kind_of
 from maskedbandits.problems import GROUP_GENERATORS, ContextualProblem
 
@@ -40,7 +40,7 @@ def are_in(section: Section) -> bool:
     """Tell whether a problem has groups: it says so, or its means are a table for each segment."""
     values = section.values
     if "generator" in values:
-        return drawn.generator_of(section) in GROUP_GENERATORS
+        return generators.generator_of(section) in GROUP_GENERATORS
     return "groups" in values or "shares" in values or depth(values.get("means")) > 2
 
 
@@ -55,7 +55,7 @@ def problem_of(section: Section) -> ContextualProblem:
         if key in section.values:
             raise section.mistake(key, "a problem with groups takes none: give epsilons")
     if "generator" in section.values:
-        made = drawn.problem_of(section, EVERY_KEYS)
+        made = generators.problem_of(section, EVERY_KEYS)
         assert isinstance(made, ContextualProblem)  # noqa: S101 -- by the generator
         return made
     section.refuse_unknown(GIVEN_KEYS)

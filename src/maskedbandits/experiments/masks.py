@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Noise, RandomizedResponse
 from maskedbandits.errors import nearest
-from maskedbandits.experiments.section import Section, got, show
+from maskedbandits.experiments.toml_table import Section, got, show
 from maskedbandits.problems import ContextualProblem, Problem
 from maskedbandits.problems.rewards import Bernoulli, Beta, Gaussian, Rewards
 

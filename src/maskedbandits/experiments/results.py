@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 
 from maskedbandits.errors import DAMAGED, UserError, number, shown
-from maskedbandits.experiments import soundness
+from maskedbandits.experiments import validation
 from maskedbandits.experiments.canonical import canonical, plain
 from maskedbandits.experiments.cells import Cell as Cell
 from maskedbandits.experiments.cells import Label as Label
@@ -33,7 +33,7 @@ from maskedbandits.files import write_whole as write_whole
 FORMAT = 1
 INDEX = "results.json"
 SMALL = 1 << 18  # bytes of a cell that are not worth packing
-ARRAYS, LATER = soundness.ARRAYS, soundness.LATER
+ARRAYS, LATER = validation.ARRAYS, validation.LATER
 
 
 @dataclass(frozen=True)
@@ -120,16 +120,16 @@ def _read_outcome(path: Path, stream: IO[bytes]) -> Outcome:
             facts = json.loads(str(stored["facts"]))
             _refuse_other_format(path, facts["format"])
             wanted = [*ARRAYS, *(name for name in LATER if name in sizes)]
-            refuse_more(sizes, wanted, soundness.bytes_of(facts["question"]) + HEADERS)
+            refuse_more(sizes, wanted, validation.bytes_of(facts["question"]) + HEADERS)
             arrays = {name: stored[name] for name in wanted}
         seconds, spent = facts["seconds"], facts.get("kernel_seconds")
-        soundness.check_outcome(facts["question"], seconds, arrays)
+        validation.check_outcome(facts["question"], seconds, arrays)
         spent = None if spent is None else number("kernel_seconds", spent, 0.0)
         return Outcome(facts["question"], seconds=float(seconds), kernel_seconds=spent, **arrays)
     except OtherFormatError:
         raise
     except DAMAGED as error:
-        why = soundness.reason(error)
+        why = validation.reason(error)
         raise UserError(f"{path}: damaged results file{why}; delete it and run again to replace it") from error
 
 
@@ -145,13 +145,13 @@ def _load_plan(folder: Path) -> Plan:
     try:
         facts = json.loads(text.decode("utf-8"))
         _refuse_other_format(path, facts.pop("format"))
-        soundness.check_plan(facts)
+        validation.check_plan(facts)
         labels = tuple(_label(entry) for entry in facts.pop("labels"))
         return Plan(labels=labels, **facts)
     except OtherFormatError:
         raise
     except DAMAGED as error:
-        why = soundness.reason(error)
+        why = validation.reason(error)
         raise UserError(f"{path}: damaged results file{why}; run the experiment again to replace it") from error
 
 

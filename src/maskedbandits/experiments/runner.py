@@ -12,11 +12,10 @@ from typing import Protocol
 from maskedbandits import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import Backend, Threads
+from maskedbandits.experiments.cache_key import Question, code, questions_of
 from maskedbandits.experiments.canonical import canonical, digest
 from maskedbandits.experiments.config import Experiment
-from maskedbandits.experiments.pieces import Cutter, Piece, code_behind, joined
 from maskedbandits.experiments.provenance import provenance
-from maskedbandits.experiments.questions import Question, code, questions_of
 from maskedbandits.experiments.results import (
     Cell,
     Label,
@@ -27,6 +26,7 @@ from maskedbandits.experiments.results import (
     save_outcome,
     save_plan,
 )
+from maskedbandits.experiments.work_units import Cutter, Piece, code_behind, joined
 from maskedbandits.simulation import Simulation
 
 

@@ -2,7 +2,7 @@
 
 from maskedbandits.planner.advice import Advice
 from maskedbandits.planner.findings import Level, Plan, plan
-from maskedbandits.planner.measures import Estimate, Settling
 from maskedbandits.planner.question import Question
+from maskedbandits.planner.statistics import Estimate, Settling
 
 __all__ = ["Advice", "Estimate", "Level", "Plan", "Question", "Settling", "plan"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from maskedbandits.planner.measures import Estimate
+from maskedbandits.planner.statistics import Estimate
 
 
 @dataclass(frozen=True)

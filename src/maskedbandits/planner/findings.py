@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from maskedbandits.cached_property import lockfree_cached_property
-from maskedbandits.planner import measures
+from maskedbandits.planner import statistics
 from maskedbandits.planner.advice import Advice, advise
-from maskedbandits.planner.measures import Estimate, Settling
 from maskedbandits.planner.playing import Outcome, Setting, play
 from maskedbandits.planner.question import EPSILONS, Question, asked
+from maskedbandits.planner.statistics import Estimate, Settling
 from maskedbandits.privacy.exposure import Exposure, exposure
 
 APART = 4  # times as many people as in the next smaller audience that is tried
@@ -138,19 +138,19 @@ class _Search:
 
     def paying(self, epsilons: Sequence[float], audience: int) -> list[float]:
         """Return the epsilons at which an audience pays."""
-        return [epsilon for epsilon in epsilons if measures.pays(self.shares(epsilon)[audience])]
+        return [epsilon for epsilon in epsilons if statistics.pays(self.shares(epsilon)[audience])]
 
     def shares(self, epsilon: float) -> dict[int, float]:
         """Return what is surely the most that is lost at an epsilon, as a share of a blind choice's loss."""
         blind = self.question.blind_loss
         return {
-            audience: measures.loses(outcome.losses, blind * audience)
+            audience: statistics.loses(outcome.losses, blind * audience)
             for audience, outcome in self.outcomes[epsilon].items()
         }
 
     def bracket(self, epsilon: float) -> tuple[int, int] | None:
         """Return two audiences between which it begins to pay, if they leave room for one more."""
-        ends = measures.bracket(self.shares(epsilon))
+        ends = statistics.bracket(self.shares(epsilon))
         return ends if ends is not None and ends[1] > ends[0] + 1 else None
 
 
@@ -158,18 +158,18 @@ def _concluded(question: Question, search: _Search) -> Plan:
     played = {epsilon: outcomes[question.horizon] for epsilon, outcomes in search.outcomes.items()}
     plain = played[math.inf].losses
     gains = question.blind_loss * question.horizon - plain
-    stretch = measures.stretch_of(question.horizon, question.changes + 1)
+    stretch = statistics.stretch_of(question.horizon, question.changes + 1)
     levels = [
         Level(
             epsilon,
-            loss=measures.estimate(outcome.losses),
-            extra=measures.estimate(outcome.losses - plain),
-            cost=measures.ratio(outcome.losses - plain, gains),
-            settling=measures.settling(outcome.settled, stretch),
-            pays_from=measures.pays_from(search.shares(epsilon)),
+            loss=statistics.estimate(outcome.losses),
+            extra=statistics.estimate(outcome.losses - plain),
+            cost=statistics.ratio(outcome.losses - plain, gains),
+            settling=statistics.settling(outcome.settled, stretch),
+            pays_from=statistics.pays_from(search.shares(epsilon)),
             looked_to=max(search.outcomes[epsilon]),
             exposure=exposure(epsilon),
         )
         for epsilon, outcome in played.items()
     ]
-    return Plan(question, tuple(levels), measures.estimate(gains))
+    return Plan(question, tuple(levels), statistics.estimate(gains))

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.planner import measures
+from maskedbandits.planner import statistics
 from maskedbandits.planner.question import Question
 from maskedbandits.policies import Policy
 from maskedbandits.problems import Problem
@@ -85,8 +85,8 @@ def _played(
     seed = question.seeds(world)[1]
     result = simulate(problem, policy, runs=1, seed=seed, checkpoints=times, threads=1, progress=note)
     times, regret = np.insert(times, 0, 0), np.insert(result.regret[0], 0, 0.0)
-    stretch = measures.stretch_of(horizon, problem.segments)
-    settled = [measures.settled_after(regret[np.searchsorted(times, each)], question.gap, stretch) for each in marks]
+    stretch = statistics.stretch_of(horizon, problem.segments)
+    settled = [statistics.settled_after(regret[np.searchsorted(times, each)], question.gap, stretch) for each in marks]
     return float(result.regret[0, -1]), settled
 
 
@@ -94,5 +94,5 @@ def _marks(problem: Problem) -> list[NDArray[np.int64]]:
     """Return where traffic is looked at: in every segment that a change begins, or in the only one there is."""
     ends = np.append(problem.starts, problem.horizon).tolist()
     segments = list(pairwise(ends))
-    stretch = measures.stretch_of(problem.horizon, problem.segments)
-    return [measures.marks_of(start, end, stretch) for start, end in segments[1:] or segments]
+    stretch = statistics.stretch_of(problem.horizon, problem.segments)
+    return [statistics.marks_of(start, end, stretch) for start, end in segments[1:] or segments]

@@ -15,8 +15,8 @@ import numpy as np
 
 from maskedbandits.corruption import IDENTITY, Corruption
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, number
-from maskedbandits.experiments.conditions import Condition
-from maskedbandits.experiments.tasks import told, window_by
+from maskedbandits.experiments.policy_spec import told, window_by
+from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.policies import Policy, check_policy, kind_of, make_policy
 from maskedbandits.privacy import Randomizer
 from maskedbandits.problems import Problem, one_ahead

@@ -12,7 +12,7 @@ from typing import Any
 from maskedbandits import readable
 from maskedbandits.experiments.canonical import plain
 from maskedbandits.planner.findings import Level, Plan
-from maskedbandits.planner.measures import TRAFFIC, WON, Estimate
+from maskedbandits.planner.statistics import TRAFFIC, WON, Estimate
 from maskedbandits.privacy.audit.words import aligned
 from maskedbandits.readable import percent
 

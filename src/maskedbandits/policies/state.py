@@ -1,7 +1,7 @@
 """What every policy keeps: its arms, what was seen of them, how they are masked, and lots to draw."""
 
 from maskedbandits.compiled import inlined
-from maskedbandits.maths import polyline
+from maskedbandits.maths import piecewise
 from maskedbandits.policies.pending import FOREVER, Pending, await_nothing
 from maskedbandits.record import Floats, Ints, Words, derived, fixed, gathered, record, section, size
 
@@ -37,7 +37,7 @@ def mean_behind(state: Arms, arm: int, feedback_mean: float) -> float:
     last = state.last_node[arm]
     if not state.own[0].curved or last == first + 1:
         return (feedback_mean - state.lows[arm]) * state.rates[arm]
-    return polyline.inverse(feedback_mean, state.node_means, state.node_feedbacks, first, last)
+    return piecewise.inverse(feedback_mean, state.node_means, state.node_feedbacks, first, last)
 
 
 @inlined

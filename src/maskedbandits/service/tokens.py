@@ -63,7 +63,7 @@ class Token(NamedTuple):
     probability: int  # in 65536ths, from 1 to 65536
     expires: int  # unix seconds
     id: bytes  # random
-    question: bytes = b""  # where there are groups, as ``questions.py`` writes it
+    question: bytes = b""  # where there are groups, as ``cache_key.py`` writes it
 
 
 def new_id() -> bytes:

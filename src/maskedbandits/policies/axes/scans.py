@@ -15,7 +15,7 @@ Counts and sums change with the time alone: as long as no report comes, only una
 import math
 
 from maskedbandits.compiled import inlined, inner
-from maskedbandits.maths import tournament
+from maskedbandits.maths import max_tree
 from maskedbandits.policies import indices, memories
 from maskedbandits.policies.axes.scores import FEW, Scores, score, spread_of
 from maskedbandits.policies.axes.state import mean_of
@@ -122,7 +122,7 @@ def _highest_of_many(state: Scores) -> int:
         own.ahead_patience = patience
         for first in range(0, own.leaves, BLOCK):
             _score_block(state, first, True)
-        tournament.play_all(state.ahead_values, state.ahead_winners)
+        max_tree.play_all(state.ahead_values, state.ahead_winners)
     else:
         for first in range(0, own.arms, BLOCK):
             if _has_changed(state, first, is_news):
@@ -173,7 +173,7 @@ def _score_block(state: Scores, first: int, every: bool) -> None:
             state.ahead_values[own.leaves + arm] = value
             state.ahead_winners[own.leaves + arm] = arm
         elif arm < own.arms:
-            tournament.place(state.ahead_values, state.ahead_winners, arm, value)
+            max_tree.place(state.ahead_values, state.ahead_winners, arm, value)
 
 
 @inner

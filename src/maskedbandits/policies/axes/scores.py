@@ -1,6 +1,6 @@
 """The scores of the arms, and the highest of them without computing all.
 
-Scores stand in a tournament (``maths/tournament.py``). Once a window is full the level f(w) is constant: an arm's score
+Scores stand in a tournament (``maths/max_tree.py``). Once a window is full the level f(w) is constant: an arm's score
 depends on what is remembered of it alone, so only the arm pulled and the arm pushed out change, and the root is the
 choice.
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits.compiled import inlined, inner, interpreted
-from maskedbandits.maths import tournament
+from maskedbandits.maths import max_tree
 from maskedbandits.policies import indices, memories
 from maskedbandits.policies.axes import ties, watch
 from maskedbandits.policies.axes.state import mean_of
@@ -86,7 +86,7 @@ def forget_all(state: Scores) -> None:
     own.level = 0.0
     own.level_ahead = 0.0
     own.ahead_weight = 0.0
-    tournament.fill(state.values, state.winners, own.arms, math.inf)
+    max_tree.fill(state.values, state.winners, own.arms, math.inf)
     ties.forget_all(state)
     if own.retired > 0:
         for arm in range(own.arms):
@@ -192,7 +192,7 @@ def _place(state: Scores, arm: int) -> None:
         value = _ceiling(state, arm, fading * memories.fade(state))
     else:
         value = score(state, arm)
-    tournament.place(state.values, state.winners, arm, value)
+    max_tree.place(state.values, state.winners, arm, value)
 
 
 @inner
@@ -204,7 +204,7 @@ def _place_apart(state: Scores, arm: int) -> None:
 @inner
 def _take_out(state: Scores, arm: int) -> None:
     """Take an arm out of the tournament."""
-    tournament.place(state.values, state.winners, arm, -math.inf)
+    max_tree.place(state.values, state.winners, arm, -math.inf)
 
 
 @inner
@@ -238,7 +238,7 @@ def _begin_epoch(state: Scores) -> None:
     fading = memories.fade(state) / memories.weight(state)
     for arm in range(own.arms):
         if state.counts[arm] > 0.0 and state.leaders[arm] == ties.NONE and not state.closed[arm]:
-            tournament.place(state.values, state.winners, arm, _ceiling(state, arm, fading))
+            max_tree.place(state.values, state.winners, arm, _ceiling(state, arm, fading))
 
 
 @inlined
@@ -314,5 +314,5 @@ def widen(state: Scores, new: Scores) -> None:
         for level in (1 << depth for depth in range(leaves.bit_length())):
             new.values[2 * level : 3 * level] = state.values[level : 2 * level]
             new.winners[2 * level : 3 * level] = state.winners[level : 2 * level]
-    interpreted(tournament.place)(new.values, new.winners, arm, math.inf)
+    interpreted(max_tree.place)(new.values, new.winners, arm, math.inf)
     new.own[0].ahead_weight = 0.0

@@ -3,7 +3,7 @@
 import math
 
 from maskedbandits.compiled import compiled, inlined
-from maskedbandits.maths import kl, tournament
+from maskedbandits.maths import kl, max_tree
 from maskedbandits.maths.level import exploration
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
@@ -104,4 +104,4 @@ def replace(state: Index, arm: int) -> None:
             state.counts[arm], state.sums[arm], state.own[0].level, state.memo_keys, state.memo_bounds
         )
         value = mean_of(state, arm, bound)
-    tournament.place(state.values, state.winners, arm, value)
+    max_tree.place(state.values, state.winners, arm, value)

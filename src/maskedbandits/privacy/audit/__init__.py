@@ -3,10 +3,10 @@
 from maskedbandits.errors import UserError
 
 try:
-    from maskedbandits.privacy.audit.findings import Findings, GroupFindings
+    from maskedbandits.privacy.audit.builtin import audit_own
     from maskedbandits.privacy.audit.groups import audit_group_program, audit_own_groups
-    from maskedbandits.privacy.audit.judge import audit_program
-    from maskedbandits.privacy.audit.ours import audit_own
+    from maskedbandits.privacy.audit.result import Findings, GroupFindings
+    from maskedbandits.privacy.audit.run import audit_program
 except ModuleNotFoundError as _missing:
     if str(_missing.name).partition(".")[0] not in ("numpy", "scipy"):
         raise

@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.privacy.audit.doubt import RUNS
-from maskedbandits.privacy.audit.evidence import Ints
+from maskedbandits.privacy.audit.error_budget import RUNS
 from maskedbandits.privacy.audit.questions import shuffled
+from maskedbandits.privacy.audit.statistics import Ints
 from maskedbandits.privacy.exact import MOST, as_text
 from maskedbandits.privacy.question import Question
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.privacy.audit.doubt import EACH
-from maskedbandits.privacy.audit.evidence import Bits, Event, Floats, Ints, epsilon_at_least, event
+from maskedbandits.privacy.audit.error_budget import EACH
+from maskedbandits.privacy.audit.statistics import Bits, Event, Floats, Ints, epsilon_at_least, event
 
 REPORTS = 4096  # of which each is a candidate by itself: the most frequent
 THRESHOLDS = 64  # of a score

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.privacy.audit.doubt import EACH_KIND
-from maskedbandits.privacy.audit.evidence import Bits, Floats, Ints
+from maskedbandits.privacy.audit.error_budget import EACH_KIND
+from maskedbandits.privacy.audit.statistics import Bits, Floats, Ints
 
 Members = NDArray[np.bool_]
 

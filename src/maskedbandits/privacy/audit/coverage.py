@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maskedbandits.privacy.audit.findings import Findings, GroupFindings
 from maskedbandits.privacy.audit.history import LONGEST_PAIR
+from maskedbandits.privacy.audit.result import Findings, GroupFindings
 from maskedbandits.privacy.audit.starts import Starts
 from maskedbandits.privacy.audit.values import VALUES
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 from maskedbandits.privacy.audit import coverage, words
-from maskedbandits.privacy.audit.enumerated import BITS, Enumerated
-from maskedbandits.privacy.audit.evidence import Event
-from maskedbandits.privacy.audit.findings import Distance, GroupFindings
+from maskedbandits.privacy.audit.exhaustive import BITS, Enumerated
+from maskedbandits.privacy.audit.result import Distance, GroupFindings
+from maskedbandits.privacy.audit.statistics import Event
 from maskedbandits.privacy.exact import as_text
 
 MOST_STRATA = 3  # of those that tell, the most telling, in the table

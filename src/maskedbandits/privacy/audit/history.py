@@ -30,7 +30,7 @@ from maskedbandits.privacy.audit.contexts import (
     tallied,
     telling,
 )
-from maskedbandits.privacy.audit.evidence import Bits, Floats, Ints
+from maskedbandits.privacy.audit.statistics import Bits, Floats, Ints
 
 LONGEST_PAIR = 32  # lines back
 BLOCK = 1 << 16  # lines counted at once: single precision counts them exactly

@@ -22,9 +22,9 @@ from scipy.stats import binom
 
 from maskedbandits.privacy.audit import contexts, history
 from maskedbandits.privacy.audit.contexts import FEWEST, Candidate, Lines, Members
-from maskedbandits.privacy.audit.doubt import BLOCKS, RUNS
-from maskedbandits.privacy.audit.evidence import Bits, Ints, event, lowest
-from maskedbandits.privacy.audit.findings import Channel, Even, Names, Noise
+from maskedbandits.privacy.audit.error_budget import BLOCKS, RUNS
+from maskedbandits.privacy.audit.result import Channel, Even, Names, Noise
+from maskedbandits.privacy.audit.statistics import Bits, Ints, event, lowest
 
 MARGIN = 0.9  # of the lines to be expected in a context, that are looked at
 SHORTEST = 8  # lines of a block; others are twice as long, and so on, and whole runs

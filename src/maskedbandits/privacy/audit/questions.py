@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.privacy.audit.doubt import RUNS
-from maskedbandits.privacy.audit.evidence import Bits
+from maskedbandits.privacy.audit.error_budget import RUNS
 from maskedbandits.privacy.audit.seeds import CHANCE
+from maskedbandits.privacy.audit.statistics import Bits
 
 Number = TypeVar("Number", bound=np.generic)
 

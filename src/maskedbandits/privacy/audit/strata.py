@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maskedbandits.privacy.audit.asked import Asked, decimal, intervals, joined
-from maskedbandits.privacy.audit.evidence import Event, Ints, event
+from maskedbandits.privacy.audit.statistics import Event, Ints, event
 
 FEWEST = 20  # lines of a stratum
 MOST_ARMS = 256  # arms of groups that are strata

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maskedbandits.privacy.audit.evidence import Event, event
 from maskedbandits.privacy.audit.questions import shuffled
 from maskedbandits.privacy.audit.starts import begin_each
+from maskedbandits.privacy.audit.statistics import Event, event
 
 VALUES = ("0", "0.000001", "0.125", "0.25", "0.5", "0.75", "0.875", "1")
 READINGS = (b"0", b"1")

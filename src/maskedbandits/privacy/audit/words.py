@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from maskedbandits.privacy.audit import coverage
-from maskedbandits.privacy.audit.evidence import POWER, Event
-from maskedbandits.privacy.audit.findings import Channel, Findings, Noise
+from maskedbandits.privacy.audit.result import Channel, Findings, Noise
 from maskedbandits.privacy.audit.seeds import Seeds
+from maskedbandits.privacy.audit.statistics import POWER, Event
 from maskedbandits.privacy.exact import as_text
 from maskedbandits.privacy.mechanism import Randomizer
 

@@ -28,7 +28,7 @@ from typing import IO, Any
 
 from maskedbandits import extras
 from maskedbandits.context import Contextual
-from maskedbandits.context.grouping import Grouping
+from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.data.delimited import opened, table
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.files import write_whole

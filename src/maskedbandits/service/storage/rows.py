@@ -36,7 +36,7 @@ class NewReport(NamedTuple):
     expires: int
     hour: int
     config: int | None = None  # the last 16 bits of its version when it was decided
-    question: bytes | None = None  # as ``questions.py`` writes it
+    question: bytes | None = None  # as ``cache_key.py`` writes it
 
 
 class ExperimentRow(NamedTuple):

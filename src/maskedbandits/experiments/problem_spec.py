@@ -10,10 +10,10 @@ from typing import Any
 from maskedbandits import data
 from maskedbandits.cached_property import lockfree_cached_property
 from maskedbandits.corruption import IDENTITY
-from maskedbandits.experiments import drawn, groups, masks
+from maskedbandits.experiments import generators, groups, masks
 from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.masks import Masks
-from maskedbandits.experiments.section import Section, show
+from maskedbandits.experiments.toml_table import Section, show
 from maskedbandits.problems import ContextualProblem, Problem
 
 EVERY_KEYS = ("name", "epsilons", "p00", "p11", "published")  # of every problem
@@ -130,12 +130,12 @@ def parameters_of(section: Section) -> list[str]:
     """Return what a problem can be given beside what all can, in its table or by the grid."""
     if "data" in section.values or "csv" in section.values:
         return []
-    return drawn.parameters_of(section) if "generator" in section.values else ["horizon"]
+    return generators.parameters_of(section) if "generator" in section.values else ["horizon"]
 
 
 def drawn_of(section: Section) -> Problem:
     """Return a problem drawn from a seed, yet without corruption."""
-    made = drawn.problem_of(section, DRAWN_KEYS)
+    made = generators.problem_of(section, DRAWN_KEYS)
     assert isinstance(made, Problem)  # noqa: S101 -- those with groups are told by their generators
     return made
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from audits import MUTANTS, call, judge, python
 
-from maskedbandits.privacy.audit import choice, doubt, evidence, questions
-from maskedbandits.privacy.audit import judge as judging
+from maskedbandits.privacy.audit import choice, error_budget, questions, statistics
+from maskedbandits.privacy.audit import run as judging
 from naive import audit as naive
 
 # The statistics
@@ -20,42 +20,42 @@ from naive import audit as naive
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (1, 10), (7, 10), (10, 10), (3, 60), (30, 60)])
 def test_bounds_are_clopper_and_pearsons(hits: int, trials: int, level: float) -> None:
     one, of = np.array(hits), np.array(trials)
-    assert evidence.lowest(one, of, level) == pytest.approx(naive.lowest_share(hits, trials, level), abs=1e-9)
+    assert statistics.lowest(one, of, level) == pytest.approx(naive.lowest_share(hits, trials, level), abs=1e-9)
     highest = 1 - naive.lowest_share(trials - hits, trials, level)
-    assert evidence.highest(one, of, level) == pytest.approx(highest, abs=1e-9)
+    assert statistics.highest(one, of, level) == pytest.approx(highest, abs=1e-9)
 
 
 def test_a_bound_on_epsilon_is_the_worse_of_two_ratios() -> None:
-    seen = evidence.Event("", (30, 80), (100, 100), 0.01)
+    seen = statistics.Event("", (30, 80), (100, 100), 0.01)
     low = naive.lowest_share(80, 100, 0.01)
     high = 1 - naive.lowest_share(70, 100, 0.01)
     assert seen.epsilon == pytest.approx(np.log(low / high), abs=1e-8)
-    assert evidence.Event("", (80, 30), (100, 100), 0.01).epsilon == pytest.approx(seen.epsilon, abs=1e-12)
-    assert evidence.Event("", (50, 50), (100, 100), 0.01).epsilon == 0
-    assert evidence.Event("", (0, 0), (100, 100), 0.01).epsilon == 0
+    assert statistics.Event("", (80, 30), (100, 100), 0.01).epsilon == pytest.approx(seen.epsilon, abs=1e-12)
+    assert statistics.Event("", (50, 50), (100, 100), 0.01).epsilon == 0
+    assert statistics.Event("", (0, 0), (100, 100), 0.01).epsilon == 0
 
 
 @pytest.mark.parametrize(("claimed", "trials"), [(1.0, 10_000), (0.1, 2000), (3.0, 100_000)])
 def test_the_smallest_excess_is_seen_that_often(claimed: float, trials: int) -> None:
-    level = doubt.levels(0.99).known
-    excess = evidence.smallest_excess(claimed, trials, level)
+    level = error_budget.levels(0.99).known
+    excess = statistics.smallest_excess(claimed, trials, level)
     assert excess is not None
     rng = np.random.default_rng(1)
     rates = []
     for factor in (1.0, 0.5):
         false = 1 / (1 + np.exp(claimed + factor * excess))
         hits = np.stack([rng.binomial(trials, 1 - false, 4000), rng.binomial(trials, false, 4000)], axis=1)
-        rates.append(np.mean(evidence.epsilon_at_least(hits, np.full(2, trials), level) > claimed))
+        rates.append(np.mean(statistics.epsilon_at_least(hits, np.full(2, trials), level) > claimed))
     # 4000 draws with a fixed seed: the true rates are above 0.95 and far below it
     assert rates[0] >= 0.95
     assert rates[1] < 0.9
 
 
 def test_trials_needed_are_the_fewest() -> None:
-    level = doubt.levels(0.99).known
-    needed = evidence.trials_needed(5.0, level)
-    assert evidence.smallest_excess(5.0, needed, level) is not None
-    assert evidence.smallest_excess(5.0, needed - 1, level) is None
+    level = error_budget.levels(0.99).known
+    needed = statistics.trials_needed(5.0, level)
+    assert statistics.smallest_excess(5.0, needed, level) is not None
+    assert statistics.smallest_excess(5.0, needed - 1, level) is None
 
 
 def test_events_are_not_tested_on_what_chose_them() -> None:

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits import outside, theory
+from maskedbandits import external, theory
 from maskedbandits.errors import LARGEST, nearest
 from maskedbandits.experiments import groups
-from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.grid import spread
-from maskedbandits.experiments.section import Section, show
-from maskedbandits.outside import Factory, Named
+from maskedbandits.experiments.problem_spec import Condition
+from maskedbandits.experiments.toml_table import Section, show
+from maskedbandits.external import Factory, Named
 from maskedbandits.policies import KINDS, check_policy, names
 from maskedbandits.problems import ContextualProblem, Log, Problem
 
@@ -106,13 +106,13 @@ def parameters_of(section: Section, name: str) -> list[str]:
     """Return what a policy may be given in the file."""
     if ":" not in name:
         return [*KINDS[name].parameters, *groups.policy_keys(name)]
-    return sorted(outside.asked_by(found_outside(section, name)) - set(outside.TOLD))
+    return sorted(external.asked_by(found_outside(section, name)) - set(external.TOLD))
 
 
 def found_outside(section: Section, name: str) -> Factory:
     """Return what makes a policy from outside: it stands in a module beside the file, or in one that is installed."""
     try:
-        return outside.find(name, folder_of(section))
+        return external.find(name, folder_of(section))
     except ValueError as error:
         raise section.mistake("name", str(error)) from error
 
@@ -177,7 +177,7 @@ def checked_factory(section: Section, given: dict[str, Any], problem: Problem | 
         raise section.mistake("name", "a policy from outside plays no problem with groups: leave one of them out")
     factory = Named(section.values["name"], folder_of(section), given)
     try:
-        outside.check(factory, problem)
+        external.check(factory, problem)
     except ValueError as error:
         raise section.mistake("name", str(error)) from error
     return factory

@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from maskedbandits.privacy.audit.evidence import Event, epsilon_at_most, highest, lowest
 from maskedbandits.privacy.audit.seeds import Seeds
 from maskedbandits.privacy.audit.starts import Starts
+from maskedbandits.privacy.audit.statistics import Event, epsilon_at_most, highest, lowest
 from maskedbandits.privacy.audit.values import Values
 from maskedbandits.privacy.mechanism import Randomizer
 

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from maskedbandits.corruption import Corruption, Monotone, RandomizedResponse
-from maskedbandits.maths import polyline
+from maskedbandits.maths import piecewise
 from monotone import FUNCTIONS
 from trials import examples
 
@@ -17,7 +17,7 @@ increasing = st.lists(st.integers(1, 100), min_size=2, max_size=12).map(lambda s
 def inverse_of(g: Corruption, y: float) -> float:
     """What a policy computes: the polyline's inverse of the feedback, flipped if need be."""
     means, feedbacks, flipped = g.polyline
-    return polyline.inverse(1 - y if flipped else y, means, feedbacks, 0, means.size - 1)
+    return piecewise.inverse(1 - y if flipped else y, means, feedbacks, 0, means.size - 1)
 
 
 @examples(200)
@@ -33,7 +33,7 @@ def test_between_nodes_it_is_a_straight_line(
     low, high = feedbacks[0], feedbacks[-1]
     expected = float(np.interp(y, feedbacks, means)) + (min(y - low, 0) + max(y - high, 0)) / (high - low)
     x_nodes, y_nodes = (np.concatenate([np.full(before, 7.0), own, np.full(after, -7.0)]) for own in (means, feedbacks))
-    got = polyline.inverse(y, x_nodes, y_nodes, before, before + feedbacks.size - 1)
+    got = piecewise.inverse(y, x_nodes, y_nodes, before, before + feedbacks.size - 1)
     assert got == pytest.approx(expected, abs=1e-12)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maskedbandits import Policy, Problem, make_policy, outside, simulate
+from maskedbandits import Policy, Problem, external, make_policy, simulate
 from maskedbandits.errors import UserError
 from naive import simulate as naive_simulate
 from specimens import CERTAIN, RR
@@ -137,7 +137,7 @@ def broken(call: str) -> Any:
 @pytest.mark.parametrize(
     ("policy", "complaint"),
     [
-        (broken("choose"), r"<lambda>: choose\(\) failed: KeyError: 'a\\nb' \(test_outside.py, line \d+\)"),
+        (broken("choose"), r"<lambda>: choose\(\) failed: KeyError: 'a\\nb' \(test_external.py, line \d+\)"),
         (broken("observe"), r"<lambda>: observe\(0, [01]\) failed: KeyError"),
         (broken("__init__"), r"<lambda> failed: KeyError"),
         (int, r"int failed: TypeError: int\(\) argument"),
@@ -175,7 +175,7 @@ def test_a_module_that_cannot_be_used_is_refused(tmp_path: Path, name: str, cont
     (tmp_path / "own.py").write_text(content, encoding="utf-8")
     sys.modules.pop("own", None)
     with pytest.raises(UserError, match=complaint) as caught:
-        outside.find(name, tmp_path)
+        external.find(name, tmp_path)
     assert "\n" not in str(caught.value)
     assert str(tmp_path) not in sys.path
 

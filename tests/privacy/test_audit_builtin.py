@@ -12,8 +12,8 @@ from audits import SURE, call
 
 from maskedbandits import cli
 from maskedbandits.privacy import Randomizer
-from maskedbandits.privacy.audit import doubt, evidence, ours, program, questions, words
-from maskedbandits.privacy.audit import judge as judging
+from maskedbandits.privacy.audit import builtin, error_budget, program, questions, statistics, words
+from maskedbandits.privacy.audit import run as judging
 from naive import mechanism as naive_mechanism
 
 # Our own
@@ -42,7 +42,7 @@ def test_our_own_randomiser_would_be_refuted(monkeypatch: pytest.MonkeyPatch, br
     class Broken(Randomizer):
         bits = broken
 
-    monkeypatch.setattr(ours, "Randomizer", Broken)
+    monkeypatch.setattr(builtin, "Randomizer", Broken)
     result = call("--epsilon", 1, "--trials", 5000, "--json", *SURE)
     assert (result.exit_code, json.loads(result.stdout)["outcome"]) == (cli.FAILED, outcome)
 
@@ -59,7 +59,7 @@ def test_what_devices_draw_would_be_refuted(monkeypatch: pytest.MonkeyPatch, fli
 
 
 def test_too_few_trials_for_the_claim_are_said_to_be_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ours, "DEVICES", 1000)
+    monkeypatch.setattr(builtin, "DEVICES", 1000)
     result = call("--epsilon", 10, "--trials", 1000, "--json")
     found = json.loads(result.stdout)
     assert (result.exit_code, found["outcome"], found["smallest_excess"]) == (cli.UNMADE, "cannot tell", None)
@@ -84,8 +84,8 @@ def test_advice_can_be_followed(epsilon: int, possible: bool) -> None:
     asked = f"that takes --trials {found.needed}"
     told = f"that takes {found.needed:,} trials, of 10,000,000 at most: no claim above 13.9 can be judged"
     assert words.excess_text(found).endswith(asked if possible else told)
-    level = doubt.levels(0.99).known
-    assert evidence.trials_needed(13.9, level) <= program.MOST_LINES < evidence.trials_needed(14.0, level)
+    level = error_budget.levels(0.99).known
+    assert statistics.trials_needed(13.9, level) <= program.MOST_LINES < statistics.trials_needed(14.0, level)
 
 
 def test_exact_prints_a_grid_or_one_epsilon() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits import arrays
 from maskedbandits.context import masks
 from maskedbandits.context.contextual import Contextual
-from maskedbandits.context.grouping import Grouping
+from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.errors import UserError, WrongValueError, check_int, shown
 from maskedbandits.policies import check_policy, kind_of, make_policy
 from maskedbandits.policies.axes.restarts import times

@@ -22,8 +22,8 @@ from maskedbandits import simulation
 from maskedbandits.bar import Progress
 from maskedbandits.context import Contextual, make_contextual
 from maskedbandits.errors import UserError
+from maskedbandits.experiments.policy_spec import Task
 from maskedbandits.experiments.results import Outcome
-from maskedbandits.experiments.tasks import Task
 from maskedbandits.fingerprint import CELLS, first_hash
 from maskedbandits.policies import Policy, kind_of, make_policy
 from maskedbandits.problems import ContextualProblem

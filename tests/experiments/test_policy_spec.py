@@ -9,7 +9,7 @@ import pytest
 
 from maskedbandits import experiments, theory
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import pieces, tasks
+from maskedbandits.experiments import policy_spec, work_units
 from maskedbandits.policies import KINDS, names
 from small_experiment import GOOD, write
 
@@ -52,7 +52,7 @@ def test_a_bad_parameter_of_a_window_rule_is_a_mistake_of_the_file(tmp_path: Pat
 
 def test_every_parameter_reaches_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, object]] = []
-    monkeypatch.setattr(tasks, "check_policy", lambda name, **given: seen.append(given))
+    monkeypatch.setattr(policy_spec, "check_policy", lambda name, **given: seen.append(given))
     experiments.load(write(tmp_path, GOOD.replace("c = 0", "restarts = [1, 2]")))
     assert [1, 2] in [given.get("restarts") for given in seen]
 
@@ -147,5 +147,5 @@ def test_the_hint_for_a_missing_window_works(tmp_path: Path) -> None:
 
 def test_klucb_is_not_played_by_klucb_cf(tmp_path: Path) -> None:
     text = GOOD.replace(PLAIN, 'name = "klucb-cf"\n[[policies]]\nname = "klucb"')
-    policies = [pieces.policy_of(task).name for task in experiments.load(write(tmp_path, text)).tasks]
+    policies = [work_units.policy_of(task).name for task in experiments.load(write(tmp_path, text)).tasks]
     assert policies == ["sw-klucb-cf", "klucb-cf", "klucb"] * 3

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from maskedbandits.corruption import IDENTITY
 from maskedbandits.errors import nearest
-from maskedbandits.experiments.section import Section, show
+from maskedbandits.experiments.toml_table import Section, show
 from maskedbandits.problems import GENERATORS, GROUP_GENERATORS, ContextualProblem, Problem
 
 EVERY: dict[str, Callable[..., Problem | ContextualProblem]] = {**GENERATORS, **GROUP_GENERATORS}

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from maskedbandits.maths import tournament
+from maskedbandits.maths import max_tree
 from trials import examples, outside
 
-place = outside(tournament.place)
+place = outside(max_tree.place)
 
 scores = st.one_of(st.integers(-2, 2).map(float), st.floats(allow_nan=False), st.just(-math.inf), st.just(math.inf))
 
@@ -46,7 +46,7 @@ def matches(scores: list[float], node: int = 1, first: int = 0) -> Iterator[tupl
 def test_every_match_is_won_by_the_first_of_the_highest(play: tuple[int, float, list[tuple[int, float]]]) -> None:
     arms, begin, placed = play
     values, winners = tree(arms)
-    tournament.fill(values, winners, arms, begin)
+    max_tree.fill(values, winners, arms, begin)
     slow = [begin] * arms + [-math.inf] * (values.size // 2 - arms)
     assert all((values[node], winners[node]) == (best, arm) for node, best, arm in matches(slow))
     for arm, score in placed:
@@ -58,7 +58,7 @@ def test_every_match_is_won_by_the_first_of_the_highest(play: tuple[int, float, 
 @pytest.mark.parametrize("arms", [1, 2, 3, 5, 8, 1000])
 def test_nobody_beyond_the_arms_wins(arms: int) -> None:
     values, winners = tree(arms)
-    tournament.fill(values, winners, arms, -math.inf)
+    max_tree.fill(values, winners, arms, -math.inf)
     assert winners[1] == 0
     for arm in range(arms):
         place(values, winners, arm, float(arm))

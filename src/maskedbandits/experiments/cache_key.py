@@ -21,9 +21,9 @@ import numpy as np
 from maskedbandits import cache
 from maskedbandits.experiments import masks
 from maskedbandits.experiments.canonical import canonical, digest, plain
-from maskedbandits.experiments.conditions import Condition
 from maskedbandits.experiments.config import Experiment
-from maskedbandits.experiments.tasks import Task
+from maskedbandits.experiments.policy_spec import Task
+from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.fingerprint import CELLS, package_key
 from maskedbandits.policies import kind_of
 from maskedbandits.problems import ContextualProblem, Log, Replay
