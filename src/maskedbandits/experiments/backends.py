@@ -1,7 +1,7 @@
 """Where cells are played: in threads of this process, in other processes, or on a cluster (``cluster.py``).
 
-A backend takes loads (``work_units.py``) and gives them back played, in any order. A worker that dies loses nothing but its
-load, which another plays: the numbers are the same.
+A backend takes loads (``work_units.py``) and gives them back played, in any order. A worker that dies loses nothing but
+its load, which another plays: the numbers are the same.
 """
 
 from __future__ import annotations
