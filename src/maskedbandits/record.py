@@ -178,7 +178,8 @@ class Storage:
                 raise UserError(f"{name}: two parts of its state declare {key!r}: rename one of them")
         self.sections = {key: kind for key, kind in types.items() if kind in (Ints, Floats, Words)}
         numbers = [(key, _number_type(kind)) for key, kind in types.items() if key not in self.sections]
-        self.dtype = _record_type(numbers, self.sections)
+        # One number has a name of its own: numba would take a record for another one that begins with the same numbers.
+        self.dtype = _record_type([*numbers, (f"is_{name}", np.int64)], self.sections)
         self.State: Any = _state_class(self, module, code)
         empty = self.State(np.zeros(1, self.dtype), np.zeros(1, dtype=np.int64), np.zeros(1))
         self.numba_type = short_type(empty, self.State.__name__)

@@ -1,14 +1,17 @@
 """A live policy starts at once, interpreted, and goes on with machine code: its choices do not tell which."""
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 from maskedbandits import cache
+from maskedbandits.policies import KINDS
 
 PLAY = """
 import json, sys, time
@@ -46,3 +49,10 @@ def test_choices_are_the_same_before_and_after_the_switch(name: str, tmp_path: P
     assert (at_once, silence) == (0, "")  # it was kept
     common = min(len(chosen), len(again)) - 200
     assert chosen[:common] == again[:common]
+
+
+def test_no_record_is_taken_for_another() -> None:
+    """Numba lets a record stand for one that begins with the same numbers, and warns of it."""
+    records = {kind.layout.storage.name: numba.from_dtype(kind.layout.storage.dtype) for kind in KINDS.values()}
+    for one, other in itertools.permutations(records.values(), 2):
+        assert one.can_convert_to(None, other) is None
