@@ -111,7 +111,7 @@ def contents_complaints(sdist: set[str], wheel: set[str], tracked: set[str] | No
 def strays(wheel: set[str]) -> Iterator[str]:
     """Yield what no wheel of ours should hold: all but sources, pages, a licence and the mark that they are typed."""
     wanted = (".py", "/py.typed", "/LICENSE", "/report/page.css", "/report/page.js", CLIENT)
-    pages = re.compile(r"maskedbandits/(service/dashboard|demo/page)/[a-z]+\.(css|html|js)")
+    pages = re.compile(r"maskedbandits/(service/dashboard/page|demo/page)/[a-z]+\.(css|html|js)")
     yield from (
         f"the wheel holds {name}" for name in sorted(wheel) if not name.endswith(wanted) and not pages.fullmatch(name)
     )

@@ -65,7 +65,7 @@ def test_reports_that_were_held_back_lately() -> None:
 
 
 def test_the_list_of_experiments_has_a_word_for_each_kind() -> None:
-    page = Path(module.__file__).with_name("dashboard") / "dashboard.js"
+    page = Path(module.__file__).with_name("page") / "dashboard.js"
     words = re.search(r"const WORDS = \{(.*?)\};", page.read_text(encoding="utf-8"), re.DOTALL)
     assert words
     assert set(re.findall(r"(\w+):", words[1])) == {"suspect", "held_back", "silent", "stuck", "aside"}

@@ -50,7 +50,7 @@ PROXIED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-hos
 FOR_OTHERS = (
     "a proxy asks for somebody else, and without any key only this machine may: make one with maskedbandits key create"
 )
-PAGE = Path(__file__).with_name("dashboard")
+PAGE = Path(__file__).with_name("dashboard") / "page"
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 

@@ -1,1 +1,1 @@
-"""The dashboard: its numbers, alerts, history and streams, and beside them the page."""
+"""The dashboard: its numbers, alerts, history and streams; and ``page/``, which shows them."""
