@@ -70,10 +70,11 @@ def survives(policy: Policy) -> bool:
 
 
 def places(state: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    """Yield all numbers of the record, and the ends and some others of every section."""
-    for key in state.own.dtype.names:
+    """Yield all saved numbers of the record, and the ends and some others of every section."""
+    layout = layout_of(state)
+    for key in layout.saved_dtype.names or ():
         yield "own", key
-    for key in layout_of(state).sections:
+    for key in layout.sections:
         size = getattr(state, key).size
         if size:
             yield from ((key, place) for place in sorted({0, size - 1, *rng.integers(0, size, 2).tolist()}))
