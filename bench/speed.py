@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from bench import cold, peers
 from bench.goals import GOALS, Goal
 from maskedbandits import Problem, RandomizedResponse, make_policy, theory
+from maskedbandits._numba.state import Layout
 from maskedbandits.batch import MEMO
-from maskedbandits.maths import lots
+from maskedbandits.math import rng
 from maskedbandits.policies import detectors, play
 from maskedbandits.policies.detectors import glr
 from maskedbandits.policies.play import Tally, World
-from maskedbandits.record import Layout
 
 HORIZON = 2_000_000
 WINDOW = theory.paper_window(HORIZON, 1)
@@ -66,7 +66,7 @@ def simulated(
     tally = Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), pulls, wasted, recent, over_time[None, :])
     checkpoints = np.array([problem.horizon])
     start, advance = policy.entries.simulator(play.advance, world, checkpoints, tally, 0)
-    state.lots[:] = lots.seeded(0)
+    state.lots[:] = rng.seeded(0)
     start(state)
     advance(state, world, checkpoints, tally, ramp)
     return timed(lambda: advance(state, world, checkpoints, tally, ramp + steps)) / steps
@@ -94,7 +94,7 @@ def _bare_loop(
         for other in range(1, values.size):
             if values[other] > values[arm]:
                 arm = other
-        draw = lots.uniform(words)
+        draw = rng.uniform(words)
         feedback = 1.0 if draw < means[arm] else 0.0
         gone = ring_arms[slot]
         counts[gone] -= 1.0
@@ -109,7 +109,7 @@ def _bare_loop(
 
 def bare_loop(arms: int, window: int, steps: int) -> float:
     """Return seconds per step of the bare loop."""
-    words = lots.seeded(0)
+    words = rng.seeded(0)
     arrays = (
         np.array(peers.means(arms)),
         np.zeros(window, dtype=np.int64),

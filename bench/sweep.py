@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from maskedbandits import extras
+from maskedbandits._util import extras
 from maskedbandits.experiments import results
 
 BACKENDS = ("threads", "processes", "ray")

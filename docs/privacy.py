@@ -8,13 +8,13 @@ from math import comb
 from pathlib import Path
 
 from docs import blocks
+from maskedbandits._util.safe_text import percent as percent
 from maskedbandits.privacy import Randomizer
 from maskedbandits.privacy.audit import group_words, words
 from maskedbandits.privacy.audit.error_budget import levels
 from maskedbandits.privacy.audit.exhaustive import enumerated as count_all
 from maskedbandits.privacy.audit.statistics import smallest_excess
 from maskedbandits.privacy.exact import ExactEpsilon
-from maskedbandits.readable import percent as percent
 
 PAGE = Path(__file__).with_suffix(".md")
 EPSILONS = ("0", "0.1", "0.5", "1", "2", "4", "8")

@@ -8,9 +8,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits._numba.state import Layout, layout_of
 from maskedbandits.policies import detectors
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
-from maskedbandits.record import Layout, layout_of
 from trials import outside
 
 Floats = NDArray[np.float64]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from maskedbandits import Policy, RandomizedResponse, make_policy
+from maskedbandits._numba.state import layout_of
 from maskedbandits.policies import saved
-from maskedbandits.record import layout_of
 from specimens import ALONE, RR
 from twins import stream
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from numba.core import caching
 
-from maskedbandits import cache
+from maskedbandits._numba import cache
 from maskedbandits.fingerprint import MACHINE_CODE, package_key
 
 PLAY = (

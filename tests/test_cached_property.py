@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from maskedbandits.cached_property import lockfree_cached_property
+from maskedbandits._util.cached_property import lockfree_cached_property
 
 
 class Shop:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from maskedbandits import Problem, RandomizedResponse, cli, extras, make_policy, simulate
+from maskedbandits import Problem, RandomizedResponse, cli, make_policy, simulate
+from maskedbandits._util import extras
 from maskedbandits.errors import UserError
 
 ROOT = Path(__file__).parent.parent

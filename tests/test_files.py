@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.files import archive, write_whole
+from maskedbandits._util.files import archive, write_whole
 from trials import examples
 
 

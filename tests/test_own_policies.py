@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from maskedbandits import cache
+from maskedbandits._numba import cache
+from maskedbandits._numba.state import Floats, Layout, record, section
 from maskedbandits.errors import UserError
 from maskedbandits.policies.state import Arms
-from maskedbandits.record import Floats, Layout, record, section
 
 HEAD = """
-from maskedbandits.compiled import inner
+from maskedbandits._numba.jit import inner
 from maskedbandits.policies.state import Arms
-from maskedbandits.record import record
+from maskedbandits._numba.state import record
 
 SUMMARY = "always pulls one arm"
 LEARNS_FROM = "nothing"
@@ -33,7 +33,7 @@ def choose(state):
 
 """
 HELPER = """
-from maskedbandits.compiled import inner
+from maskedbandits._numba.jit import inner
 from deep.down import ARM
 
 @inner
@@ -195,7 +195,7 @@ def test_code_that_was_imported_before_an_edit_is_not_kept_as_that_of_the_edit(f
 
 KERNEL = """
 import helper
-from maskedbandits.compiled import compiled
+from maskedbandits._numba.jit import compiled
 
 @compiled
 def kernel():
@@ -206,7 +206,7 @@ import sys
 from typing import Any, NamedTuple
 
 import helper
-from maskedbandits.compiled import inner
+from maskedbandits._numba.jit import inner
 
 class State(NamedTuple):
     pulls: Any

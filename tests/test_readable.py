@@ -11,31 +11,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import gives_no_orders
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=[]))  # half characters too
 
 
 @given(ANYTHING)
 def test_one_line_is_one_line_and_gives_no_orders(text: str) -> None:
-    shown = readable.one_line(text)
+    shown = safe_text.one_line(text)
     assert gives_no_orders(shown)
     assert "\n" not in shown
-    assert readable.one_line(shown) == shown
+    assert safe_text.one_line(shown) == shown
 
 
 def test_orders_are_shown_as_escapes() -> None:
-    assert readable.one_line("a\x1b[2J\x07\n\t\x9b\u202e\udcff ε\\n") == "a\\x1b[2J\\x07\\n\\t\\x9b\\u202e\\udcff ε\\n"
+    assert safe_text.one_line("a\x1b[2J\x07\n\t\x9b\u202e\udcff ε\\n") == "a\\x1b[2J\\x07\\n\\t\\x9b\\u202e\\udcff ε\\n"
 
 
 def test_lines_stay_lines() -> None:
-    assert readable.lines("a\r\n\tb\x1b\n") == "a\n    b\\x1b\n"
+    assert safe_text.lines("a\r\n\tb\x1b\n") == "a\n    b\\x1b\n"
 
 
 @given(ANYTHING)
 def test_a_json_document_means_the_same(text: str) -> None:
     document = json.dumps({text: [text]}, ensure_ascii=False, indent=1)
-    shown = readable.json_text(document)
+    shown = safe_text.json_text(document)
     assert gives_no_orders(shown)
     assert json.loads(shown) == {text: [text]}
 
@@ -43,8 +43,8 @@ def test_a_json_document_means_the_same(text: str) -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "cp437", "shift-jis", "utf-8", "utf-16"])
 @given(text=ANYTHING)
 def test_any_encoding_can_write_any_text(encoding: str, text: str) -> None:
-    shown = readable.spelled(text, encoding)
-    assert readable.spelled(shown, encoding) == shown
+    shown = safe_text.spelled(text, encoding)
+    assert safe_text.spelled(shown, encoding) == shown
     shown.encode(encoding)
 
 
@@ -57,18 +57,18 @@ def test_any_encoding_can_write_any_text(encoding: str, text: str) -> None:
     ],
 )
 def test_what_an_encoding_lacks_is_spelled(encoding: str, shown: str) -> None:
-    assert readable.spelled("ε = ∞, 3 ± 1, 2×, Cappé, 滑", encoding) == shown
+    assert safe_text.spelled("ε = ∞, 3 ± 1, 2×, Cappé, 滑", encoding) == shown
 
 
 def test_streams_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
     monkeypatch.setattr(sys, "stderr", None)  # as where there is none
-    readable.survive()
+    safe_text.survive()
     print("ε", flush=True)  # noqa: T201 -- to the stream above
     assert written.getvalue() == b"eps\n"
 
 
 def test_what_cannot_be_read_is_not_made_up() -> None:
     with pytest.raises(UnicodeDecodeError):
-        b"\xff".decode("ascii", readable.ERRORS)
+        b"\xff".decode("ascii", safe_text.ERRORS)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from maskedbandits import Policy, RandomizedResponse, make_policy
-from maskedbandits.maths import beta
+from maskedbandits.math import beta
 from maskedbandits.policies import auto, beliefs, lies
 from naive import Twin
 from naive.alone import Policy as Alone

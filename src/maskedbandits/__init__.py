@@ -56,11 +56,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from maskedbandits import data as data
-    from maskedbandits import planner as planner
-    from maskedbandits import privacy as privacy
-    from maskedbandits import problems as problems
-    from maskedbandits import theory as theory
+    from maskedbandits import data, planner, privacy, problems, theory
     from maskedbandits.context import Contextual as Contextual
     from maskedbandits.context import load_contextual as load_contextual
     from maskedbandits.context import make_contextual as make_contextual

@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.bar import Progress, shown
+from maskedbandits._numba.stacks import nth
+from maskedbandits._util.progress import Progress, shown
 from maskedbandits.context import Contextual, one_for_all
 from maskedbandits.delays import Delay
 from maskedbandits.errors import UserError
 from maskedbandits.features import Featured
 from maskedbandits.features import play as features
-from maskedbandits.maths import lots
+from maskedbandits.math import rng
 from maskedbandits.policies import Policy
 from maskedbandits.policies.groups import Groups, advance_groups
 from maskedbandits.policies.late import NO_SEGMENTS, advance_late
 from maskedbandits.policies.logs import Recorded, advance_log
 from maskedbandits.policies.noisy import advance_noisy, feedback
 from maskedbandits.policies.play import Tally, World, advance
-from maskedbandits.policies.stacks import nth
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Log, Problem
 
 PAUSE = 1 << 18  # steps between two looks at whether to stop: some hundredths of a second
@@ -226,7 +226,7 @@ class Batch(Runs):
         # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
         memo = 1 << int(min(max(self.horizon // 8, 1 << 6), MEMO)).bit_length() - 1
         self.states = [self._fresh(memo) for _ in range(self.workers)]
-        self.words = [lots.seeded(self.order.lot(run)) for run in range(min(self.order.runs, AHEAD))]
+        self.words = [rng.seeded(self.order.lot(run)) for run in range(min(self.order.runs, AHEAD))]
 
     def _fresh(self, memo: int) -> Any:
         """Return the state of a fresh policy."""
@@ -252,9 +252,9 @@ class Batch(Runs):
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
         state, tally, more = self.states[worker], self.tally(run, worker), self.more(run)
-        state.lots[:] = self.words[run] if run < len(self.words) else lots.seeded(self.order.lot(run))
+        state.lots[:] = self.words[run] if run < len(self.words) else rng.seeded(self.order.lot(run))
         for group in range(1, state.own.size):
-            nth(state, group).lots[:] = lots.seeded(self.order.lot(run, group))
+            nth(state, group).lots[:] = rng.seeded(self.order.lot(run, group))
         self.start(state)
         advance, world, times = self.advance, self.world, self.times
         self._advance(run, worker, look, lambda until: advance(state, world, times, tally, until, *more))
@@ -279,7 +279,7 @@ class FeaturedBatch(Runs):
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
         state, world, tally = self.policy.for_simulation(), self._world(), self.tally(run, worker)
-        state.lots[:] = lots.seeded(self.order.lot(run))
+        state.lots[:] = rng.seeded(self.order.lot(run))
         self._advance(run, worker, look, lambda until: features.advance(state, world, self.times, tally, until))
 
 

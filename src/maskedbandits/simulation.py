@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits import arrays, delays, external
-from maskedbandits.bar import Progress, shown
+from maskedbandits import _validation, delays, external
+from maskedbandits._util.progress import Progress, shown
 from maskedbandits.batch import Batch, FeaturedBatch, Order, Simulation, refuse_too_much
 from maskedbandits.context import Contextual
 from maskedbandits.errors import UserError, WrongValueError, check_int
@@ -244,7 +244,7 @@ def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int
     if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str):
         count = min(check_int("checkpoints", checkpoints), horizon)
         return np.arange(1, count + 1, dtype=np.int64) * horizon // count
-    times = arrays.whole_numbers("checkpoints", checkpoints)
+    times = _validation.whole_numbers("checkpoints", checkpoints)
     if times.ndim != 1 or times.size < 1 or np.any(np.diff(times) <= 0):
         raise UserError("checkpoints: give a number of them, or whole numbers of steps, increasing")
     if times[0] < 1 or times[-1] > horizon:

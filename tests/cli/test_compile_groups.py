@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maskedbandits import ContextualProblem, RandomizedResponse, compiled, make_contextual, make_policy, policies
+from maskedbandits import ContextualProblem, RandomizedResponse, make_contextual, make_policy, policies
+from maskedbandits._numba import jit
 from maskedbandits.batch import Batch, Order
 from maskedbandits.cli.compile import compile_featured, to_compile
 from maskedbandits.context.compile import compile_groups
@@ -27,7 +28,7 @@ def test_policies_over_features_are_compiled_by_a_step() -> None:
     compile_featured("logistic-ts-cf")
 
 
-@pytest.mark.skipif(compiled.INTERPRETED, reason="nothing is compiled")
+@pytest.mark.skipif(jit.INTERPRETED, reason="nothing is compiled")
 @pytest.mark.parametrize("context", [True, False])
 def test_groups_are_compiled_as_they_are_played(context: bool) -> None:
     """The code that is made ahead is that which a simulation asks for: no other comes into being."""

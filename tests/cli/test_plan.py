@@ -11,7 +11,8 @@ from click.testing import CliRunner, Result
 
 from commands import call, gives_no_orders, refused
 from made_up_plan import USUAL
-from maskedbandits import cli, extras, planner
+from maskedbandits import cli, planner
+from maskedbandits._util import extras
 from maskedbandits.report import plan as picture
 
 TOLD = ("--arms", 2, "--horizon", 600, "--changes", 1, "--gap", 0.5, "--base-rate", 0.3)

@@ -10,7 +10,8 @@ import pytest
 
 from commands import call, refused
 from made_up import named, of_cells, results
-from maskedbandits import cli, extras
+from maskedbandits import cli
+from maskedbandits._util import extras
 from maskedbandits.experiments.results import Results, save_outcome, save_plan
 from maskedbandits.report import figures, tables
 

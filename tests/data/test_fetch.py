@@ -130,7 +130,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, wheel: Path, monkeypatch: pyte
     def full(stream: IO[bytes], *_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("maskedbandits.files.os.fsync", full)
+    monkeypatch.setattr("maskedbandits._util.files.os.fsync", full)
     refused(call("data", "get", "made-up", "--file", wheel), "made-up.npz: No space left on device", cli.FAILED)
     assert held(folder) == []
 
@@ -191,7 +191,7 @@ def test_an_interrupted_write_leaves_what_was_there(folder: Path, wheel: Path, m
     def interrupted(descriptor: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("maskedbandits.files.os.fsync", interrupted)
+    monkeypatch.setattr("maskedbandits._util.files.os.fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         data.get("made-up", file=wheel, fresh=True)
     assert held(folder) == ["made-up.npz"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from maskedbandits import extras
+from maskedbandits._util import extras
 from maskedbandits.data import Log, Rounds, read_csv
 from maskedbandits.errors import UserError
 

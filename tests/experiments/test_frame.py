@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from made_up import named, results
-from maskedbandits import extras
+from maskedbandits._util import extras
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import frame
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import maskedbandits
-from maskedbandits import cache, experiments, simulation
+from maskedbandits import experiments, simulation
+from maskedbandits._numba import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import cache_key, results, work_units
 from maskedbandits.experiments.canonical import canonical

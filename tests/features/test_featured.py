@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskedbandits import Featured, RandomizedResponse, load_featured, make_featured
-from maskedbandits.compiled import interpreted
+from maskedbandits._numba.jit import interpreted
 from maskedbandits.errors import UserError
 from maskedbandits.features import NAMES, linear
 from maskedbandits.features.play import choose_live, observe_live
-from maskedbandits.maths import logistic
-from maskedbandits.maths.matrix import invert
+from maskedbandits.math import logistic
+from maskedbandits.math.linalg import invert
 from naive.features import DiscountedLinUCB, LogisticTS, Policy, sigma
 
 ARMS, D = 3, 4

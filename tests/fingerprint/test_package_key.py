@@ -101,7 +101,7 @@ def test_a_file_that_is_new_counts_and_what_interpreters_and_editors_leave_does_
 
 
 def test_nothing_that_kernels_import_is_excluded_from_machine_code() -> None:
-    marked = {f"maskedbandits.compiled.{name}" for name in DECORATORS}
+    marked = {f"maskedbandits._numba.jit.{name}" for name in DECORATORS}
     kernels = [path for path in HERE.rglob("*.py") if imports(path) & (marked | COMPILERS)]
     kernels = [path for path in kernels if path.parent.name != "cli"]  # which asks the compiler for its version
     assert HERE / "policies" / "play.py" in kernels

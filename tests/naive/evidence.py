@@ -1,4 +1,4 @@
-"""A slow, obvious reference for evidence.py: likelihood ratios averaged by quadrature; imports nothing of ours."""
+"""A slow, obvious reference for confidence.py: likelihood ratios averaged by quadrature; imports nothing of ours."""
 
 import mpmath
 

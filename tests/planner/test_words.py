@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from made_up_plan import USUAL, around, level, made_up
+from maskedbandits._util.safe_text import percent
 from maskedbandits.planner import Plan, words
-from maskedbandits.readable import percent
 
 
 def row_of(plan: Plan, epsilon: str) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import GaussianNoise, LaplaceNoise, Monotone, RandomizedResponse, make_policy
-from maskedbandits.compiled import interpreted
+from maskedbandits._numba.jit import interpreted
 from maskedbandits.policies import check_policy, names
 from maskedbandits.policies.indices import sub_gamma, ucb
 from naive import real

@@ -10,7 +10,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from maskedbandits import cache
+from maskedbandits._numba import cache
 from maskedbandits.policies import KINDS
 
 PLAY = """

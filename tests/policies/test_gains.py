@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import RandomizedResponse, make_policy
-from maskedbandits.compiled import interpreted
+from maskedbandits._numba.jit import interpreted
 from maskedbandits.policies import gains
 
 probability = st.floats(0, 1)

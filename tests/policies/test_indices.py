@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import naive
 from maskedbandits import Monotone, RandomizedResponse, make_policy
-from maskedbandits.compiled import interpreted
+from maskedbandits._numba.jit import interpreted
 from maskedbandits.corruption import Corruption
-from maskedbandits.maths.level import exploration, plus_level
+from maskedbandits.math.confidence import exploration, plus_level
 from maskedbandits.policies.indices import kl, ucb
 from naive import SlidingWindowKLUCB, Twin
 from specimens import CERTAIN, RR

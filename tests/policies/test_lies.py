@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
-from maskedbandits.compiled import interpreted
+from maskedbandits._numba.jit import interpreted
 from maskedbandits.policies import lies
 from naive.auto import Aside, Switching
 from specimens import CERTAIN, RR

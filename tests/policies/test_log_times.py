@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from maskedbandits._numba.state import DECAY, DURATION, POSITION
 from maskedbandits.errors import UserError
 from maskedbandits.policies import KINDS, check_policy, kinds, log_times, oracle
-from maskedbandits.record import DECAY, DURATION, POSITION
 from specimens import RR
 
 TIMES = {"window": DURATION, "horizon": DURATION, "gamma": DECAY, "restarts": POSITION}

@@ -9,7 +9,7 @@ from scipy import stats
 
 from maskedbandits import GaussianNoise, LaplaceNoise, Problem, RandomizedResponse, make_policy, simulate
 from maskedbandits.corruption import Corruption
-from maskedbandits.maths import lots
+from maskedbandits.math.rng import seeded
 from maskedbandits.policies import noisy
 from maskedbandits.problems import Beta, Gaussian
 from naive import real
@@ -46,7 +46,7 @@ def test_feedback_has_the_law_inside_and_outside(law: str, draw: Any) -> None:
     """Kolmogorov-Smirnov on 5,000 draws of a fixed seed: all twelve pass at 0.001 (else once in 80 seeds)."""
     rewards, corruption, cdf = LAWS[law]
     problem = Problem([MEAN, 0.5], [0], 10, corruption, rewards=rewards)
-    words, how = lots.seeded(4), noisy.feedback(problem.law, problem.corruption)
+    words, how = seeded(4), noisy.feedback(problem.law, problem.corruption)
     inside = [draw(words, how, 0, MEAN) for _ in range(5000)]
     rng = np.random.default_rng(4)
     without = [problem.feedback(rng, 0, MEAN) for _ in range(5000)]
@@ -56,7 +56,7 @@ def test_feedback_has_the_law_inside_and_outside(law: str, draw: Any) -> None:
 
 def test_arms_under_a_response_give_bits_of_the_feedback_mean(draw: Any) -> None:
     problem = Problem([MEAN, 0.5], [0], 10, [RR, GaussianNoise(1)])
-    words, how = lots.seeded(1), noisy.feedback(problem.law, problem.corruption)
+    words, how = seeded(1), noisy.feedback(problem.law, problem.corruption)
     seen = [draw(words, how, 0, problem.feedback_means[0, 0]) for _ in range(4000)]
     assert set(seen) == {0.0, 1.0}
     assert np.mean(seen) == pytest.approx(RR(MEAN), abs=5 * math.sqrt(0.25 / 4000))
@@ -70,7 +70,7 @@ def test_arms_under_a_response_give_bits_of_the_feedback_mean(draw: Any) -> None
     ],
 )
 def test_it_is_counted_as_by_the_slow_twin(noise: Any, name: str, sigma: float, tail: float) -> None:
-    """The same lots, drawn in the same order, give the same play, through a change."""
+    """The same random numbers, drawn in the same order, give the same play, through a change."""
     means, starts, horizon = [[0.2, 0.8], [0.9, 0.1]], [0, 80], 160
     result = simulate(Problem(means, starts, horizon, noise), "klucb-cf", runs=2, seed=5, checkpoints=[50, 160])
     scale = 0.3 if tail else 0.5

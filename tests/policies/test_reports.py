@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import GaussianNoise, Monotone, RandomizedResponse, load_policy, make_policy
-from maskedbandits.compiled import INTERPRETED
+from maskedbandits._numba.jit import INTERPRETED
 from maskedbandits.corruption import Corruption
 from naive import Twin
 from specimens import INDICES, MEMORIES, RR

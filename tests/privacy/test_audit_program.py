@@ -16,7 +16,8 @@ import pytest
 from audits import audited_command, call, script
 
 import children
-from maskedbandits import cli, signals
+from maskedbandits import cli
+from maskedbandits._util import signals
 from maskedbandits.privacy.audit import builtin, error_budget, program
 
 # Mistakes, of the user and of the program

@@ -16,15 +16,7 @@ from hypothesis import strategies as st
 from randomizers import GRID, epsilons
 
 from maskedbandits.errors import UserError
-from maskedbandits.privacy import (
-    ExactEpsilon,
-    KaryRandomizer,
-    Randomizer,
-    as_epsilon,
-    exact,
-    mechanism_for,
-    threshold,
-)
+from maskedbandits.privacy import ExactEpsilon, KaryRandomizer, Randomizer, as_epsilon, exact, mechanism_for, threshold
 from maskedbandits.privacy.exact import as_sum, as_text, exp_between
 from naive import mechanism as naive
 

@@ -24,14 +24,7 @@ from randomizers import slack
 
 from maskedbandits import make_policy
 from maskedbandits.errors import UserError
-from maskedbandits.privacy import (
-    KaryRandomizer,
-    Ledger,
-    Randomizer,
-    mechanism,
-    mechanism_for,
-    round_value,
-)
+from maskedbandits.privacy import KaryRandomizer, Ledger, Randomizer, mechanism, mechanism_for, round_value
 from naive import mechanism as naive
 
 # Values between 0 and 1

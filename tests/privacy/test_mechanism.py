@@ -15,15 +15,7 @@ from hypothesis import strategies as st
 from randomizers import GRID, epsilons, shares
 
 from maskedbandits.errors import UserError
-from maskedbandits.privacy import (
-    KaryRandomizer,
-    Ledger,
-    Randomizer,
-    as_epsilon,
-    mechanism,
-    round_value,
-    threshold,
-)
+from maskedbandits.privacy import KaryRandomizer, Ledger, Randomizer, as_epsilon, mechanism, round_value, threshold
 from naive import mechanism as naive
 
 # All words

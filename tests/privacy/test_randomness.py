@@ -17,11 +17,7 @@ from randomizers import slack
 from scipy.stats import chi2
 
 import maskedbandits.privacy
-from maskedbandits.privacy import (
-    KaryRandomizer,
-    Randomizer,
-    mechanism,
-)
+from maskedbandits.privacy import KaryRandomizer, Randomizer, mechanism
 
 # Where the randomness comes from
 

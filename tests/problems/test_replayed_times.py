@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from maskedbandits import Problem, batch, make_policy, simulate, theory
-from maskedbandits.compiled import interpreted
+from maskedbandits._numba.jit import interpreted
 from maskedbandits.errors import UserError
 from maskedbandits.policies import play
 from maskedbandits.policies.entries import Entries

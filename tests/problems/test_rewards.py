@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import GaussianNoise, LaplaceNoise, Problem, RandomizedResponse, theory
-from maskedbandits.maths import lots
-from maskedbandits.maths.beta import draw_around
+from maskedbandits.math import rng
+from maskedbandits.math.beta import draw_around
 from maskedbandits.problems import Beta, Gaussian
 from naive.real import draw_around as slowly_drawn
 from trials import generator
@@ -20,7 +20,7 @@ RR = RandomizedResponse.from_epsilon(1.0)
 
 @given(st.integers(0, 2**32), st.floats(0.001, 0.999), st.floats(0.01, 1e5))
 def test_beta_numbers_of_any_shape_are_drawn_as_by_the_twin(seed: int, mean: float, concentration: float) -> None:
-    fast, slow = lots.seeded(seed), generator(seed)
+    fast, slow = rng.seeded(seed), generator(seed)
     for _ in range(3):
         assert draw_around(fast, mean, concentration) == pytest.approx(
             slowly_drawn(slow, mean, concentration), abs=1e-9
@@ -28,7 +28,7 @@ def test_beta_numbers_of_any_shape_are_drawn_as_by_the_twin(seed: int, mean: flo
 
 
 def test_a_mean_at_the_end_leaves_no_choice() -> None:
-    words = lots.seeded(0)
+    words = rng.seeded(0)
     assert [draw_around(words, mean, 3.0) for mean in (0.0, 1.0)] == [0.0, 1.0]
     assert [Beta(3.0).draw(np.random.default_rng(0), mean) for mean in (0.0, 1.0)] == [0.0, 1.0]
 

@@ -14,7 +14,7 @@ from running import Running, is_running, running, wait_for, workers_of
 
 from children import LONGEST, PROGRAM, child, finished, wait_until
 from commands import call, refused
-from maskedbandits import extras
+from maskedbandits._util import extras
 from maskedbandits.service import fold, serve
 from maskedbandits.service.keys import create_key, revoke_key
 from maskedbandits.service.settings import Settings

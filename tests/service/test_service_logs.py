@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from web import SMALL, Served
 
-from maskedbandits import cache
+from maskedbandits._numba import cache
 from maskedbandits.service import logs
 from maskedbandits.service.keys import create_key
 from maskedbandits.service.registry import ExperimentRegistry

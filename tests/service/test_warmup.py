@@ -18,7 +18,7 @@ from running import Running
 from web import SMALL, Reply, Served
 
 from children import LONGEST, PROGRAM, child, finished
-from maskedbandits import cache
+from maskedbandits._numba import cache
 from maskedbandits.policies import entries
 from maskedbandits.service import warmup
 from maskedbandits.service.storage import open_store

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 from maskedbandits.cli import (  # files are named as verbs
     audit,
     backup,
@@ -52,7 +52,7 @@ class Verbs(click.Group):
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the command line, with output that any encoding can write."""
-        readable.survive()
+        safe_text.survive()
         return super().main(*arguments, **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+from maskedbandits._util.safe_text import counted
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.storage import Given, opened, storage, storage_of
 from maskedbandits.cli.verb import Verb, as_json
-from maskedbandits.readable import counted
 
 
 @click.command(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maskedbandits import extras, readable
+from maskedbandits._util import extras, safe_text
 from maskedbandits.cli.output import console, echo, echo_json
 from maskedbandits.cli.verb import Verb, as_json
 from maskedbandits.errors import UserError
@@ -103,10 +103,10 @@ def settings_of_file(file: Path) -> list[Setting]:
     worlds = experiments.load(file).conditions
     for world in worlds:
         if world.alike is not world.problem:
-            raise UserError(f"{file}: {readable.one_line(world.name)} has groups, and bounds are for problems without")
+            raise UserError(f"{file}: {safe_text.one_line(world.name)} has groups, and bounds are for problems without")
         if isinstance(world.problem, Log):
             raise UserError(
-                f"{file}: {readable.one_line(world.name)} is a log, of which a policy plays some rows alone, and "
+                f"{file}: {safe_text.one_line(world.name)} is a log, of which a policy plays some rows alone, and "
                 "bounds are for problems that are played in full"
             )
     return [(world.name, world.epsilon, world.alike) for world in worlds]

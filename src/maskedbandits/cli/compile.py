@@ -36,7 +36,7 @@ def compile_policies(names: tuple[str, ...], groups: bool, json_wanted: bool) ->
     MASKEDBANDITS_CACHE names another place. It is of use on machines with the same processor, to the same version of
     this package, of Python and of numba.
     """
-    from maskedbandits import cache
+    from maskedbandits._numba import cache
 
     work, done = list(to_compile(names, groups)), []
     for place, (name, make) in enumerate(work, 1):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.verb import Failure, VerbGroup, as_json
 
@@ -136,7 +136,7 @@ def show_table(document: dict[str, Any], about: list[str], table: Table | None, 
 
 def say(line: str) -> None:
     """Tell whoever waits how far it is."""
-    click.echo(readable.printed(line, sys.stderr), err=True)
+    click.echo(safe_text.printed(line, sys.stderr), err=True)
 
 
 def explained(entry: Entry, where: str | None) -> list[str]:

@@ -21,7 +21,7 @@ def demo(port: int, no_browser: bool, seconds: float | None) -> None:
     On the left a visitor's device, which turns some answers round before they leave it. On the right what the service
     sees, and how it follows a change all the same. A slider shows what privacy costs. Nothing leaves this machine.
     """
-    from maskedbandits import extras
+    from maskedbandits._util import extras
 
     extras.need("demo", extras.SERVICE, "service")
     from maskedbandits.demo.running import run

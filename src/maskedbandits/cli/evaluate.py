@@ -52,7 +52,7 @@ def evaluate(
     Prints what each arm would have earned if everybody had seen it, what arms at random would have, and what policies
     that learn would have, from masked reports and the probabilities of what was shown; with 95 % intervals.
     """
-    from maskedbandits import extras
+    from maskedbandits._util import extras
 
     extras.need("evaluate", extras.SERVICE, "service")
     from maskedbandits.service import evaluation

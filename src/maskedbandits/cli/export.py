@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
+from maskedbandits._util.safe_text import counted
 from maskedbandits.cli.audit import Slow
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.replay import chosen
 from maskedbandits.cli.storage import Given, opened, storage
 from maskedbandits.cli.verb import Verb, as_json
 from maskedbandits.errors import UserError
-from maskedbandits.readable import counted
 
 
 @click.command(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,14 +31,14 @@ def console() -> Console:
 
 def echo(line: str = "") -> None:
     """Print a line."""
-    click.echo(readable.printed(line, sys.stdout))  # click itself would write UTF-8 where the encoding is ASCII
+    click.echo(safe_text.printed(line, sys.stdout))  # click itself would write UTF-8 where the encoding is ASCII
 
 
 def echo_json(document: Any) -> None:
     """Print one JSON document; where the encoding is not Unicode's, with escapes alone."""
     unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
     text = json.dumps(document, indent=1, ensure_ascii=not unicode, allow_nan=False)
-    click.echo(readable.json_text(text))
+    click.echo(safe_text.json_text(text))
 
 
 def drop_output() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from maskedbandits import extras
+from maskedbandits._util import extras
 from maskedbandits.cli.audit import Slow
 from maskedbandits.cli.output import WIDTH, echo, echo_json
 from maskedbandits.cli.report import drawing

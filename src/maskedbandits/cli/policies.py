@@ -12,10 +12,10 @@ from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.verb import Verb, as_json
 
 if TYPE_CHECKING:
+    from maskedbandits._numba.state import Given
     from maskedbandits.policies import Kind
-    from maskedbandits.record import Given
 
-ON_A_LOG = {  # kinds of times, as ``record.py`` names them; docs/data.md says more
+ON_A_LOG = {  # kinds of times, as ``state.py`` names them; docs/data.md says more
     "position": "a row, at which it takes effect",
     "duration": "a number of rows; divided by the number of arms, as about so many rows go by for each that is played",
     "decay": "for a row; to the power of the number of arms, as about so many rows go by for each that is played",

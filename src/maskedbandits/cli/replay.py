@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from maskedbandits._util.safe_text import counted
 from maskedbandits.cli.audit import Slow
 from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.storage import Given, opened, storage
 from maskedbandits.cli.verb import Failure, Verb, as_json
 from maskedbandits.errors import UserError, nearest
-from maskedbandits.readable import counted
 
 if TYPE_CHECKING:
     from maskedbandits.service.replaying import Claim, Replayed

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from maskedbandits import extras, readable
+from maskedbandits._util import extras, safe_text
 from maskedbandits.cli.output import console, echo, echo_json
 from maskedbandits.cli.verb import Failure, Interrupted, Verb, as_json, reason
 from maskedbandits.errors import UserError, nearest
@@ -87,11 +87,11 @@ def refuse_unknown(names: Sequence[str], results: Results) -> None:
 
 def write_table(results: Results, form: str, out: Path | None) -> None:
     """Write one table to a file, whole or not at all, or to standard output."""
-    from maskedbandits.files import write_whole
+    from maskedbandits._util.files import write_whole
 
     write = writer(results, form)
     if missing := unfinished(results):
-        click.echo(readable.printed(f"maskedbandits: {missing}", sys.stderr), err=True)
+        click.echo(safe_text.printed(f"maskedbandits: {missing}", sys.stderr), err=True)
     if out is not None:
         write_whole(out, write)
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from maskedbandits import extras
+from maskedbandits._util import extras
 from maskedbandits.cli.report import show
 from maskedbandits.cli.verb import Failure, Interrupted, Verb, as_json, reason
 from maskedbandits.errors import UserError
@@ -69,9 +69,9 @@ def run(
     """
     extras.need("run")
     from maskedbandits import experiments
+    from maskedbandits._util.signals import caught_signals
     from maskedbandits.experiments import backends
     from maskedbandits.experiments.progress import watcher
-    from maskedbandits.signals import caught_signals
 
     players = backends.named(backend, threads=threads, workers=workers, address=address)
     experiment = experiments.load(file, runs=runs, seed=seed)

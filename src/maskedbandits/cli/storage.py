@@ -52,7 +52,7 @@ def storage_of(given: Given) -> Iterator[str]:
 @contextmanager
 def opened(given: Given, verb: str, *, create: bool = False) -> Iterator[Store]:
     """Open the store for a verb."""
-    from maskedbandits import extras
+    from maskedbandits._util import extras
 
     extras.need(verb, extras.SERVICE, "service")
     from maskedbandits.service.storage import open_store

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 
 FAILED, USAGE, UNMADE, INTERRUPTED = 1, 2, 3, 130
 
@@ -74,7 +74,7 @@ def plain_complaints() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise  # the help is several lines, and all of them are ours
     except click.ClickException as complaint:
-        complaint.message = readable.printed(complaint.message, sys.stderr)  # type: ignore[misc]  # click declares it final
+        complaint.message = safe_text.printed(complaint.message, sys.stderr)  # type: ignore[misc]  # click declares it final
         raise
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from maskedbandits.compiled import INTERPRETED
+from maskedbandits._numba.jit import INTERPRETED
 from maskedbandits.policies.entries import entries
 from maskedbandits.policies.grains import NO_GRAINS
 from maskedbandits.policies.groups import Groups, advance_groups

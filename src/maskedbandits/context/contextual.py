@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maskedbandits._numba.stacks import nth, rows, stacked
+from maskedbandits._numba.state import copied
 from maskedbandits.context import answers, masks
 from maskedbandits.context.hierarchy import Grouping, Read
 from maskedbandits.context.learnt import remade
@@ -26,9 +28,7 @@ from maskedbandits.policies.axes import reports
 from maskedbandits.policies.entries import entries
 from maskedbandits.policies.forks import look_after_group
 from maskedbandits.policies.grains import Grains
-from maskedbandits.policies.stacks import nth, rows, stacked
 from maskedbandits.privacy import Question
-from maskedbandits.record import copied
 
 AT_ONCE = 1 << 14  # answers times groups that are taken in at once, lest whoever asks wait for long
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits import arrays
+from maskedbandits import _validation
 from maskedbandits.context import masks
 from maskedbandits.context.contextual import Contextual
 from maskedbandits.context.hierarchy import Grouping
@@ -96,7 +96,7 @@ def grouped(
     """Return epsilon as it is kept, how groups are asked, and the shares if they are given; refuse what is none."""
     exact = masks.checked_epsilon(epsilon)
     many = _how_many(groups, partition)
-    given = None if shares is None else arrays.parts_of_one("shares", shares, many)
+    given = None if shares is None else _validation.parts_of_one("shares", shares, many)
     known = np.full(many, 1.0 / many) if given is None else given
     if not kind_of(name).sees_corruption or kind_of(name).sees_rewards:
         raise UserError(f"{name} does not learn through a mask: take one that does, such as auto or klucb-cf")

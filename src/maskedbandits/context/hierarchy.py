@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.cached_property import lockfree_cached_property
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.context import masks
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.policies.grains import BEHIND, POOL, TREE, Grains

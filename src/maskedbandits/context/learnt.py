@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maskedbandits._numba.state import has_field
 from maskedbandits.context import masks
 from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.policies import Policy
-from maskedbandits.record import has_field
 
 Floats = NDArray[np.float64]
 

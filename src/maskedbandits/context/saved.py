@@ -8,16 +8,24 @@ from typing import IO, Any
 
 import numpy as np
 
-from maskedbandits import arrays
+from maskedbandits import _validation
+from maskedbandits._numba.stacks import nth
+from maskedbandits._util.files import (
+    MOST,
+    WrongLoaderError,
+    opened,
+    refuse_more,
+    refuse_others,
+    unpacked_sizes,
+    write_whole,
+)
 from maskedbandits.context.contextual import Contextual
 from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.context.views import LEARNT
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import DAMAGED, UserError
-from maskedbandits.files import MOST, WrongLoaderError, opened, refuse_more, refuse_others, unpacked_sizes, write_whole
 from maskedbandits.policies import Policy, saved
 from maskedbandits.policies.kinds import Kind
-from maskedbandits.policies.stacks import nth
 from maskedbandits.privacy import as_epsilon
 
 FORMAT = 7
@@ -103,7 +111,7 @@ def _kind_of(about: dict[str, Any]) -> Kind:
 
 def _grouping(about: dict[str, Any], many: int) -> tuple[Fraction, Any, Grouping]:
     """Return epsilon, the shares if they were given, and how groups are asked."""
-    shares = None if about["shares"] is None else arrays.parts_of_one("shares", about["shares"], many)
+    shares = None if about["shares"] is None else _validation.parts_of_one("shares", about["shares"], many)
     known = np.full(many, 1.0 / many) if shares is None else shares
     epsilon, kinds = as_epsilon(str(about["epsilon"])), tuple(map(str, about["kinds"]))
     parts = np.array(about["parts"], dtype=np.int64)

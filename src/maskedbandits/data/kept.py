@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from maskedbandits._util.files import user_cache, write_whole
 from maskedbandits.data.tables import KINDS, Table, kind_of
 from maskedbandits.errors import DAMAGED, UserError
-from maskedbandits.files import user_cache, write_whole
 
 VARIABLE = "MASKEDBANDITS_DATA"
 ABOUT = "about"  # the array that holds the JSON text

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.arrays import Ints
+from maskedbandits._validation import Ints
 from maskedbandits.data import parquet
 from maskedbandits.data.delimited import Picked, Row, Tell, number_of, opened, place_of, silent, table, time_of
 from maskedbandits.data.tables import Log, Rounds, periods_of

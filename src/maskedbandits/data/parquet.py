@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from maskedbandits import extras
+from maskedbandits._util import extras
 from maskedbandits.data.delimited import Picked, Tell, counted, opened
 from maskedbandits.errors import UserError
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits import arrays
-from maskedbandits.arrays import Floats, Ints
+from maskedbandits import _validation
+from maskedbandits._validation import Floats, Ints
 from maskedbandits.errors import LARGEST, UserError, check_int, line
 
 
@@ -31,7 +31,7 @@ class Rounds:
 
     def __post_init__(self) -> None:
         arms = _checked_arms(self.arms)
-        outcomes = arrays.table("outcomes", self.outcomes, "round")
+        outcomes = _validation.table("outcomes", self.outcomes, "round")
         _refuse_other_arms("outcomes", outcomes, arms)
         _set(self, arms=arms, outcomes=_small(outcomes), **_checked_periods(self, len(outcomes)))
 
@@ -65,9 +65,9 @@ class Log:
 
     def __post_init__(self) -> None:
         arms = _checked_arms(self.arms)
-        chosen = arrays.arms("chosen", self.chosen, len(arms), "row")
-        rewards = arrays.shares("rewards", self.rewards, "row")
-        arrays.refuse_other_lengths("chosen", chosen, "rewards", rewards)
+        chosen = _validation.arms("chosen", self.chosen, len(arms), "row")
+        rewards = _validation.shares("rewards", self.rewards, "row")
+        _validation.refuse_other_lengths("chosen", chosen, "rewards", rewards)
         _set(self, arms=arms, chosen=chosen, rewards=rewards, **_checked_periods(self, len(chosen)))
 
     @property
@@ -105,7 +105,7 @@ class Segments:
     labels: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        arms, means = _checked_arms(self.arms), arrays.table("means", self.means, "segment")
+        arms, means = _checked_arms(self.arms), _validation.table("means", self.means, "segment")
         horizon = check_int("horizon", self.horizon, 1, LARGEST)
         periods = _checked_periods(self, horizon)
         _refuse_other_arms("means", means, arms)
@@ -173,7 +173,7 @@ def _small(outcomes: Floats) -> NDArray[Any]:
 
 def _checked_periods(table: Table, horizon: int) -> dict[str, Any]:
     """Return what the periods of so many rounds are, if they cut them into parts that each hold something."""
-    starts = arrays.starts("starts", table.starts, horizon)
+    starts = _validation.starts("starts", table.starts, horizon)
     labels = tuple(line("label", label) for label in table.labels)
     if len(labels) != len(starts):
         raise UserError(f"there are {len(starts)} starts and {len(labels)} labels: give a label for each period")

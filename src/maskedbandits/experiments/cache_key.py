@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits import cache
+from maskedbandits._numba import cache
 from maskedbandits.experiments import masks
 from maskedbandits.experiments.canonical import canonical, digest, plain
 from maskedbandits.experiments.config import Experiment

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from maskedbandits.cached_property import lockfree_cached_property
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.problems.problem import means_drift, variation_of
 
 Floats = NDArray[np.float64]

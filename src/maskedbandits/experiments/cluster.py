@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from maskedbandits import extras
+from maskedbandits._util import extras
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import DEATHS, PATIENCE, Load, Played, dying, unheard
 from maskedbandits.experiments.work_units import play_elsewhere

@@ -25,7 +25,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits import extras
+from maskedbandits._util import extras
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.experiments.canonical import canonical
 from maskedbandits.experiments.results import Cell

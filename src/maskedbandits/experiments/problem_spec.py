@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maskedbandits import data
-from maskedbandits.cached_property import lockfree_cached_property
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.corruption import IDENTITY
 from maskedbandits.experiments import generators, groups, masks
 from maskedbandits.experiments.grid import spread

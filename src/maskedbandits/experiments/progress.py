@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgres
 from rich.table import Column
 from rich.text import Text
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 from maskedbandits.experiments.results import Cell, Label
 
 LINES_AFTER_SECONDS = 2.0  # what is over sooner needs no log
@@ -142,7 +142,7 @@ class Bar(Silent):
 
 def name(label: Label) -> str:
     """Return a cell's name on one line."""
-    return readable.one_line(f"{label.problem} · {label.setting} · {label.policy}")
+    return safe_text.one_line(f"{label.problem} · {label.setting} · {label.policy}")
 
 
 def shortened(text: str, room: int, mark: str = "…") -> str:

@@ -20,6 +20,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from maskedbandits._util.files import HEADERS, MOST, archive, refuse_more, unpacked_sizes
+from maskedbandits._util.files import write_whole as write_whole
 from maskedbandits.errors import DAMAGED, UserError, number, shown
 from maskedbandits.experiments import validation
 from maskedbandits.experiments.canonical import canonical, plain
@@ -27,8 +29,6 @@ from maskedbandits.experiments.cells import Cell as Cell
 from maskedbandits.experiments.cells import Label as Label
 from maskedbandits.experiments.cells import Outcome as Outcome
 from maskedbandits.experiments.cells import half_width as half_width
-from maskedbandits.files import HEADERS, MOST, archive, refuse_more, unpacked_sizes
-from maskedbandits.files import write_whole as write_whole
 
 FORMAT = 1
 INDEX = "results.json"

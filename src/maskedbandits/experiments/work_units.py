@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits import simulation
-from maskedbandits.bar import Progress
+from maskedbandits._util.progress import Progress
 from maskedbandits.context import Contextual, make_contextual
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.policy_spec import Task

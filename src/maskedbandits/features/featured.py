@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maskedbandits import arrays
+from maskedbandits import _validation
+from maskedbandits._numba.state import REQUIRED, Floats, Given, Words
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import UserError, check_int, nearest, shown
 from maskedbandits.features import linear, logistic
 from maskedbandits.features.play import choose_live, estimates_live, observe_live
-from maskedbandits.maths import lots
+from maskedbandits.math import rng
 from maskedbandits.policies import arguments
 from maskedbandits.policies.forks import look_after
-from maskedbandits.record import REQUIRED, Floats, Given, Words
 
 MODULES: dict[str, ModuleType] = {"logistic-ts-cf": logistic, "d-linucb-cf": linear}
 NAMES = tuple(MODULES)
@@ -53,7 +53,7 @@ def make_featured(
     if not isinstance(corruption, RandomizedResponse):
         raise UserError(f"corruption = {shown(corruption)}: give a RandomizedResponse")
     complete = completed(name, parameters)
-    words = lots.seeded(None if seed is None else check_int("seed", seed, 0))
+    words = rng.seeded(None if seed is None else check_int("seed", seed, 0))
     return Featured(name, corruption, complete, fresh(name, many, d, corruption, complete), words)
 
 
@@ -130,7 +130,7 @@ class Featured:
         return out
 
     def _checked(self, features: ArrayLike) -> Floats:
-        return arrays.vector("features", features, self.features, LARGEST)
+        return _validation.vector("features", features, self.features, LARGEST)
 
     def for_simulation(self) -> Any:
         """Return the state of a fresh policy of this kind."""

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import inlined
-from maskedbandits.maths import lots
-from maskedbandits.maths.logistic import masked, sigmoid
-from maskedbandits.maths.matrix import add_square, dot, form, times
+from maskedbandits._numba.jit import inlined
+from maskedbandits._numba.state import Floats, Given, Ints, Words, given
+from maskedbandits.math import rng
+from maskedbandits.math.linalg import add_square, dot, form, times
+from maskedbandits.math.logistic import masked, sigmoid
 from maskedbandits.policies.checks import between
-from maskedbandits.record import Floats, Given, Ints, Words, given
 
 MODERATION = math.pi / 8.0  # MacKay 1992: a logistic function's mean over a normal law is one, flatter by this
 
@@ -78,7 +78,7 @@ def choose(state: State, x: Floats) -> int:
     chosen = 0
     for arm in range(state.pulls.size):
         spread = math.sqrt(form(state.covariances[arm], x))
-        lot = dot(state.means[arm], x) + spread * lots.normal(state.lots)
+        lot = dot(state.means[arm], x) + spread * rng.normal(state.lots)
         if lot > best:
             best = lot
             chosen = arm

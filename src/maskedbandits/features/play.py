@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled, dispatch, entry, inlined
-from maskedbandits.maths import lots
-from maskedbandits.maths.logistic import masked, sigmoid
-from maskedbandits.maths.matrix import dot
+from maskedbandits._numba.jit import compiled, dispatch, entry, inlined
+from maskedbandits._numba.state import Floats, Ints
+from maskedbandits.math import rng
+from maskedbandits.math.linalg import dot
+from maskedbandits.math.logistic import masked, sigmoid
 from maskedbandits.policies.play import Tally
-from maskedbandits.record import Floats, Ints
 
 
 class World(NamedTuple):
@@ -68,7 +68,7 @@ def _draw_features(words: Any, x: Floats) -> None:
     """Draw features: a constant, and standard normal ones."""
     x[0] = 1.0
     for place in range(1, x.size):
-        x[place] = lots.normal(words)
+        x[place] = rng.normal(words)
 
 
 @inlined
@@ -90,7 +90,7 @@ def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: in
         _draw_features(state.lots, x)
         arm = choose(state, x)
         one, _, _ = masked(dot(weights[arm], x), world.p00, world.p11)
-        observe(state, x, arm, 1.0 if lots.uniform(state.lots) < one else 0.0)
+        observe(state, x, arm, 1.0 if rng.uniform(state.lots) < one else 0.0)
         lost = _lost(weights, x, arm)
         tally.total[0] += lost
         tally.pulls[arm] += 1

@@ -8,10 +8,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import DAMAGED, UserError
-from maskedbandits.features.featured import MODULES, Featured, make_featured
-from maskedbandits.files import (
+from maskedbandits._util.files import (
     HEADERS,
     MOST,
     WrongLoaderError,
@@ -21,7 +18,10 @@ from maskedbandits.files import (
     unpacked_sizes,
     write_whole,
 )
-from maskedbandits.maths import lots
+from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.errors import DAMAGED, UserError
+from maskedbandits.features.featured import MODULES, Featured, make_featured
+from maskedbandits.math import rng
 
 FORMAT = 1
 
@@ -90,7 +90,7 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Featured:
     except DAMAGED as error:
         raise UserError(f"{path} is not a saved policy over features, or is damaged: save it again ({error})") from None
     if not exact:
-        policy._state.lots[:] = lots.seeded()
+        policy._state.lots[:] = rng.seeded()
     return policy
 
 

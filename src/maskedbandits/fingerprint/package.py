@@ -29,7 +29,14 @@ MACHINE_CODE = Use(
         *("__main__.py", "cli", "demo", "planner", "report", "service"),  # above the kernels: they call or show
         *("batch.py", "context", "delays.py", "experiments", "simulation.py"),  # above as well: they call kernels
         *("device", "external.py", "theory"),  # beside the kernels, which may not import them
-        *("bar.py", "data", "extras.py", "privacy", "readable.py", "signals.py"),  # below, and imported by no kernel
+        *(
+            "progress.py",
+            "data",
+            "extras.py",
+            "privacy",
+            "safe_text.py",
+            "signals.py",
+        ),  # below, and imported by no kernel
         "py.typed",  # empty
     ),
     processor=True,
@@ -50,7 +57,7 @@ SNAPSHOTS = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "planner", "report"),  # above the service
         *("batch.py", "delays.py", "experiments", "simulation.py"),  # simulate
-        *("device", "external.py", "bar.py", "data", "extras.py", "readable.py"),  # not imported by a fold
+        *("device", "external.py", "progress.py", "data", "extras.py", "safe_text.py"),  # not imported by a fold
         "py.typed",  # empty
         # The rest of the service: it asks a state, stores it, or shows it.
         *(f"service/{name}" for name in ("dashboard", "evaluation", "storage")),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from maskedbandits.cached_property import lockfree_cached_property
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.planner import statistics
 from maskedbandits.planner.advice import Advice, advise
 from maskedbandits.planner.playing import Outcome, Setting, play

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
+from maskedbandits._util.safe_text import percent
 from maskedbandits.experiments.canonical import plain
 from maskedbandits.planner.findings import Level, Plan
 from maskedbandits.planner.statistics import TRAFFIC, WON, Estimate
 from maskedbandits.privacy.audit.words import aligned
-from maskedbandits.readable import percent
 
 WIDEST = 100  # columns of a paragraph: longer lines are hard to read
 HEADING = ("ε", "successes lost", "per 1,000", "by privacy", "of the gain", "follows after", "pays from")
@@ -25,7 +25,7 @@ def lines(plan: Plan, width: int = WIDEST, encoding: str = "utf-8") -> list[str]
     narrow = min(width, WIDEST)
 
     def wrapped(text: str, hanging: int = 0) -> list[str]:
-        told = readable.spelled(text, encoding)  # before, for it may become longer
+        told = safe_text.spelled(text, encoding)  # before, for it may become longer
         return folded(told, narrow, later=" " * hanging)
 
     return [
@@ -55,19 +55,19 @@ def title(plan: Plan) -> str:
 
 def counted(count: int, noun: str) -> str:
     """Return a number of things."""
-    return readable.counted(count, noun) if count else f"no {noun}"
+    return safe_text.counted(count, noun) if count else f"no {noun}"
 
 
 def table(plan: Plan, width: int, encoding: str) -> list[str]:
     """Return the table; where it does not fit, the same for one epsilon after the other."""
     rows = [HEADING, *(row(plan, level) for level in plan.levels)]
-    spelled = [[readable.spelled(cell, encoding) for cell in each] for each in rows]
+    spelled = [[safe_text.spelled(cell, encoding) for cell in each] for each in rows]
     whole = aligned(spelled)
     if max(map(len, whole)) <= width:
         return whole
     told = []
     for level, cells in zip(plan.levels, spelled[1:], strict=True):
-        told.append(readable.spelled(setting(level), encoding))
+        told.append(safe_text.spelled(setting(level), encoding))
         for name, cell in zip(spelled[0][1:], cells[1:], strict=True):
             told += folded(f"{name}: {cell}", width, "  ", "    ")
     return told

@@ -9,7 +9,7 @@ from typing import Any
 
 from maskedbandits.corruption import IDENTITY, Corruption, per_arm
 from maskedbandits.errors import UserError, check_int, nearest
-from maskedbandits.maths import lots
+from maskedbandits.math import rng
 from maskedbandits.policies import (
     adswitch,
     auto,
@@ -170,4 +170,4 @@ def make_policy(
     kind, given, each = _fitted(name, arms, corruption, parameters)
     drawn = {id(one): one.polyline for one in {id(one): one for one in each}.values()}
     state = made(kind, kind.complete(given, len(each)), [drawn[id(one)] for one in each])
-    return Policy(kind, given, state, lots.seeded(None if seed is None else check_int("seed", seed, 0)))
+    return Policy(kind, given, state, rng.seeded(None if seed is None else check_int("seed", seed, 0)))

@@ -30,13 +30,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.compiled import compiled, inlined, inner
-from maskedbandits.maths import lots
+from maskedbandits._numba.jit import compiled, inlined, inner
+from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section
+from maskedbandits.math import rng
 from maskedbandits.policies import checks, gains
 from maskedbandits.policies.gains import Gains
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.state import counted, forget
-from maskedbandits.record import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section
 
 SUMMARY = "evicts arms, checks them at random, restarts on a change"
 REFERENCE = "Auer et al. 2019"
@@ -282,7 +282,7 @@ def _draw_checks(state: Policy, rate: float) -> None:
     for arm in range(own.arms):
         if not state.evicted[arm]:
             continue
-        lot = lots.uniform(state.lots)
+        lot = rng.uniform(state.lots)
         if lot >= rate:  # the probabilities of all lengths add up to less
             continue
         exponent = longest_check(lot, rate, state.gaps[arm] / own.finest)

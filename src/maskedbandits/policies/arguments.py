@@ -6,8 +6,8 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from maskedbandits._numba.state import Floats, Ints
 from maskedbandits.errors import UserError
-from maskedbandits.record import Floats, Ints
 
 
 def plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from maskedbandits._numba.state import Ints, has_field, widened
 from maskedbandits.corruption import IDENTITY, Corruption, Noise, Polyline, per_arm
 from maskedbandits.errors import UserError
 from maskedbandits.policies.kinds import Kind
-from maskedbandits.record import Ints, has_field, widened
 
 
 def check(kind: Kind) -> None:

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.compiled import inlined, inner
-from maskedbandits.maths import beta, lots
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits.math import beta, rng
 from maskedbandits.policies.beliefs import (  # noqa: F401 -- it starts by them
     BEAT,
     EACH,
@@ -107,7 +107,7 @@ def choose(state: Policy) -> int:
         count = since_counts[at]
         total = since_sums[at]
         moved = all_moved[at]
-        if moved < SURE and (moved < 1.0 - SURE or lots.uniform(words) >= moved):
+        if moved < SURE and (moved < 1.0 - SURE or rng.uniform(words) >= moved):
             count += state.old_counts[at]
             total += state.old_sums[at]
         total = min(max(total, 0.0), count)
@@ -128,10 +128,10 @@ def _drawn(state: Policy) -> int:
     heaviest = own.heaviest & NOT_NEGATIVE
     others = 1.0 - weights[heaviest]
     doubt = 1.0 + own.singly * (DOUBT * math.sqrt(own.beat / BEAT) - 1.0)
-    if lots.uniform(state.lots) >= min(doubt * others, max(MOST_DOUBT, others)):
+    if rng.uniform(state.lots) >= min(doubt * others, max(MOST_DOUBT, others)):
         return heaviest
     found = heaviest
-    left = others * lots.uniform(state.lots)
+    left = others * rng.uniform(state.lots)
     for place in range(ROOM):
         slot = state.order[place]
         if slot != heaviest and weights[slot] > 0.0:

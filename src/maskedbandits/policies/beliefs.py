@@ -19,11 +19,11 @@ one, the pair for which the smaller weight times the difference of their ages, r
 
 import numpy as np
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import Floats, Ints, derived, fixed, gathered, given, record, section, size
 from maskedbandits.policies import lies
 from maskedbandits.policies.checks import share_of_lies
 from maskedbandits.policies.state import NOT_NEGATIVE, Arms, forget
-from maskedbandits.record import Floats, Ints, derived, fixed, gathered, given, record, section, size
 
 ALL, ONE, COARSE_STEP, FINE_STEP = range(4)
 KINDS = 4

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from maskedbandits._numba.state import Given
 from maskedbandits.corruption import BOUNDED, Corruption, Noise, Spread, spread
 from maskedbandits.errors import UserError
 from maskedbandits.policies import checks, kinds
@@ -22,7 +23,6 @@ from maskedbandits.policies.arguments import LARGEST
 from maskedbandits.policies.indices import kl, sub_gamma, ucb
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.memories import everything
-from maskedbandits.record import Given
 
 INDICES = {"gaussian": ucb, "sub-gamma": sub_gamma}
 _positive = checks.perhaps(checks.between(0, LARGEST, above=True))

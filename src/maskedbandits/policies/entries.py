@@ -16,12 +16,12 @@ from typing import Any
 import numba
 import numpy as np
 
-from maskedbandits import cache
-from maskedbandits.compiled import INTERPRETED, interpreted
+from maskedbandits._numba import cache
+from maskedbandits._numba.jit import INTERPRETED, interpreted
+from maskedbandits._numba.state import Layout
 from maskedbandits.errors import UserError
 from maskedbandits.policies import groups, play
 from maskedbandits.policies.grains import NO_GRAINS
-from maskedbandits.record import Layout
 
 MODE = "MASKEDBANDITS_COMPILE"
 # Seconds of CPU that it takes to compile what a live policy needs, and as much again for a simulation: of all policies

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits._numba.state import Floats, has_field
 from maskedbandits.errors import number
-from maskedbandits.record import Floats, has_field
 
 
 def estimates(state: Any, contamination: float) -> Floats:
@@ -35,10 +35,10 @@ def intervals(state: Any, contamination: float, delta: float, sigma: float | Non
 
 
 def _ends(state: Any, arm: int, contamination: float, delta: float, sigma: float | None) -> tuple[float, float]:
-    from maskedbandits.maths import evidence
+    from maskedbandits.math import confidence
 
     if sigma is None:
-        low, high = evidence.interval(*_remembered(state, arm), delta)
+        low, high = confidence.interval(*_remembered(state, arm), delta)
     else:
         low, high = _interval_of_any(state, arm, delta, sigma)
     return _mean_of(state, arm, low - contamination), _mean_of(state, arm, high)
@@ -46,11 +46,11 @@ def _ends(state: Any, arm: int, contamination: float, delta: float, sigma: float
 
 def _interval_of_any(state: Any, arm: int, delta: float, sigma: float) -> tuple[float, float]:
     """Return an interval of the mean of feedback of any size: over 2 sigma, it strays as what is in [0, 1] does."""
-    from maskedbandits.maths import evidence
+    from maskedbandits.math import confidence
 
     heavy = _heaviest(state)
     count, total = float(state.counts[arm]) / heavy, float(state.sums[arm]) / heavy
-    radius = 2.0 * sigma * evidence.radius(count, delta)
+    radius = 2.0 * sigma * confidence.radius(count, delta)
     return (total - radius) / count, (total + radius) / count
 
 
@@ -72,14 +72,14 @@ def suspects(state: Any, contamination: float, delta: float, sigma: float | None
 
 
 def _is_suspect(state: Any, arm: int, contamination: float, delta: float, sigma: float | None) -> bool:
-    from maskedbandits.maths import evidence
+    from maskedbandits.math import confidence
 
     (count, total), (low, span) = _remembered(state, arm), _line(state, arm)
     if sigma is not None:
         lowest, highest = _interval_of_any(state, arm, delta, sigma)
         return lowest > low + span or highest < low
-    above = evidence.evidence_above(count, total, low + span + contamination)
-    return max(above, evidence.evidence_below(count, total, low)) >= math.log(2.0 / delta)
+    above = confidence.evidence_above(count, total, low + span + contamination)
+    return max(above, confidence.evidence_below(count, total, low)) >= math.log(2.0 / delta)
 
 
 def _is_suspect_of_mixed(state: Any, arm: int, contamination: float, delta: float, sigma: float | None) -> bool:
@@ -89,17 +89,22 @@ def _is_suspect_of_mixed(state: Any, arm: int, contamination: float, delta: floa
 
 def _excess(state: Any, arm: int, contamination: float, delta: float) -> tuple[float, float, float, float]:
     """Return sum w (y - low), the sum of w span, how far the first may be from the mean times the second, and lies."""
-    from maskedbandits.maths import evidence
+    from maskedbandits.math import confidence
 
     if not has_field(state, "mask_weights"):  # all is told as if by the arm's own mask (``auto.observe_masked``)
         count, (low, span) = float(state.counts[arm]), _line(state, arm)
-        return float(state.sums[arm]) - low * count, span * count, evidence.radius(count, delta), contamination * count
+        return (
+            float(state.sums[arm]) - low * count,
+            span * count,
+            confidence.radius(count, delta),
+            contamination * count,
+        )
     heavy = _heaviest(state)
     weights, squares, sums, lows, spans = (
         float(one[arm]) / heavy
         for one in (state.mask_weights, state.mask_squares, state.mask_sums, state.mask_lows, state.mask_spans)
     )
-    return sums - lows, spans, evidence.radius(squares, delta), contamination * weights
+    return sums - lows, spans, confidence.radius(squares, delta), contamination * weights
 
 
 def _heaviest(state: Any) -> float:

@@ -5,7 +5,7 @@ import threading
 import weakref
 from typing import Any
 
-from maskedbandits.maths import lots
+from maskedbandits.math import rng
 from maskedbandits.policies.entries import go_on, hold_still
 
 _alive: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -45,7 +45,7 @@ def _go_on(*, in_child: bool = False) -> None:
         if in_child and policy in _around:
             policy.draw_apart()
         elif in_child:  # or parent and child would draw the same
-            policy._state.lots[:] = lots.seeded()
+            policy._state.lots[:] = rng.seeded()
         policy._lock.release()
     _forking.release()
 

@@ -8,9 +8,9 @@ means come out smaller by the width. With one randomised response for all arms t
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.compiled import inlined
+from maskedbandits._numba.jit import inlined
+from maskedbandits._numba.state import derived, record
 from maskedbandits.policies.state import Arms
-from maskedbandits.record import derived, record
 
 
 @record

@@ -36,11 +36,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import dispatch, inlined
-from maskedbandits.maths import lots
-from maskedbandits.policies.stacks import nth
+from maskedbandits._numba.jit import dispatch, inlined
+from maskedbandits._numba.stacks import nth
+from maskedbandits._numba.state import Floats, Ints
+from maskedbandits.math import rng
 from maskedbandits.policies.state import Arms
-from maskedbandits.record import Floats, Ints
 
 # Chosen on the problems of ``bench/context.py``, with epsilon from 1 to 4; on others at 2 pooling cost more than there:
 BEHIND = -2.0  # the logarithm of the weight that a coarse grain starts with; the finest has 0. In a tree, per halving
@@ -164,7 +164,7 @@ def drawn_grain(state: Any, grains: Grains) -> int:
     if float(own.time + own.awaited) < FIRST * own.arms * first.rates[0] * first.rates[0]:
         return 0
     best = _best_ripe(state, grains)
-    lot = lots.uniform(first.lots)
+    lot = rng.uniform(first.lots)
     if lot < grains.habits.curious and best < finest:
         return best + 1 + min(int(lot / grains.habits.curious * (finest - best)), finest - best - 1)
     total = 0.0
@@ -173,7 +173,7 @@ def drawn_grain(state: Any, grains: Grains) -> int:
         if grain <= best or _is_ripe(state, grains, grain):
             grains.chances[grain] = math.exp(grains.weights[grain] - grains.weights[best])
         total += grains.chances[grain]
-    left = total * lots.uniform(first.lots)
+    left = total * rng.uniform(first.lots)
     for grain in range(finest):
         left -= grains.chances[grain]
         if left < 0.0:
@@ -189,7 +189,7 @@ def listening_grain(state: Any, grains: Grains, grain: int) -> int:
         return grain
     known = _known(state, grains, grain)
     chance = MOST * known / (known + grains.habits.enough)
-    lot = lots.uniform(nth(state, 0).lots)
+    lot = rng.uniform(nth(state, 0).lots)
     return grain if lot >= chance else grain + 1 + min(int(lot / chance * finer), finer - 1)
 
 

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled, entry, inlined
-from maskedbandits.maths import lots
+from maskedbandits._numba.jit import compiled, entry, inlined
+from maskedbandits._numba.stacks import nth
+from maskedbandits._numba.state import Floats, Ints
+from maskedbandits.math import rng
 from maskedbandits.policies.axes.reports import ARMS_OWN, as_seen
 from maskedbandits.policies.grains import Grains, drawn_grain, hand_down, listening_grain, weigh_bit, weigh_one
 from maskedbandits.policies.pending import await_reports, stop_awaiting
@@ -24,9 +26,7 @@ from maskedbandits.policies.play import (
     reckoned,
     start,
 )
-from maskedbandits.policies.stacks import nth
 from maskedbandits.policies.state import Arms
-from maskedbandits.record import Floats, Ints
 
 BITS = 64  # of a word
 
@@ -142,7 +142,7 @@ def _count_named(grains: Grains, part: int, many: int, slope: float) -> None:
 @inlined
 def _visitor(state: Arms, groups: Groups) -> int:
     """Draw the group of the next visitor."""
-    lot = lots.uniform(state.lots)
+    lot = rng.uniform(state.lots)
     group = 0
     while group < groups.ends.size - 1 and lot >= groups.ends[group]:
         group += 1
@@ -165,11 +165,11 @@ def _answer_by_a_bit(
     many = grains.firsts[listening + 1] - first
     arm = table[visited]
     chance = 0.5 + grains.slopes[listening] * (means[group * arms + arm] - 0.5)
-    feedback = 1.0 if lots.uniform(own.lots) < chance else 0.0
+    feedback = 1.0 if rng.uniform(own.lots) < chance else 0.0
     coins = np.uint64(0)
     for part in range(many):
         if part % BITS == 0:
-            coins = lots.word(own.lots)
+            coins = rng.word(own.lots)
         coin = float(coins >> np.uint64(part % BITS) & np.uint64(1))
         grains.told[part] = feedback if part == visited else coin
     weigh_bit(state, grains, listening, table, grains.slopes[listening])
@@ -186,10 +186,10 @@ def _answer_by_one_of_many(state: Any, grains: Grains, grain: int, listening: in
     arms, many = own.own[0].arms, 2 * (grains.firsts[listening + 1] - first)
     decides = grains.parts[grain, group]
     arm = choose(nth(state, grains.firsts[grain] + decides))
-    lot = lots.uniform(own.lots)
+    lot = rng.uniform(own.lots)
     if lot < slope:  # what is named is true
         named, other = visited, arm
-        feedback = 1.0 if lots.uniform(own.lots) < means[group * arms + arm] else 0.0
+        feedback = 1.0 if rng.uniform(own.lots) < means[group * arms + arm] else 0.0
     else:
         place = min(int((lot - slope) / (1.0 - slope) * many), many - 1)  # any of all answers
         named = place >> 1

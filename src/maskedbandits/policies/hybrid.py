@@ -18,12 +18,12 @@ state holds true sums, and is as secret as the rewards are.
 
 import math
 
-from maskedbandits.compiled import compiled, inlined, inner
-from maskedbandits.maths import lots
+from maskedbandits._numba.jit import compiled, inlined, inner
+from maskedbandits._numba.state import REQUIRED, Floats, given, record, section
+from maskedbandits.math import rng
 from maskedbandits.policies import checks
 from maskedbandits.policies.pending import ENOUGH, FOREVER, lateness, open_decisions, patience
 from maskedbandits.policies.state import Arms, flipped, forget
-from maskedbandits.record import REQUIRED, Floats, given, record, section
 
 SUMMARY = "shown rewards, makes noisy sums public: central privacy"
 REFERENCE = "Mishra & Thakurta 2015; Tossou & Dimitrakakis 2016"
@@ -124,7 +124,7 @@ def observe(state: Policy, arm: int, feedback: float) -> None:
     level = _level(count)
     rest = count - (1 << level)
     if rest <= 0:
-        state.base[arm] += state.open[arm] + lots.laplace(state.lots, 2.0 / own.epsilon)
+        state.base[arm] += state.open[arm] + rng.laplace(state.lots, 2.0 / own.epsilon)
         state.open[arm] = 0.0
         state.sums[arm] = state.base[arm]
         return
@@ -141,7 +141,7 @@ def _close_node(state: Policy, arm: int, reward: float, rest: int, level: int) -
         total += true[node]  # the smaller nodes merge into this one
         node += 1
     true[node] = total
-    public[node] = total + lots.laplace(state.lots, 2.0 * level / state.own[0].epsilon)
+    public[node] = total + rng.laplace(state.lots, 2.0 * level / state.own[0].epsilon)
     told = state.base[arm]
     for bit in range(level):
         if (rest >> bit) & 1:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from maskedbandits.cached_property import lockfree_cached_property
-from maskedbandits.compiled import HOOKS, Choice
+from maskedbandits._numba.jit import HOOKS, Choice
+from maskedbandits._numba.state import REQUIRED, Given, Layout, Storage, declarations_of
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.policies.axes import looks, restarts, soundness
@@ -18,7 +19,6 @@ from maskedbandits.policies.axes import policy as axes
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
 from maskedbandits.policies.indices import kl, kl_plus, sub_gamma, thompson, ucb
 from maskedbandits.policies.memories import discount, everything, window
-from maskedbandits.record import REQUIRED, Given, Layout, Storage, declarations_of
 
 # What policies on the axes are made of: one kernel has all of it, and the state's record says which is played.
 AXES: dict[str, tuple[ModuleType | None, ...]] = {

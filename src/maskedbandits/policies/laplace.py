@@ -9,12 +9,12 @@ from lots that anyone can repeat.
 
 import math
 
-from maskedbandits.compiled import inlined, inner
-from maskedbandits.maths import lots
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import REQUIRED, given, record
+from maskedbandits.math import rng
 from maskedbandits.policies import checks
 from maskedbandits.policies.pending import lateness, open_decisions, patience
 from maskedbandits.policies.state import Arms, flipped
-from maskedbandits.record import REQUIRED, given, record
 
 SUMMARY = "shown rewards, adds Laplace noise to each as a device would: for comparison, it protects nobody"
 REFERENCE = "Ren et al. 2020"
@@ -61,4 +61,4 @@ def observe(state: Policy, arm: int, feedback: float) -> None:
     own = state.own[0]
     own.time += 1
     state.counts[arm] += 1.0
-    state.sums[arm] += flipped(state, arm, feedback) + lots.laplace(state.lots, 1.0 / own.epsilon)
+    state.sums[arm] += flipped(state, arm, feedback) + rng.laplace(state.lots, 1.0 / own.epsilon)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maskedbandits.compiled import compiled, inlined
+from maskedbandits._numba.jit import compiled, inlined
+from maskedbandits._numba.state import Floats, Ints
 from maskedbandits.errors import UserError
-from maskedbandits.maths import lots
+from maskedbandits.math import rng
 from maskedbandits.policies.play import Tally, World, begin_segment, decide, reckoned, take_in
 from maskedbandits.policies.state import Arms
-from maskedbandits.record import Floats, Ints
 
 NONE = -1
 NO_SEGMENTS = np.zeros(0, dtype=np.int64)
@@ -66,7 +66,7 @@ def _delay(state: Arms, mail: Mail) -> int:
     """Draw a delay."""
     if mail.delays.size == 1:
         return mail.delays[0]
-    lot = lots.uniform(state.lots)
+    lot = rng.uniform(state.lots)
     if mail.delays.size > 1:
         return mail.delays[int(lot * mail.delays.size)]
     return int(min(math.log(1.0 - lot) / mail.decay[0], 1e15))
@@ -120,8 +120,8 @@ def advance_late(state: Any, world: World, checkpoints: Ints, tally: Tally, unti
             begin_segment(state)
             begun += 1
         arm = decide(state)
-        feedback = 1.0 if lots.uniform(state.lots) < world.feedback_means[segment, arm] else 0.0
-        is_lost = mail.lost[0] > 0.0 and lots.uniform(state.lots) < mail.lost[0]
+        feedback = 1.0 if rng.uniform(state.lots) < world.feedback_means[segment, arm] else 0.0
+        is_lost = mail.lost[0] > 0.0 and rng.uniform(state.lots) < mail.lost[0]
         if not is_lost and not _send(mail, done + 1 + _delay(state, mail), arm, feedback):
             take_in(state, arm, feedback)  # no room: of geometric delays not once in a lifetime
         tally.recent[arm] += 1

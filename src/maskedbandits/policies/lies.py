@@ -10,8 +10,8 @@ arm: how many reports are set aside, and the sum of their gains. The gain of a r
 that the hypothesis and the likeliest one gave to it, less 1. That sum is never above that of the c n largest gains.
 """
 
-from maskedbandits.compiled import inner
-from maskedbandits.record import Floats
+from maskedbandits._numba.jit import inner
+from maskedbandits._numba.state import Floats
 
 STRETCH = 10_000.0  # a longer memory allows for no longer burst
 ROUNDING = 1e-9  # a gain up to which a report favours nothing

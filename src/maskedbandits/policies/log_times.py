@@ -15,12 +15,12 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from maskedbandits._numba.state import DECAY, DURATION, POSITION, REQUIRED
 from maskedbandits.errors import UserError, shown
 from maskedbandits.policies import pending
 from maskedbandits.policies.checks import MOST
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.problems.problem import plays_in
-from maskedbandits.record import DECAY, DURATION, POSITION, REQUIRED
 
 CORRUPTIONS = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates")
 

@@ -6,10 +6,10 @@ restarts, exactly when the log reaches them (``log_times.py``).
 
 from typing import Any, NamedTuple
 
-from maskedbandits.compiled import compiled
-from maskedbandits.maths import lots
+from maskedbandits._numba.jit import compiled
+from maskedbandits._numba.state import Ints
+from maskedbandits.math import rng
 from maskedbandits.policies.play import Tally, World, begin_segment, choose, observe
-from maskedbandits.record import Ints
 
 
 class Recorded(NamedTuple):
@@ -29,7 +29,7 @@ def advance_log(state: Any, world: World, checkpoints: Ints, tally: Tally, until
             segment += 1
         arm = choose(state)
         if arm == log.chosen[done]:
-            observe(state, arm, 1.0 if lots.uniform(state.lots) < world.feedback_means[done, 0] else 0.0)
+            observe(state, arm, 1.0 if rng.uniform(state.lots) < world.feedback_means[done, 0] else 0.0)
             tally.pulls[arm] += 1
             tally.suboptimal_pulls[arm] += int(world.worse[done, 0])
             tally.total[0] += world.gaps[done, 0]

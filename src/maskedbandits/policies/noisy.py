@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maskedbandits.compiled import compiled, inlined
+from maskedbandits._numba.jit import compiled, inlined
+from maskedbandits._numba.state import Floats, Ints, Words
 from maskedbandits.corruption import Corruption, GaussianNoise, LaplaceNoise
-from maskedbandits.maths import beta, lots
+from maskedbandits.math import beta, rng
 from maskedbandits.policies.play import Tally, World, choose, observe, reckoned
 from maskedbandits.problems.rewards import Beta, Gaussian, Rewards
-from maskedbandits.record import Floats, Ints, Words
 
 BITS, BETA, NORMAL, LAPLACE = range(4)
 
@@ -53,10 +53,10 @@ def _noise(one: Corruption) -> tuple[int, float]:
 def _reward(words: Words, kind: int, width: float, mean: float) -> float:
     """Draw a reward."""
     if kind == NORMAL:
-        return mean + width * lots.normal(words)
+        return mean + width * rng.normal(words)
     if kind == BETA:
         return beta.draw_around(words, mean, width)
-    return 1.0 if lots.uniform(words) < mean else 0.0
+    return 1.0 if rng.uniform(words) < mean else 0.0
 
 
 @inlined
@@ -67,8 +67,8 @@ def _drawn(words: Words, feedback: Feedback, arm: int, mean: float) -> float:
         return _reward(words, BITS, 0.0, mean)  # masked already: its mean is that of the feedback
     reward = _reward(words, feedback.reward[0], feedback.width[0], mean)
     if noise == LAPLACE:
-        return reward + lots.laplace(words, scale)
-    return reward + scale * lots.normal(words)
+        return reward + rng.laplace(words, scale)
+    return reward + scale * rng.normal(words)
 
 
 @compiled

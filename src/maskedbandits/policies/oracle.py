@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import POSITION, REQUIRED, Ints, fixed, gathered, given, record, size
 from maskedbandits.errors import UserError, WrongValueError
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.restarts import times
 from maskedbandits.policies.state import Arms, counted, forget
-from maskedbandits.record import POSITION, REQUIRED, Ints, fixed, gathered, given, record, size
 
 SUMMARY = "plays the best arm, which it is told"
 LEARNS_FROM = "nothing"

@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.compiled import inlined, inner, interpreted
+from maskedbandits._numba.jit import inlined, inner, interpreted
+from maskedbandits._numba.stacks import nth, rows
+from maskedbandits._numba.state import Floats, Ints, Record, derived, gathered, given, record, section, size
 from maskedbandits.errors import WrongValueError, check_int
-from maskedbandits.policies.stacks import nth, rows
-from maskedbandits.record import Floats, Ints, Record, derived, gathered, given, record, section, size
 
 FOREVER = 1 << 62  # more than any number of steps
 EXPIRE_AFTER = 100_000  # decisions after which a policy gives up on a report, unless told otherwise

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled, dispatch, entry, inlined
-from maskedbandits.maths import lots
+from maskedbandits._numba.jit import compiled, dispatch, entry, inlined
+from maskedbandits._numba.state import Floats, Ints
+from maskedbandits.math import rng
 from maskedbandits.policies.axes.reports import ARMS_OWN, as_seen, is_the_arms
 from maskedbandits.policies.pending import await_reports, give_up, stop_awaiting
 from maskedbandits.policies.state import Arms, counted, forget
-from maskedbandits.record import Floats, Ints
 
 
 class World(NamedTuple):
@@ -221,7 +221,7 @@ def _play(state: Arms, feedback_means: Floats, recent: Ints, steps: int) -> None
     """Play on in a world that stands still."""
     for _ in range(steps):
         arm = choose(state)
-        feedback = 1.0 if lots.uniform(state.lots) < feedback_means[arm] else 0.0
+        feedback = 1.0 if rng.uniform(state.lots) < feedback_means[arm] else 0.0
         observe(state, arm, feedback)
         recent[arm] += 1
 

@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maskedbandits._numba.state import Floats, Ints, Words, relaid
 from maskedbandits.corruption import Corruption, Polyline
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.policies import arguments, log_times
@@ -20,7 +21,6 @@ from maskedbandits.policies.forks import look_after
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.views import MOST, View
-from maskedbandits.record import Floats, Ints, Words, relaid
 
 
 def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -> Any:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from maskedbandits._numba.state import REQUIRED, given, record
 from maskedbandits.policies import checks, weights
 from maskedbandits.policies.weights import (  # noqa: F401 -- it plays by them
     DRAWS_FROM,
@@ -14,7 +15,6 @@ from maskedbandits.policies.weights import (  # noqa: F401 -- it plays by them
     score,
     start,
 )
-from maskedbandits.record import REQUIRED, given, record
 
 SUMMARY = "exponential weights, restarted as a variation budget asks"
 REFERENCE = "Besbes et al. 2014"

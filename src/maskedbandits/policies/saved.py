@@ -10,14 +10,22 @@ from typing import IO, Any
 
 import numpy as np
 
+from maskedbandits._numba.state import layout_of
+from maskedbandits._util.files import (
+    HEADERS,
+    MOST,
+    WrongLoaderError,
+    refuse_more,
+    refuse_others,
+    unpacked_sizes,
+    write_whole,
+)
 from maskedbandits.corruption import Polyline
 from maskedbandits.errors import DAMAGED, UserError
-from maskedbandits.files import HEADERS, MOST, WrongLoaderError, refuse_more, refuse_others, unpacked_sizes, write_whole
-from maskedbandits.maths import lots
+from maskedbandits.math import rng
 from maskedbandits.policies import KINDS, pending
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.policy import Policy, made
-from maskedbandits.record import layout_of
 
 FORMAT = 10
 ARRAYS = ("own", "ints", "floats")
@@ -115,7 +123,7 @@ def revived(kind: Kind, given: Any, state: Any, path: str, *, exact: bool) -> Po
         raise UserError(f"{path} is damaged: {fault}; load an older copy")
     if "ahead_weight" in kind.layout.gathered:
         state.own[0].ahead_weight = 0.0  # what was found on the way to a choice is found again, not believed
-    words = state.lots.copy() if exact else lots.seeded()
+    words = state.lots.copy() if exact else rng.seeded()
     return Policy(kind, given, state, words, fresh=False)
 
 

@@ -1,9 +1,9 @@
 """What every policy keeps: its arms, what was seen of them, how they are masked, and lots to draw."""
 
-from maskedbandits.compiled import inlined
-from maskedbandits.maths import piecewise
+from maskedbandits._numba.jit import inlined
+from maskedbandits._numba.state import Floats, Ints, Words, derived, fixed, gathered, record, section, size
+from maskedbandits.math import piecewise
 from maskedbandits.policies.pending import FOREVER, Pending, await_nothing
-from maskedbandits.record import Floats, Ints, Words, derived, fixed, gathered, record, section, size
 
 NOT_NEGATIVE = FOREVER - 1  # a mask that tells the compiler that an index is none of Python's negative ones
 

@@ -1,7 +1,7 @@
 """Draws every arm alike: what learning nothing costs."""
 
-from maskedbandits.compiled import inlined
-from maskedbandits.maths import lots
+from maskedbandits._numba.jit import inlined
+from maskedbandits.math import rng
 from maskedbandits.policies.state import Arms
 
 Policy = Arms
@@ -14,7 +14,7 @@ LEARNS_FROM = "nothing"
 def choose(state: Arms) -> int:
     """Draw an arm."""
     arms = state.own[0].arms
-    return min(int(lots.uniform(state.lots) * arms), arms - 1)
+    return min(int(rng.uniform(state.lots) * arms), arms - 1)
 
 
 @inlined

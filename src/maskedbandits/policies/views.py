@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits._numba.state import Floats, Ints, copied, digest
 from maskedbandits.errors import UserError, check_int
-from maskedbandits.maths import lots
+from maskedbandits.math import rng
 from maskedbandits.policies import estimates
 from maskedbandits.policies.entries import Entries, entries
 from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.pending import EXPIRE_AFTER
-from maskedbandits.record import Floats, Ints, copied, digest
 
 MOST = 1 << 27  # decisions or draws at once: what answers them takes up a GiB
 
@@ -129,7 +129,7 @@ class View:
             return self.indices()
         drawn = np.zeros(tries if self._kind.draws_from else 1, dtype=np.int64)
         snapshot = self._snapshot()
-        snapshot.lots[:] = lots.seeded()
+        snapshot.lots[:] = rng.seeded()
         self._part(".sample").sample(snapshot, drawn)
         return np.bincount(drawn, minlength=snapshot.counts.size) / drawn.size
 

@@ -13,13 +13,13 @@ Gains are debiased feedbacks, shrunk to [0, 1] (``gains.py``): so the learning r
 
 import math
 
-from maskedbandits.compiled import inlined, inner
-from maskedbandits.maths import lots
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import DURATION, REQUIRED, Floats, derived, given, record, section
+from maskedbandits.math import rng
 from maskedbandits.policies import checks, gains
 from maskedbandits.policies.gains import Gains
 from maskedbandits.policies.gains import configure as configure
 from maskedbandits.policies.state import counted, forget
-from maskedbandits.record import DURATION, REQUIRED, Floats, derived, given, record, section
 
 HEAVY = 1e100  # a sum of weights at which all are scaled down ...
 LIGHT = 1e-250  # ... but none to nothing: a weight of 0 would never rise again
@@ -70,7 +70,7 @@ def score(state: Weights, arm: int) -> float:
 def choose(state: Weights) -> int:
     """Draw an arm."""
     total = _total(state)
-    left = lots.uniform(state.lots)
+    left = rng.uniform(state.lots)
     last = state.own[0].arms - 1
     for arm in range(last):
         left -= _probability(state, arm, total)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from maskedbandits._util.safe_text import percent
 from maskedbandits.privacy.exact import ExactEpsilon
 from maskedbandits.privacy.mechanism import KaryRandomizer, Randomizer
-from maskedbandits.readable import percent
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits import arrays
+from maskedbandits import _validation
 from maskedbandits.corruption import RandomizedResponse, per_arm
 from maskedbandits.errors import LARGEST, UserError, check_int, shown
 from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, checked_starts, seen_through
@@ -38,11 +38,11 @@ class ContextualProblem:
         shares: ArrayLike | None = None,
         corruption: RandomizedResponse | Sequence[RandomizedResponse] | None = None,
     ) -> None:
-        cube = arrays.cube("means", means)
+        cube = _validation.cube("means", means)
         steps = check_int("horizon", horizon, 1, LARGEST)
         begins = checked_starts(starts, cube.shape[0], steps)
         groups = cube.shape[1]
-        own = np.full(groups, 1.0 / groups) if shares is None else arrays.parts_of_one("shares", shares, groups)
+        own = np.full(groups, 1.0 / groups) if shares is None else _validation.parts_of_one("shares", shares, groups)
         if groups * cube.shape[2] > MOST_MEANS:
             raise UserError("a million means are more than can be played: give fewer groups, or fewer arms")
         values = {

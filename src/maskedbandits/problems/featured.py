@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits import arrays
+from maskedbandits import _validation
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import LARGEST, UserError, check_int, shown
 from maskedbandits.problems.problem import Ints, checked_starts
@@ -27,7 +27,7 @@ class FeaturedProblem:
 
     def __init__(self, weights: ArrayLike, starts: ArrayLike, horizon: int, corruption: RandomizedResponse) -> None:
         steps = check_int("horizon", horizon, 1, LARGEST)
-        block = arrays.weights("weights", weights)
+        block = _validation.weights("weights", weights)
         if not isinstance(corruption, RandomizedResponse):
             raise UserError(f"corruption = {shown(corruption)}: give a RandomizedResponse")
         begins = checked_starts(starts, block.shape[0], steps)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits import arrays
+from maskedbandits import _validation
 from maskedbandits.corruption import IDENTITY, Corruption, Noise, RandomizedResponse, Spread, per_arm, spread
 from maskedbandits.errors import LARGEST, UserError, check_int, number
 from maskedbandits.problems.rewards import Gaussian, Rewards, checked
@@ -59,7 +59,7 @@ class Problem:
         liars: float = 0.0,
         rewards: Rewards | str = "bernoulli",
     ) -> None:
-        table = arrays.table("means", means, "segment", one_row=True)
+        table = _validation.table("means", means, "segment", one_row=True)
         steps = check_int("horizon", horizon, 1, LARGEST)
         refuse_more_arms(table.shape[1], steps)
         begins = checked_starts(starts, table.shape[0], steps)
@@ -226,7 +226,7 @@ def refuse_more_arms(arms: int, horizon: int) -> None:
 
 def checked_starts(given: ArrayLike, segments: int, horizon: int) -> Ints:
     """Return when segments start, one for each row of means."""
-    begins = arrays.starts("starts", given, horizon)
+    begins = _validation.starts("starts", given, horizon)
     if begins.size != segments:
         raise UserError(f"{begins.size} starts, but means have {segments} rows: give one start per segment")
     return begins

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maskedbandits import arrays
+from maskedbandits import _validation
 from maskedbandits.corruption import IDENTITY, Corruption
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.problems.problem import Floats, Ints, Problem, Rows, refuse_more_arms, seen_through
@@ -40,7 +40,7 @@ class Replay(Problem):
         *,
         periods: int | ArrayLike = 1,
     ) -> None:
-        table = arrays.table("outcomes", outcomes, "round")
+        table = _validation.table("outcomes", outcomes, "round")
         table.flags.writeable = False
         starts = _checked_periods(periods, len(table))
         counts = np.diff(np.append(starts, len(table)))
@@ -88,11 +88,11 @@ class Log(Problem):
         arms: int | None = None,
         periods: int | ArrayLike = 1,
     ) -> None:
-        picked, brought = arrays.whole_numbers("chosen", chosen), arrays.shares("rewards", rewards, "round")
-        arrays.refuse_other_lengths("chosen", picked, "rewards", brought)
+        picked, brought = _validation.whole_numbers("chosen", chosen), _validation.shares("rewards", rewards, "round")
+        _validation.refuse_other_lengths("chosen", picked, "rewards", brought)
         count = int(picked.max()) + 1 if arms is None else check_int("arms", arms)
         refuse_more_arms(count, picked.size)
-        arrays.arms("chosen", picked, count, "round")
+        _validation.arms("chosen", picked, count, "round")
         starts = _checked_periods(periods, picked.size)
         super().__init__(_means_of(picked, brought, starts, count), starts, picked.size, corruption)
         _refuse_noise(self)
@@ -142,7 +142,7 @@ def _checked_periods(periods: int | ArrayLike, rounds: int) -> Ints:
     if np.ndim(periods) == 0:
         count = check_int("periods", periods, 1, rounds)
         return np.arange(count) * rounds // count
-    return arrays.starts("periods", periods, rounds)
+    return _validation.starts("periods", periods, rounds)
 
 
 def _means_of(chosen: Ints, rewards: Floats, starts: Ints, arms: int) -> Floats:
@@ -156,4 +156,4 @@ def _means_of(chosen: Ints, rewards: Floats, starts: Ints, arms: int) -> Floats:
 
 
 def _until(lost: Floats, times: ArrayLike) -> Floats:
-    return np.asarray(np.concatenate([[0.0], np.cumsum(lost)])[arrays.whole_numbers("times", times)])
+    return np.asarray(np.concatenate([[0.0], np.cumsum(lost)])[_validation.whole_numbers("times", times)])

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
-from maskedbandits.cached_property import lockfree_cached_property
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.experiments.results import Cell
 from maskedbandits.report import figures, lettering, tables
 from maskedbandits.report.answer import epsilon_text, listed

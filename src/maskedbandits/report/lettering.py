@@ -10,7 +10,7 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 
 FAMILY = "DejaVu Sans"  # comes with matplotlib: figures look the same on every machine
 NO_GLYPH = "□"
@@ -26,7 +26,7 @@ def glyphs() -> frozenset[int]:
 
 def drawable(text: str) -> str:
     """Return a text in characters that our font has; what others only modify is left out."""
-    return "".join(_drawn(character) for character in readable.one_line(text[:LONGEST]))
+    return "".join(_drawn(character) for character in safe_text.one_line(text[:LONGEST]))
 
 
 def _drawn(character: str) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 from html import escape as escape_html
 from pathlib import Path
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 from maskedbandits.experiments.results import Cell, Results, write_whole
 from maskedbandits.report import answer, by_group, context, figures, pictures, tables
 from maskedbandits.report.panels import Panel
@@ -75,7 +75,7 @@ def save_figure(picture: Picture, folder: Path) -> list[Path]:
 
 def escape(text: str) -> str:
     """Return somebody's own words for the page: neither marks nor controls reach it."""
-    return escape_html(readable.one_line(text))
+    return escape_html(safe_text.one_line(text))
 
 
 def save(path: Path, content: bytes) -> None:
@@ -111,11 +111,11 @@ def style_sheet() -> str:
 def numbers_json(panels: Sequence[Panel], drawn: dict[str, figures.Look]) -> str:
     """Return what the script reads out, as JSON that ends no script: < is written as an escape."""
     document = {
-        "names": [readable.one_line(policy) for policy in drawn],
+        "names": [safe_text.one_line(policy) for policy in drawn],
         "colours": len(figures.COLOURS),
         "panels": {panel.name: panel.numbers for panel in panels if panel.numbers},
     }
-    return readable.json_text(json.dumps(document, separators=(",", ":"), allow_nan=False)).replace("<", "\\u003c")
+    return safe_text.json_text(json.dumps(document, separators=(",", ":"), allow_nan=False)).replace("<", "\\u003c")
 
 
 def figure_html(picture: Picture, drawn: dict[str, figures.Look]) -> str:
@@ -241,7 +241,7 @@ def provenance_html(results: Results) -> str:
 <p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page
 again from the saved results: <code>maskedbandits report</code> and this folder.</p>
 {where}
-<details><summary>{escape(plan.file)}</summary><pre>{escape_html(readable.lines(plan.source))}</pre></details>
+<details><summary>{escape(plan.file)}</summary><pre>{escape_html(safe_text.lines(plan.source))}</pre></details>
 <details><summary>Seed and file of each cell</summary><div class="scroll"><table><thead><tr>{heads}</tr></thead>
 <tbody>{rows}</tbody></table></div></details></section>"""
 

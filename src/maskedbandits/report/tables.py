@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 from maskedbandits.experiments.canonical import plain
 from maskedbandits.experiments.results import Cell, Results
 from maskedbandits.report import changes
@@ -173,7 +173,7 @@ def as_table(
 
 def for_terminal(text: str, encoding: str) -> str:
     """Return a text that gives a terminal no orders, in the letters that it has."""
-    return readable.spelled(readable.one_line(text), encoding)
+    return safe_text.spelled(safe_text.one_line(text), encoding)
 
 
 def narrowest(texts: Sequence[str], whole: bool, width: int) -> int:

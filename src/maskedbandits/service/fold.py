@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maskedbandits import fingerprint
+from maskedbandits._numba.state import Ints
 from maskedbandits.context import Contextual, make_contextual
 from maskedbandits.context import saved as contextual
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, saved
 from maskedbandits.privacy import Randomizer
-from maskedbandits.record import Ints
 from maskedbandits.service.messages import MILLION, millionths
 from maskedbandits.service.questions import unpacked
 from maskedbandits.service.sources import FLAG_HELD

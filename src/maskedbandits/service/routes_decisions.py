@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from maskedbandits.cached_property import lockfree_cached_property
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.asgi import Answer, Refused

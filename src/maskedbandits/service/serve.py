@@ -11,10 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from maskedbandits import extras
+from maskedbandits._util import extras
+from maskedbandits._util.signals import heard
 from maskedbandits.errors import UserError
 from maskedbandits.service.settings import Settings, without_password
-from maskedbandits.signals import heard
 
 BACKLOG = 2048  # connections that wait to be taken
 SOON = 0.5  # seconds that a store has to answer in, before those who ask are answered that it has not

@@ -18,10 +18,10 @@ import tempfile
 import time
 from typing import Any
 
+from maskedbandits._util.signals import heard
 from maskedbandits.service import logs
 from maskedbandits.service.metrics import BYTES
 from maskedbandits.service.settings import Settings
-from maskedbandits.signals import heard
 
 LOOK = 0.1  # seconds between two looks at the workers
 SHORT = 10.0  # seconds: a worker that lived for less is started again only after a while

@@ -9,7 +9,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
-from maskedbandits.arrays import parts_of_one
+from maskedbandits._validation import parts_of_one
 from maskedbandits.context import Contextual
 from maskedbandits.device.timing import Timing
 from maskedbandits.errors import UserError, WrongValueError, check_int, nearest

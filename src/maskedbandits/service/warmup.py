@@ -61,15 +61,15 @@ def _needed(policy: str, parameters: dict[str, object], *more: str) -> Names:
 
 def missing(names: Iterable[str]) -> list[str]:
     """Return which of them are not kept yet."""
-    from maskedbandits import cache
-    from maskedbandits.compiled import INTERPRETED
+    from maskedbandits._numba import cache
+    from maskedbandits._numba.jit import INTERPRETED
 
     return [] if INTERPRETED else [name for name in names if not cache.is_marked(name)]
 
 
 def are_loaded(names: Iterable[str]) -> bool:
     """Tell whether all of them are at work in this process."""
-    from maskedbandits.compiled import INTERPRETED
+    from maskedbandits._numba.jit import INTERPRETED
     from maskedbandits.policies.entries import is_loaded
 
     return INTERPRETED or all(map(is_loaded, names))
@@ -77,7 +77,7 @@ def are_loaded(names: Iterable[str]) -> bool:
 
 def load(names: Iterable[str], over: threading.Event) -> None:
     """Load machine code, until it is over; what no child could keep is compiled here."""
-    from maskedbandits.compiled import INTERPRETED
+    from maskedbandits._numba.jit import INTERPRETED
     from maskedbandits.policies.entries import fill_cache
 
     for name in () if INTERPRETED else names:
@@ -87,7 +87,7 @@ def load(names: Iterable[str], over: threading.Event) -> None:
 
 def compile_beside(names: Iterable[str], over: threading.Event) -> None:
     """Let a child fill the cache, and wait for it; when it is over it is ended. A failure is said."""
-    from maskedbandits import cache
+    from maskedbandits._numba import cache
     from maskedbandits.policies.entries import start_child
 
     with _alone(cache.folder(), over):

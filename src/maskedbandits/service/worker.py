@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import uvicorn
 
+from maskedbandits._util.signals import heard
 from maskedbandits.errors import UserError
 from maskedbandits.service import logs, warmup
 from maskedbandits.service.app import App
@@ -29,7 +30,6 @@ from maskedbandits.service.settings import Settings
 from maskedbandits.service.storage import StoreUnavailable
 from maskedbandits.service.supervisor import MISTAKE
 from maskedbandits.service.wire import Wire
-from maskedbandits.signals import heard
 
 KEEP_ALIVE = 75  # seconds for which a connection may idle: longer than proxies in front keep theirs
 LOOK = 0.1  # seconds between two looks at whether it is to end
@@ -158,7 +158,7 @@ async def _reached(work: Callable[[], Awaitable[T]], *, told: bool = False) -> T
 
 def _needed(storage: str) -> warmup.Names:
     """Import what takes long to import, beside those who are answered, and return what machine code it needs."""
-    from maskedbandits import cache
+    from maskedbandits._numba import cache
 
     cache.tell_by(logs.event)  # before there are kernels: then it may have something to say
 

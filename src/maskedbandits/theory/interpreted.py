@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.maths import kl, level
+from maskedbandits.math import confidence, kl
 
 
 def _interpreted(kernel: Callable[..., float]) -> Any:
@@ -13,4 +13,4 @@ def _interpreted(kernel: Callable[..., float]) -> Any:
 
 
 divergence = _interpreted(kl.divergence)
-exploration = _interpreted(level.exploration)
+exploration = _interpreted(confidence.exploration)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from alone import Floats, bits, first_alarm, fresh, observe, restart, streams_with_alarm
-from maskedbandits.compiled import interpreted
+from maskedbandits._numba.jit import interpreted
 from maskedbandits.policies.detectors import glr
 from naive import detectors as naive
 from trials import INTERPRETED, outside

@@ -8,14 +8,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.compiled import inlined, inner, interpreted
+from maskedbandits._numba.jit import inlined, inner, interpreted
+from maskedbandits._numba.state import DURATION, Ints, gathered, given, record, section
 from maskedbandits.policies import checks, detectors
 from maskedbandits.policies.axes.restarts import Phases, forget_everything
 from maskedbandits.policies.axes.state import forget_reports
 from maskedbandits.policies.axes.watch import NOT_NOW
 from maskedbandits.policies.pending import ENOUGH, FOREVER, PROMPT
 from maskedbandits.policies.state import NOT_NEGATIVE
-from maskedbandits.record import DURATION, Ints, gathered, given, record, section
 
 LEAST = 16  # decisions that a look waits for its report if the delay is unknown
 

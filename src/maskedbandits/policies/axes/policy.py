@@ -4,7 +4,7 @@ It has a memory (``memories/``), an index (``indices/``, and how it stays cheap:
 forget at once (``restarts.py``, ``looks.py``).
 """
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits._numba.jit import inlined, inner
 from maskedbandits.policies import indices, memories
 from maskedbandits.policies.axes import watch
 from maskedbandits.policies.axes.restarts import Phases, forget_everything

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import inlined
+from maskedbandits._numba.jit import inlined
+from maskedbandits._numba.state import Ints, has_field, layout_of, relaid
 from maskedbandits.corruption import Noise, Polyline, RandomizedResponse
 from maskedbandits.errors import UserError
-from maskedbandits.record import Ints, has_field, layout_of, relaid
 
 ARMS_OWN = -1
 NO_LINES = np.array([[0.0, 0.0, 1.0]])  # a line that no report has

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import POSITION, Ints, derived, fixed, gathered, given, record, size
 from maskedbandits.policies import checks, indices, memories
 from maskedbandits.policies.axes import watch
 from maskedbandits.policies.axes.state import Axes, forget_reports
-from maskedbandits.record import POSITION, Ints, derived, fixed, gathered, given, record, size
 
 NEVER, PLANNED, DOUBLING = range(3)
 FIRST_PHASE = 1000  # steps until the first restart of the doubling schedule (Besson & Kaufmann 2018)

@@ -14,8 +14,8 @@ Counts and sums change with the time alone: as long as no report comes, only una
 
 import math
 
-from maskedbandits.compiled import inlined, inner
-from maskedbandits.maths import max_tree
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits.math import max_tree
 from maskedbandits.policies import indices, memories
 from maskedbandits.policies.axes.scores import FEW, Scores, score, spread_of
 from maskedbandits.policies.axes.state import mean_of

@@ -1,6 +1,6 @@
 """The scores of the arms, and the highest of them without computing all.
 
-Scores stand in a tournament (``maths/max_tree.py``). Once a window is full the level f(w) is constant: an arm's score
+Scores stand in a tournament (``math/max_tree.py``). Once a window is full the level f(w) is constant: an arm's score
 depends on what is remembered of it alone, so only the arm pulled and the arm pushed out change, and the root is the
 choice.
 
@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.compiled import inlined, inner, interpreted
-from maskedbandits.maths import max_tree
+from maskedbandits._numba.jit import inlined, inner, interpreted
+from maskedbandits._numba.state import Floats, Ints, gathered, record, section, size
+from maskedbandits.math import max_tree
 from maskedbandits.policies import indices, memories
 from maskedbandits.policies.axes import ties, watch
 from maskedbandits.policies.axes.state import mean_of
@@ -30,7 +31,6 @@ from maskedbandits.policies.axes.ties import Ties
 from maskedbandits.policies.indices import STEEP
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.state import NOT_NEGATIVE
-from maskedbandits.record import Floats, Ints, gathered, record, section, size
 
 SLACK = 1e-11  # hides the rounding of bounds: a tangent must not sink below what it bounds
 MANY = 16  # arms that a search looks at before it lets others wait, and lowers ceilings,

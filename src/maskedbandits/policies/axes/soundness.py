@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from maskedbandits._numba.state import has_field
 from maskedbandits.policies.axes import ties
-from maskedbandits.record import has_field
 
 
 def contradiction(state: Any, parameters: Mapping[str, Any]) -> str:

@@ -1,10 +1,10 @@
 """What a policy on the axes keeps, beside what every policy does; memories, indices and detectors add their own."""
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import Floats, gathered, given, record, section, size
 from maskedbandits.policies.checks import share_of_lies
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.state import Arms, mean_behind
-from maskedbandits.record import Floats, gathered, given, record, section, size
 
 
 @record

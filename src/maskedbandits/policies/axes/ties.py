@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.compiled import inlined, inner, interpreted
+from maskedbandits._numba.jit import inlined, inner, interpreted
+from maskedbandits._numba.state import Ints, gathered, record, section
 from maskedbandits.policies import indices
 from maskedbandits.policies.axes import watch
 from maskedbandits.policies.axes.state import Axes
 from maskedbandits.policies.indices import STEEP
-from maskedbandits.record import Ints, gathered, record, section
 
 NONE = -1
 

@@ -3,7 +3,7 @@
 ``restarts.py`` forgets at given times, ``looks.py`` when a detector says so; the state's class says which.
 """
 
-from maskedbandits.compiled import dispatch
+from maskedbandits._numba.jit import dispatch
 from maskedbandits.policies.axes.state import Axes
 
 NOT_NOW = -1

@@ -5,7 +5,7 @@ A detector is a module with a record and functions of the names below.
 
 from typing import Any
 
-from maskedbandits.compiled import dispatch
+from maskedbandits._numba.jit import dispatch
 
 
 @dispatch("detector", inline=False)

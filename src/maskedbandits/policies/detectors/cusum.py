@@ -7,10 +7,10 @@ multi-armed bandits, AAAI).
 
 import math
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import Floats, given, record, section
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.looks import Watch
-from maskedbandits.record import Floats, given, record, section
 
 
 @record

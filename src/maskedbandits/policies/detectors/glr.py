@@ -35,11 +35,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.compiled import compiled, inlined, inner
+from maskedbandits._numba.jit import compiled, inlined, inner
+from maskedbandits._numba.state import Floats, Ints, given, record, section
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.looks import Watch
 from maskedbandits.policies.state import NOT_NEGATIVE
-from maskedbandits.record import Floats, Ints, given, record, section
 
 HULL = 192  # points for which a hull has room: random feedback needs about 20 in 10^6 observations
 VERTICES = 2 * HULL  # numbers of one hull: (s, S_s) of each point

@@ -1,6 +1,6 @@
 """Page-Hinkley: as CUSUM from the first sample on, with the running mean (of the sample too) in place of the first."""
 
-from maskedbandits.compiled import inner
+from maskedbandits._numba.jit import inner
 from maskedbandits.policies.detectors.cusum import Deviations, deviates
 from maskedbandits.policies.detectors.cusum import restart as restart
 

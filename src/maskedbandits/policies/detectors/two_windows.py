@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.compiled import inner
+from maskedbandits._numba.jit import inner
+from maskedbandits._numba.state import Floats, Ints, given, record, section, size
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.looks import Watch
-from maskedbandits.record import Floats, Ints, given, record, section, size
 
 
 @record

@@ -2,7 +2,7 @@
 
 With N observations of mean p, the index of the paper (``kl.py``) has ``u`` the largest q with ``N d(p, q) <= f(t ^
 w)``, and is ``g^-1(u)`` for an increasing g. For a decreasing one it is ``g^-1(l)`` with the smallest such q; flipping
-the feedback of such an arm (``maths/piecewise.py``) turns that into the first case. The index is not clipped to [0, 1]:
+the feedback of such an arm (``math/piecewise.py``) turns that into the first case. The index is not clipped to [0, 1]:
 clipped, all arms would tie at 1 where privacy is strong, and play would be uniform. Other optimistic indices differ in
 u alone, a function of p and of the *spread* x = level / N that increases and is concave in x.
 
@@ -11,7 +11,7 @@ An index is a module with a record and functions of the names below. Optimistic 
 has some of the first seven. One whose scores do not depend on the number of arms says that ARMS_COME_AND_GO.
 """
 
-from maskedbandits.compiled import dispatch
+from maskedbandits._numba.jit import dispatch
 from maskedbandits.policies.axes import watch
 from maskedbandits.policies.axes.state import Axes
 

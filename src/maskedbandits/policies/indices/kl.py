@@ -2,9 +2,10 @@
 
 import math
 
-from maskedbandits.compiled import compiled, inlined
-from maskedbandits.maths import kl, max_tree
-from maskedbandits.maths.level import exploration
+from maskedbandits._numba.jit import compiled, inlined
+from maskedbandits._numba.state import Floats, Ints, given, record, section, size
+from maskedbandits.math import kl, max_tree
+from maskedbandits.math.confidence import exploration
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
     highest_ahead,
@@ -20,7 +21,6 @@ from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
     widen,
 )
 from maskedbandits.policies.axes.state import mean_of
-from maskedbandits.record import Floats, Ints, given, record, section, size
 
 WORDS = "KL index"
 REFERENCE = "Gajane 2023; Cappé et al. 2013"

@@ -1,7 +1,8 @@
 """KL-UCB++: as KL, with the level log+(r (1 + log+^2 r)), r = T / (K N) (Menard and Garivier 2017)."""
 
-from maskedbandits.compiled import inlined
-from maskedbandits.maths.level import plus_level
+from maskedbandits._numba.jit import inlined
+from maskedbandits._numba.state import DURATION, REQUIRED, given, record
+from maskedbandits.math.confidence import plus_level
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.restarts import Phases
 from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
@@ -16,7 +17,6 @@ from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
 )
 from maskedbandits.policies.indices.kl import bound as bound
 from maskedbandits.policies.indices.kl import slope as slope
-from maskedbandits.record import DURATION, REQUIRED, given, record
 
 WORDS = "KL-UCB++ index"
 REFERENCE = "Ménard & Garivier 2017"

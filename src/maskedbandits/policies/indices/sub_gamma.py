@@ -9,7 +9,8 @@ for a time that no bound covers.
 
 import math
 
-from maskedbandits.compiled import inlined
+from maskedbandits._numba.jit import inlined
+from maskedbandits._numba.state import REQUIRED, given, record
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
     highest_ahead,
@@ -28,7 +29,6 @@ from maskedbandits.policies.indices.ucb import check as check
 from maskedbandits.policies.indices.ucb import completed as completed
 from maskedbandits.policies.indices.ucb import highest as highest
 from maskedbandits.policies.indices.ucb import level_of as level_of
-from maskedbandits.record import REQUIRED, given, record
 
 WORDS = "sub-gamma index"
 REFERENCE = "Boucheron et al. 2013"

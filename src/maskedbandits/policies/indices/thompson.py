@@ -2,8 +2,8 @@
 
 import math
 
-from maskedbandits.compiled import inner
-from maskedbandits.maths import beta
+from maskedbandits._numba.jit import inner
+from maskedbandits.math import beta
 from maskedbandits.policies import memories
 from maskedbandits.policies.axes.state import Axes, mean_of
 

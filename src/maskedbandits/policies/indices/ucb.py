@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.compiled import inlined
+from maskedbandits._numba.jit import inlined
+from maskedbandits._numba.state import given, record
 from maskedbandits.errors import UserError
-from maskedbandits.maths.level import exploration
+from maskedbandits.math.confidence import exploration
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
     highest_ahead,
@@ -22,7 +23,6 @@ from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
     widen,
 )
 from maskedbandits.policies.indices import STEEP
-from maskedbandits.record import given, record
 
 WORDS = "UCB index"
 REFERENCE = "Gajane et al. 2018; Garivier & Moulines 2011"

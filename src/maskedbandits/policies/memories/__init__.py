@@ -4,7 +4,7 @@ A memory keeps, for every arm, how many observations count and the sum of their 
 and functions of the names below; those that it does not have are as here, for a memory that keeps everything.
 """
 
-from maskedbandits.compiled import dispatch, inlined
+from maskedbandits._numba.jit import dispatch, inlined
 from maskedbandits.policies.axes.state import Axes, add_masked
 
 NOBODY = -1

@@ -4,10 +4,10 @@ It is kept by giving later observations larger weights, 1, 1/gamma, 1/gamma^2, .
 latest when a count is asked for: so one arm changes in a step, not all.
 """
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import DECAY, REQUIRED, gathered, given, record
 from maskedbandits.policies import checks
 from maskedbandits.policies.axes.state import Axes
-from maskedbandits.record import DECAY, REQUIRED, gathered, given, record
 
 HEAVY = 1e100  # a weight at which all are scaled down
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.compiled import inlined, inner
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section, size
 from maskedbandits.errors import UserError
 from maskedbandits.policies import checks, indices
 from maskedbandits.policies.arguments import LARGEST
@@ -14,7 +15,6 @@ from maskedbandits.policies.axes.state import Axes, add_masked, forget_reports
 from maskedbandits.policies.memories import NOBODY, add
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.state import NOT_NEGATIVE
-from maskedbandits.record import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section, size
 
 
 @record

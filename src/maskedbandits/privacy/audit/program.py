@@ -24,8 +24,8 @@ from typing import IO, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits._util.signals import Signals, caught_signals
 from maskedbandits.errors import UserError
-from maskedbandits.signals import Signals, caught_signals
 
 MOST_LINES = 10**7  # for each input
 LONGEST = 256  # characters of a report

@@ -28,11 +28,11 @@ from typing import IO, NamedTuple
 import numpy as np
 from scipy.stats import hypergeom, mannwhitneyu
 
+from maskedbandits._util.signals import caught_signals
 from maskedbandits.privacy.audit import program
 from maskedbandits.privacy.audit.questions import balanced
 from maskedbandits.privacy.audit.seeds import CHANCE
 from maskedbandits.privacy.audit.statistics import Bits, highest, lowest
-from maskedbandits.signals import caught_signals
 
 MOST_STARTS = 1536  # by default: a seed of 16 bits is missed once in 10^7 times
 TRIALS_A_START = 650  # trials for each start, by default

@@ -26,12 +26,12 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from maskedbandits import extras
+from maskedbandits._util import extras
+from maskedbandits._util.files import write_whole
 from maskedbandits.context import Contextual
 from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.data.delimited import opened, table
 from maskedbandits.errors import UserError, check_int
-from maskedbandits.files import write_whole
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.fold import made
 from maskedbandits.service.messages import MILLION

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from maskedbandits import readable
+from maskedbandits._util import safe_text
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation import Baseline, Evaluation, Part
 from maskedbandits.service.evaluation.fixed import MANY, Estimate, Judged, Shown
@@ -38,11 +38,11 @@ class Words:
             told += ["", *self.wrapped(f"Period {number} of {len(self.found.periods)}: {span(part.log)}")]
             told += self.part(part)
         told += ["", *(line for note in self.notes() for line in self.wrapped(note))]
-        return [readable.spelled(line, self.encoding) for line in told]
+        return [safe_text.spelled(line, self.encoding) for line in told]
 
     def wrapped(self, text: str) -> list[str]:
         """Return a paragraph as lines."""
-        return textwrap.wrap(readable.one_line(text), WIDTH, break_on_hyphens=False)
+        return textwrap.wrap(safe_text.one_line(text), WIDTH, break_on_hyphens=False)
 
     def part(self, part: Part) -> Iterator[str]:
         """Yield the tables of a stretch of the log."""
@@ -86,7 +86,7 @@ class Words:
 
     def row(self, name: str, width: int, *cells: str) -> str:
         """Return a row; a name that is too long is cut."""
-        plain = readable.spelled(readable.one_line(name), self.encoding)
+        plain = safe_text.spelled(safe_text.one_line(name), self.encoding)
         first = plain if len(plain) <= width else plain[: width - 3] + "..."
         return f"{first:{width}}{'' if width == LONG_NAME else '  '}{'  '.join(cells)}".rstrip()
 

@@ -71,7 +71,7 @@ def _opened(address: Address, create: bool) -> Store:
         from .sqlite import SqliteStore
 
         return SqliteStore(Path(address.place), create=create, durable=address.durable)
-    from maskedbandits.extras import need
+    from maskedbandits._util.extras import need
 
     need("storage in PostgreSQL", ("psycopg",), "postgres")
     from .postgres import PostgresStore

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from maskedbandits.maths import max_tree
+from maskedbandits.math import max_tree
 from trials import examples, outside
 
 place = outside(max_tree.place)

@@ -1,6 +1,6 @@
 """Sections of a state in compiled code: an attribute of the tuple of its arrays, found through its record.
 
-``record.py`` declares them. The compiler is taught each name once: what type it has, and how to get there, which is two
+``state.py`` declares them. The compiler is taught each name once: what type it has, and how to get there, which is two
 numbers of the record and an array that begins at the first and ends at the second. No code is compiled for it.
 """
 

@@ -1,4 +1,4 @@
-"""What feedback proves about its mean, at whatever moment one looks, and whoever chose when to pull.
+"""Confidence sequences for means, valid at any stopping time, and the exploration levels of index policies.
 
 For N feedbacks in [0, 1] with sum S, whose means (given what came before) are all at most m, and any q above m, the
 likelihood ratio ``(q/m)^S ((1-q)/(1-m))^(N-S)`` is a supermartingale: each factor is convex in the feedback, so it is
@@ -22,6 +22,8 @@ distribution of variance 1/r passes 1/delta exactly when
 import math
 
 from scipy import optimize, special
+
+from maskedbandits._numba.jit import compiled
 
 
 def evidence_above(count: float, total: float, mean: float) -> float:
@@ -72,3 +74,18 @@ def _upper(count: float, total: float, delta: float) -> float:
     if middle >= highest or excess(highest) <= 0.0:
         return 1.0
     return float(optimize.brentq(excess, middle, highest, xtol=1e-12))
+
+
+@compiled
+def exploration(x: float, c: float) -> float:
+    """Return f(x) = log x + c log(max(1, log x)), for x >= 1."""
+    log = math.log(x)
+    return log + c * math.log(max(1.0, log))
+
+
+@compiled
+def plus_level(count: float, arms: float, horizon: float) -> float:
+    """Return the level of KL-UCB++, which shrinks with the count instead of growing with time."""
+    ratio = horizon / (arms * count)
+    log = math.log(max(1.0, ratio))
+    return math.log(max(1.0, ratio * (1.0 + log * log)))

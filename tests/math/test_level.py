@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.maths.level import exploration, plus_level
+from maskedbandits.math.confidence import exploration, plus_level
 from trials import examples
 
 counts = st.one_of(st.floats(1, 1e7), st.integers(1, 1000).map(float))

@@ -2,9 +2,9 @@
 
 import math
 
-from maskedbandits.compiled import compiled
-from maskedbandits.maths import lots
-from maskedbandits.maths.lots import Words
+from maskedbandits._numba.jit import compiled
+from maskedbandits.math import rng
+from maskedbandits.math.rng import Words
 
 
 @compiled
@@ -13,12 +13,12 @@ def _gamma(words: Words, shape: float) -> float:
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
-        x = lots.normal(words)
+        x = rng.normal(words)
         root = 1.0 + c * x
         if root <= 0.0:
             continue
         v = root * root * root
-        u = lots.uniform(words)
+        u = rng.uniform(words)
         square = x * x
         if u < 1.0 - 0.0331 * square * square:
             return d * v
@@ -36,7 +36,7 @@ def draw(words: Words, a: float, b: float) -> float:
 @compiled
 def _log_gamma(words: Words, shape: float) -> float:
     """Draw the logarithm of a Gamma number of any shape above 0 (Marsaglia and Tsang 2000, section 6)."""
-    return math.log(_gamma(words, shape + 1.0)) + math.log(1.0 - lots.uniform(words)) / shape
+    return math.log(_gamma(words, shape + 1.0)) + math.log(1.0 - rng.uniform(words)) / shape
 
 
 @compiled
@@ -63,7 +63,7 @@ def draw_near(words: Words, a: float, b: float, width: float) -> float:
     mean = a / whole
     if a < LARGE or b < LARGE:
         return mean + width * (draw(words, a, b) - mean)
-    z = lots.normal(words)
+    z = rng.normal(words)
     spread = math.sqrt(mean * (1.0 - mean) / (whole + 1.0))
     bend = (1.0 - 2.0 * mean) / (3.0 * (whole + 2.0))
     return mean + width * (spread * z + bend * (z * z - 1.0))

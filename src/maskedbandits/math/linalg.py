@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled, inlined
+from maskedbandits._numba.jit import compiled, inlined
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

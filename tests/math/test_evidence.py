@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.maths import evidence
+from maskedbandits.math import confidence
 from naive import evidence as naive
 from trials import examples
 
@@ -15,34 +15,34 @@ from trials import examples
 def test_evidence_is_the_average_likelihood_ratio(count: float, share: float, mean: float) -> None:
     total = share * count
     expected = naive.evidence_above(count, total, mean)
-    above = evidence.evidence_above(count, total, mean)
+    above = confidence.evidence_above(count, total, mean)
     if above == -math.inf:  # where it underflows there is none
         assert expected < 0
         return
     assert above == pytest.approx(expected, rel=1e-6, abs=1e-6)
-    assert evidence.evidence_below(count, count - total, 1 - mean) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert confidence.evidence_below(count, count - total, 1 - mean) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 def test_the_ends_of_the_scale() -> None:
-    assert evidence.evidence_above(5, 5, 1.0) == 0.0  # nothing is above 1
-    assert evidence.evidence_above(5, 0, 0.0) == 0.0
-    assert evidence.evidence_above(5, 1, 0.0) == math.inf
-    assert evidence.evidence_above(0, 0, 0.5) == 0.0
-    assert evidence.evidence_above(1e6, 1e5, 0.9) == -math.inf  # so far below that it underflows
+    assert confidence.evidence_above(5, 5, 1.0) == 0.0  # nothing is above 1
+    assert confidence.evidence_above(5, 0, 0.0) == 0.0
+    assert confidence.evidence_above(5, 1, 0.0) == math.inf
+    assert confidence.evidence_above(0, 0, 0.5) == 0.0
+    assert confidence.evidence_above(1e6, 1e5, 0.9) == -math.inf  # so far below that it underflows
 
 
 @examples(100)
 @given(st.floats(0.5, 1e5), st.floats(0, 1), st.sampled_from([0.5, 0.05, 1e-6]))
 def test_an_interval_ends_where_the_evidence_is_just_too_strong(count: float, share: float, delta: float) -> None:
     total = share * count
-    low, high = evidence.interval(count, total, delta)
+    low, high = confidence.interval(count, total, delta)
     assert 0.0 <= low <= share <= high <= 1.0
     level, step = math.log(2 / delta), 1e-9
     if high < 1.0 - step:
-        inside, outside = (evidence.evidence_below(count, total, end) for end in (high - step, high + step))
+        inside, outside = (confidence.evidence_below(count, total, end) for end in (high - step, high + step))
         assert inside < level < outside
     if low > step:
-        inside, outside = (evidence.evidence_above(count, total, end) for end in (low + step, low - step))
+        inside, outside = (confidence.evidence_above(count, total, end) for end in (low + step, low - step))
         assert inside < level < outside
 
 
@@ -56,7 +56,7 @@ def test_the_mean_is_kept_at_all_times_together() -> None:
     looks = np.unique(np.geomspace(2, 1000, 20).astype(int))
     missed = 0
     for row in sums:
-        kept = (evidence.interval(n, float(row[n - 1]), 0.1) for n in looks)
+        kept = (confidence.interval(n, float(row[n - 1]), 0.1) for n in looks)
         missed += any(not low <= 0.3 <= high for low, high in kept)
     assert 0 < missed < 0.175 * 700
 
@@ -64,7 +64,7 @@ def test_the_mean_is_kept_at_all_times_together() -> None:
 @examples(15)
 @given(st.floats(1e-3, 1e6), st.sampled_from([0.5, 0.05, 1e-6]))
 def test_a_sum_may_stray_until_the_evidence_is_just_too_strong(squares: float, delta: float) -> None:
-    stray = evidence.radius(squares, delta)
+    stray = confidence.radius(squares, delta)
     assert naive.evidence_of_stray(stray, squares, 0.75) == pytest.approx(-math.log(delta), rel=1e-9)
 
 
@@ -74,5 +74,5 @@ def test_sums_of_weighted_feedbacks_stray_no_further_than_allowed() -> None:
     weights = rng.choice([0.05, 0.5, 1.0, 3.0], size=(2000, 200))
     strays = np.cumsum(weights * ((rng.random((2000, 200)) < 0.3) - 0.3), axis=1)
     squares = np.cumsum(weights**2, axis=1)
-    allowed = np.vectorize(evidence.radius)(squares, 0.05)
+    allowed = np.vectorize(confidence.radius)(squares, 0.05)
     assert np.mean(np.any(np.abs(strays) > allowed, axis=1)) < 0.07

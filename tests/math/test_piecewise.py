@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from maskedbandits.corruption import Corruption, Monotone, RandomizedResponse
-from maskedbandits.maths import piecewise
+from maskedbandits.math import piecewise
 from monotone import FUNCTIONS
 from trials import examples
 

@@ -19,7 +19,7 @@ the step that would leave it.
 
 import math
 
-from maskedbandits.compiled import compiled
+from maskedbandits._numba.jit import compiled
 
 TINY = 1e-16  # a mean this close to 0 is 0: the inverse moves by less than 1e-13
 

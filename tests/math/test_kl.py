@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from maskedbandits.maths import kl
+from maskedbandits.math import kl
 from naive import divergence as naive_divergence
 
 mpmath.mp.dps = 50

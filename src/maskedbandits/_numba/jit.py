@@ -25,9 +25,9 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 
-from maskedbandits import cache
-from maskedbandits.sections import reader
-from maskedbandits.within import Within
+from maskedbandits._numba import cache
+from maskedbandits._numba.pipeline import Within
+from maskedbandits._numba.sections import reader
 
 INTERPRETED = bool(getattr(numba.config, "DISABLE_JIT", 0))
 

@@ -2,7 +2,7 @@
 
 import math
 
-from maskedbandits.compiled import inlined
+from maskedbandits._numba.jit import inlined
 
 FAR = 30.0  # beyond it a reward is certain but for one in 10^13, and a slope of 0 would teach nothing
 

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled, inlined
+from maskedbandits._numba.jit import compiled, inlined
 
 
 @inlined

@@ -9,7 +9,7 @@ its secant slope g(1) - g(0).
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.compiled import compiled
+from maskedbandits._numba.jit import compiled
 
 
 @compiled

@@ -14,7 +14,7 @@ import unicodedata
 from fractions import Fraction
 from typing import TextIO
 
-ERRORS = "maskedbandits.readable"  # the name of our way to write what an encoding does not have
+ERRORS = "maskedbandits._util.safe_text"  # the name of our way to write what an encoding does not have
 
 # Controls beyond ASCII's, breaks of lines, what turns the direction of a line, and halves of characters.
 _BEYOND = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"

@@ -11,8 +11,8 @@ from llvmlite import ir
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
 
-from maskedbandits.compiled import FORCED
-from maskedbandits.record import ends_of
+from maskedbandits._numba.jit import FORCED
+from maskedbandits._numba.state import ends_of
 
 
 def stacked(states: list[Any]) -> Any:
@@ -56,7 +56,7 @@ def _nth(typing: Any, state: Any, group: Any) -> Any:
             length = builder.udiv(builder.extract_value(array.shape, 0), groups)
             part = context.make_array(kind)(context, builder)
             itemsize = ir.Constant(ir.IntType(64), context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-            populate_array(  # type: ignore[no-untyped-call]
+            populate_array(
                 part,
                 data=builder.gep(array.data, [builder.mul(place, length)], inbounds=True),
                 shape=[length],

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from maskedbandits import extras
+from maskedbandits._util import extras
 
 PATIENCE = 2.0  # seconds without a bar
 

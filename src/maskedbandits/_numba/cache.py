@@ -32,10 +32,10 @@ import numba
 from numba.core.caching import IndexDataCacheFile, NullCache
 from numba.core.errors import NumbaError
 
-from maskedbandits.files import user_cache
+from maskedbandits._util.files import user_cache
 from maskedbandits.fingerprint import MACHINE_CODE, Origin, package_has_changed, package_key, trace
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 VARIABLE = "MASKEDBANDITS_CACHE"
 NAME, DIGITS = "compiled-", 16  # of the folder, with so many of the digest's
 KEPT_FOR = 30 * 86_400.0  # seconds after which the code of another version is removed from a shared place

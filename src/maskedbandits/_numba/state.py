@@ -31,11 +31,11 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.cached_property import lockfree_cached_property
-from maskedbandits.compiled import Choice
+from maskedbandits._numba.jit import Choice
+from maskedbandits._numba.sections import short_type, teach
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.errors import UserError
 from maskedbandits.fingerprint import Origin
-from maskedbandits.sections import short_type, teach
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,0 +1,1 @@
+"""Helpers that know nothing of bandits: files, signals, progress bars, text that is safe to print."""
