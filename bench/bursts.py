@@ -19,7 +19,7 @@ import numpy as np
 
 from maskedbandits import Policy, Problem, RandomizedResponse, make_policy, simulate
 from maskedbandits.policies import kind_of
-from maskedbandits.policies.entries import compile_all
+from maskedbandits.policies.runtime import compile_all
 from maskedbandits.problems import sinusoid
 
 MEANS = (0.65, 0.35)

@@ -25,11 +25,11 @@ from bench import cold, peers
 from bench.goals import GOALS, Goal
 from maskedbandits import Problem, RandomizedResponse, make_policy, theory
 from maskedbandits._numba.state import Layout
-from maskedbandits.batch import MEMO
 from maskedbandits.math import rng
-from maskedbandits.policies import detectors, play
+from maskedbandits.policies import detectors, kernels
 from maskedbandits.policies.detectors import glr
-from maskedbandits.policies.play import Tally, World
+from maskedbandits.policies.kernels import Tally, World
+from maskedbandits.simulation.runs import MEMO
 
 HORIZON = 2_000_000
 WINDOW = theory.paper_window(HORIZON, 1)
@@ -65,7 +65,7 @@ def simulated(
     pulls, wasted, recent, over_time = np.zeros((4, arms), dtype=np.int64)
     tally = Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), pulls, wasted, recent, over_time[None, :])
     checkpoints = np.array([problem.horizon])
-    start, advance = policy.entries.simulator(play.advance, world, checkpoints, tally, 0)
+    start, advance = policy.entries.simulator(kernels.advance, world, checkpoints, tally, 0)
     state.lots[:] = rng.seeded(0)
     start(state)
     advance(state, world, checkpoints, tally, ramp)

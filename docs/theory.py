@@ -21,7 +21,7 @@ from maskedbandits.context import contextual_bound, make_contextual
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.policies import make_policy
 from maskedbandits.problems import ContextualProblem, Problem
-from maskedbandits.simulation import simulate
+from maskedbandits.simulation.simulator import simulate
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

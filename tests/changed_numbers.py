@@ -15,7 +15,7 @@ import numpy as np
 
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from maskedbandits._numba.state import layout_of
-from maskedbandits.policies import saved
+from maskedbandits.policies import serialization
 from specimens import ALONE, RR
 from twins import stream
 
@@ -53,7 +53,7 @@ def survives(policy: Policy) -> bool:
     """Save and load it, and play on: tell whether that was not refused."""
     try:
         with warnings.catch_warnings(action="error"):
-            loaded = saved.loads(saved.dumps(policy))
+            loaded = serialization.loads(serialization.dumps(policy))
     except ValueError:
         return False
     for bit in [0, 1] * 20:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from maskedbandits.policies import KINDS
-from maskedbandits.policies.entries import Entries
+from maskedbandits.policies.runtime import Entries
 from maskedbandits.privacy.ledger import file
 
 pytest.register_assert_rewrite("browsers")  # a plugin whose marks are imported, too, before pytest comes to it

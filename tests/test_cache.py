@@ -22,15 +22,15 @@ PLAY = (
     "for step in range(30): policy.observe(policy.choose(), step % 2)\n"
     "print([policy.choose() for _ in range(10)], policy.entries.is_machine_code)\n"
 )
-UNWRITABLE = "from maskedbandits import cache\ncache._is_writable = lambda folder: False\n"
+UNWRITABLE = "from maskedbandits._numba import cache\ncache._is_writable = lambda folder: False\n"
 
 
 IN_CHILD = """
 import maskedbandits, os, pathlib
-from maskedbandits import cache
-from maskedbandits.policies import entries
+from maskedbandits._numba import cache
+from maskedbandits.policies import runtime
 print(maskedbandits.__file__)
-child = entries.start_child(["uniform"])
+child = runtime.start_child(["uniform"])
 assert child.wait(1200) == 0
 folder = cache.folder()
 private = folder.parent.stat()
@@ -279,7 +279,7 @@ def test_an_edit_of_any_source_that_counts_has_another_folder(tmp_path: Path) ->
     """Also of ``sections.py``, which tells the compiler where arrays are; but not of what only shows things."""
     installed = tmp_path / "maskedbandits"
     shutil.copytree(cache.HERE, installed, ignore=shutil.ignore_patterns("__pycache__"))
-    tell = "from maskedbandits import cache\nprint(cache.__file__, cache.folder().name)"
+    tell = "from maskedbandits._numba import cache\nprint(cache.__file__, cache.folder().name)"
     names = []
     for edited in (None, "report/page.py", "sections.py", "policies/axes/scores.py"):
         if edited is not None:
@@ -287,7 +287,7 @@ def test_an_edit_of_any_source_that_counts_has_another_folder(tmp_path: Path) ->
             source.write_text(source.read_text(encoding="utf-8") + "# edited\n", encoding="utf-8")
         done = run(tell, tmp_path / "place", PYTHONPATH=str(tmp_path))
         file, name = done.stdout.split()
-        assert Path(file) == installed / "cache.py"
+        assert Path(file) == installed / "_numba" / "cache.py"
         names.append(name)
     assert names[0] == names[1]
     assert len(set(names)) == 3

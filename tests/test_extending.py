@@ -13,7 +13,7 @@ from maskedbandits.experiments.cache_key import source_of
 from maskedbandits.experiments.config import load
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.experiments.runner import run
-from maskedbandits.policies import kinds
+from maskedbandits.policies import registry
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
@@ -114,7 +114,7 @@ def test_a_policy_without_its_parts_is_refused(missing: str) -> None:
     parts = {"SUMMARY": "x", "LEARNS_FROM": "nothing", "Policy": object, "choose": print}
     own.__dict__.update({name: part for name, part in parts.items() if name != missing})
     with pytest.raises(ValueError, match=f"own has no {missing}.*: docs/extending.md"):
-        kinds.alone("own", own)
+        registry.alone("own", own)
 
 
 def test_the_policy_of_the_page_plays(tmp_path: Path) -> None:

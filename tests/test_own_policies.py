@@ -41,9 +41,9 @@ def arm():
     return ARM
 """
 OWN = "import helper\n" + HEAD + CHOOSE
-REGISTER = "KINDS['own'] = kinds.alone('own', {module})\n"
+REGISTER = "KINDS['own'] = registry.alone('own', {module})\n"
 PULL = "print(mb.make_policy('own', arms=9).sample(1)[0], end=' ')\n"
-IMPORTS = "import importlib, sys\nimport maskedbandits as mb\nfrom maskedbandits.policies import KINDS, kinds\n"
+IMPORTS = "import importlib, sys\nimport maskedbandits as mb\nfrom maskedbandits.policies import KINDS, registry\n"
 USE = IMPORTS + "import own\n" + REGISTER.format(module="own") + PULL
 HERE = "sys.modules[__name__]"
 ITSELF = IMPORTS + OWN + REGISTER.format(module=HERE) + PULL

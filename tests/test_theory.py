@@ -8,7 +8,7 @@ from maskedbandits import theory
 from maskedbandits.corruption import Monotone, RandomizedResponse
 from maskedbandits.policies import make_policy
 from maskedbandits.problems import Problem, random_segments, sinusoid
-from maskedbandits.simulation import simulate
+from maskedbandits.simulation.simulator import simulate
 from naive import theory as naive
 
 IDENTITY = RandomizedResponse(1.0, 1.0)

@@ -70,12 +70,12 @@ if TYPE_CHECKING:
     from maskedbandits.features import make_featured as make_featured
     from maskedbandits.policies import Policy as Policy
     from maskedbandits.policies import make_policy as make_policy
-    from maskedbandits.policies.saved import load_policy as load_policy
+    from maskedbandits.policies.serialization import load_policy as load_policy
     from maskedbandits.problems import ContextualProblem as ContextualProblem
     from maskedbandits.problems import FeaturedProblem as FeaturedProblem
     from maskedbandits.problems import Problem as Problem
-    from maskedbandits.simulation import Simulation as Simulation
-    from maskedbandits.simulation import simulate as simulate
+    from maskedbandits.simulation.simulator import Simulation as Simulation
+    from maskedbandits.simulation.simulator import simulate as simulate
 
 
 def __getattr__(name: str) -> Any:

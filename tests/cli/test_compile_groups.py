@@ -7,12 +7,12 @@ import pytest
 
 from maskedbandits import ContextualProblem, RandomizedResponse, make_contextual, make_policy, policies
 from maskedbandits._numba import jit
-from maskedbandits.batch import Batch, Order
 from maskedbandits.cli.compile import compile_featured, to_compile
 from maskedbandits.context.compile import compile_groups
 from maskedbandits.errors import UserError
-from maskedbandits.policies.entries import entries
-from maskedbandits.policies.groups import advance_groups
+from maskedbandits.policies.groups.kernels import advance_groups
+from maskedbandits.policies.runtime import entries
+from maskedbandits.simulation.runs import Batch, Order
 
 
 def test_every_name_is_known_and_code_is_shared() -> None:

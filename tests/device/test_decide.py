@@ -58,7 +58,7 @@ def test_who_cannot_pay_for_another_report_says_so_before(url: str, service: Ser
 
 def test_a_visitor_who_was_promised_a_report_is_shown_the_same_whatever_is_left(url: str, service: Service) -> None:
     with opened(url, cap=1) as device:
-        first, again, other = (device.decide(visitor=name) for name in ("ada", "ada", "bob"))
+        first, again, other = (device.decide(visitor=name) for name in ("ludwig", "ludwig", "bob"))
         assert (first.participate, again.participate, other.participate) == (True, True, False)
         assert device.ledger is not None
         assert device.ledger.spent == 1
@@ -70,12 +70,12 @@ def test_a_visitor_s_paid_decision_is_rewarded_after_a_restart_at_the_cap(
 ) -> None:
     """With participate: false the service gives no token, so the device must know that it has paid for one."""
     with opened(url, cap=1, path=folder / "ledger") as device:
-        assert device.decide(visitor="ada").participate
+        assert device.decide(visitor="ludwig").participate
     with opened(url, cap=1, path=folder / "ledger") as device:
-        assert device.decide(visitor="ada").report(1)
+        assert device.decide(visitor="ludwig").report(1)
         pass_time(device, clock, 200)
         assert len(service.taken) == 1
-        assert not device.decide(visitor="ada").participate  # nothing can be rewarded any more
+        assert not device.decide(visitor="ludwig").participate  # nothing can be rewarded any more
     assert [question.get("participate", True) for question in service.questions] == [True, True, False]
 
 
@@ -259,28 +259,28 @@ def test_an_arm_that_is_not_eligible_is_not_shown(url: str, service: Service) ->
 def test_a_visitor_has_one_decision_and_pays_once(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
     for _ in range(2):  # also after a restart
         with opened(url, path=tmp_path / "ledger") as device:
-            assert all(device.decide(visitor="ada@example.org").participate for _ in range(3))
+            assert all(device.decide(visitor="ludwig@example.org").participate for _ in range(3))
             assert device.ledger is not None
             assert device.ledger.spent == 1
     with opened(url, path=tmp_path / "ledger") as device:
-        first, again = (device.decide(visitor="ada@example.org") for _ in range(2))
+        first, again = (device.decide(visitor="ludwig@example.org") for _ in range(2))
         assert first.report(1)
         assert not again.report(0)
         pass_time(device, clock, 200)
         assert len(service.taken) == 1
-        late = device.decide(visitor="ada@example.org")
+        late = device.decide(visitor="ludwig@example.org")
         assert (late.arm, late.participate) == ("plain", False)
         assert "already" in late.why
         pass_time(device, clock, 200)
     assert len(service.arrivals) == 1
     assert len({question["visitor"] for question in service.questions}) == 1
-    assert "ada" not in json.dumps(service.questions)
+    assert "ludwig" not in json.dumps(service.questions)
 
 
 def test_visitors_are_told_apart_and_mean_nothing_elsewhere(url: str, service: Service) -> None:
     with opened(url) as device, opened(url) as other:
         for each in (device, other):
-            for visitor in ("ada", "bob", "ada"):
+            for visitor in ("ludwig", "bob", "ludwig"):
                 each.decide(visitor=visitor)
     assert len({question["visitor"] for question in service.questions}) == 4
 

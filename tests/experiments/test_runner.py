@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import maskedbandits
-from maskedbandits import experiments, simulation
+from maskedbandits import experiments
 from maskedbandits._numba import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import cache_key, results, work_units
@@ -17,7 +17,8 @@ from maskedbandits.experiments.canonical import canonical
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.fingerprint import CELLS, hash_package
 from maskedbandits.policies import make_policy
-from maskedbandits.simulation import simulate
+from maskedbandits.simulation import simulator
+from maskedbandits.simulation.simulator import simulate
 from small_experiment import GOOD, run, same_numbers, write
 
 
@@ -205,7 +206,7 @@ def test_what_the_machine_cannot_do_is_told_in_one_line(
     def fail(*arguments: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(simulation, "prepared", fail)
+    monkeypatch.setattr(simulator, "prepared", fail)
     task = experiments.load(write(tmp_path)).tasks[1]
     with pytest.raises(UserError, match=complaint):
         work_units.play_load([work_units.Piece(0, task, seed=1, checkpoints=1, first=0, runs=1)])

@@ -273,6 +273,6 @@ def test_a_source_that_is_gone_is_doubted(project: Project) -> None:
 
 
 def test_nothing_of_ours_is_your_own() -> None:
-    from maskedbandits.policies import auto, play
+    from maskedbandits.policies import auto, kernels
 
-    assert trace((auto, ["choose"]), (play.advance, None), (play.World, None), (len, None)) == Origin()
+    assert trace((auto, ["choose"]), (kernels.advance, None), (kernels.World, None), (len, None)) == Origin()

@@ -20,7 +20,7 @@ from maskedbandits import (
     make_policy,
     simulate,
 )
-from maskedbandits.policies import KINDS, names, saved
+from maskedbandits.policies import KINDS, names, serialization
 from specimens import CERTAIN, RR, specimen
 from twins import changing
 from watchers import DETECTORS
@@ -221,7 +221,7 @@ class TestRetiring:
             assert arm == min(left)  # of equals the lowest
             policy.retire(arm)
             left.remove(arm)
-            assert saved.loads(saved.dumps(policy)).retired.sum() == 40 - len(left)
+            assert serialization.loads(serialization.dumps(policy)).retired.sum() == 40 - len(left)
 
     def test_a_simulation_begins_with_all_arms(self) -> None:
         problem = Problem([[0.9, 0.4, 0.2]], [0], 500, RR)

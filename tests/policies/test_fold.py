@@ -13,7 +13,7 @@ import folds
 from children import finished
 from folds import OFFERED, drawn_log, fresh, tell, tell_in_chunks
 from maskedbandits import Policy, load_policy
-from maskedbandits.policies import saved
+from maskedbandits.policies import serialization
 from trials import INTERPRETED, examples
 
 
@@ -42,7 +42,7 @@ def meddle(policy: Policy, rng: np.random.Generator) -> None:
 
 def saved_and_loaded(policy: Policy, path: Path) -> Policy:
     policy.save(path)
-    return saved.loads(saved.dumps(load_policy(path)))
+    return serialization.loads(serialization.dumps(load_policy(path)))
 
 
 class TestFold:

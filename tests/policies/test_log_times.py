@@ -9,7 +9,7 @@ import pytest
 
 from maskedbandits._numba.state import DECAY, DURATION, POSITION
 from maskedbandits.errors import UserError
-from maskedbandits.policies import KINDS, check_policy, kinds, log_times, oracle
+from maskedbandits.policies import KINDS, check_policy, log_times, oracle, registry
 from specimens import RR
 
 TIMES = {"window": DURATION, "horizon": DURATION, "gamma": DECAY, "restarts": POSITION}
@@ -45,7 +45,7 @@ OTHERS = {
 
 def test_every_parameter_is_a_time_or_none() -> None:
     """A new parameter belongs in one of the lists above, and a time says so where it is declared."""
-    for kind in kinds.every(KINDS):
+    for kind in registry.every(KINDS):
         for key, what in kind.parameters.items():
             assert (key in TIMES) != (key in OTHERS), f"{kind.name}: is {key} a time?"
             assert what.time == TIMES.get(key, ""), f"{kind.name}: {key} must be declared with its kind of time"
@@ -54,7 +54,7 @@ def test_every_parameter_is_a_time_or_none() -> None:
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in KINDS.items()])
-def test_times_are_converted_and_nothing_else(kind: kinds.Kind) -> None:
+def test_times_are_converted_and_nothing_else(kind: registry.Kind) -> None:
     values: dict[str, Any] = {
         "window": 3000,
         "horizon": 70_001,
@@ -104,6 +104,6 @@ def test_a_check_can_be_for_a_log() -> None:
 def test_a_policy_that_cannot_follow_rows_is_refused() -> None:
     module = SimpleNamespace(**{key: value for key, value in vars(oracle).items() if key != "begin_segment"})
     module.__name__ = "deaf"
-    kind = kinds.alone("deaf", module)  # type: ignore[arg-type]
+    kind = registry.alone("deaf", module)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="deaf has no begin_segment"):
         log_times.rows_of(kind, {"restarts": [0, 5], "best": [0, 1]})

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maskedbandits import Problem, batch, make_policy, simulate, theory
+from maskedbandits import Problem, make_policy, simulate, theory
 from maskedbandits._numba.jit import interpreted
 from maskedbandits.errors import UserError
-from maskedbandits.policies import play
-from maskedbandits.policies.entries import Entries
+from maskedbandits.policies import kernels
+from maskedbandits.policies.runtime import Entries
 from maskedbandits.problems import Log
+from maskedbandits.simulation import runs
 from naive import Twin
 from naive import log as naive
 from specimens import CERTAIN, RR
@@ -24,9 +25,9 @@ A, B = 0, 1
 def _interpreted_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interpret the loop: short plays are over long before many kinds of policies are compiled."""
     if not request.config.getoption("--compiled"):
-        start = interpreted(play.start_live)
+        start = interpreted(kernels.start_live)
         monkeypatch.setattr(Entries, "simulator", lambda entries, advance, *_: (start, interpreted(advance)))
-        monkeypatch.setattr(batch, "_READY", {})
+        monkeypatch.setattr(runs, "_READY", {})
 
 
 def log_of(means: list[list[float]], rows: int, seed: int) -> Log:
@@ -103,7 +104,7 @@ def test_where_a_run_pauses_a_restart_is_not_missed(monkeypatch: pytest.MonkeyPa
     log, parameters = log_of([[0.1, 0.5, 0.9]], 120, 1), {"restarts": [0, 40, 50], "best": [2, 0, 1]}
     whole = played(log, "oracle", 12, **parameters)
     for pause in (1, 7, 40):
-        monkeypatch.setattr(batch, "PAUSE", pause)
+        monkeypatch.setattr(runs, "PAUSE", pause)
         assert played(log, "oracle", 12, **parameters).regret.tolist() == whole.regret.tolist()
 
 

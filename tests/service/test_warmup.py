@@ -19,7 +19,7 @@ from web import SMALL, Reply, Served
 
 from children import LONGEST, PROGRAM, child, finished
 from maskedbandits._numba import cache
-from maskedbandits.policies import entries
+from maskedbandits.policies import runtime
 from maskedbandits.service import warmup
 from maskedbandits.service.storage import open_store
 from maskedbandits.service.storage.rows import Change, NewArm
@@ -87,7 +87,7 @@ def children(monkeypatch: pytest.MonkeyPatch, script: str) -> list[subprocess.Po
         started.append(subprocess.Popen([sys.executable, "-c", script]))
         return started[-1]
 
-    monkeypatch.setattr(entries, "start_child", start)
+    monkeypatch.setattr(runtime, "start_child", start)
     monkeypatch.setattr(cache, "is_marked", lambda name: any(each.returncode == 0 for each in started))
     return started
 
@@ -199,17 +199,17 @@ def test_what_cannot_be_compiled_is_set_aside_and_said(
 
 WATCHED = """
 import sys
-from maskedbandits.policies import entries
+from maskedbandits.policies import runtime
 from maskedbandits.service import logs, serve, settings, warmup
 
-plain = entries.interpreted
+plain = runtime.interpreted
 def watched(kernel):
     def call(*arguments):
         logs.event("interpreted", kernel=kernel.__name__)
         return plain(kernel)(*arguments)
     return call
 
-entries.interpreted, warmup.DEFAULT = watched, "ts-cf"
+runtime.interpreted, warmup.DEFAULT = watched, "ts-cf"
 sys.exit(serve.serve(settings.Settings(storage=sys.argv[1], port=0), lambda line: print(line, flush=True)))
 """
 

@@ -72,7 +72,7 @@ def to_compile(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callab
 def compile_plain(kind: Kind, groups: bool) -> None:
     """Compile a policy, and what choosing for groups takes of it."""
     from maskedbandits.context.compile import compile_groups
-    from maskedbandits.policies.entries import compile_all
+    from maskedbandits.policies.runtime import compile_all
 
     compile_all(kind.layout, kind.name)
     if groups:

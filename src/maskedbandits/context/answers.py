@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from maskedbandits.context import masks
 from maskedbandits.context.hierarchy import Grouping
-from maskedbandits.policies.axes.reports import ARMS_OWN
-from maskedbandits.policies.groups import Answers
+from maskedbandits.policies.groups.kernels import Answers
+from maskedbandits.policies.index.report_masks import ARMS_OWN
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

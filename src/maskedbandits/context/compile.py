@@ -3,11 +3,11 @@
 import numpy as np
 
 from maskedbandits._numba.jit import INTERPRETED
-from maskedbandits.policies.entries import entries
-from maskedbandits.policies.grains import NO_GRAINS
-from maskedbandits.policies.groups import Groups, advance_groups
-from maskedbandits.policies.kinds import Kind
-from maskedbandits.policies.play import Tally, World
+from maskedbandits.policies.groups.kernels import Groups, advance_groups
+from maskedbandits.policies.groups.levels import NO_GRAINS
+from maskedbandits.policies.kernels import Tally, World
+from maskedbandits.policies.registry import Kind
+from maskedbandits.policies.runtime import entries
 
 
 def compile_groups(kind: Kind) -> None:

@@ -21,13 +21,12 @@ from maskedbandits.context.hierarchy import Grouping, Read
 from maskedbandits.context.learnt import remade
 from maskedbandits.context.views import LEARNT, View
 from maskedbandits.errors import UserError, WrongValueError, check_int
-from maskedbandits.policies import Policy, arguments
+from maskedbandits.policies import Policy, validation
 from maskedbandits.policies import arms as changes
 from maskedbandits.policies import pending as pending_reports
-from maskedbandits.policies.axes import reports
-from maskedbandits.policies.entries import entries
-from maskedbandits.policies.forks import look_after_group
-from maskedbandits.policies.grains import Grains
+from maskedbandits.policies.groups.levels import Grains
+from maskedbandits.policies.index import report_masks
+from maskedbandits.policies.runtime import entries, look_after_group
 from maskedbandits.privacy import Question
 
 AT_ONCE = 1 << 14  # answers times groups that are taken in at once, lest whoever asks wait for long
@@ -95,7 +94,7 @@ class Contextual(View):
 
     def _open_ones(self, among: ArrayLike) -> Ints:
         changes.check(self.kind)
-        places = arguments.some("among", among, self.arms)
+        places = validation.some("among", among, self.arms)
         retired = self._policies[0].retired[places]
         if retired.any():
             raise UserError(f"among: arm {places[retired][0]} is retired: leave it out")
@@ -172,7 +171,7 @@ class Contextual(View):
     def _mix(self) -> None:
         """Make room for masks of answers' own."""
         for policy in self._policies:
-            policy._state, policy._mixed = reports.mixed(policy._state), True
+            policy._state, policy._mixed = report_masks.mixed(policy._state), True
         self._stack()
 
     def expire(self, question: Question) -> None:

@@ -13,7 +13,7 @@ from maskedbandits.context.contextual import Contextual
 from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.errors import UserError, WrongValueError, check_int, shown
 from maskedbandits.policies import check_policy, kind_of, make_policy
-from maskedbandits.policies.axes.restarts import times
+from maskedbandits.policies.index.restarts import times
 from maskedbandits.privacy import Partition
 from maskedbandits.privacy.exact import Number
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.context import masks
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.policies.grains import BEHIND, POOL, TREE, Grains
+from maskedbandits.policies.groups.levels import BEHIND, POOL, TREE, Grains
 from maskedbandits.privacy import Partition, Question
 
 Floats = NDArray[np.float64]

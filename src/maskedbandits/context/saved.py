@@ -24,8 +24,8 @@ from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.context.views import LEARNT
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import DAMAGED, UserError
-from maskedbandits.policies import Policy, saved
-from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies import Policy, serialization
+from maskedbandits.policies.registry import Kind
 from maskedbandits.privacy import as_epsilon
 
 FORMAT = 7
@@ -63,7 +63,7 @@ def _write(policy: Contextual, stream: IO[bytes]) -> None:
     state, learnt, signs = policy.copied_parts()
     about = {
         "format": FORMAT,
-        "policy": saved.description(policy.by_group[0]),
+        "policy": serialization.description(policy.by_group[0]),
         "epsilon": str(policy.epsilon),
         "kinds": policy.grouping.kinds,
         "parts": policy.grouping.parts.tolist(),
@@ -71,13 +71,13 @@ def _write(policy: Contextual, stream: IO[bytes]) -> None:
         "shares": None if policy.known_shares is None else policy.known_shares.tolist(),
         "signs": None if signs is None else signs.bit_generator.state,
     }
-    saved.write_arrays(stream, about, state, **learnt)
+    serialization.write_arrays(stream, about, state, **learnt)
 
 
 def _read(stream: IO[bytes], path: str, *, exact: bool) -> Contextual:
     try:
         sizes = unpacked_sizes(stream)
-        with saved.one_at_a_time, np.load(stream, allow_pickle=False) as file:
+        with serialization.one_at_a_time, np.load(stream, allow_pickle=False) as file:
             refuse_more(sizes, ("about",), MOST)
             about = json.loads(str(file["about"]))
             refuse_others(about, "load_contextual", path)
@@ -85,16 +85,16 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Contextual:
             refuse_more(sizes, ("own", *LEARNT), MOST)
             learnt = {key: np.array(file[key]) for key in LEARNT}
             epsilon, shares, grouping = _grouping(about, learnt["named"].size)
-            state = saved.state_of(kind, file, sizes, sum(grouping.sizes))
+            state = serialization.state_of(kind, file, sizes, sum(grouping.sizes))
             signs = _signs(about.get("signs")) if exact else None
     except WrongLoaderError:
         raise
-    except saved.OtherFormatError:
+    except serialization.OtherFormatError:
         raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None
     except DAMAGED as error:
         raise UserError(f"{path} is not a saved contextual policy, or is damaged: save it again ({error})") from None
     given = about["policy"].get("parameters")
-    each = [saved.revived(kind, given, nth(state, place), path, exact=exact) for place in range(state.own.size)]
+    each = [serialization.revived(kind, given, nth(state, place), path, exact=exact) for place in range(state.own.size)]
     if not grouping.fits() or not _are_of_grains(grouping, **learnt) or not _are_of_groups(grouping, each):
         raise UserError(f"{path} is damaged: its groups do not fit together; load an older copy")
     made = Contextual(each, epsilon, grouping, shares, signs)
@@ -105,8 +105,8 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Contextual:
 def _kind_of(about: dict[str, Any]) -> Kind:
     """Return the kind of policy that every group has."""
     if about["format"] != FORMAT:
-        raise saved.OtherFormatError
-    return saved.kind_told(about["policy"])
+        raise serialization.OtherFormatError
+    return serialization.kind_told(about["policy"])
 
 
 def _grouping(about: dict[str, Any], many: int) -> tuple[Fraction, Any, Grouping]:

@@ -12,9 +12,9 @@ from maskedbandits._numba.stacks import rows
 from maskedbandits.context.hierarchy import Grouping
 from maskedbandits.context.learnt import of_any_share, remade, shares_from, stretched, stretches
 from maskedbandits.policies import Policy
-from maskedbandits.policies.entries import Entries
-from maskedbandits.policies.grains import Grains
-from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies.groups.levels import Grains
+from maskedbandits.policies.registry import Kind
+from maskedbandits.policies.runtime import Entries
 
 LEARNT = ("weights", "named", "expected")  # what of the grains answers decide
 

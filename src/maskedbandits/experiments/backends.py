@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.work_units import Piece, get_ready, play_elsewhere, play_load
-from maskedbandits.simulation import Simulation, cores
+from maskedbandits.simulation.simulator import Simulation, cores
 
 PATIENCE = 0.5  # seconds to wait for a load before looking around
 DEATHS = 5  # of workers, with nothing coming back in between, before it is given up

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits import external, theory
+from maskedbandits import theory
 from maskedbandits.errors import LARGEST, nearest
 from maskedbandits.experiments import groups
 from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.experiments.toml_table import Section, show
-from maskedbandits.external import Factory, Named
 from maskedbandits.policies import KINDS, check_policy, names
 from maskedbandits.problems import ContextualProblem, Log, Problem
+from maskedbandits.simulation import external
+from maskedbandits.simulation.external import Factory, Named
 
 # Each is given the problem in the steps that a policy plays.
 WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {

@@ -8,7 +8,7 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from maskedbandits.simulation import cores
+from maskedbandits.simulation.simulator import cores
 
 PACKAGES = ("maskedbandits", "numpy", "numba", "scipy")
 

@@ -18,7 +18,7 @@ from maskedbandits.experiments.config import Experiment
 from maskedbandits.experiments.provenance import provenance
 from maskedbandits.experiments.results import Cell, Label, Outcome, Plan, Results, load_outcome, save_outcome, save_plan
 from maskedbandits.experiments.work_units import Cutter, Piece, code_behind, joined
-from maskedbandits.simulation import Simulation
+from maskedbandits.simulation.simulator import Simulation
 
 
 class Watcher(Protocol):

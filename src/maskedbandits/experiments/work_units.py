@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits import simulation
 from maskedbandits._util.progress import Progress
 from maskedbandits.context import Contextual, make_contextual
 from maskedbandits.errors import UserError
@@ -27,7 +26,8 @@ from maskedbandits.experiments.results import Outcome
 from maskedbandits.fingerprint import CELLS, first_hash
 from maskedbandits.policies import Policy, kind_of, make_policy
 from maskedbandits.problems import ContextualProblem
-from maskedbandits.simulation import Simulation
+from maskedbandits.simulation import simulator
+from maskedbandits.simulation.simulator import Simulation
 
 KEPT, LIGHT = 64, 1 << 20  # policies that are kept, if they take up fewer bytes
 TOGETHER = 1 << 22  # steps, about, of pieces that are prepared together: their windows lie in memory at once
@@ -98,14 +98,14 @@ def get_ready(load: Sequence[Piece], known: set[Any], *, only_new: bool = False)
         kind = (task.policy, type(task.condition.problem))
         if task.factory is None and kind not in known:
             known.add(kind)
-            simulation.get_ready(task.condition.problem, policy_of(task), only_new=only_new)
+            simulator.get_ready(task.condition.problem, policy_of(task), only_new=only_new)
 
 
 def prepared(piece: Piece) -> Play:
     """Return the runs of a piece ready to be played, in the thread that plays them."""
     task = piece.task
     with told(task):
-        return simulation.prepared(
+        return simulator.prepared(
             task.condition.problem,
             task.factory or policy_of(task),
             piece.runs,

@@ -17,8 +17,8 @@ from maskedbandits.errors import UserError, check_int, nearest, shown
 from maskedbandits.features import linear, logistic
 from maskedbandits.features.play import choose_live, estimates_live, observe_live
 from maskedbandits.math import rng
-from maskedbandits.policies import arguments
-from maskedbandits.policies.forks import look_after
+from maskedbandits.policies import validation
+from maskedbandits.policies.runtime import look_after
 
 MODULES: dict[str, ModuleType] = {"logistic-ts-cf": logistic, "d-linucb-cf": linear}
 NAMES = tuple(MODULES)
@@ -114,11 +114,11 @@ class Featured:
     def observe(self, features: ArrayLike, arm: int, feedback: float) -> None:
         """Take in the masked feedback, a number in [0, 1], that came back for an arm chosen for these features."""
         x = self._checked(features)
-        place, value = arguments.plain_numbers(arm, feedback)
+        place, value = validation.plain_numbers(arm, feedback)
         if not 0 <= place < self.arms:
-            raise arguments.no_such_arm(place, self.arms)
+            raise validation.no_such_arm(place, self.arms)
         if not 0.0 <= value <= 1.0:
-            raise arguments.no_feedback(value, 1.0)
+            raise validation.no_feedback(value, 1.0)
         with self._lock:
             observe_live(self._state, x, place, value)
 

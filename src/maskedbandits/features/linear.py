@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from maskedbandits._numba.jit import inlined
 from maskedbandits._numba.state import REQUIRED, Floats, Given, Ints, Words, given
 from maskedbandits.math.linalg import add_square, dot, form, invert, times
-from maskedbandits.policies.checks import between
+from maskedbandits.policies.validation import between
 
 PARAMETERS: dict[str, Given] = {
     "gamma": given(REQUIRED, between(0.5, 1.0), "the discount of a step, such as 0.999; 1 forgets nothing"),

@@ -28,7 +28,7 @@ from maskedbandits._numba.state import Floats, Given, Ints, Words, given
 from maskedbandits.math import rng
 from maskedbandits.math.linalg import add_square, dot, form, times
 from maskedbandits.math.logistic import masked, sigmoid
-from maskedbandits.policies.checks import between
+from maskedbandits.policies.validation import between
 
 MODERATION = math.pi / 8.0  # MacKay 1992: a logistic function's mean over a normal law is one, flatter by this
 

@@ -11,7 +11,7 @@ from maskedbandits._numba.state import Floats, Ints
 from maskedbandits.math import rng
 from maskedbandits.math.linalg import dot
 from maskedbandits.math.logistic import masked, sigmoid
-from maskedbandits.policies.play import Tally
+from maskedbandits.policies.kernels import Tally
 
 
 class World(NamedTuple):

@@ -27,16 +27,11 @@ class Use:
 MACHINE_CODE = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "planner", "report", "service"),  # above the kernels: they call or show
-        *("batch.py", "context", "delays.py", "experiments", "simulation.py"),  # above as well: they call kernels
-        *("device", "external.py", "theory"),  # beside the kernels, which may not import them
-        *(
-            "progress.py",
-            "data",
-            "extras.py",
-            "privacy",
-            "safe_text.py",
-            "signals.py",
-        ),  # below, and imported by no kernel
+        *("context", "experiments"),  # above as well: they call kernels
+        *(f"simulation/{name}.py" for name in ("delays", "external", "runs", "simulator")),  # likewise
+        *("device", "theory"),  # beside the kernels, which may not import them
+        *("data", "privacy"),  # below, and imported by no kernel
+        *(f"_util/{name}.py" for name in ("extras", "progress", "safe_text", "signals")),  # likewise
         "py.typed",  # empty
     ),
     processor=True,
@@ -56,8 +51,9 @@ CELLS = Use(
 SNAPSHOTS = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "planner", "report"),  # above the service
-        *("batch.py", "delays.py", "experiments", "simulation.py"),  # simulate
-        *("device", "external.py", "progress.py", "data", "extras.py", "safe_text.py"),  # not imported by a fold
+        *("experiments", "simulation"),  # simulate
+        *("device", "data"),  # not imported by a fold
+        *(f"_util/{name}.py" for name in ("extras", "progress", "safe_text")),  # likewise
         "py.typed",  # empty
         # The rest of the service: it asks a state, stores it, or shows it.
         *(f"service/{name}" for name in ("dashboard", "evaluation", "storage")),

@@ -15,7 +15,7 @@ from maskedbandits.planner import statistics
 from maskedbandits.planner.question import Question
 from maskedbandits.policies import Policy
 from maskedbandits.problems import Problem
-from maskedbandits.simulation import cores, simulate
+from maskedbandits.simulation.simulator import cores, simulate
 
 Setting = tuple[float, int]  # an epsilon and an audience
 Steps = Callable[[int], None]  # is told how many steps are done

@@ -14,20 +14,20 @@ from maskedbandits.policies import (
     adswitch,
     auto,
     divergences,
+    dp_ucb,
     exp3s,
-    hybrid,
-    kinds,
-    laplace,
+    ldp_laplace,
     log_times,
     oracle,
+    registry,
     rexp3,
     uniform,
 )
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
 from maskedbandits.policies.indices import kl, kl_plus, thompson, ucb
-from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.memories import discount, everything, window
 from maskedbandits.policies.policy import Policy, made
+from maskedbandits.policies.registry import Kind
 
 __all__ = ["KINDS", "Kind", "Policy", "check_policy", "kind_of", "make_policy", "names"]
 
@@ -50,34 +50,34 @@ ALONE = {
     "exp3s": exp3s,
     "rexp3": rexp3,
     "adswitch": adswitch,
-    "ldp-ucb-l": laplace,
-    "dp-ucb": hybrid,
+    "ldp-ucb-l": ldp_laplace,
+    "dp-ucb": dp_ucb,
 }
 
 
 def _kinds() -> dict[str, Kind]:
     """Return every kind: all memories and detectors with all indices, those that stand alone, and a few old names."""
-    found = [kinds.alone(name, module) for name, module in ALONE.items()]
+    found = [registry.alone(name, module) for name, module in ALONE.items()]
     for label, index in INDICES.items():
         without_detector = [
-            kinds.on_axes(f"{before}{label}-cf", index, memory=memory, words=words, reference=reference)
+            registry.on_axes(f"{before}{label}-cf", index, memory=memory, words=words, reference=reference)
             for before, (memory, words, reference) in MEMORIES.items()
         ]
-        told = kinds.on_axes(f"oracle-{label}-cf", index, words="since the last change, told by an oracle")
+        told = registry.on_axes(f"oracle-{label}-cf", index, words="since the last change, told by an oracle")
         without_detector.append(replace(told, required=frozenset({"restarts"})))
         found += [divergences.with_variants(kind) if index in (kl, ucb) else kind for kind in without_detector]
         for before, (detector, words, reference) in DETECTORS.items():
             if index is not kl_plus:  # it needs the horizon, they are there to do without
                 alarm = f"since a restart by {words}"
                 found.append(
-                    kinds.on_axes(f"{before}{label}-cf", index, detector=detector, words=alarm, reference=reference)
+                    registry.on_axes(f"{before}{label}-cf", index, detector=detector, words=alarm, reference=reference)
                 )
     return {kind.name: kind for kind in [*found, *_old_names()]}
 
 
 def _old_names() -> list[Kind]:
-    plain = kinds.on_axes("klucb", kl)
-    response = kinds.on_axes("ldp-ucb-b", ucb)
+    plain = registry.on_axes("klucb", kl)
+    response = registry.on_axes("ldp-ucb-b", ucb)
     return [
         replace(
             plain,

@@ -23,7 +23,7 @@ keep the highest lower and the lowest upper end of the confidence intervals. A s
 are good, and O(K + log t) once one is left. An arm evicted on a long interval is no longer compared on shorter ones. Of
 several checks that begin at once only the longest is drawn: it covers the others.
 
-Gains are debiased feedbacks, shrunk to [0, 1] (``gains.py``), so that T and C mean what they do in the paper.
+Gains are debiased feedbacks, shrunk to [0, 1] (``exp3_weights.py``), so that T and C mean what they do in the paper.
 """
 
 import math
@@ -33,8 +33,8 @@ from typing import Any
 from maskedbandits._numba.jit import compiled, inlined, inner
 from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section
 from maskedbandits.math import rng
-from maskedbandits.policies import checks, gains
-from maskedbandits.policies.gains import Gains
+from maskedbandits.policies import exp3_weights, validation
+from maskedbandits.policies.exp3_weights import Gains
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.state import counted, forget
 
@@ -53,13 +53,15 @@ LONG = float(1 << 32)  # a wait that outweighs any other
 class Policy(Gains):
     """What is gathered of an episode, beside the counts."""
 
-    horizon: int = given(REQUIRED, checks.count, "how many steps will be played", stored=False, time=DURATION)
+    horizon: int = given(REQUIRED, validation.count, "how many steps will be played", stored=False, time=DURATION)
     strictness: float = given(
-        16.0, checks.between(0, math.inf), "how much evidence it takes to evict an arm: 16 in the proof, 2 plays better"
+        16.0,
+        validation.between(0, math.inf),
+        "how much evidence it takes to evict an arm: 16 in the proof, 2 plays better",
     )
     finest: float = given(  # less, and an arm with a large gap would never be checked
         16.0,
-        checks.between(2, math.inf),
+        validation.between(2, math.inf),
         "an evicted arm is checked for changes down to its gap divided by this: 16 in the proof",
     )
     log: float = derived()  # log T
@@ -84,7 +86,7 @@ class Policy(Gains):
 
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
     """Write down what the horizon makes of its constants."""
-    gains.configure(state, parameters)
+    exp3_weights.configure(state, parameters)
     own = state.own[0]
     own.log = max(1.0, math.log(parameters["horizon"]))
     own.rate = 1.0 / math.sqrt(own.arms * parameters["horizon"] * own.log)
@@ -162,7 +164,7 @@ def score_ahead(state: Policy, arm: int) -> float:
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Take in a gain; restart, evict, or draw what to check in the next step."""
     own = state.own[0]
-    state.gained[arm] += gains.gain(state, arm, counted(state, arm, feedback))
+    state.gained[arm] += exp3_weights.gain_of(state, arm, counted(state, arm, feedback))
     state.last[arm] = own.time
     depth = _depth(state)
     _move_grid(state, depth)

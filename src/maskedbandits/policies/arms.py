@@ -12,7 +12,7 @@ import numpy as np
 from maskedbandits._numba.state import Ints, has_field, widened
 from maskedbandits.corruption import IDENTITY, Corruption, Noise, Polyline, per_arm
 from maskedbandits.errors import UserError
-from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies.registry import Kind
 
 
 def check(kind: Kind) -> None:

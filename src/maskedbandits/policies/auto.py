@@ -1,4 +1,4 @@
-"""Thompson sampling in a world that may have changed, in any of several ways; told nothing (``beliefs.py``).
+"""Thompson sampling in a world that may have changed, in any of several ways; told nothing (``change_posterior.py``).
 
 A hypothesis of the last change is drawn, then whether each arm moved at it, then the arm's mean; the best is chosen.
 The longer an arm was not looked at, the more weight lies on changes since. No arm is starved, and those are spared that
@@ -26,7 +26,7 @@ import numpy as np
 
 from maskedbandits._numba.jit import inlined, inner
 from maskedbandits.math import beta, rng
-from maskedbandits.policies.beliefs import (  # noqa: F401 -- it starts by them
+from maskedbandits.policies.change_posterior import (  # noqa: F401 -- it starts by them
     BEAT,
     EACH,
     KINDS,

@@ -18,18 +18,18 @@ from typing import Any
 from maskedbandits._numba.state import Given
 from maskedbandits.corruption import BOUNDED, Corruption, Noise, Spread, spread
 from maskedbandits.errors import UserError
-from maskedbandits.policies import checks, kinds
-from maskedbandits.policies.arguments import LARGEST
+from maskedbandits.policies import registry, validation
 from maskedbandits.policies.indices import kl, sub_gamma, ucb
-from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.memories import everything
+from maskedbandits.policies.registry import Kind
+from maskedbandits.policies.validation import LARGEST
 
 INDICES = {"gaussian": ucb, "sub-gamma": sub_gamma}
-_positive = checks.perhaps(checks.between(0, LARGEST, above=True))
+_positive = validation.perhaps(validation.between(0, LARGEST, above=True))
 PARAMETERS = {
     "divergence": Given(
         None,
-        checks.perhaps(checks.one_of("kl", *INDICES)),
+        validation.perhaps(validation.one_of("kl", *INDICES)),
         "what the index measures by: by default what fits the corruption, 'gaussian' of GaussianNoise and 'sub-gamma' "
         "of LaplaceNoise",
         stored=False,
@@ -51,7 +51,7 @@ def with_variants(kind: Kind) -> Kind:
     told = {key: what for key, what in {**kind.parameters, **PARAMETERS}.items() if key != "xi"}
     variants = {}
     for name, index in INDICES.items():
-        played = kinds.on_axes(kind.name, index, memory=kind.code["memory"] or everything)
+        played = registry.on_axes(kind.name, index, memory=kind.code["memory"] or everything)
         variants[name] = replace(kind, code=played.code, modules=played.modules, told=told)
     return replace(kind, added=PARAMETERS, variants=variants)
 

@@ -1,12 +1,12 @@
-"""EXP3.S: exponential weights that can rise again (``weights.py``), tuned as Corollary 8.3 of Auer et al. 2002 does."""
+"""EXP3.S: exponential weights that can rise again, tuned as in Corollary 8.3 of Auer et al. 2002."""
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from maskedbandits._numba.state import given, record
-from maskedbandits.policies import checks, weights
-from maskedbandits.policies.weights import (  # noqa: F401 -- it plays by them
+from maskedbandits.policies import exp3_weights, validation
+from maskedbandits.policies.exp3_weights import (  # noqa: F401 -- it plays by them
     DRAWS_FROM,
     LEARNS_FROM,
     Weights,
@@ -25,13 +25,13 @@ class Policy(Weights):
     """What the tuning needs to know."""
 
     changes: int = given(
-        1, checks.count, "how many segments to be ready for; a world that never changes has 1", stored=False
+        1, validation.count, "how many segments to be ready for; a world that never changes has 1", stored=False
     )
 
 
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
     """Tune it for so many changes."""
-    weights.configure(state, parameters)
+    exp3_weights.configure(state, parameters)
     own, horizon = state.own[0], parameters["horizon"]
     effort = own.arms * (parameters["changes"] * math.log(own.arms * horizon) + math.e)
     own.gamma = min(1.0, math.sqrt(effort / ((math.e - 1.0) * horizon)))

@@ -18,8 +18,8 @@ from typing import Any
 from maskedbandits._numba.state import DECAY, DURATION, POSITION, REQUIRED
 from maskedbandits.errors import UserError, shown
 from maskedbandits.policies import pending
-from maskedbandits.policies.checks import MOST
-from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies.registry import Kind
+from maskedbandits.policies.validation import MOST
 from maskedbandits.problems.problem import plays_in
 
 CORRUPTIONS = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates")

@@ -6,8 +6,8 @@ from typing import Any
 from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import POSITION, REQUIRED, Ints, fixed, gathered, given, record, size
 from maskedbandits.errors import UserError, WrongValueError
-from maskedbandits.policies import checks
-from maskedbandits.policies.axes.restarts import times
+from maskedbandits.policies import validation
+from maskedbandits.policies.index.restarts import times
 from maskedbandits.policies.state import Arms, counted, forget
 
 SUMMARY = "plays the best arm, which it is told"
@@ -20,9 +20,9 @@ class Policy(Arms):
 
     segments: int = size(1)
     restarts: Any = given(
-        REQUIRED, checks.restarts, "when segments begin, such as [0, 5000]", stored=False, time=POSITION
+        REQUIRED, validation.restarts, "when segments begin, such as [0, 5000]", stored=False, time=POSITION
     )
-    best: Any = given(REQUIRED, checks.best_arms, "the best arm of every segment, such as [0, 2]", stored=False)
+    best: Any = given(REQUIRED, validation.best_arms, "the best arm of every segment, such as [0, 2]", stored=False)
     following: int = gathered(0, most=lambda own: own.segments - 1)  # changes so far
     begins: Ints = fixed(lambda own: own.segments - 1)
     told: Ints = fixed(lambda own: own.segments)

@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 from maskedbandits._numba.state import Floats, Ints, Words, relaid
 from maskedbandits.corruption import Corruption, Polyline
 from maskedbandits.errors import UserError, check_int
-from maskedbandits.policies import arguments, log_times
 from maskedbandits.policies import arms as changes
+from maskedbandits.policies import log_times, validation
 from maskedbandits.policies import pending as pending_reports
-from maskedbandits.policies.axes import reports
-from maskedbandits.policies.entries import entries
-from maskedbandits.policies.forks import look_after
-from maskedbandits.policies.kinds import Kind
+from maskedbandits.policies.index import report_masks
 from maskedbandits.policies.pending import FOREVER
+from maskedbandits.policies.registry import Kind
+from maskedbandits.policies.runtime import entries, look_after
 from maskedbandits.policies.views import MOST, View
 
 
@@ -62,7 +61,7 @@ class Policy(View):
         self._state = state
         self._arms = int(state.own[0].arms)
         self._mixed = kind.on_axes and bool(state.own[0].mixed)
-        self._most = 1.0 if self.sigma is None else arguments.LARGEST
+        self._most = 1.0 if self.sigma is None else validation.LARGEST
         self._lock = threading.Lock()
         self._entries = entries(kind.layout, kind.name)
         state.lots[:] = words
@@ -112,7 +111,7 @@ class Policy(View):
     def _choose_among(self, among: ArrayLike, n: int, *, decides: bool) -> Ints:
         """Choose with all other arms closed for the moment."""
         changes.check(self._kind)
-        places = arguments.some("among", among, self._arms)
+        places = validation.some("among", among, self._arms)
         out = np.zeros(n, dtype=np.int64)
         with self._lock:
             closed = self._state.closed
@@ -144,25 +143,25 @@ class Policy(View):
     def retire(self, arm: int) -> None:
         """Never choose an arm again; what was seen of it stays, and reports of it that come late are taken in."""
         changes.check(self._kind)
-        arm = arguments.one_of(arm, self._arms)
+        arm = validation.check_arm(arm, self._arms)
         with self._lock:
             changes.retire(self._kind, self._state, arm)
 
     def note(self, arm: int, n: int = 1) -> None:
         """Await n more reports of an arm: of decisions that were made elsewhere, or from a ``sample``."""
-        arm, n = arguments.one_of(arm, self._arms), check_int("n", n, 0, MOST)
+        arm, n = validation.check_arm(arm, self._arms), check_int("n", n, 0, MOST)
         with self._lock:
             self._entries.wait(self._state, arm, n)
 
     def expire(self, arm: int, n: int = 1) -> int:
         """Give up on up to n pending reports of an arm, the oldest first; return on how many."""
-        arm, n = arguments.one_of(arm, self._arms), min(check_int("n", n, 0), FOREVER)
+        arm, n = validation.check_arm(arm, self._arms), min(check_int("n", n, 0), FOREVER)
         with self._lock:
             return -self._entries.wait(self._state, arm, -n)
 
     def await_exactly(self, pending: ArrayLike) -> None:
         """Await so many reports of each arm, whatever was awaited before."""
-        counts = arguments.counts("pending", pending, self._arms, MOST)
+        counts = validation.counts("pending", pending, self._arms, MOST)
         with self._lock:
             pending_reports.set_pending(self._state, counts)
 
@@ -173,8 +172,8 @@ class Policy(View):
 
         Corruptions, if there are any, are one for each report; None is that of its arm.
         """
-        pulled, seen = arguments.many(arms, feedbacks, self._arms, self._most)
-        masks = None if corruptions is None else reports.read(corruptions, pulled.size)
+        pulled, seen = validation.many(arms, feedbacks, self._arms, self._most)
+        masks = None if corruptions is None else report_masks.read(corruptions, pulled.size)
         with self._lock:
             self._take_in(pulled, seen, masks)
 
@@ -185,31 +184,31 @@ class Policy(View):
         policies, ``ldp-ucb-l`` and ``dp-ucb``, are given the reward itself instead, and add noise of their own.
         """
         if type(arm) is not int or type(feedback) not in (int, float):  # the usual kinds need no second look
-            arm, feedback = arguments.plain_numbers(arm, feedback)
+            arm, feedback = validation.plain_numbers(arm, feedback)
         if not 0 <= arm < self._arms:
-            raise arguments.no_such_arm(arm, self._arms)
+            raise validation.no_such_arm(arm, self._arms)
         value = float(feedback)
         if not 0.0 <= value <= 1.0 and (self._most == 1.0 or not abs(value) <= self._most):
-            raise arguments.no_feedback(feedback, self._most)
+            raise validation.no_feedback(feedback, self._most)
         if corruption is None:
             with self._lock:
                 if not self._mixed:  # which another thread may just have changed
                     self._entries.observe(self._state, arm, value)
                     return
-        masks = reports.read([corruption], 1)
+        masks = report_masks.read([corruption], 1)
         with self._lock:
             self._take_in(np.array([arm]), np.array([value]), masks)
 
-    def _take_in(self, arms: Ints, feedbacks: Floats, masks: reports.Masks | None) -> None:
+    def _take_in(self, arms: Ints, feedbacks: Floats, masks: report_masks.Masks | None) -> None:
         """Take in reports, with the lock held; what is refused changes nothing."""
         first = self._first_masked(arms, masks)
         self._take_in_plain(arms[:first], feedbacks[:first])
         if first == arms.size:
             return
         if self._kind.on_axes and not self._mixed:
-            self._state = reports.mixed(self._state)
+            self._state = report_masks.mixed(self._state)
             self._mixed = True
-        places, lines = masks or reports.Masks(np.full(arms.size, reports.ARMS_OWN), reports.NO_LINES)
+        places, lines = masks or report_masks.Masks(np.full(arms.size, report_masks.ARMS_OWN), report_masks.NO_LINES)
         observe = self._part(".masked").observe_masked
         observe(self._state, arms[first:], feedbacks[first:], places[first:], lines, 1.0 - self.contamination)
 
@@ -219,7 +218,7 @@ class Policy(View):
         elif arms.size:
             self._part(".many").observe_many(self._state, arms, feedbacks)
 
-    def _first_masked(self, arms: Ints, masks: reports.Masks | None) -> int:
+    def _first_masked(self, arms: Ints, masks: report_masks.Masks | None) -> int:
         """Return the place of the first report that has another corruption than its arm, or comes after such."""
         if masks is None:
             return 0 if self._mixed else arms.size
@@ -229,7 +228,7 @@ class Policy(View):
             return arms.size
         first = self._part(".masked").tell_apart(self._state, arms, *masks, 1.0 - self.contamination)
         if first < arms.size:
-            reports.refuse_curves(self._state)
+            report_masks.refuse_curves(self._state)
         return 0 if self._mixed else first
 
     def __copy__(self) -> "Policy":
@@ -240,15 +239,15 @@ class Policy(View):
         return self.__copy__()
 
     def __reduce__(self) -> Any:
-        from maskedbandits.policies import saved
+        from maskedbandits.policies import serialization
 
-        return saved.loads, (saved.dumps(self),)
+        return serialization.loads, (serialization.dumps(self),)
 
     def save(self, path: str | Path) -> None:
         """Write everything down, for ``load_policy``."""
-        from maskedbandits.policies import saved
+        from maskedbandits.policies import serialization
 
-        saved.save(self, path)
+        serialization.save(self, path)
 
     def for_log(self, pace: float) -> "tuple[Policy, Ints]":
         """Return a fresh copy for a log of which one row in ``pace`` is played, and the rows where segments begin."""

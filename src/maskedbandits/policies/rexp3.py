@@ -1,12 +1,12 @@
-"""REXP3: exponential weights (``weights.py``) that begin anew after every batch (Besbes, Gur and Zeevi 2014)."""
+"""REXP3: exponential weights (``exp3_weights.py``) that begin anew after every batch (Besbes, Gur and Zeevi 2014)."""
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from maskedbandits._numba.state import REQUIRED, given, record
-from maskedbandits.policies import checks, weights
-from maskedbandits.policies.weights import (  # noqa: F401 -- it plays by them
+from maskedbandits.policies import exp3_weights, validation
+from maskedbandits.policies.exp3_weights import (  # noqa: F401 -- it plays by them
     DRAWS_FROM,
     LEARNS_FROM,
     Weights,
@@ -26,7 +26,7 @@ class Policy(Weights):
 
     variation: float = given(
         REQUIRED,
-        checks.between(0, math.inf),
+        validation.between(0, math.inf),
         "by how much the means move in all, such as problem.variation",
         stored=False,
     )
@@ -34,7 +34,7 @@ class Policy(Weights):
 
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
     """Tune it for such a variation (their Theorem 2)."""
-    weights.configure(state, parameters)
+    exp3_weights.configure(state, parameters)
     own, horizon = state.own[0], parameters["horizon"]
     effort = own.arms * math.log(own.arms)
     budget = parameters["variation"] / own.width  # gains move by that much less than means

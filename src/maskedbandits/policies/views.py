@@ -12,9 +12,9 @@ from maskedbandits._numba.state import Floats, Ints, copied, digest
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.math import rng
 from maskedbandits.policies import estimates
-from maskedbandits.policies.entries import Entries, entries
-from maskedbandits.policies.kinds import Kind
 from maskedbandits.policies.pending import EXPIRE_AFTER
+from maskedbandits.policies.registry import Kind
+from maskedbandits.policies.runtime import Entries, entries
 
 MOST = 1 << 27  # decisions or draws at once: what answers them takes up a GiB
 

@@ -26,7 +26,7 @@ from maskedbandits._numba.state import Ints
 from maskedbandits.context import Contextual, make_contextual
 from maskedbandits.context import saved as contextual
 from maskedbandits.errors import UserError, nearest
-from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, saved
+from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, serialization
 from maskedbandits.privacy import Randomizer
 from maskedbandits.service.messages import MILLION, millionths
 from maskedbandits.service.questions import unpacked
@@ -238,7 +238,7 @@ class Fold:
         seq, policy, reported, held_back = self.moment()
         grouped = isinstance(policy, Contextual)
         head = HEAD.pack(FORMAT_OF_GROUPS if grouped else FORMAT, self.epsilon, reported.size, held_back)
-        body = contextual.dumps(policy) if grouped else saved.dumps(policy)
+        body = contextual.dumps(policy) if grouped else serialization.dumps(policy)
         return seq, head + reported.astype("<i8").tobytes() + body, policy.fold_digest()
 
     @classmethod
@@ -248,7 +248,7 @@ class Fold:
             raise UserError("a snapshot is damaged, or of another version")
         kind, epsilon, counts, held_back = HEAD.unpack_from(body)
         end = HEAD.size + 8 * counts
-        policy = saved.loads(body[end:]) if kind == FORMAT else contextual.loads(body[end:])
+        policy = serialization.loads(body[end:]) if kind == FORMAT else contextual.loads(body[end:])
         policy.await_exactly(0 * policy.pending)
         fold = cls(policy, seq, epsilon)
         fold.reported = np.frombuffer(body[HEAD.size : end], dtype="<i8").astype(np.int64)

@@ -53,7 +53,7 @@ def needed_by(terms: Terms) -> Names:
 
 def _needed(policy: str, parameters: dict[str, object], *more: str) -> Names:
     from maskedbandits.policies import kind_of
-    from maskedbandits.policies.entries import parts
+    from maskedbandits.policies.runtime import parts
 
     layout = kind_of(policy).variant(parameters).layout
     return tuple(layout.storage.name + part for part in ("", *parts(layout), *more))
@@ -70,7 +70,7 @@ def missing(names: Iterable[str]) -> list[str]:
 def are_loaded(names: Iterable[str]) -> bool:
     """Tell whether all of them are at work in this process."""
     from maskedbandits._numba.jit import INTERPRETED
-    from maskedbandits.policies.entries import is_loaded
+    from maskedbandits.policies.runtime import is_loaded
 
     return INTERPRETED or all(map(is_loaded, names))
 
@@ -78,7 +78,7 @@ def are_loaded(names: Iterable[str]) -> bool:
 def load(names: Iterable[str], over: threading.Event) -> None:
     """Load machine code, until it is over; what no child could keep is compiled here."""
     from maskedbandits._numba.jit import INTERPRETED
-    from maskedbandits.policies.entries import fill_cache
+    from maskedbandits.policies.runtime import fill_cache
 
     for name in () if INTERPRETED else names:
         if not over.is_set():
@@ -88,7 +88,7 @@ def load(names: Iterable[str], over: threading.Event) -> None:
 def compile_beside(names: Iterable[str], over: threading.Event) -> None:
     """Let a child fill the cache, and wait for it; when it is over it is ended. A failure is said."""
     from maskedbandits._numba import cache
-    from maskedbandits.policies.entries import start_child
+    from maskedbandits.policies.runtime import start_child
 
     with _alone(cache.folder(), over):
         absent = missing(names)  # perhaps another process has just compiled it

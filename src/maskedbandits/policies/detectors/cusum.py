@@ -9,16 +9,16 @@ import math
 
 from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import Floats, given, record, section
-from maskedbandits.policies import checks
-from maskedbandits.policies.axes.looks import Watch
+from maskedbandits.policies import validation
+from maskedbandits.policies.index.exploration import Watch
 
 
 @record
 class Deviations(Watch):
     """Deviations of an arm, added up on either side."""
 
-    drift: float = given(0.05, checks.between(0, 1), "how far a mean may move without counting as changed")
-    threshold: float = given(10.0, checks.between(0, math.inf), "the evidence of a change that raises the alarm")
+    drift: float = given(0.05, validation.between(0, 1), "how far a mean may move without counting as changed")
+    threshold: float = given(10.0, validation.between(0, math.inf), "the evidence of a change that raises the alarm")
     lengths: Floats = section(lambda own: own.arms, least=0.0, most=float(1 << 53))  # observations since the restart
     totals: Floats = section(lambda own: own.arms, least=0.0, most=float(1 << 53))  # and their sum
     rises: Floats = section(lambda own: own.arms, least=0.0)
@@ -29,7 +29,7 @@ class Deviations(Watch):
 class Detector(Deviations):
     """Deviations from the mean of the first samples."""
 
-    samples: int = given(100, checks.count, "how many observations make the mean that later ones are held against")
+    samples: int = given(100, validation.count, "how many observations make the mean that later ones are held against")
 
 
 @inlined

@@ -37,8 +37,8 @@ from typing import Any
 
 from maskedbandits._numba.jit import compiled, inlined, inner
 from maskedbandits._numba.state import Floats, Ints, given, record, section
-from maskedbandits.policies import checks
-from maskedbandits.policies.axes.looks import Watch
+from maskedbandits.policies import validation
+from maskedbandits.policies.index.exploration import Watch
 from maskedbandits.policies.state import NOT_NEGATIVE
 
 HULL = 192  # points for which a hull has room: random feedback needs about 20 in 10^6 observations
@@ -55,12 +55,12 @@ class Detector(Watch):
 
     delta: float = given(
         1.0,
-        checks.between(1e-300, 1.0),
+        validation.between(1e-300, 1.0),
         "how readily it raises an alarm: less means fewer false ones, and later true ones",
     )
     follow_up: float = given(
         3.0,
-        checks.between(0, math.inf),
+        validation.between(0, math.inf),
         "the evidence from which a look at an idle arm is followed by another at once; 0 is never",
     )
     lengths: Floats = section(lambda own: own.arms, least=0.0, most=MOST)  # n, observations since the restart

@@ -10,8 +10,8 @@ from typing import Any
 
 from maskedbandits._numba.jit import inner
 from maskedbandits._numba.state import Floats, Ints, given, record, section, size
-from maskedbandits.policies import checks
-from maskedbandits.policies.axes.looks import Watch
+from maskedbandits.policies import validation
+from maskedbandits.policies.index.exploration import Watch
 
 
 @record
@@ -19,8 +19,8 @@ class Detector(Watch):
     """A ring of observations of every arm."""
 
     ring: int = size()  # w, an even number
-    width: int = given(200, checks.count, "how many observations the two windows hold together", stored=False)
-    threshold: float = given(30.0, checks.between(0, math.inf), "the evidence of a change that raises the alarm")
+    width: int = given(200, validation.count, "how many observations the two windows hold together", stored=False)
+    threshold: float = given(30.0, validation.between(0, math.inf), "the evidence of a change that raises the alarm")
     lengths: Floats = section(lambda own: own.arms, least=0.0, most=lambda own: own.ring)
     recent: Floats = section(lambda own: own.arms)  # sum of the last w/2
     older: Floats = section(lambda own: own.arms)  # and of those before

@@ -12,8 +12,8 @@ has some of the first seven. One whose scores do not depend on the number of arm
 """
 
 from maskedbandits._numba.jit import dispatch
-from maskedbandits.policies.axes import watch
-from maskedbandits.policies.axes.state import Axes
+from maskedbandits.policies.index import watch
+from maskedbandits.policies.index.state import Axes
 
 STEEP = 1e100  # a tangent that is no help
 

@@ -6,12 +6,12 @@ from maskedbandits._numba.jit import compiled, inlined
 from maskedbandits._numba.state import Floats, Ints, given, record, section, size
 from maskedbandits.math import kl, max_tree
 from maskedbandits.math.confidence import exploration
-from maskedbandits.policies import checks
-from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
+from maskedbandits.policies import validation
+from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- what every optimistic index has
     highest_ahead,
     highest_open,
 )
-from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
+from maskedbandits.policies.index.scores import (  # noqa: F401 -- as above
     Scores,
     bring_up_to_date,
     forget_all,
@@ -20,7 +20,7 @@ from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
     score,
     widen,
 )
-from maskedbandits.policies.axes.state import mean_of
+from maskedbandits.policies.index.state import mean_of
 
 WORDS = "KL index"
 REFERENCE = "Gajane 2023; Cappé et al. 2013"
@@ -34,7 +34,7 @@ class Index(Scores):
     memo: int = size(1)
     c: float = given(
         3.0,
-        checks.between(0, math.inf),
+        validation.between(0, math.inf),
         "how much exploration log log t adds to log t: 3 in the proofs, 0 in published experiments",
     )
     memo_keys: Ints = section(lambda own: own.memo, scratch=True)

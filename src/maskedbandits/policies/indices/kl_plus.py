@@ -3,12 +3,12 @@
 from maskedbandits._numba.jit import inlined
 from maskedbandits._numba.state import DURATION, REQUIRED, given, record
 from maskedbandits.math.confidence import plus_level
-from maskedbandits.policies import checks
-from maskedbandits.policies.axes.restarts import Phases
-from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
+from maskedbandits.policies import validation
+from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- what every optimistic index has
     highest_ahead,
 )
-from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
+from maskedbandits.policies.index.restarts import Phases
+from maskedbandits.policies.index.scores import (  # noqa: F401 -- as above
     Scores,
     bring_up_to_date,
     forget_all,
@@ -26,7 +26,9 @@ REFERENCE = "Ménard & Garivier 2017"
 class Index(Scores, Phases):
     """The horizon, which its level depends on."""
 
-    horizon: int = given(REQUIRED, checks.perhaps_count, "how many steps will be played", stored=False, time=DURATION)
+    horizon: int = given(
+        REQUIRED, validation.perhaps_count, "how many steps will be played", stored=False, time=DURATION
+    )
 
 
 @inlined

@@ -11,12 +11,12 @@ import math
 
 from maskedbandits._numba.jit import inlined
 from maskedbandits._numba.state import REQUIRED, given, record
-from maskedbandits.policies import checks
-from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
+from maskedbandits.policies import validation
+from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- what every optimistic index has
     highest_ahead,
     highest_open,
 )
-from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
+from maskedbandits.policies.index.scores import (  # noqa: F401 -- as above
     bring_up_to_date,
     forget_all,
     highest_arm,
@@ -39,7 +39,7 @@ ARMS_COME_AND_GO = True
 class Index(ucb.Index):
     """How heavy the tail is."""
 
-    tail: float = given(REQUIRED, checks.between(0, math.inf, above=True), "the scale of Laplace noise")
+    tail: float = given(REQUIRED, validation.between(0, math.inf, above=True), "the scale of Laplace noise")
 
 
 @inlined

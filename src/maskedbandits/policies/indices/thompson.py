@@ -5,7 +5,7 @@ import math
 from maskedbandits._numba.jit import inner
 from maskedbandits.math import beta
 from maskedbandits.policies import memories
-from maskedbandits.policies.axes.state import Axes, mean_of
+from maskedbandits.policies.index.state import Axes, mean_of
 
 DRAWS_FROM = "posterior"
 ARMS_COME_AND_GO = True

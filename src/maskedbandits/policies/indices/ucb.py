@@ -8,12 +8,12 @@ from maskedbandits._numba.jit import inlined
 from maskedbandits._numba.state import given, record
 from maskedbandits.errors import UserError
 from maskedbandits.math.confidence import exploration
-from maskedbandits.policies import checks
-from maskedbandits.policies.axes.scans import (  # noqa: F401 -- what every optimistic index has
+from maskedbandits.policies import validation
+from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- what every optimistic index has
     highest_ahead,
     highest_open,
 )
-from maskedbandits.policies.axes.scores import (  # noqa: F401 -- as above
+from maskedbandits.policies.index.scores import (  # noqa: F401 -- as above
     Scores,
     bring_up_to_date,
     forget_all,
@@ -33,9 +33,9 @@ ARMS_COME_AND_GO = True
 class Index(Scores):
     """The level f(x) = log x + c log log x, and how wide an interval it gives."""
 
-    c: float = given(0.0, checks.between(0, math.inf), "how much exploration log log t adds to log t")
+    c: float = given(0.0, validation.between(0, math.inf), "how much exploration log log t adds to log t")
     xi: float = given(
-        2.0, checks.between(0, math.inf), "the width of confidence intervals, sqrt(xi f(t) / N) with N observations"
+        2.0, validation.between(0, math.inf), "the width of confidence intervals, sqrt(xi f(t) / N) with N observations"
     )
 
 

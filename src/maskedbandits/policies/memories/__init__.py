@@ -5,7 +5,7 @@ and functions of the names below; those that it does not have are as here, for a
 """
 
 from maskedbandits._numba.jit import dispatch, inlined
-from maskedbandits.policies.axes.state import Axes, add_masked
+from maskedbandits.policies.index.state import Axes, add_masked
 
 NOBODY = -1
 

@@ -6,8 +6,8 @@ latest when a count is asked for: so one arm changes in a step, not all.
 
 from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import DECAY, REQUIRED, gathered, given, record
-from maskedbandits.policies import checks
-from maskedbandits.policies.axes.state import Axes
+from maskedbandits.policies import validation
+from maskedbandits.policies.index.state import Axes
 
 HEAVY = 1e100  # a weight at which all are scaled down
 
@@ -18,7 +18,7 @@ class Memory(Axes):
 
     gamma: float = given(
         REQUIRED,
-        checks.between(0, 1, above=True, below=True),
+        validation.between(0, 1, above=True, below=True),
         "the weight that a step leaves to what came before, such as 0.999",
         time=DECAY,
     )

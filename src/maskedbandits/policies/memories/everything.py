@@ -1,5 +1,5 @@
 """A memory that keeps everything: all functions are those of ``memories``."""
 
-from maskedbandits.policies.axes.state import Axes
+from maskedbandits.policies.index.state import Axes
 
 Memory = Axes

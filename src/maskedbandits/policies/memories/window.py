@@ -9,12 +9,12 @@ import numpy as np
 from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section, size
 from maskedbandits.errors import UserError
-from maskedbandits.policies import checks, indices
-from maskedbandits.policies.arguments import LARGEST
-from maskedbandits.policies.axes.state import Axes, add_masked, forget_reports
+from maskedbandits.policies import indices, validation
+from maskedbandits.policies.index.state import Axes, add_masked, forget_reports
 from maskedbandits.policies.memories import NOBODY, add
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.state import NOT_NEGATIVE
+from maskedbandits.policies.validation import LARGEST
 
 
 @record
@@ -24,7 +24,7 @@ class Memory(Axes):
     ring: int = size()
     window: int = given(
         REQUIRED,
-        checks.window,
+        validation.window,
         "how many of the last steps it remembers; theory.corrected_window(problem) gives a number, and window = "
         "'corrected' does in an experiment file",
         stored=False,

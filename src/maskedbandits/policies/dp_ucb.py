@@ -1,0 +1,149 @@
+"""DP-UCB (Mishra and Thakurta 2015; Tossou and Dimitrakakis 2016): central privacy, shown rewards as they are.
+
+The learner knows every reward, and what it *does* is epsilon-differentially private. Each arm has its own sum, made
+public by the hybrid mechanism (Chan, Shi and Song 2011), which needs no horizon. One reward enters the sum of one arm,
+so each sum may spend all of epsilon. With N = 2^k + r rewards, r < 2^k,
+
+    - at each power of two the rewards since the one before are added, with Laplace noise of scale 2 / epsilon, and
+    - the r rewards since are covered by one node of a binary tree for each bit set in r; a reward is part of at most k
+      nodes, and a node has noise of scale 2 k / epsilon.
+
+A sum of Laplace noises of scales b_i exceeds ``max(sqrt(sum b_i^2), max b_i sqrt(l)) sqrt(8 l)``, l = log(2 t^4), with
+probability at most t^-4 (Lemma 2.8 of Chan et al.), so the index is the mean of the public sum plus sqrt(2 log t / N)
+plus that over N.
+
+The noise is drawn in floating point: good to compare regrets by, and no mechanism to publish anything through. A saved
+state holds true sums, and is as secret as the rewards are.
+"""
+
+import math
+
+from maskedbandits._numba.jit import compiled, inlined, inner
+from maskedbandits._numba.state import REQUIRED, Floats, given, record, section
+from maskedbandits.math import rng
+from maskedbandits.policies import validation
+from maskedbandits.policies.pending import ENOUGH, FOREVER, lateness, open_decisions, patience
+from maskedbandits.policies.state import Arms, flipped, forget
+
+SUMMARY = "shown rewards, makes noisy sums public: central privacy"
+REFERENCE = "Mishra & Thakurta 2015; Tossou & Dimitrakakis 2016"
+LEARNS_FROM = "rewards"
+DEPTH = 48  # of the tree: more rewards than can be counted in a float
+
+
+@record
+class Policy(Arms):
+    """A binary tree over the rewards of every arm."""
+
+    epsilon: float = given(REQUIRED, validation.epsilon, "the privacy loss of a reward, such as 1.0")
+    true: Floats = section(lambda own: own.arms * DEPTH, least=-FOREVER, most=FOREVER)  # sums of the nodes
+    public: Floats = section(lambda own: own.arms * DEPTH, least=-FOREVER, most=FOREVER)  # and with noise
+    base: Floats = section(
+        lambda own: own.arms, least=-FOREVER, most=FOREVER
+    )  # up to the last power of two, with noise
+    open: Floats = section(lambda own: own.arms, least=-FOREVER, most=FOREVER)  # rewards since
+
+
+@inner
+def start(state: Policy) -> None:
+    """Forget everything."""
+    forget(state)
+    state.true[:] = 0.0
+    state.public[:] = 0.0
+    state.base[:] = 0.0
+    state.open[:] = 0.0
+
+
+@compiled
+def _level(count: int) -> int:
+    """Return k, the largest with 2^k <= count."""
+    level = 0
+    while level < DEPTH - 1 and count >> (level + 1) > 0:
+        level += 1
+    return level
+
+
+@compiled
+def noise_bound(count: int, epsilon: float, step: float) -> float:
+    """Return what the noise in a sum of so many rewards exceeds with probability step^-4 at most."""
+    level = _level(count)
+    nodes = 0
+    for bit in range(level):
+        nodes += (count >> bit) & 1
+    at_powers, in_tree = 2.0 / epsilon, 2.0 * level / epsilon
+    squares = (level + 1) * at_powers * at_powers + nodes * in_tree * in_tree
+    widest = max(at_powers, in_tree) if nodes > 0 else at_powers
+    log = math.log(2.0) + 4.0 * math.log(step)
+    return max(math.sqrt(squares), widest * math.sqrt(log)) * math.sqrt(8.0 * log)
+
+
+@inlined
+def _index(state: Policy, arm: int, all_pending: int, unanswered: float, pending: int) -> float:
+    """Return the index with pending reports, of all arms and of this one, counted as come.
+
+    The noise is small at the counts 2, 4, 8, ..., and the policy tends to stop there. Where reports are late it stops
+    at such a count of decisions, because their reports will come; else at such a count of rewards.
+    """
+    count = state.counts[arm] + unanswered
+    if count <= 0.0:
+        return math.inf
+    step = float(state.own[0].time + all_pending + 1)
+    total = state.sums[arm]
+    if unanswered > 0.0:
+        total += unanswered * (total / state.counts[arm] if state.counts[arm] > 0.0 else 0.5)
+    known = int(min(state.counts[arm], 1e15))
+    noise = noise_bound(known, state.own[0].epsilon, step)
+    if pending > 0 and state.own[0].prompt < ENOUGH:
+        noise = min(noise, noise_bound(known + pending, state.own[0].epsilon, step))
+    return (total + noise) / count + math.sqrt(2.0 * math.log(step) / count)
+
+
+@inner
+def score(state: Policy, arm: int) -> float:
+    """Return the index; infinite for an arm without a reward."""
+    return _index(state, arm, 0, 0.0, 0)
+
+
+@inner
+def score_ahead(state: Policy, arm: int) -> float:
+    """Return the index with pending reports."""
+    own = state.own[0]
+    unanswered = open_decisions(state, arm, own.decisions, lateness(state), patience(state))
+    return _index(state, arm, own.awaited, unanswered, state.pending[arm])
+
+
+@inner
+def observe(state: Policy, arm: int, feedback: float) -> None:
+    """Take in the reward, and make the arm's sum public anew: one node of the tree closes, with fresh noise."""
+    own = state.own[0]
+    own.time += 1
+    state.counts[arm] += 1.0
+    reward = flipped(state, arm, feedback)
+    count = int(min(state.counts[arm], 1e15))
+    state.open[arm] += reward
+    level = _level(count)
+    rest = count - (1 << level)
+    if rest <= 0:
+        state.base[arm] += state.open[arm] + rng.laplace(state.lots, 2.0 / own.epsilon)
+        state.open[arm] = 0.0
+        state.sums[arm] = state.base[arm]
+        return
+    _close_node(state, arm, reward, rest, level)
+
+
+@inner
+def _close_node(state: Policy, arm: int, reward: float, rest: int, level: int) -> None:
+    true = state.true[arm * DEPTH : (arm + 1) * DEPTH]
+    public = state.public[arm * DEPTH : (arm + 1) * DEPTH]
+    node = 0
+    total = reward
+    while node < level - 1 and not (rest >> node) & 1:
+        total += true[node]  # the smaller nodes merge into this one
+        node += 1
+    true[node] = total
+    public[node] = total + rng.laplace(state.lots, 2.0 * level / state.own[0].epsilon)
+    told = state.base[arm]
+    for bit in range(level):
+        if (rest >> bit) & 1:
+            told += public[bit]
+    state.sums[arm] = told

@@ -1,0 +1,1 @@
+"""Compiled steps of policies for groups of people."""

@@ -1,0 +1,64 @@
+"""LDP-UCB-L (Ren, Zhou, Liu and Shroff 2020): shown rewards as they are, it adds Laplace noise to each.
+
+Noise of scale 1 / epsilon joins each reward before it is added up. With N noisy rewards of an arm at step t its index
+is their mean + sqrt(2 log t / N) + sqrt(32 log t / N) / epsilon, once N > 4 log(t + 1); an arm that has fewer is pulled
+first. In the paper every person's device adds the noise, which makes it local privacy. Here the policy does, so whoever
+runs it sees the rewards: it is there to compare regrets by, and protects nobody. The noise is drawn in floating point
+from lots that anyone can repeat.
+"""
+
+import math
+
+from maskedbandits._numba.jit import inlined, inner
+from maskedbandits._numba.state import REQUIRED, given, record
+from maskedbandits.math import rng
+from maskedbandits.policies import validation
+from maskedbandits.policies.pending import lateness, open_decisions, patience
+from maskedbandits.policies.state import Arms, flipped
+
+SUMMARY = "shown rewards, adds Laplace noise to each as a device would: for comparison, it protects nobody"
+REFERENCE = "Ren et al. 2020"
+LEARNS_FROM = "rewards"
+FAR = 1e100  # the score of an arm that must be pulled first, shared by its unanswered decisions
+
+
+@record
+class Policy(Arms):
+    """How much noise it adds."""
+
+    epsilon: float = given(REQUIRED, validation.epsilon, "the privacy loss of a reward, such as 1.0")
+
+
+@inlined
+def _index(state: Policy, arm: int, awaited: int, pending: float) -> float:
+    """Return the index with pending reports, of all arms and of this one, counted as come."""
+    count = state.counts[arm] + pending
+    step = float(state.own[0].time + awaited + 1)
+    if count <= 4.0 * math.log(step + 1.0):
+        return math.inf if pending == 0.0 else FAR / count
+    mean = state.sums[arm] / state.counts[arm] if state.counts[arm] > 0.0 else 0.5
+    log = math.log(step)
+    noise = math.sqrt(32.0 * log / count) / state.own[0].epsilon
+    return mean + math.sqrt(2.0 * log / count) + noise
+
+
+@inner
+def score(state: Policy, arm: int) -> float:
+    """Return the index; infinite for an arm that must be pulled first."""
+    return _index(state, arm, 0, 0.0)
+
+
+@inner
+def score_ahead(state: Policy, arm: int) -> float:
+    """Return the index with pending reports."""
+    own = state.own[0]
+    return _index(state, arm, own.awaited, open_decisions(state, arm, own.decisions, lateness(state), patience(state)))
+
+
+@inner
+def observe(state: Policy, arm: int, feedback: float) -> None:
+    """Add noise to the reward and forget what it was."""
+    own = state.own[0]
+    own.time += 1
+    state.counts[arm] += 1.0
+    state.sums[arm] += flipped(state, arm, feedback) + rng.laplace(state.lots, 1.0 / own.epsilon)

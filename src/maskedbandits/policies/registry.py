@@ -1,0 +1,246 @@
+"""Kinds of policies: what a name stands for, its parameters, and the layout of its state.
+
+A kind on the axes is put together from the modules of a memory, an index and perhaps a detector; any other is a module.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any
+
+from maskedbandits._numba.jit import HOOKS, Choice
+from maskedbandits._numba.state import REQUIRED, Given, Layout, Storage, declarations_of
+from maskedbandits._util.cached_property import lockfree_cached_property
+from maskedbandits.errors import UserError, nearest
+from maskedbandits.fingerprint import Origin, trace
+from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
+from maskedbandits.policies.index import consistency, exploration, restarts
+from maskedbandits.policies.index import policy as axes
+from maskedbandits.policies.indices import kl, kl_plus, sub_gamma, thompson, ucb
+from maskedbandits.policies.memories import discount, everything, window
+
+# What policies on the axes are made of: one kernel has all of it, and the state's record says which is played.
+AXES: dict[str, tuple[ModuleType | None, ...]] = {
+    "memory": (everything, window, discount),
+    "index": (kl, kl_plus, ucb, sub_gamma, thompson),
+    "watch": (restarts, exploration),
+    "detector": (None, glr, cusum, page_hinkley, two_windows),
+}
+DIGITS = 16  # of a fingerprint, in the name of a layout
+
+_layouts: dict[str, Layout] = {}  # by their names: kinds with the same code share it
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a name stands for."""
+
+    name: str
+    summary: str
+    reference: str
+    code: Mapping[str, ModuleType | None]
+    modules: Sequence[Any]  # which say how large a state is, how it begins, and what it must not contradict
+    required: frozenset[str] = frozenset()  # parameters that have a default elsewhere, and none here
+    learns_from: str = "masked feedback"
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that it does not have, and their values
+    added: Mapping[str, Given] = field(default_factory=dict)  # parameters beside those of its state
+    told: Mapping[str, Given] | None = None  # its parameters, where they are not those of its state
+    variants: Mapping[str, "Kind"] = field(default_factory=dict)  # what plays it, by the divergence (divergences.py)
+
+    @lockfree_cached_property
+    def layout(self) -> Layout:
+        """The layout of its state; that of a policy of your own has a fingerprint of its code in its name."""
+        origin = self._traced(*HOOKS, *PARTS)
+        modules = [module for module in self.code.values() if module not in (None, axes)]
+        names = [module.__name__.rsplit(".", 1)[-1].strip("_") for module in modules]
+        name = "_".join([*names, *filter(None, [origin.digest[:DIGITS]])])
+        if name not in _layouts:
+            for kernel in origin.kernels:
+                kernel._reset_overloads()  # what it refers to may have changed since it was compiled
+            made = Layout(name, _records(self.modules), __name__, origin=origin, **self._storage(origin))
+            _layouts.setdefault(name, made)  # another thread may be first
+        return _layouts[name]
+
+    def _storage(self, origin: Origin) -> dict[str, Any]:
+        """Return where its states are kept: with all others on the axes, unless some of its code is your own."""
+        if not self.on_axes or origin.digest or any(self.code[part] not in AXES[part] for part in AXES):
+            return dict(self.code)
+        return {
+            "shared": on_axes_storage(),
+            "choices": {number_of(part): modules.index(self.code[part]) for part, modules in AXES.items()},
+        }
+
+    def _traced(self, *names: str) -> Origin:
+        """Return where its code comes from, as far as it has these names."""
+        modules = {id(module): module for module in (*self.code.values(), *self.modules) if module is not None}
+        return trace(*((module, names) for module in modules.values()))
+
+    @lockfree_cached_property
+    def is_own(self) -> bool:
+        """Tell whether some of it is your own, and not this package's."""
+        return bool(self._traced().digest)
+
+    @property
+    def origin(self) -> Origin:
+        """Where all of its code comes from that decides what it plays, also what is not compiled."""
+        return self._traced(*HOOKS, *PARTS, *ASKED)
+
+    @lockfree_cached_property
+    def parameters(self) -> dict[str, Given]:
+        """Its parameters by name: those that must be given come first."""
+        given = {**self.layout.given, **self.added} if self.told is None else self.told
+        told = {key: what for key, what in given.items() if key not in self.fixed}
+        told = {key: replace(what, default=REQUIRED) if key in self.required else what for key, what in told.items()}
+        last = ("contamination", "expire_after")
+        return dict(sorted(told.items(), key=lambda item: (not item[1].required, item[0] in last)))
+
+    @property
+    def on_axes(self) -> bool:
+        """Tell whether it is made of a memory and an index."""
+        return self.code["code"] is axes
+
+    @property
+    def takes_masks(self) -> bool:
+        """Tell whether reports may come with corruptions of their own."""
+        return hasattr(self.code["code"], "observe_masked")
+
+    @property
+    def takes_arms(self) -> bool:
+        """Tell whether arms may come and go, and some of them be chosen among."""
+        return bool(getattr(self.code.get("index", self.code["code"]), "ARMS_COME_AND_GO", False))
+
+    @property
+    def sees_rewards(self) -> bool:
+        """Tell whether it is shown rewards as they are."""
+        return self.learns_from == "rewards"
+
+    @property
+    def sees_corruption(self) -> bool:
+        """Tell whether it has to know how feedback is masked."""
+        return self.learns_from in ("masked feedback", "debiased feedback")
+
+    @property
+    def draws_from(self) -> str:
+        """Tell from what it draws lots to choose, if it does: a posterior, or scores that are probabilities."""
+        return str(getattr(self.code.get("index", self.code["code"]), "DRAWS_FROM", ""))
+
+    def variant(self, given: Mapping[str, Any]) -> "Kind":
+        """Return what plays it with these parameters."""
+        return self.variants.get(str(given.get("divergence")), self)
+
+    def complete(self, given: Mapping[str, Any], arms: int) -> dict[str, Any]:
+        """Return all parameters, checked: those given and the defaults of the others."""
+        self.layout.refuse_if_changed(self.name)
+        for key in given:
+            if key not in self.parameters:
+                raise UserError(f"{self.name} has no parameter {key!r}{nearest(key, self.parameters)}")
+        values = {**{key: what.default for key, what in self.parameters.items()}, **given}
+        if values.get("restarts") is not None and isinstance(values["restarts"], str) and "horizon" in self.parameters:
+            if "horizon" in given:
+                raise UserError("restarts = 'doubling' is for an unknown horizon: leave out horizon or restarts")
+            values["horizon"] = restarts.FIRST_PHASE  # and of later phases theirs
+        for key, what in self.parameters.items():
+            if values[key] is REQUIRED or (values[key] is None and what.required):
+                raise UserError(f"{self.name} needs the parameter {key!r}: {what.hint}")
+            values[key] = what.check(key, values[key])
+        values |= self.fixed
+        for module in self.modules:
+            values |= module.completed(values) if hasattr(module, "completed") else {}
+            if hasattr(module, "check"):
+                module.check(values, arms)
+        return values
+
+    def sizes(self, parameters: Mapping[str, Any]) -> dict[str, int]:
+        """Return the sizes that parameters decide."""
+        found: dict[str, int] = {}
+        for module in self.modules:
+            found |= module.sizes(parameters) if hasattr(module, "sizes") else {}
+        return found
+
+    def configure(self, state: Any, parameters: Mapping[str, Any]) -> None:
+        """Write down what parameters decide."""
+        for module in self.modules:
+            if hasattr(module, "configure"):
+                module.configure(state, parameters)
+
+
+def number_of(part: str) -> str:
+    """Return the name of the number that says which module plays a part."""
+    return f"{part}_choice"
+
+
+def _records(modules: Iterable[Any]) -> list[Any]:
+    """Return what modules declare."""
+    return [getattr(module, part) for module in modules for part in PARTS if hasattr(module, part)]
+
+
+@functools.cache
+def on_axes_storage() -> Storage:
+    """Return where all states on the axes are kept, so that one kernel plays all combinations."""
+    records = _records(module for modules in AXES.values() for module in modules)
+    code = {part: Choice(number_of(part), modules) for part, modules in AXES.items()}
+    return Storage("axes", [declarations_of(each) for each in records], __name__, Origin(), {"code": axes, **code})
+
+
+def every(known: Mapping[str, Kind]) -> list[Kind]:
+    """Return kinds and all that plays them."""
+    return [each for kind in known.values() for each in (kind, *kind.variants.values())]
+
+
+PARTS = ("Memory", "Watch", "Detector", "Index", "Policy")  # what modules call their records
+ASKED = (  # what else modules may have
+    *("completed", "check", "configure", "contradiction", "sizes"),
+    *("ARMS_COME_AND_GO", "DRAWS_FROM", "LEARNS_FROM"),
+)
+
+
+def on_axes(
+    name: str,
+    index: ModuleType,
+    *,
+    memory: ModuleType = everything,
+    detector: ModuleType | None = None,
+    words: str = "",
+    reference: str = "",
+) -> Kind:
+    """Return a kind that is made of a memory, an index, and perhaps a detector."""
+    watch = restarts if detector is None else exploration
+    code = {"code": axes, "memory": memory, "index": index, "watch": watch, "detector": detector}
+    return Kind(
+        name=name,
+        summary=f"{words} x {index.WORDS}",
+        reference="; ".join(filter(None, (reference, index.REFERENCE))),
+        code=code,
+        modules=[memory, watch, *filter(None, [detector]), index, consistency],
+    )
+
+
+def alone(name: str, module: ModuleType) -> Kind:
+    """Return a kind that stands alone, all of it in one module."""
+    told: Any = module
+    for names in (("SUMMARY",), ("LEARNS_FROM",), ("Policy",), ("choose", "score")):
+        if not any(hasattr(module, each) for each in names):  # what has neither would pull the first arm for ever
+            raise UserError(f"{module.__name__} has no {' and no '.join(names)}: docs/extending.md shows one")
+    return Kind(
+        name=name,
+        summary=told.SUMMARY,
+        reference=getattr(told, "REFERENCE", ""),
+        code={"code": module},
+        modules=[module],
+        learns_from=told.LEARNS_FROM,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """Return a class of a layout by its name, as numba asks for it when it loads machine code."""
+    if name.endswith("State") and not name.startswith("_"):
+        from maskedbandits.policies import KINDS
+
+        wanted = name.removesuffix("State")
+        if wanted in _layouts:
+            return _layouts[wanted].State
+        for kind in every(KINDS):
+            if kind.layout.storage.name == wanted:
+                return kind.layout.State
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,236 @@
+"""Simulator loops for late or lost reports, replayed logs, and noisy feedback.
+
+``advance_late`` plays reports that arrive late, out of order, or never. A report is due some steps after its decision;
+a delay of 0 delivers it before the next decision. A policy counts the reports that it receives, so the loop announces
+the segments of a policy's plan, such as restarts, itself.
+
+``advance_log`` replays a log: a policy plays the rows in which it chooses as the log did. A policy counts the rows that
+it plays, and the loop announces segments exactly when the log reaches them (``policies/log_times.py``).
+
+``advance_noisy`` draws rewards and noise that are not bits. Arms under randomised response give bits as elsewhere.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maskedbandits._numba.jit import compiled, inlined
+from maskedbandits._numba.state import Floats, Ints, Words
+from maskedbandits.corruption import Corruption, GaussianNoise, LaplaceNoise
+from maskedbandits.errors import UserError
+from maskedbandits.math import beta, rng
+from maskedbandits.policies.kernels import Tally, World, begin_segment, choose, decide, observe, reckoned, take_in
+from maskedbandits.policies.state import Arms
+from maskedbandits.problems.rewards import Beta, Gaussian, Rewards
+
+NONE = -1
+NO_SEGMENTS = np.zeros(0, dtype=np.int64)
+MOST_BUCKETS = 1 << 16
+MOST_PLACES = 1 << 26  # which take up 2 GiB
+
+
+class Mail(NamedTuple):
+    """Reports under way: those due at times that are equal modulo the number of buckets are in one list."""
+
+    heads: Ints  # the first of each bucket
+    nexts: Ints  # the one after each, in its bucket or among free places
+    free: Ints  # (1,) the first free place
+    dues: Ints
+    arms: Ints
+    feedbacks: Floats
+    delays: Ints  # from which delays are drawn, or
+    decay: Floats  # (1,) log of the chance that a geometric delay goes on, if there are none
+    lost: Floats  # (1,) the probability that a report never arrives
+    segments: Ints  # decisions at which the policy begins a segment of its plan, where reports are lost
+
+
+def mail(delays: Ints, mean: float, horizon: int, lost: float = 0.0, segments: Ints = NO_SEGMENTS) -> Mail:
+    """Return an empty mail, for delays drawn from these, or geometric ones of a mean; some reports are lost."""
+    longest = int(min(delays.max(), horizon)) if delays.size else int(8.0 * mean) + 1024
+    places = min(longest, horizon) + 2
+    if places > MOST_PLACES:
+        raise UserError(f"so long a delay leaves {places:,} reports under way at once: give a shorter one")
+    nexts = np.arange(1, places + 1)
+    nexts[-1] = NONE
+    return Mail(
+        heads=np.full(min(1 << (places - 1).bit_length(), MOST_BUCKETS), NONE),
+        nexts=nexts,
+        free=np.zeros(1, dtype=np.int64),
+        dues=np.zeros(places, dtype=np.int64),
+        arms=np.zeros(places, dtype=np.int64),
+        feedbacks=np.zeros(places),
+        delays=delays,
+        decay=np.array([-math.log1p(1.0 / mean) if mean > 0.0 else -math.inf]),
+        lost=np.array([lost]),
+        segments=segments,
+    )
+
+
+@inlined
+def _delay(state: Arms, mail: Mail) -> int:
+    """Draw a delay."""
+    if mail.delays.size == 1:
+        return mail.delays[0]
+    lot = rng.uniform(state.lots)
+    if mail.delays.size > 1:
+        return mail.delays[int(lot * mail.delays.size)]
+    return int(min(math.log(1.0 - lot) / mail.decay[0], 1e15))
+
+
+@inlined
+def _send(mail: Mail, due: int, arm: int, feedback: float) -> bool:
+    """Put a report in the mail, if there is room."""
+    place = mail.free[0]
+    if place == NONE:
+        return False
+    bucket = due & (mail.heads.size - 1)
+    mail.free[0] = mail.nexts[place]
+    mail.nexts[place] = mail.heads[bucket]
+    mail.heads[bucket] = place
+    mail.dues[place] = due
+    mail.arms[place] = arm
+    mail.feedbacks[place] = feedback
+    return True
+
+
+@inlined
+def _deliver(state: Arms, mail: Mail, time: int) -> None:
+    """Let the policy take in all reports that are due."""
+    bucket = time & (mail.heads.size - 1)
+    before = NONE
+    place = mail.heads[bucket]
+    while place != NONE:
+        following = mail.nexts[place]
+        if mail.dues[place] == time:
+            take_in(state, mail.arms[place], mail.feedbacks[place])
+            if before == NONE:
+                mail.heads[bucket] = following
+            else:
+                mail.nexts[before] = following
+            mail.nexts[place] = mail.free[0]
+            mail.free[0] = place
+        else:
+            before = place
+        place = following
+
+
+@compiled
+def advance_late(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, mail: Mail) -> None:
+    """Play one run on, up to step ``until``, with reports that come late, or never."""
+    done, segment, following = tally.position[0], tally.position[1], tally.position[2]
+    begun = np.searchsorted(mail.segments, done)
+    while done < until:
+        _deliver(state, mail, done)
+        if begun < mail.segments.size and done == mail.segments[begun]:
+            begin_segment(state)
+            begun += 1
+        arm = decide(state)
+        feedback = 1.0 if rng.uniform(state.lots) < world.feedback_means[segment, arm] else 0.0
+        is_lost = mail.lost[0] > 0.0 and rng.uniform(state.lots) < mail.lost[0]
+        if not is_lost and not _send(mail, done + 1 + _delay(state, mail), arm, feedback):
+            take_in(state, arm, feedback)  # no room: of geometric delays not once in a lifetime
+        tally.recent[arm] += 1
+        done += 1
+        segment, following = reckoned(world, checkpoints, tally, done, segment, following)
+    tally.position[0], tally.position[1], tally.position[2] = done, segment, following
+
+
+class Recorded(NamedTuple):
+    """What the log chose, and the rows at which the policy begins a segment."""
+
+    chosen: Ints
+    segments: Ints
+
+
+@compiled
+def advance_log(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, log: Recorded) -> None:
+    """Go on with one run, up to row ``until``."""
+    done, segment, following = tally.position[0], tally.position[1], tally.position[2]
+    while done < until:
+        if segment < log.segments.size and done == log.segments[segment]:
+            begin_segment(state)
+            segment += 1
+        arm = choose(state)
+        if arm == log.chosen[done]:
+            observe(state, arm, 1.0 if rng.uniform(state.lots) < world.feedback_means[done, 0] else 0.0)
+            tally.pulls[arm] += 1
+            tally.suboptimal_pulls[arm] += int(world.worse[done, 0])
+            tally.total[0] += world.gaps[done, 0]
+        done += 1
+        if following < checkpoints.size and done == checkpoints[following]:
+            tally.regret[following] = tally.total[0]
+            for each in range(tally.pulls.size):
+                tally.pulls_over_time[following, each] += tally.pulls[each]
+            following += 1
+    tally.position[0], tally.position[1], tally.position[2] = done, segment, following
+
+
+BITS, BETA, NORMAL, LAPLACE = range(4)
+
+
+class Feedback(NamedTuple):
+    """How feedback is drawn."""
+
+    reward: Ints  # (1,) BITS, BETA or NORMAL
+    width: Floats  # (1,) the concentration of BETA, or the sigma of NORMAL
+    noises: Ints  # (K,) BITS, NORMAL or LAPLACE
+    scales: Floats  # (K,)
+
+
+def feedback(rewards: Rewards, each: Sequence[Corruption]) -> Feedback:
+    """Return how feedback of such rewards under such corruptions is drawn."""
+    reward, width = BITS, 0.0
+    if isinstance(rewards, Beta):
+        reward, width = BETA, rewards.concentration
+    elif isinstance(rewards, Gaussian):
+        reward, width = NORMAL, rewards.sigma
+    noises = [_noise(one) for one in each]
+    return Feedback(
+        reward=np.array([reward]),
+        width=np.array([width]),
+        noises=np.array([code for code, _ in noises]),
+        scales=np.array([scale for _, scale in noises]),
+    )
+
+
+def _noise(one: Corruption) -> tuple[int, float]:
+    if isinstance(one, GaussianNoise):
+        return NORMAL, one.sigma
+    return (LAPLACE, one.scale) if isinstance(one, LaplaceNoise) else (BITS, 0.0)
+
+
+@compiled
+def _reward(words: Words, kind: int, width: float, mean: float) -> float:
+    """Draw a reward."""
+    if kind == NORMAL:
+        return mean + width * rng.normal(words)
+    if kind == BETA:
+        return beta.draw_around(words, mean, width)
+    return 1.0 if rng.uniform(words) < mean else 0.0
+
+
+@inlined
+def _drawn(words: Words, feedback: Feedback, arm: int, mean: float) -> float:
+    """Draw what is shown of a pull."""
+    noise, scale = feedback.noises[arm], feedback.scales[arm]
+    if noise == BITS:
+        return _reward(words, BITS, 0.0, mean)  # masked already: its mean is that of the feedback
+    reward = _reward(words, feedback.reward[0], feedback.width[0], mean)
+    if noise == LAPLACE:
+        return reward + rng.laplace(words, scale)
+    return reward + scale * rng.normal(words)
+
+
+@compiled
+def advance_noisy(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int, feedback: Feedback) -> None:
+    """Play one run on, up to step ``until``."""
+    done, segment, following = tally.position[0], tally.position[1], tally.position[2]
+    while done < until:
+        arm = choose(state)
+        observe(state, arm, _drawn(state.lots, feedback, arm, world.feedback_means[segment, arm]))
+        tally.recent[arm] += 1
+        done += 1
+        segment, following = reckoned(world, checkpoints, tally, done, segment, following)
+    tally.position[0], tally.position[1], tally.position[2] = done, segment, following

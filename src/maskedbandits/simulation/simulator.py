@@ -1,0 +1,253 @@
+"""Simulation: play a policy on a problem many times over, in threads, and count regret and pulls."""
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maskedbandits import _validation
+from maskedbandits._util.progress import Progress, shown
+from maskedbandits.context import Contextual
+from maskedbandits.errors import UserError, WrongValueError, check_int
+from maskedbandits.errors import shown as in_short
+from maskedbandits.features import Featured
+from maskedbandits.policies import Policy, kind_of, make_policy
+from maskedbandits.problems import ContextualProblem, FeaturedProblem, Gaussian, Log, Problem
+from maskedbandits.simulation import delays, external
+from maskedbandits.simulation.external import Factory
+from maskedbandits.simulation.runs import Batch, FeaturedBatch, Order, Simulation, refuse_too_much
+
+__all__ = ["Simulation", "cores", "get_ready", "prepared", "simulate"]
+
+
+def simulate(
+    problem: Problem | ContextualProblem | FeaturedProblem,
+    policy: Policy | Contextual | Featured | str | Factory,
+    runs: int = 100,
+    seed: int = 0,
+    checkpoints: int | ArrayLike = 100,
+    *,
+    delay: delays.Delays = None,
+    lost: float = 0.0,
+    expire_after: int | None = None,
+    first_run: int = 0,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+) -> Simulation:
+    """Play a fresh copy of the policy on the problem, ``runs`` times, independently.
+
+    A policy is one of ours, or its name; or a function that makes one of your own, any object with ``choose()`` and
+    ``observe(arm, feedback)``, from a generator of random numbers (``external.py``), played in plain Python. On a
+    problem with groups a policy that knows none plays one arm for everybody.
+
+    The same seed gives the same numbers on any number of threads; with ``first_run``, those of the runs from there on,
+    so that the runs of one seed can be shared out. ``checkpoints`` are times at which the regret is
+    noted, or how many evenly spaced ones. ``progress`` is called with steps done and steps in all; by default a bar is
+    drawn if a person is watching.
+
+    ``delay`` lets reports come late: so many steps after the decision, or a number of steps drawn anew for every
+    decision from a list, or ``("geometric", 200)`` for a geometric number of that mean. With 0 a report is there before
+    the next decision. Reports that would come after the horizon never do.
+
+    ``lost`` is the probability that a report never arrives. A policy gives up on pending reports after its own
+    ``expire_after`` decisions, or after as many as you give here; 0 makes it ignore pending reports.
+
+    On a log (``Problem.replay_log``) every time is a row: checkpoints, and the policy's restarts, window and horizon. A
+    policy plays about one row in K; docs/data.md says what that makes of its parameters.
+    """
+    ready = prepared(
+        problem,
+        policy,
+        runs,
+        seed,
+        checkpoints,
+        delay=delay,
+        lost=lost,
+        expire_after=expire_after,
+        first_run=first_run,
+        threads=threads,
+    )
+    return ready(progress)
+
+
+def prepared(
+    problem: Problem | ContextualProblem | FeaturedProblem,
+    policy: Policy | Contextual | Featured | str | Factory,
+    runs: int,
+    seed: int,
+    checkpoints: int | ArrayLike,
+    *,
+    delay: delays.Delays = None,
+    lost: float = 0.0,
+    expire_after: int | None = None,
+    first_run: int = 0,
+    threads: int | None = None,
+) -> Callable[[Progress | bool | None], Simulation]:
+    """Return a simulation that is checked and ready to be played, once; whoever plays it says whom to tell.
+
+    Of many short ones it pays to prepare some, and then to play them: after it has played, a processor has to be
+    reminded of how to prepare.
+    """
+    late = delays.checked(delay, lost, expire_after)
+    if isinstance(problem, ContextualProblem):
+        policy = _fitting_groups(policy, problem, late)
+    elif isinstance(problem, FeaturedProblem):
+        _refuse_misfit_of_features(policy, problem, late)
+    elif isinstance(problem, Problem):
+        policy = _fitting(policy, problem, late)
+    else:
+        raise WrongValueError("problem", problem, "a Problem, a ContextualProblem or a FeaturedProblem")
+    order = Order(
+        problem,
+        check_int("runs", runs),
+        check_int("seed", seed, 0),
+        _checked_times(checkpoints, problem.horizon),
+        late,
+        check_int("first_run", first_run, 0),
+    )
+    if isinstance(problem, FeaturedProblem) and isinstance(policy, Featured):
+        batch: Batch | FeaturedBatch = FeaturedBatch(order, problem, policy, _workers(threads, order.runs))
+    elif isinstance(policy, (Policy, Contextual)):
+        batch = Batch(order, policy, _workers(threads, order.runs))
+    else:
+        assert isinstance(problem, Problem)  # noqa: S101 -- others were refused what is none of theirs
+        assert not isinstance(policy, (str, Featured))  # noqa: S101 -- as above
+        return partial(_played_outside, order, problem, policy)
+    batch.get_ready()
+    return batch.played
+
+
+def _fitting(
+    policy: Policy | Contextual | Featured | str | Factory, problem: Problem, late: delays.Delay | None
+) -> Policy | Contextual | Featured | str | Factory:
+    """Return a policy for a problem, made if it is a name; refuse what does not fit."""
+    if isinstance(problem, Log) and late is not None:
+        raise UserError(
+            f"{late.words}: a log is replayed without; leave it out, or replay rounds whose outcomes are all known"
+        )
+    if problem.is_noisy and late is not None:
+        raise UserError(f"{late.words}: under noise reports come at once; leave it out, or take a RandomizedResponse")
+    if isinstance(policy, str):
+        policy = make_policy(policy, arms=problem.arms, corruption=problem.corruption, **_told(policy, problem))
+    if isinstance(policy, Policy) or not external.is_factory(policy):
+        _refuse_misfit(policy, problem)
+    elif late is not None and late.expire_after is not None:
+        raise UserError("expire_after: a policy of your own decides by itself when to give up; leave it out")
+    return policy
+
+
+def _fitting_groups(policy: object, problem: ContextualProblem, late: delays.Delay | None) -> Policy | Contextual:
+    """Return a policy for a problem with groups, made if it is a name; refuse what does not fit."""
+    if late is not None:
+        raise UserError(f"{late.words}: answers of groups come at once; leave it out")
+    if isinstance(policy, Contextual):
+        if (policy.groups, policy.arms) != (problem.groups, problem.arms):
+            raise UserError(
+                f"the policy has {policy.groups} groups and {policy.arms} arms, the problem {problem.groups} and "
+                f"{problem.arms}: make one to fit"
+            )
+        return policy
+    if not isinstance(policy, Policy | str):
+        raise UserError(
+            f"a problem with groups was given {in_short(policy)}: give a policy of make_contextual, or of make_policy "
+            "to play one arm for everybody"
+        )
+    average = problem.averaged()  # is refused without a corruption
+    if isinstance(policy, str):
+        return make_policy(policy, arms=problem.arms, corruption=average.corruption)
+    _refuse_misfit(policy, average)
+    return policy
+
+
+def _refuse_misfit_of_features(policy: object, problem: FeaturedProblem, late: delays.Delay | None) -> None:
+    """Refuse what does not fit a problem with features."""
+    if not isinstance(policy, Featured):
+        raise UserError(f"a problem with features was given {in_short(policy)}: give a policy of make_featured")
+    if (policy.arms, policy.features) != (problem.arms, problem.features):
+        raise UserError(
+            f"the policy has {policy.arms} arms and {policy.features} features, the problem {problem.arms} and "
+            f"{problem.features}: make one to fit"
+        )
+    if late is not None:
+        raise UserError(f"{late.words}: reports of a problem with features come at once; leave it out")
+
+
+def _workers(threads: int | None, runs: int) -> int:
+    """Return how many threads play so many runs."""
+    return min(check_int("threads", cores() if threads is None else threads), runs)
+
+
+def get_ready(problem: Problem | ContextualProblem, policy: Policy | Contextual, *, only_new: bool = False) -> None:
+    """Compile what simulates a policy on a problem, or load it; or do nothing unless it has never been compiled."""
+    batch = Batch(Order(problem, 1, 0, np.array([problem.horizon])), policy, 1)
+    if not (only_new and policy.entries.simulates(batch.kernel)):
+        batch.compile()
+
+
+def _refuse_misfit(policy: object, problem: Problem) -> None:
+    """Refuse what is no policy of ours, or none for this problem."""
+    if type(policy) is not Policy:
+        raise UserError(
+            f"simulate was given {in_short(policy)}: give a policy of make_policy, a name, or a function that makes a "
+            "policy of your own, a fresh one for every run"
+        )
+    if policy.arms != problem.arms:
+        raise UserError(f"the policy has {policy.arms} arms and the problem {problem.arms}: make one to fit")
+    _refuse_what_it_cannot_see(policy, problem)
+
+
+def _told(name: str, problem: Problem) -> dict[str, Any]:
+    """Return what a policy has to know of a problem whose feedback is no bits: how far it strays."""
+    known = problem.spread
+    return {} if known is None or "sigma" not in kind_of(name).parameters else {"sigma": known.sigma}
+
+
+def _refuse_what_it_cannot_see(policy: Policy, problem: Problem) -> None:
+    """Refuse a policy that expects bits where there are none."""
+    if policy.kind.sees_rewards and isinstance(problem.law, Gaussian):
+        raise UserError(
+            f"{policy.name} is shown rewards in [0, 1], and {problem.law} gives any number: take one that sees reports"
+        )
+    if problem.is_noisy and policy.kind.learns_from not in ("nothing", "rewards") and policy.sigma is None:
+        raise UserError(
+            f"the policy expects feedback in [0, 1], and the problem adds noise: make {policy.name} with its corruption"
+        )
+
+
+def _played_outside(order: Order, problem: Problem, factory: Factory, progress: Progress | bool | None) -> Simulation:
+    """Play policies of somebody's own, one run after the other."""
+    times, runs, late = order.times, order.runs, order.delay
+    refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
+    regret = np.zeros((runs, times.size))
+    pulls, suboptimal = (np.zeros((runs, problem.arms), dtype=np.int64) for _ in range(2))
+    over_time = np.zeros((times.size, problem.arms), dtype=np.int64)
+    play = external.Play(factory, problem, times)
+    started, cpu = time.perf_counter(), time.thread_time()
+    with shown(progress) as show:
+        for run in range(runs):
+            tell = partial(lambda before, step: show(before + step, order.steps), run * problem.horizon)
+            counted = regret[run], pulls[run], suboptimal[run], over_time
+            play.run(order.lot(run), late.draw if late else lambda world: 0, tell, counted)
+    seconds, spent = time.perf_counter() - started, time.thread_time() - cpu
+    return Simulation(times, regret, pulls, suboptimal, over_time, seconds, spent)
+
+
+def cores() -> int:
+    """Return on how many cores this process may run."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int64]:
+    if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str):
+        count = min(check_int("checkpoints", checkpoints), horizon)
+        return np.arange(1, count + 1, dtype=np.int64) * horizon // count
+    times = _validation.whole_numbers("checkpoints", checkpoints)
+    if times.ndim != 1 or times.size < 1 or np.any(np.diff(times) <= 0):
+        raise UserError("checkpoints: give a number of them, or whole numbers of steps, increasing")
+    if times[0] < 1 or times[-1] > horizon:
+        raise UserError(f"checkpoints {times[0]} to {times[-1]}: give times from 1 to the horizon {horizon}")
+    return times

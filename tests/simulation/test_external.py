@@ -1,0 +1,205 @@
+"""Policies from outside, in plain Python, stand beside ours."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maskedbandits import Policy, Problem, make_policy, simulate
+from maskedbandits.errors import UserError
+from maskedbandits.simulation import external
+from naive import simulate as naive_simulate
+from specimens import CERTAIN, RR
+
+PROBLEM = Problem([[0.2, 0.8], [0.7, 0.1]], [0, 200], 400, RR)
+
+
+class First:
+    """Tries two arms by chance and then stays with whatever brought most."""
+
+    def __init__(self, generator: np.random.Generator, arms: int) -> None:
+        self.sums, self.seen, self.lots = [0.0] * arms, 0, generator.random(20)
+
+    def choose(self) -> int:
+        return int(2 * self.lots[self.seen]) if self.seen < 20 else int(np.argmax(self.sums))
+
+    def observe(self, arm: int, feedback: float) -> None:
+        self.seen += 1
+        self.sums[arm] += feedback if self.seen <= 20 else 0.0
+
+
+def ours(generator: np.random.Generator, *, arms: int, corruption: Any) -> Policy:
+    return make_policy("klucb-cf", arms=arms, corruption=corruption)
+
+
+def test_one_of_ours_plays_from_outside_as_from_inside() -> None:
+    """400 runs each, whose means agree to five standard errors of their difference."""
+    within = simulate(PROBLEM, "klucb-cf", runs=400, checkpoints=2, progress=False).regret
+    without = simulate(PROBLEM, ours, runs=400, checkpoints=2).regret
+    wide = 5 * np.sqrt((within.var(axis=0) + without.var(axis=0)) / 400)
+    assert np.all(np.abs(within.mean(axis=0) - without.mean(axis=0)) < wide)
+
+
+def test_it_is_counted_as_by_hand() -> None:
+    """Means of 0 and 1, seen as they are, leave nothing to chance."""
+    problem = Problem([[0, 1], [1, 0]], [0, 30], 60, CERTAIN)
+    result = simulate(problem, ours, runs=2, checkpoints=60)
+    from naive import Twin
+
+    regret, pulls, suboptimal, _ = naive_simulate([[0, 1], [1, 0]], [0, 30], 60, Twin([CERTAIN] * 2), [0.5] * 60)
+    for run in range(2):
+        assert result.regret[run].tolist() == regret
+        assert result.pulls[run].tolist() == pulls
+        assert result.suboptimal_pulls[run].tolist() == suboptimal
+
+
+def test_on_a_log_the_horizon_is_how_often_it_observes() -> None:
+    told, seen = [], []
+
+    class Told:
+        def __init__(self, generator: np.random.Generator, horizon: int) -> None:
+            told.append(horizon)
+
+        def choose(self) -> int:
+            return 1
+
+        def observe(self, arm: int, feedback: float) -> None:
+            seen.append(arm)
+
+    log = Problem.replay_log([0, 1, 2] * 50, [1, 0, 1] * 50, CERTAIN)
+    simulate(log, Told, runs=1, progress=False)
+    assert told == [len(seen)] == [50]
+    simulate(Problem.replay(np.eye(2)[[0, 1] * 30], CERTAIN), Told, runs=1, progress=False)
+    assert told[1:] == [60]
+
+
+@pytest.mark.parametrize("delay", [None, 7, [0, 30], ("geometric", 5.0)])
+def test_a_seed_repeats_it(delay: Any) -> None:
+    one, other, third = (simulate(PROBLEM, First, runs=3, seed=seed, checkpoints=4, delay=delay) for seed in (1, 1, 2))
+    assert np.array_equal(one.regret, other.regret)
+    assert not np.array_equal(one.regret, third.regret)
+    assert one.pulls.sum(axis=1).tolist() == [400] * 3
+    assert len({tuple(run) for run in one.regret.tolist()}) > 1
+
+
+def test_reports_come_late() -> None:
+    seen: list[tuple[str, int]] = []
+
+    class Noted(First):
+        def choose(self) -> int:
+            seen.append(("choose", self.seen))
+            return 0
+
+    simulate(PROBLEM, Noted, runs=1, checkpoints=1, delay=10)
+    assert [count for what, count in seen][:13] == [0] * 11 + [1, 2]
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    simulate(PROBLEM, First, runs=2, checkpoints=1, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (800, 800)
+    assert sorted(told) == told
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        (First(np.random.default_rng(0), 2), "a fresh one for every run"),
+        (lambda generator: 3, "has no choose"),
+        (lambda: 3, "cannot be called with a generator of random numbers: too many positional"),
+        (lambda generator, needed: 3, "missing a required argument: 'needed'"),
+        (lambda generator: type("X", (), {"choose": lambda self: 0})(), "has no observe"),
+    ],
+)
+def test_what_makes_no_policy_is_refused(policy: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        simulate(PROBLEM, policy, runs=1)
+
+
+@pytest.mark.parametrize("arm", [np.int8(1), np.array(1), np.uint64(1)])
+def test_any_whole_number_is_an_arm(arm: Any) -> None:
+    class Constant(First):
+        def choose(self) -> int:
+            return arm  # type: ignore[no-any-return]
+
+    assert simulate(PROBLEM, Constant, runs=1).pulls.tolist() == [[0, 400]]
+
+
+def broken(call: str) -> Any:
+    def fail(*arguments: Any) -> Any:
+        raise KeyError("a\nb")
+
+    return lambda generator: type("X", (), {"choose": lambda self: 0, "observe": lambda *_: None, call: fail})()
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        (broken("choose"), r"<lambda>: choose\(\) failed: KeyError: 'a\\nb' \(test_external.py, line \d+\)"),
+        (broken("observe"), r"<lambda>: observe\(0, [01]\) failed: KeyError"),
+        (broken("__init__"), r"<lambda> failed: KeyError"),
+        (int, r"int failed: TypeError: int\(\) argument"),
+    ],
+)
+def test_what_fails_in_it_is_told_in_one_line_and_python_shows_the_rest(policy: Any, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint) as caught:
+        simulate(PROBLEM, policy, runs=1)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, (KeyError, TypeError))
+
+
+def test_an_object_is_not_played_twice() -> None:
+    only = First(np.random.default_rng(0), 2)
+    with pytest.raises(UserError, match="made the same object for two runs: make a fresh one"):
+        simulate(PROBLEM, lambda generator: only, runs=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("own:f", "raise RuntimeError('at import')", r"own:f: the import of own failed: RuntimeError: at import \(own"),
+        ("own:f", "def f(:", r"own:f: the import of own failed: SyntaxError: invalid syntax \(own.*, line 1\)"),
+        ("own:f", "import sys; sys.exit(7)", "own:f: the import of own failed: SystemExit: 7"),
+        ("own:f", "import no_such_thing", "cannot be imported: No module named 'no_such_thing'; install it"),
+        ("own:f", "f = 3", "own has no function 'f'"),
+        ("absent:f", "", "No module named 'absent'; put absent.py beside the file, or install it"),
+        ("..own:f", "", "is no name of a function: give package.module:function"),
+        (":", "", "is no name of a function"),
+        ("own:", "", "is no name of a function"),
+        ("/etc/own:f", "", "is no name of a function"),
+    ],
+)
+def test_a_module_that_cannot_be_used_is_refused(tmp_path: Path, name: str, content: str, complaint: str) -> None:
+    (tmp_path / "own.py").write_text(content, encoding="utf-8")
+    sys.modules.pop("own", None)
+    with pytest.raises(UserError, match=complaint) as caught:
+        external.find(name, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) not in sys.path
+
+
+@pytest.mark.parametrize("arm", [2, -1, 0.5, None, True, "0", np.array([1]), np.bool_(True), 10**30])
+def test_an_arm_that_is_none_is_refused(arm: Any) -> None:
+    def factory(generator: np.random.Generator) -> Any:
+        made = First(generator, 2)
+        choose: Callable[[], Any] = lambda: arm  # noqa: E731 -- its type is what matters
+        made.choose = choose  # type: ignore[method-assign]
+        return made
+
+    with pytest.raises(ValueError, match=r"factory: choose\(\) returned"):
+        simulate(PROBLEM, factory, runs=1)
+
+
+def test_runs_can_be_shared_out() -> None:
+    """From the third run on, inside and outside."""
+    for policy in ("klucb-cf", First):
+        whole = simulate(PROBLEM, policy, runs=5, seed=3, checkpoints=4, progress=False)
+        rest = simulate(PROBLEM, policy, runs=3, seed=3, checkpoints=4, first_run=2, progress=False)
+        assert np.array_equal(whole.regret[2:], rest.regret)
+        assert np.array_equal(whole.pulls[2:], rest.pulls)
+        first = simulate(PROBLEM, policy, runs=2, seed=3, checkpoints=4, progress=False)
+        assert np.array_equal(whole.pulls_over_time, first.pulls_over_time + rest.pulls_over_time)
+        assert whole.pulls_over_time[-1].tolist() == whole.pulls.sum(axis=0).tolist()
