@@ -49,10 +49,10 @@ _HOMES = {
     "RandomizedResponse": "corruption",
     "Problem": "problems",
     "Policy": "policies",
-    "load_policy": "policies.saved",
+    "load_policy": "policies.serialization",
     "make_policy": "policies",
-    "Simulation": "simulation",
-    "simulate": "simulation",
+    "Simulation": "simulation.simulator",
+    "simulate": "simulation.simulator",
 }
 
 if TYPE_CHECKING:
