@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.privacy.audit import Findings, audit_program, questions
-from maskedbandits.privacy.audit.asked import asked_of, text_of
+from maskedbandits.privacy.audit import Findings, audit_program, bit_inputs
+from maskedbandits.privacy.audit.group_inputs import asked_of, text_of
 from maskedbandits.privacy.audit.groups import judged_groups
 from maskedbandits.privacy.audit.result import GroupFindings
 from maskedbandits.privacy.audit.run import judged
@@ -69,8 +69,8 @@ def programs(name: str) -> Any:
 
 def judge_bits(name: str, trials: int) -> Findings:
     """Judge a program of bits."""
-    mutants, opening = programs("mutants"), questions.opening_length(1.0, trials)
-    asked, told = questions.questions(trials, opening), []
+    mutants, opening = programs("mutants"), bit_inputs.opening_length(1.0, trials)
+    asked, told = bit_inputs.questions(trials, opening), []
     for bits in asked:
         mutants.begin()
         told.append([getattr(mutants, name)(bit, 1.0, "").encode() for bit in bits.tolist()])
@@ -79,7 +79,7 @@ def judge_bits(name: str, trials: int) -> Findings:
 
 def judge_groups(name: str, answers: str, trials: int, groups: int = 5) -> GroupFindings:
     """Judge a device of groups."""
-    mutants, opening = programs("group_mutants"), questions.opening_length(1.0, trials * groups)
+    mutants, opening = programs("group_mutants"), bit_inputs.opening_length(1.0, trials * groups)
     asked, told = asked_of(groups, groups, answers, trials, opening, Fraction(1)), []
     for run in asked:
         mutants.begin()

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from bench.context import ARMS, GROUPS, PROBLEMS, at_random, independent, lost, without_groups
 from maskedbandits import ContextualProblem, Problem, RandomizedResponse, simulate
-from maskedbandits.context import masks
+from maskedbandits.contextual import masks
 
 EPSILONS = (1.0, 2.0, 4.0)
 DELTA, ALPHA, BATCH = 0.01, 0.1, 20

@@ -18,9 +18,9 @@ from typing import Any
 from unittest import mock
 
 from maskedbandits.device import Device, device
+from maskedbandits.device.http import Answer
+from maskedbandits.device.limits import Timing
 from maskedbandits.device.outbox import Outbox
-from maskedbandits.device.timing import Timing
-from maskedbandits.device.wire import Answer
 from maskedbandits.privacy import Ledger
 
 VISITS = 4000  # half of them with a click

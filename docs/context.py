@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from docs import blocks
 from docs.privacy import markdown
 from maskedbandits import ContextualProblem, make_contextual, simulate
-from maskedbandits.context import masks
+from maskedbandits.contextual import masks
 
 PAGE = Path(__file__).with_suffix(".md")
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

@@ -10,10 +10,9 @@ from pathlib import Path
 from docs import blocks
 from maskedbandits._util.safe_text import percent as percent
 from maskedbandits.privacy import Randomizer
-from maskedbandits.privacy.audit import group_words, words
-from maskedbandits.privacy.audit.error_budget import levels
+from maskedbandits.privacy.audit import group_report_text, report_text
 from maskedbandits.privacy.audit.exhaustive import enumerated as count_all
-from maskedbandits.privacy.audit.statistics import smallest_excess
+from maskedbandits.privacy.audit.statistics import levels, smallest_excess
 from maskedbandits.privacy.exact import ExactEpsilon
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -59,7 +58,7 @@ def repeated() -> str:
 
 def exact() -> str:
     """Return what `maskedbandits audit --exact` prints."""
-    lines = words.exact_lines([Randomizer(epsilon) for epsilon in words.GRID])
+    lines = report_text.exact_lines([Randomizer(epsilon) for epsilon in report_text.GRID])
     return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact", *lines])
 
 
@@ -88,7 +87,7 @@ def groups() -> str:
 
 def enumerated() -> str:
     """Return what `maskedbandits audit --exact --groups 3` prints."""
-    lines = group_words.exact_lines(count_all("1", 3))
+    lines = group_report_text.exact_lines(count_all("1", 3))
     return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact --groups 3", *lines])
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from docs import blocks, context
 from maskedbandits import theory
-from maskedbandits.context import contextual_bound, make_contextual
+from maskedbandits.contextual import contextual_bound, make_contextual
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.policies import make_policy
 from maskedbandits.problems import ContextualProblem, Problem

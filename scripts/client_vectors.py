@@ -10,10 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from maskedbandits.device.offer import in_millionths
+from maskedbandits.device.protocol import in_millionths
 from maskedbandits.privacy import KaryRandomizer, Question, Randomizer
 from maskedbandits.privacy.exact import MOST, as_epsilon, threshold
-from maskedbandits.privacy.mechanism import ROUNDING_BITS, _masked, _rounded
+from maskedbandits.privacy.randomized_response import ROUNDING_BITS, _masked, _rounded
 
 FILE = Path(__file__).resolve().parent.parent / "client" / "vectors.json"
 MILLION = 10**6

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from maskedbandits.policies import KINDS
 from maskedbandits.policies.runtime import Entries
-from maskedbandits.privacy.ledger import file
+from maskedbandits.privacy.ledger import storage
 
 pytest.register_assert_rewrite("browsers")  # a plugin whose marks are imported, too, before pytest comes to it
 
@@ -49,7 +49,7 @@ def _plain_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture(autouse=True)
 def _own_cap_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test a cap of its own for devices without a path, which share one in a process."""
-    monkeypatch.setattr(file, "_OF_PROCESS", {})
+    monkeypatch.setattr(storage, "_OF_PROCESS", {})
 
 
 @pytest.fixture(scope="module")

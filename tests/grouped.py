@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.context import masks
-from maskedbandits.context.hierarchy import Grouping
+from maskedbandits.contextual import masks
+from maskedbandits.contextual.hierarchy import Grouping
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.privacy import Question
 from maskedbandits.problems import ContextualProblem

@@ -34,10 +34,10 @@ __all__ = [
 
 # Names are imported when they are first used: the command line answers --help without loading the compiler.
 _HOMES = {
-    "Contextual": "context",
+    "Contextual": "contextual",
     "ContextualProblem": "problems",
-    "load_contextual": "context",
-    "make_contextual": "context",
+    "load_contextual": "contextual",
+    "make_contextual": "contextual",
     "Featured": "features",
     "FeaturedProblem": "problems",
     "load_featured": "features",
@@ -57,9 +57,9 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from maskedbandits import data, planner, privacy, problems, theory
-    from maskedbandits.context import Contextual as Contextual
-    from maskedbandits.context import load_contextual as load_contextual
-    from maskedbandits.context import make_contextual as make_contextual
+    from maskedbandits.contextual import Contextual as Contextual
+    from maskedbandits.contextual import load_contextual as load_contextual
+    from maskedbandits.contextual import make_contextual as make_contextual
     from maskedbandits.corruption import GaussianNoise as GaussianNoise
     from maskedbandits.corruption import LaplaceNoise as LaplaceNoise
     from maskedbandits.corruption import Monotone as Monotone

@@ -8,7 +8,7 @@ import pytest
 from maskedbandits import ContextualProblem, RandomizedResponse, make_contextual, make_policy, policies
 from maskedbandits._numba import jit
 from maskedbandits.cli.compile import compile_featured, to_compile
-from maskedbandits.context.compile import compile_groups
+from maskedbandits.contextual.compile import compile_groups
 from maskedbandits.errors import UserError
 from maskedbandits.policies.groups.kernels import advance_groups
 from maskedbandits.policies.runtime import entries

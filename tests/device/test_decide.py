@@ -13,7 +13,7 @@ import pytest
 from device_fakes import Clock, Service, opened, pass_time, raw, serving
 
 from maskedbandits.device import Device
-from maskedbandits.device.wire import LARGEST
+from maskedbandits.device.http import LARGEST
 from maskedbandits.errors import UserError
 
 pytest_plugins = ["device_fixtures"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from device_fakes import START, Clock, Service, opened, pass_time, serving, soonest
 
-from maskedbandits.device import device, outbox, promises
+from maskedbandits.device import device, outbox, reporter
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import Ledger
 
@@ -208,7 +208,7 @@ def lived(clock: Clock, group: int, clicks: float) -> list[tuple[float, int]]:
     service.fails = lambda count: random.Random(count).choice(("before", "after", "", ""))
     clock.at = START
     with serving(service) as address, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(promises, "chance", random.Random(5).random)
+        patch.setattr(reporter, "chance", random.Random(5).random)
         with opened(address, cap=10**6, groups=names, group=names[group]) as own:
             for _ in range(200):
                 decision = own.decide()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from device_fakes import START, Clock, Service, opened, pass_time, serving, soonest
 
-from maskedbandits.device import Decision, Device, promises
+from maskedbandits.device import Decision, Device, reporter
 from maskedbandits.privacy import Ledger, Randomizer
 
 pytest_plugins = ["device_fixtures"]
@@ -320,7 +320,7 @@ def test_what_another_drew_is_sent(url: str, service: Service, clock: Clock, tmp
         for _ in range(40):
             device.decide().report(1)
     with Ledger(10_000, path) as ledger:
-        names = [f"{promises.name_of(token)}" for token in service.issued]
+        names = [f"{reporter.name_of(token)}" for token in service.issued]
         drawn = [ledger.report(name, 0).bit for name in names]
     with opened(url, path=path) as device:
         pass_time(device, clock, 200)

@@ -12,9 +12,9 @@ import device_children as children
 import pytest
 from device_fakes import START, Clock, Service, opened, pass_time, serving
 
-from maskedbandits.device import outbox, promises
+from maskedbandits.device import outbox, reporter
 from maskedbandits.device.outbox import DONE, DRAWN, WAITING, Outbox, Row
-from maskedbandits.privacy.ledger import Ledger, LedgerError, trouble
+from maskedbandits.privacy.ledger import Ledger, LedgerError, storage
 
 pytest_plugins = ["device_fixtures"]
 ROW = Row("token-of-some-length", "http://a", WAITING, START + 60, 3.0, START + 600)
@@ -146,7 +146,7 @@ def test_trouble_is_said_once_until_it_is_over(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trouble, "WAIT", 0.02)
+    monkeypatch.setattr(storage, "WAIT", 0.02)
     path = folder / "ledger"
     with opened(url, path=path) as device, contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         first = device.decide()
@@ -207,10 +207,10 @@ def test_files_that_cannot_be_written_are_not_tried_again_at_once(
 
 
 def test_nothing_leaves_while_it_may_still_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(promises, "chance", lambda: 0.0)
-    assert [promises.delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [60.0, 15.0, 0.1, 0.0]
-    monkeypatch.setattr(promises, "chance", lambda: 1.0)
-    assert [promises.delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [960.0, 45.0, pytest.approx(0.3), 0.0]
+    monkeypatch.setattr(reporter, "chance", lambda: 0.0)
+    assert [reporter.delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [60.0, 15.0, 0.1, 0.0]
+    monkeypatch.setattr(reporter, "chance", lambda: 1.0)
+    assert [reporter.delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [960.0, 45.0, pytest.approx(0.3), 0.0]
 
 
 def test_threads_share_a_device(url: str, service: Service, clock: Clock) -> None:
@@ -237,7 +237,7 @@ def test_an_older_ledger_promises_nothing_twice(url: str, service: Service, cloc
         device.decide().report(1)
     (folder / "ledger").unlink()
     with opened(url, path=folder / "ledger") as device:
-        pass_time(device, clock, 86_400 + 60 * promises.LAST)
+        pass_time(device, clock, 86_400 + 60 * reporter.LAST)
         assert device._outbox is not None
         assert device._outbox.soonest(url) is None
     assert not service.arrivals

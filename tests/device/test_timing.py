@@ -15,7 +15,7 @@ import pytest
 from bench import timing
 from device_fakes import START, Clock, Service, opened, pass_time, serving, soonest
 
-from maskedbandits.device import Device, Timing, promises
+from maskedbandits.device import Device, Timing, reporter
 from maskedbandits.device.outbox import DRAWN, Outbox, Row
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import Ledger
@@ -72,7 +72,7 @@ def assert_same_times(
     """Check that times of sending are the same without a reward and with one at once, soon, and at the last moment."""
     seen = []
     for after in (None, 0.0, 10.0, last):
-        monkeypatch.setattr(promises, "chance", random.Random(5).random)
+        monkeypatch.setattr(reporter, "chance", random.Random(5).random)
         clock.at = START
         seen.append(measure(after))
     assert seen[0] == seen[1] == seen[2] == seen[3]
@@ -117,8 +117,8 @@ def scheduled(device: Device, clock: Clock, after: float | None, monkeypatch: py
         assert decision.report(1)
     assert device._promises is not None
     while not leaving:
-        clock.at = max(clock.at, device._promises.soonest(device._wire.url, promises.LEAD) or 0.0)
-        device._kept(clock.at, device._scheduled, promises.LEAD)
+        clock.at = max(clock.at, device._promises.soonest(device._wire.url, reporter.LEAD) or 0.0)
+        device._kept(clock.at, device._scheduled, reporter.LEAD)
     assert clock.at < leaving[0]
     clock.at = decided + 2000
     device.send_due()  # the next try, which is answered
@@ -251,8 +251,8 @@ def test_an_attempt_is_claimed_before_it_leaves_and_given_back(url: str, service
         clock.at += 60
         device.send_due()
         drawn = row_of(device)
-        clock.at = drawn.due - promises.LEAD
-        device._kept(clock.at, device._scheduled, promises.LEAD)  # as the thread does
+        clock.at = drawn.due - reporter.LEAD
+        device._kept(clock.at, device._scheduled, reporter.LEAD)  # as the thread does
         claimed = row_of(device)
         assert (drawn.state, drawn.tries, claimed.tries) == (DRAWN, 0, 1)
         device._end_attempts()  # as when it is closed
@@ -260,11 +260,11 @@ def test_an_attempt_is_claimed_before_it_leaves_and_given_back(url: str, service
         assert not service.arrivals
         clock.at = drawn.due
         device._wake.clear()
-        device._kept(clock.at, device._scheduled, promises.LEAD)  # leaves at once
+        device._kept(clock.at, device._scheduled, reporter.LEAD)  # leaves at once
         for _ in range(600):
             if device._wake.wait(0.1):
                 break
-        device._kept(clock.at, device._scheduled, promises.LEAD)
+        device._kept(clock.at, device._scheduled, reporter.LEAD)
         assert soonest(device) is None
     assert len(service.taken) == 1
 

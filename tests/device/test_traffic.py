@@ -13,9 +13,9 @@ import pytest
 from device_fakes import START, Arrival, Clock, Service, opened, serving, soonest
 from scipy.stats import ks_2samp
 
-from maskedbandits.device import Device, device, promises
+from maskedbandits.device import Device, device, reporter
+from maskedbandits.device.http import Wire
 from maskedbandits.device.outbox import DRAWN
-from maskedbandits.device.wire import Wire
 from maskedbandits.privacy import Randomizer
 
 VISITS = 1000
@@ -50,7 +50,7 @@ def play(people: People, visits: int = VISITS, seed: int | None = 0) -> Traffic:
     with pytest.MonkeyPatch.context() as patch, serving(service) as address:
         patch.setattr(device, "time", clock)
         if seed is not None:
-            patch.setattr(promises, "chance", random.Random(seed).random)
+            patch.setattr(reporter, "chance", random.Random(seed).random)
         with opened(address, cap=10**6) as own:
             while len(rewards) < visits or soonest(own) is not None:
                 clock.at += 1
@@ -155,26 +155,26 @@ def lateness() -> list[float]:
 
 
 def sends_at_the_click(patch: pytest.MonkeyPatch) -> None:
-    real = promises.Promises.reward
+    real = reporter.Promises.reward
 
-    def reward(self: promises.Promises, token: str, value: float) -> bool:
+    def reward(self: reporter.Promises, token: str, value: float) -> bool:
         fresh = real(self, token, value)
         due = "UPDATE reports SET state = ?, due = 0 WHERE token = ?"
         self._outbox._connection.execute(due, (DRAWN, token))
         return fresh
 
-    patch.setattr(promises.Promises, "reward", reward)
+    patch.setattr(reporter.Promises, "reward", reward)
 
 
 def sends_only_clicks(patch: pytest.MonkeyPatch) -> None:
     clicked: set[str] = set()
-    real, send = promises.Promises.reward, Device._sent
+    real, send = reporter.Promises.reward, Device._sent
 
-    def reward(self: promises.Promises, token: str, value: float) -> bool:
+    def reward(self: reporter.Promises, token: str, value: float) -> bool:
         clicked.update([token] if value else [])
         return real(self, token, value)
 
-    patch.setattr(promises.Promises, "reward", reward)
+    patch.setattr(reporter.Promises, "reward", reward)
     patch.setattr(Device, "_sent", lambda self, token, *rest: token not in clicked or send(self, token, *rest))
 
 
@@ -187,41 +187,41 @@ def draws_again_when_it_tries_again(patch: pytest.MonkeyPatch) -> None:
 
 def says_more_of_a_click(patch: pytest.MonkeyPatch) -> None:
     clicked: set[str] = set()
-    real, post = promises.Promises.reward, Wire.post
+    real, post = reporter.Promises.reward, Wire.post
 
-    def reward(self: promises.Promises, token: str, value: float) -> bool:
+    def reward(self: reporter.Promises, token: str, value: float) -> bool:
         clicked.update([token] if value else [])
         return real(self, token, value)
 
     def longer(self: Wire, path: str, content: dict[str, Any], length: int = 0) -> Any:
         return post(self, path, {**content, **({"seen": 1} if content.get("token") in clicked else {})}, length)
 
-    patch.setattr(promises.Promises, "reward", reward)
+    patch.setattr(reporter.Promises, "reward", reward)
     patch.setattr(Wire, "post", longer)
 
 
 def forgets_who_said_nothing(patch: pytest.MonkeyPatch) -> None:
     """Closes only what has a reward."""
-    real = promises.Promises._close
+    real = reporter.Promises._close
 
-    def close(self: promises.Promises, row: Any, at: float) -> None:
-        if self._ledger.recall(promises.name_of(row.token)) is not None:
+    def close(self: reporter.Promises, row: Any, at: float) -> None:
+        if self._ledger.recall(reporter.name_of(row.token)) is not None:
             real(self, row, at)
         else:
             self._outbox.drop(row)
 
-    patch.setattr(promises.Promises, "_close", close)
+    patch.setattr(reporter.Promises, "_close", close)
 
 
 def waits_longer_for_silence(patch: pytest.MonkeyPatch) -> None:
-    real = promises.Promises._close
+    real = reporter.Promises._close
 
-    def close(self: promises.Promises, row: Any, at: float) -> None:
-        more = 0.0 if self._ledger.recall(promises.name_of(row.token)) is not None else 3.0
+    def close(self: reporter.Promises, row: Any, at: float) -> None:
+        more = 0.0 if self._ledger.recall(reporter.name_of(row.token)) is not None else 3.0
         real(self, row, at)
         self._outbox._connection.execute("UPDATE reports SET due = due + ? WHERE token = ?", (more, row.token))
 
-    patch.setattr(promises.Promises, "_close", close)
+    patch.setattr(reporter.Promises, "_close", close)
 
 
 @pytest.mark.slow

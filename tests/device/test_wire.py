@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from device_fakes import Clock, Service, opened, pass_time, raw, serving
 
-from maskedbandits.device.wire import Wire
+from maskedbandits.device.http import Wire
 
 pytest_plugins = ["device_fixtures"]
 

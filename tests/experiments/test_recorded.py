@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maskedbandits import data, experiments, report
-from maskedbandits.data import kept
+from maskedbandits.data import cache
 from maskedbandits.experiments import results
 from maskedbandits.experiments.cache_key import questions_of
 from maskedbandits.experiments.policy_spec import WINDOW_RULES
@@ -125,12 +125,12 @@ def test_a_window_that_is_too_short_for_what_is_played_is_refused(tmp_path: Path
 
 
 def test_kept_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "data"))
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "data"))
     with pytest.raises(ValueError, match=r"problems\[0\]: retail is not here yet: maskedbandits data get retail"):
         loaded(tmp_path, 'data = "retail"')
     (tmp_path / "data").mkdir()
     table = data.Rounds(("a", "b"), np.eye(2)[[0, 1, 1, 0]], np.array([0, 2]), "a month", ("May", "June"))
-    kept.save("retail", table, {}, tmp_path / "data")
+    cache.save("retail", table, {}, tmp_path / "data")
     problem = loaded(tmp_path, 'data = "retail"').conditions[0].problem
     assert isinstance(problem, Replay)
     assert problem.starts.tolist() == [0, 2]

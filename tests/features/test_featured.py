@@ -16,7 +16,7 @@ from maskedbandits import Featured, RandomizedResponse, load_featured, make_feat
 from maskedbandits._numba.jit import interpreted
 from maskedbandits.errors import UserError
 from maskedbandits.features import NAMES, linear
-from maskedbandits.features.play import choose_live, observe_live
+from maskedbandits.features.kernels import choose_live, observe_live
 from maskedbandits.math import logistic
 from maskedbandits.math.linalg import invert
 from naive.features import DiscountedLinUCB, LogisticTS, Policy, sigma

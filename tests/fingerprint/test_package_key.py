@@ -104,7 +104,7 @@ def test_nothing_that_kernels_import_is_excluded_from_machine_code() -> None:
     marked = {f"maskedbandits._numba.jit.{name}" for name in DECORATORS}
     kernels = [path for path in HERE.rglob("*.py") if imports(path) & (marked | COMPILERS)]
     kernels = [path for path in kernels if path.parent.name != "cli"]  # which asks the compiler for its version
-    assert HERE / "policies" / "play.py" in kernels
+    assert HERE / "policies" / "kernels.py" in kernels
     assert HERE / "sections.py" in kernels
     found = {*kernels, *reached(path for path in kernels)} - {HERE / "__init__.py"}
     assert {path for path in found if is_excluded(path, MACHINE_CODE)} == set()
@@ -132,7 +132,7 @@ def test_nothing_that_is_loaded_with_them_is_excluded(use: Use, modules: tuple[s
     """Some modules import others only when these are asked for."""
     script = "".join(f"import maskedbandits.{name}\n" for name in modules) + LOADED
     loaded = [Path(file) for file in finished([sys.executable, "-c", script]).stdout.split()]
-    assert HERE / "policies" / "play.py" in loaded
+    assert HERE / "policies" / "kernels.py" in loaded
     assert [path for path in loaded if is_excluded(path, use)] == []
 
 

@@ -18,8 +18,8 @@ import mutants
 from click.testing import CliRunner, Result
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import Findings, GroupFindings, questions
-from maskedbandits.privacy.audit.asked import asked_of, text_of
+from maskedbandits.privacy.audit import Findings, GroupFindings, bit_inputs
+from maskedbandits.privacy.audit.group_inputs import asked_of, text_of
 from maskedbandits.privacy.audit.groups import judged_groups
 from maskedbandits.privacy.audit.run import judged
 
@@ -60,8 +60,8 @@ def judge(reports: list[list[bytes]], inputs: list[Any], confidence: float = 0.9
 
 def judge_mutant(name: str, trials: int, epsilon: float = 1, confidence: float = 0.9999999) -> Findings:
     """The mutant's reports to what a program would be asked, judged: eight runs, all in this process."""
-    opening = questions.opening_length(epsilon, trials)
-    asked, told = questions.questions(trials, opening), []
+    opening = bit_inputs.opening_length(epsilon, trials)
+    asked, told = bit_inputs.questions(trials, opening), []
     for bits in asked:
         mutants.begin()
         told.append([getattr(mutants, name)(bit, epsilon, "").encode() for bit in bits.tolist()])
@@ -70,7 +70,7 @@ def judge_mutant(name: str, trials: int, epsilon: float = 1, confidence: float =
 
 def judge_group_mutant(name: str, answers: str, trials: int, groups: int = 3, arms: int = 3) -> GroupFindings:
     """The mutant's answers to what a program would be asked, judged: eight runs, all in this process."""
-    opening = questions.opening_length(1.0, trials * groups)
+    opening = bit_inputs.opening_length(1.0, trials * groups)
     asked, told = asked_of(groups, arms, answers, trials, opening, Fraction(1)), []
     for run in asked:
         group_mutants.begin()

@@ -12,7 +12,7 @@ from audits import SURE, call
 
 from maskedbandits import cli
 from maskedbandits.privacy import Randomizer
-from maskedbandits.privacy.audit import builtin, error_budget, program, questions, statistics, words
+from maskedbandits.privacy.audit import bit_inputs, builtin, program, report_text, statistics
 from maskedbandits.privacy.audit import run as judging
 from naive import mechanism as naive_mechanism
 
@@ -76,15 +76,15 @@ def test_too_few_trials_for_the_claim_are_said_to_be_too_few(monkeypatch: pytest
 
 @pytest.mark.parametrize(("epsilon", "possible"), [(8, True), (16, False)])
 def test_advice_can_be_followed(epsilon: int, possible: bool) -> None:
-    inputs = questions.questions(200, 20)
+    inputs = bit_inputs.questions(200, 20)
     answers = [[b"%d" % bit for bit in bits] for bits in inputs]
     found = judging.judged("", Fraction(epsilon), 0.99, inputs, answers, 1, 20)
     assert found.needed is not None
     assert (found.needed <= program.MOST_LINES) == possible
     asked = f"that takes --trials {found.needed}"
     told = f"that takes {found.needed:,} trials, of 10,000,000 at most: no claim above 13.9 can be judged"
-    assert words.excess_text(found).endswith(asked if possible else told)
-    level = error_budget.levels(0.99).known
+    assert report_text.excess_text(found).endswith(asked if possible else told)
+    level = statistics.levels(0.99).known
     assert statistics.trials_needed(13.9, level) <= program.MOST_LINES < statistics.trials_needed(14.0, level)
 
 

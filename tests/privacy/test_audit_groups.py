@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from maskedbandits import cli
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import KaryRandomizer, Question, Randomizer
-from maskedbandits.privacy.audit import choice, exhaustive, group_words, statistics
-from maskedbandits.privacy.audit.asked import HALVINGS, MILLION, asked_of, joined, text_of
+from maskedbandits.privacy.audit import events, exhaustive, group_report_text, statistics
+from maskedbandits.privacy.audit.group_inputs import HALVINGS, MILLION, asked_of, joined, text_of
 from naive import audit as naive
 from naive import mechanism as naive_mechanism
 
@@ -29,8 +29,8 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
 def audited(name: str, answers: str, trials: int = 1500, groups: int = 3, arms: int = 3) -> dict[str, Any]:
     """The mutant's answers to what a program would be asked, judged: eight runs, all in this process."""
     found = judge_group_mutant(name, answers, trials, groups, arms)
-    printed: dict[str, Any] = json.loads(json.dumps(group_words.as_json(found)))
-    assert group_words.lines(found)[-1] == printed["verdict"]
+    printed: dict[str, Any] = json.loads(json.dumps(group_report_text.as_json(found)))
+    assert group_report_text.lines(found)[-1] == printed["verdict"]
     return printed
 
 
@@ -235,10 +235,10 @@ def test_the_bound_is_that_of_the_two_inputs_farthest_apart(cells: list[tuple[in
 
 
 def test_scores_tell_rewards_apart_and_every_group_from_the_others() -> None:
-    names = [one.name for one in choice.contrasts(6)]
+    names = [one.name for one in events.contrasts(6)]
     assert names == ["", " for group 0", " for group 1", " for group 2"]
-    assert [(one.some.tolist(), one.others.tolist()) for one in choice.contrasts(2)] == [([1], [0])]
-    assert choice.contrasts(6)[2].some.tolist() == [2, 3]
+    assert [(one.some.tolist(), one.others.tolist()) for one in events.contrasts(2)] == [([1], [0])]
+    assert events.contrasts(6)[2].some.tolist() == [2, 3]
 
 
 # All words

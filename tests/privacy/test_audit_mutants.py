@@ -9,7 +9,7 @@ import pytest
 from audits import MUTANTS, SURE, audited, call, judge, python
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import error_budget, questions, statistics, words
+from maskedbandits.privacy.audit import bit_inputs, report_text, statistics
 from maskedbandits.privacy.audit import run as judging
 
 # Mutants
@@ -77,7 +77,7 @@ def test_a_sound_randomiser_is_not_refuted(name: str, epsilon: float, trials: in
     assert not found["seed"]["same"]
     assert (found["g"] is None) == ("vector" in name)
     # it sees what is there: the bound is that far below only once in millions of times
-    known = error_budget.levels(found["confidence"]).known
+    known = statistics.levels(found["confidence"]).known
     excess = statistics.smallest_excess(epsilon, trials // 2, known)
     assert excess is not None
     assert found["epsilon_at_least"] > epsilon - 3 * excess
@@ -124,7 +124,7 @@ def test_a_vector_has_no_g_to_check_and_the_verdict_says_so() -> None:
 
 
 def test_an_odd_line_does_not_switch_the_check_of_g_off() -> None:
-    inputs = questions.questions(2000, 20)
+    inputs = bit_inputs.questions(2000, 20)
     swapped = [[b"%d" % (1 - bit) for bit in bits] for bits in inputs]
     swapped[0][3] = b"?"
     found = judging.judged("", Fraction(16), 0.9999999, inputs, swapped, 1, 20)
@@ -133,7 +133,7 @@ def test_an_odd_line_does_not_switch_the_check_of_g_off() -> None:
 
 
 def test_other_text_among_bits_is_an_event() -> None:
-    inputs = questions.questions(4000, 20)
+    inputs = bit_inputs.questions(4000, 20)
     rng = np.random.default_rng(4)
     words = [[b"%d" % rng.integers(2) for _ in bits] for bits in inputs]
     for lines, bits in zip(words, inputs, strict=True):
@@ -160,12 +160,12 @@ def test_a_leak_beside_a_sound_report_is_found(name: str, options: tuple[object,
 
 
 def test_a_bit_that_tells_the_input_before_is_refuted() -> None:
-    inputs = questions.questions(2000, 20)
+    inputs = bit_inputs.questions(2000, 20)
     found = judge([[b"%d" % bit for bit in np.roll(bits, 1)] for bits in inputs], inputs, 0.9999999)
     assert found.outcome == "refuted"
     worst = max(found.events, key=lambda one: one.epsilon)
     assert worst.before
-    assert f"{worst.name}, by the input before" in "\n".join(words.lines(found))
+    assert f"{worst.name}, by the input before" in "\n".join(report_text.lines(found))
 
 
 def test_what_does_not_depend_on_its_input_has_no_seed_to_find() -> None:
@@ -179,7 +179,7 @@ def test_what_does_not_depend_on_its_input_has_no_seed_to_find() -> None:
 
 def test_an_opening_that_is_answered_alike_is_not_taken_for_a_seed() -> None:
     # Sound, after some lines to warm up.
-    inputs = questions.questions(4000, 200)
+    inputs = bit_inputs.questions(4000, 200)
     rng = np.random.default_rng(5)
     words = [[b"%d" % (bit ^ rng.integers(2)) for bit in bits] for bits in inputs]
     words = [[b"0"] * 200 + lines[200:] for lines in words]

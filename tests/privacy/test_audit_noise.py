@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import contexts, error_budget, noise, program, questions, result, words
+from maskedbandits.privacy.audit import bit_inputs, contexts, noise, program, report_text, result, statistics
 from maskedbandits.privacy.audit.contexts import Lines
 from maskedbandits.privacy.audit.run import judged
 from naive import noise as naive
@@ -125,11 +125,11 @@ def test_sound_noise_is_refuted_no_oftener_than_stated() -> None:
     # At a confidence of 0.5, noise has an eighth of chance for itself: 60 audits of 6,000 lines refute 7.5 times at
     # most on average, and more than 25 times once in 10^8. Were contexts tested by who chose them, most would.
     rng = np.random.default_rng(8)
-    level, refuted = error_budget.levels(0.5).noise, 0
+    level, refuted = statistics.levels(0.5).noise, 0
     for _ in range(60):
-        asked = questions.questions(3000, 20)
+        asked = bit_inputs.questions(3000, 20)
         runs = [Lines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in asked]
-        again = [Lines(bits, (rng.random(20) < SHARE).astype(np.uint8)) for bits in (questions.drawn(20),) * 8]
+        again = [Lines(bits, (rng.random(20) < SHARE).astype(np.uint8)) for bits in (bit_inputs.drawn(20),) * 8]
         refuted += not noise.noise_of(runs, again, Fraction(1), level).holds
     assert refuted <= 25
 
@@ -140,7 +140,7 @@ def test_a_sound_program_is_refuted_no_oftener_than_stated() -> None:
     rng = np.random.default_rng(9)
     refuted = 0
     for _ in range(80):
-        asked = questions.questions(1000, 60)
+        asked = bit_inputs.questions(1000, 60)
         reports = [[b"%d" % bit for bit in bits ^ (rng.random(bits.size) < SHARE)] for bits in asked]
         refuted += judged("", Fraction(1), 0.9, asked, reports, 1, 60).outcome != "not refuted"
     assert refuted <= 25
@@ -151,20 +151,20 @@ def test_a_sound_program_is_refuted_no_oftener_than_stated() -> None:
 def test_sound_noise_of_any_epsilon_and_length_can_be_looked_at(epsilon: int, trials: int) -> None:
     rng = np.random.default_rng(epsilon)
     share = 1 / (1 + math.exp(epsilon))
-    runs = [Lines(bits, (rng.random(bits.size) < share).astype(np.uint8)) for bits in questions.questions(trials, 10)]
-    assert noise.noise_of(runs, [], Fraction(epsilon), error_budget.levels(0.9999999).noise).holds
+    runs = [Lines(bits, (rng.random(bits.size) < share).astype(np.uint8)) for bits in bit_inputs.questions(trials, 10)]
+    assert noise.noise_of(runs, [], Fraction(epsilon), statistics.levels(0.9999999).noise).holds
 
 
 def test_the_doubt_is_shared_out_and_not_more_than_that() -> None:
-    level = error_budget.levels(0.99)
-    known, chosen = 4 * error_budget.KNOWN * level.known, 4 * error_budget.CHOSEN * level.chosen
-    noisy = level.noise * (4 * error_budget.CONTEXTS + error_budget.BLOCKS + 1)
+    level = statistics.levels(0.99)
+    known, chosen = 4 * statistics.KNOWN * level.known, 4 * statistics.CHOSEN * level.chosen
+    noisy = level.noise * (4 * statistics.CONTEXTS + statistics.BLOCKS + 1)
     assert known + chosen + noisy + level.side == pytest.approx(0.01)
-    runs = [lines([0, 1] * 600, [0, 0, 1, 1] * 300)] * error_budget.RUNS
+    runs = [lines([0, 1] * 600, [0, 0, 1, 1] * 300)] * statistics.RUNS
     seen = noise.noise_of(runs, runs, Fraction(0), level.noise)
-    assert len(seen.contexts) <= error_budget.CONTEXTS
-    assert len(seen.blocks) <= error_budget.BLOCKS
-    assert len(list(noise.evenness([lines([0, 1] * 10**6, [0, 1] * 10**6)], 0.5))) == error_budget.BLOCKS
+    assert len(seen.contexts) <= statistics.CONTEXTS
+    assert len(seen.blocks) <= statistics.BLOCKS
+    assert len(list(noise.evenness([lines([0, 1] * 10**6, [0, 1] * 10**6)], 0.5))) == statistics.BLOCKS
 
 
 def test_the_runs_that_choose_a_context_do_not_test_it() -> None:
@@ -183,7 +183,7 @@ def test_the_runs_that_choose_a_context_do_not_test_it() -> None:
 
 def test_lines_in_a_context_that_depends_on_flips_are_counted_up_to_a_number_fixed_before() -> None:
     rng = np.random.default_rng(3)
-    runs = [Lines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in questions.questions(4000, 20)]
+    runs = [Lines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in bit_inputs.questions(4000, 20)]
     [candidate] = contexts.tallied(runs[::2], [contexts.back(1, 0)])
     limits = noise.limits_of(candidate, 1.0)
     members = [candidate.context.members(run) for run in runs[1::2]]
@@ -286,9 +286,9 @@ def sound_reports(asked: list[Any]) -> list[list[bytes]]:
 
 
 def test_what_is_uneven_is_shown_and_what_is_as_stated_is_not() -> None:
-    asked = questions.questions(3000, 40)
+    asked = bit_inputs.questions(3000, 40)
     reports = sound_reports(asked)
-    printed = words.lines(judged("", Fraction(1), 0.9999999, asked, reports, 1, 40))
+    printed = report_text.lines(judged("", Fraction(1), 0.9999999, asked, reports, 1, 40))
     [told] = [line for line in printed if line.startswith("noise")]
     assert re.fullmatch(
         r"noise +as stated in \d\d contexts: by position, after earlier inputs and flips, and in each run", told
@@ -296,7 +296,7 @@ def test_what_is_uneven_is_shown_and_what_is_as_stated_is_not() -> None:
     assert not any("on lines" in line for line in printed)
     for bits, run in zip(asked, reports, strict=True):
         run[1::2] = [b"%d" % bit for bit in bits[1::2]]
-    printed = words.lines(judged("", Fraction(2), 0.9999999, asked, reports, 1, 40))
+    printed = report_text.lines(judged("", Fraction(2), 0.9999999, asked, reports, 1, 40))
     assert any(line.startswith("report 1 on lines 2, 4, 6, ...") for line in printed)
     assert printed[-1].startswith("REFUTED: epsilon is at least")
 
@@ -317,9 +317,9 @@ def test_what_is_uneven_is_shown_and_what_is_as_stated_is_not() -> None:
     ],
 )
 def test_what_follows_is_said_in_one_line(seen: result.Noise, verdict: str) -> None:
-    asked = questions.questions(3000, 40)
+    asked = bit_inputs.questions(3000, 40)
     found = judged("", Fraction(1), 0.9999999, asked, sound_reports(asked), 1, 40)
     uneven = replace(found, noise=seen)
     assert uneven.outcome == "uneven noise"
-    assert words.verdict(uneven) == verdict
-    assert words.as_json(uneven)["noise"]["holds"] is False
+    assert report_text.verdict(uneven) == verdict
+    assert report_text.as_json(uneven)["noise"]["holds"] is False

@@ -18,7 +18,7 @@ from audits import audited_command, call, script
 import children
 from maskedbandits import cli
 from maskedbandits._util import signals
-from maskedbandits.privacy.audit import builtin, error_budget, program
+from maskedbandits.privacy.audit import builtin, program, statistics
 
 # Mistakes, of the user and of the program
 
@@ -134,7 +134,7 @@ def test_nothing_is_left_running(tmp_path: Path, then: str, code: int, monkeypat
     note, wait = tmp_path / "pids", program.wait
 
     def patient(*arguments: Any) -> None:
-        assert eventually(lambda: len(noted(note)) == 2 * error_budget.RUNS)  # however long it takes to start them
+        assert eventually(lambda: len(noted(note)) == 2 * statistics.RUNS)  # however long it takes to start them
         wait(*arguments)
 
     monkeypatch.setattr(program, "wait", patient)
@@ -151,7 +151,7 @@ def test_what_a_run_left_behind_is_ended_where_a_run_cannot_be_asked_after_witho
     monkeypatch.delattr(os, "waitid", raising=False)  # as on macOS before Python 3.13
     note = tmp_path / "pids"
     assert call("--trials", 200, "--timeout", 600, "--command", parent(note, then)).exit_code == cli.FAILED
-    assert len(noted(note)) == 2 * error_budget.RUNS
+    assert len(noted(note)) == 2 * statistics.RUNS
     assert ended(noted(note))
 
 
@@ -164,7 +164,7 @@ def test_a_signal_ends_the_programs_first(tmp_path: Path, number: signal.Signals
     note = tmp_path / "pids"
     arguments = ["audit", "--trials", "200", "--command", parent(note, "wait")]
     with children.child([*children.PROGRAM, *arguments]) as audit:
-        children.wait_until(lambda: len(noted(note)) == 2 * error_budget.RUNS, audit)
+        children.wait_until(lambda: len(noted(note)) == 2 * statistics.RUNS, audit)
         audit.send_signal(number)
         assert audit.wait(children.LONGEST) == code
     assert ended(noted(note))
@@ -246,7 +246,7 @@ def test_an_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "wait", interrupted)
     result = call("--trials", 100, "--command", script("time.sleep(10_000)"))
     assert result.exit_code == cli.INTERRUPTED
-    assert len(seen) == error_budget.RUNS
+    assert len(seen) == statistics.RUNS
     assert {run.process.poll() for run in seen} == {-9}
 
 

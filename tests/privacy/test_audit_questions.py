@@ -5,28 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maskedbandits.privacy.audit import error_budget, program, questions, seeds
+from maskedbandits.privacy.audit import bit_inputs, program, seeds, statistics
 
 # What is asked
 
 
 def test_runs_share_an_opening_and_ask_each_bit_equally_often() -> None:
-    inputs = questions.questions(1003, 40)
-    assert len(inputs) == error_budget.RUNS
+    inputs = bit_inputs.questions(1003, 40)
+    assert len(inputs) == statistics.RUNS
     assert sum(bits.size for bits in inputs) == 2006
     for bits in inputs:
         assert bits[:40].tolist() == inputs[0][:40].tolist()
         assert bits.sum() * 2 == bits.size
         assert bits[:40].sum() == 20
-    assert len({bits[40:].tobytes() for bits in inputs}) == error_budget.RUNS
+    assert len({bits[40:].tobytes() for bits in inputs}) == statistics.RUNS
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 4.0])
 def test_the_opening_is_long_enough(epsilon: float) -> None:
     truth = 1 / (1 + np.exp(-epsilon))
-    assert 28 * truth ** questions.opening_length(epsilon, 10**6) < seeds.CHANCE
-    assert questions.opening_length(epsilon, 800) <= 200
-    assert questions.opening_length(16, 800) == 100
+    assert 28 * truth ** bit_inputs.opening_length(epsilon, 10**6) < seeds.CHANCE
+    assert bit_inputs.opening_length(epsilon, 800) <= 200
+    assert bit_inputs.opening_length(16, 800) == 100
 
 
 def test_a_retried_decision_has_a_name_of_its_own() -> None:

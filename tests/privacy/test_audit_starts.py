@@ -17,9 +17,9 @@ import pytest
 from audits import MUTANTS, SURE, call, python
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import error_budget, starts, values
+from maskedbandits.privacy.audit import fractions, starts, statistics
 
-SIDE = error_budget.levels(0.9999999).side
+SIDE = statistics.levels(0.9999999).side
 WRITTEN, LAST, LENGTH = (
     f"{what} on standard error" for what in ("what it writes", "the last line that it writes", "how much it writes")
 )
@@ -140,7 +140,7 @@ def test_a_program_is_started_and_judged() -> None:
     [("rounds", True, False), ("never_flips_fractions", True, True), ("sound", False, False)],
 )
 def test_rewards_between_0_and_1_are_sent(name: str, taken: bool, refuted: bool) -> None:
-    seen = values.try_values(python(MUTANTS, name, 1), 2000, 600.0, SIDE / 2, lambda share: None)
+    seen = fractions.try_values(python(MUTANTS, name, 1), 2000, 600.0, SIDE / 2, lambda share: None)
     assert bool(seen.events) == taken
     # 2,000 reports of 0.75 are all 1 and those of 0.25 all 0: epsilon is at least 4; a sound one stays below the claim
     assert (max([0.0, *(one.epsilon for one in seen.events)]) > 1) == refuted

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from audits import MUTANTS, call, judge, python
 
-from maskedbandits.privacy.audit import choice, error_budget, questions, statistics
+from maskedbandits.privacy.audit import bit_inputs, events, statistics
 from maskedbandits.privacy.audit import run as judging
 from naive import audit as naive
 
@@ -37,7 +37,7 @@ def test_a_bound_on_epsilon_is_the_worse_of_two_ratios() -> None:
 
 @pytest.mark.parametrize(("claimed", "trials"), [(1.0, 10_000), (0.1, 2000), (3.0, 100_000)])
 def test_the_smallest_excess_is_seen_that_often(claimed: float, trials: int) -> None:
-    level = error_budget.levels(0.99).known
+    level = statistics.levels(0.99).known
     excess = statistics.smallest_excess(claimed, trials, level)
     assert excess is not None
     rng = np.random.default_rng(1)
@@ -52,7 +52,7 @@ def test_the_smallest_excess_is_seen_that_often(claimed: float, trials: int) -> 
 
 
 def test_trials_needed_are_the_fewest() -> None:
-    level = error_budget.levels(0.99).known
+    level = statistics.levels(0.99).known
     needed = statistics.trials_needed(5.0, level)
     assert statistics.smallest_excess(5.0, needed, level) is not None
     assert statistics.smallest_excess(5.0, needed - 1, level) is None
@@ -63,7 +63,7 @@ def test_events_are_not_tested_on_what_chose_them() -> None:
     rng = np.random.default_rng(2)
     refuted = 0
     for _ in range(50):
-        inputs = questions.questions(400, 20)
+        inputs = bit_inputs.questions(400, 20)
         words = [[f"{rng.integers(300):04}".encode() for _ in bits] for bits in inputs]
         refuted += judge(words, inputs).outcome == "refuted"
     assert refuted <= 25  # at most 5 on average: more than 25 come once in 10^12 times
@@ -71,8 +71,8 @@ def test_events_are_not_tested_on_what_chose_them() -> None:
 
 def test_a_report_that_tells_its_place_is_not_taken_for_a_leak() -> None:
     # All runs have the same opening: there, a place tells the input, but only to whoever has several runs.
-    opening = questions.opening_length(1, 2000)
-    inputs = questions.questions(2000, opening)
+    opening = bit_inputs.opening_length(1, 2000)
+    inputs = bit_inputs.questions(2000, opening)
     rng = np.random.default_rng(6)
     words = [[b"%d %d" % (place, bit ^ (rng.random() < 0.27)) for place, bit in enumerate(bits)] for bits in inputs]
     found = judging.judged("", Fraction(1), 0.9999999, inputs, words, 1, opening)
@@ -83,7 +83,7 @@ def test_a_leak_in_many_words_is_found_by_the_score_of_reports() -> None:
     # Even words for a 0, odd ones for a 1, in a code whose characters say nothing.
     rng = np.random.default_rng(3)
     code = [f"{word:03}" for word in rng.permutation(200)]
-    inputs = questions.questions(2000, 20)
+    inputs = bit_inputs.questions(2000, 20)
     words = [[code[2 * rng.integers(100) + bit].encode() for bit in bits] for bits in inputs]
     found = judge(words, inputs, 0.9999999)
     assert found.outcome == "refuted"
@@ -91,7 +91,7 @@ def test_a_leak_in_many_words_is_found_by_the_score_of_reports() -> None:
 
 
 def test_reports_of_different_lengths_are_compared_by_place() -> None:
-    inputs = questions.questions(2000, 20)
+    inputs = bit_inputs.questions(2000, 20)
     words = [[b"noo" if bit else b"no" for bit in bits] for bits in inputs]
     found = judge(words, inputs, 0.9999999)
     assert found.outcome == "refuted"
@@ -100,8 +100,8 @@ def test_reports_of_different_lengths_are_compared_by_place() -> None:
 
 def test_every_character_is_looked_at_however_many_reports_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     # No report comes twice, the bit is the last of 41 characters, and memory holds no more than three of each at once.
-    inputs = questions.questions(2000, 20)
-    monkeypatch.setattr(choice, "CELLS", 3 * 4000 + 1)
+    inputs = bit_inputs.questions(2000, 20)
+    monkeypatch.setattr(events, "CELLS", 3 * 4000 + 1)
     words = [[f"{os.urandom(20).hex()}{bit}".encode() for bit in bits] for bits in inputs]
     found = judge(words, inputs, 0.9999999)
     assert found.outcome == "refuted"
@@ -110,14 +110,14 @@ def test_every_character_is_looked_at_however_many_reports_there_are(monkeypatch
 
 @pytest.mark.parametrize("cells", [1, 7, 12, 1 << 28])
 def test_columns_do_not_depend_on_the_memory(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
-    monkeypatch.setattr(choice, "CELLS", cells)
-    columns = [column.tobytes() for column in choice.characters([b"abcde", b"", b"xyz"])]
+    monkeypatch.setattr(events, "CELLS", cells)
+    columns = [column.tobytes() for column in events.characters([b"abcde", b"", b"xyz"])]
     assert columns == [b"a\0x", b"b\0y", b"c\0z", b"d\0\0", b"e\0\0"]
-    assert list(choice.characters([b"", b""])) == []
+    assert list(events.characters([b"", b""])) == []
 
 
 def test_a_constant_answer_is_not_taken_for_a_seed() -> None:
-    inputs = questions.questions(200, 20)
+    inputs = bit_inputs.questions(200, 20)
     found = judge([[b"x"] * bits.size for bits in inputs], inputs)
     assert found.seeds is not None
     assert (found.seeds.same, found.seeds.telling, found.outcome) == (8, False, "not refuted")
@@ -125,7 +125,7 @@ def test_a_constant_answer_is_not_taken_for_a_seed() -> None:
 
 
 def test_an_answer_drawn_once_for_each_run_is_not_taken_for_a_seed() -> None:
-    inputs = questions.questions(200, 20)
+    inputs = bit_inputs.questions(200, 20)
     answers = [[b"%d" % (run % 2)] * bits.size for run, bits in enumerate(inputs)]
     found = judge(answers, inputs)
     assert found.seeds is not None
@@ -133,7 +133,7 @@ def test_an_answer_drawn_once_for_each_run_is_not_taken_for_a_seed() -> None:
 
 
 def test_two_of_eight_runs_with_the_same_seed_are_found() -> None:
-    inputs = questions.questions(4000, 200)
+    inputs = bit_inputs.questions(4000, 200)
     streams = [np.frombuffer(os.urandom(1100), dtype=np.uint8) & 1 for _ in inputs]
     streams[5] = streams[2]
     answers = [

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from audits import judge_group_mutant
 
-from maskedbandits.privacy.audit import group_words, strata
-from maskedbandits.privacy.audit.asked import (
+from maskedbandits.privacy.audit import group_report_text, strata
+from maskedbandits.privacy.audit.group_inputs import (
     HALVINGS,
     MILLION,
     PATTERNS,
@@ -53,11 +53,11 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
 )
 def test_a_device_that_masks_less_at_times_is_refuted(name: str, answers: str, where: str, trials: int) -> None:
     found = judge_group_mutant(name, answers, trials, groups=5, arms=5)
-    assert found.outcome == "refuted", group_words.verdict(found)
+    assert found.outcome == "refuted", group_report_text.verdict(found)
     telling = [one for one in found.strata if one.epsilon > 1.05]
     assert any(where in one.name for one in telling), telling
-    printed = "\n".join(group_words.lines(found))
-    assert f"answers{group_words.most_telling(found.strata)[0].name}" in printed
+    printed = "\n".join(group_report_text.lines(found))
+    assert f"answers{group_report_text.most_telling(found.strata)[0].name}" in printed
 
 
 @pytest.mark.parametrize("answers", [BIT, MANY, PARTS])
@@ -67,13 +67,15 @@ def test_a_sound_device_is_as_private_as_claimed_in_all_strata(answers: str) -> 
     assert len(found.strata) > 500
     assert all(one.epsilon <= 1 for one in found.strata)
     assert found.strata[0].epsilon > 0.5  # it sees what is there
-    assert "believed only within less than a quarter of an interval" in "\n".join(group_words.lines(found))
+    assert "believed only within less than a quarter of an interval" in "\n".join(group_report_text.lines(found))
 
 
 def test_text_that_is_no_answer_has_no_strata_and_the_facts_say_so() -> None:
     found = judge_group_mutant("sound_with_padding", BIT, 300, groups=2, arms=2)
     assert found.strata == ()
-    assert "strata                not checked: what is written is no answer" in "\n".join(group_words.lines(found))
+    assert "strata                not checked: what is written is no answer" in "\n".join(
+        group_report_text.lines(found)
+    )
 
 
 # What is asked, and strata

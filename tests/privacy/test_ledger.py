@@ -13,8 +13,8 @@ from scipy.stats import binom
 
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import composition
-from maskedbandits.privacy.ledger import Ledger, Overdraft, rows
-from maskedbandits.privacy.mechanism import mechanism_for
+from maskedbandits.privacy.ledger import Ledger, Overdraft, storage
+from maskedbandits.privacy.randomized_response import mechanism_for
 from naive import composition as naive
 
 pytest_plugins = ["ledger_fixtures"]
@@ -89,10 +89,10 @@ def test_to_reserve_after_ten_thousand_reports_adds_them_up_once(monkeypatch: py
     monkeypatch.setattr(composition, "losses_of", watched)
     with Ledger(2250, delta=1e-6) as ledger:
         for epsilon, reports in (("1/10", 3333), ("1/2", 3333), ("1", 3333)):
-            row = (0, epsilon, reports, rows.seal_of(0, epsilon, reports))
+            row = (0, epsilon, reports, storage.seal_of(0, epsilon, reports))
             ledger._connection.execute("INSERT INTO spending VALUES (?, ?, ?, ?)", row)
             names = [f"{epsilon}: {number}" for number in range(reports)]
-            decisions = [(name, epsilon, None, rows.seal_of(name, epsilon, None)) for name in names]
+            decisions = [(name, epsilon, None, storage.seal_of(name, epsilon, None)) for name in names]
             ledger._connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", decisions)
         ledger.reserve("one more", 0.5)
         assert len(added_up) == 1
@@ -227,7 +227,7 @@ def test_a_settled_report_is_forgotten_and_stays_spent(file: Path) -> None:
         with refused("'a' has no report yet"):
             ledger.settle("a")
         bit = ledger.report("a", 1).bit
-        seal = rows.seal_of("a", "1/2", bit).encode()
+        seal = storage.seal_of("a", "1/2", bit).encode()
         assert seal in file.read_bytes()
         ledger.settle("a")
         ledger.settle("a")

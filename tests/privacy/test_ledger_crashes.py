@@ -12,8 +12,8 @@ import ledger_children as children
 import pytest
 from ledgers import refused
 
-from maskedbandits.privacy.ledger import Ledger, Overdraft, trouble
-from maskedbandits.privacy.ledger import file as file_module
+from maskedbandits.privacy.ledger import Ledger, Overdraft, storage
+from maskedbandits.privacy.ledger import storage as file_module
 
 pytest_plugins = ["ledger_fixtures"]
 
@@ -83,7 +83,7 @@ class Interrupted:
 def test_an_interrupt_at_any_statement_leaves_nothing_open(
     after: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trouble, "WAIT", 0.05)
+    monkeypatch.setattr(storage, "WAIT", 0.05)
     with Ledger(1, file) as ledger, Ledger(1, file) as other:
         connection = ledger._connection
         ledger._connection = Interrupted(connection, after)  # type: ignore[assignment]
@@ -160,7 +160,7 @@ def test_processes_that_create_it_at_once_share_it(folder: Path) -> None:
 
 
 def test_who_waits_too_long_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "WAIT", 0.05)
+    monkeypatch.setattr(storage, "WAIT", 0.05)
     with Ledger(1, file) as ledger, contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with refused("another process has been writing"):

@@ -11,7 +11,7 @@ import ledger_children as children
 import pytest
 from ledgers import DAMAGES, change, content, refused, used
 
-from maskedbandits.privacy.ledger import Ledger, LedgerError, rows
+from maskedbandits.privacy.ledger import Ledger, LedgerError, storage
 
 pytest_plugins = ["ledger_fixtures"]
 
@@ -97,9 +97,9 @@ def test_forged_entries_are_refused(file: Path) -> None:
         with Ledger(1000, file):
             pass
         row = (0, epsilon, reports)
-        change(file, "INSERT INTO spending VALUES (?, ?, ?, ?)", *row, rows.seal_of(*row))
+        change(file, "INSERT INTO spending VALUES (?, ?, ?, ?)", *row, storage.seal_of(*row))
         if reports == 1:
-            seal = rows.seal_of("a", epsilon, None)
+            seal = storage.seal_of("a", epsilon, None)
             change(file, "INSERT INTO decisions VALUES (?, ?, ?, ?)", "a", epsilon, None, seal)
         with refused("damaged, or not a ledger"):
             Ledger(1000, file)
@@ -116,7 +116,7 @@ def test_forged_terms_are_refused(file: Path) -> None:
         ("1000", "0.0", 0, "many"),
     ):
         change(file, "DELETE FROM terms")
-        change(file, "INSERT INTO terms VALUES (?, ?, ?, ?, ?)", *terms, rows.seal_of(*terms))
+        change(file, "INSERT INTO terms VALUES (?, ?, ?, ?, ?)", *terms, storage.seal_of(*terms))
         with refused("damaged, or not a ledger"):
             Ledger(1000, file)
 

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from randomizers import GRID, epsilons, shares
 
 from maskedbandits.errors import UserError
-from maskedbandits.privacy import KaryRandomizer, Ledger, Randomizer, as_epsilon, mechanism, round_value, threshold
+from maskedbandits.privacy import (
+    KaryRandomizer,
+    Ledger,
+    Randomizer,
+    as_epsilon,
+    randomized_response,
+    round_value,
+    threshold,
+)
 from naive import mechanism as naive
 
 # All words
@@ -24,8 +32,12 @@ from naive import mechanism as naive
 def all_masked(randomizer: Randomizer, bit: int) -> list[int]:
     """What every word makes of a bit, one by one and as an array."""
     words = np.arange(1 << randomizer.word_bits, dtype=f"<u{randomizer.word_bits // 8}")
-    masked = [int(mechanism._masked(bit, word, randomizer.flips)) for word in range(1 << randomizer.word_bits)]
-    array = mechanism._masked(np.full(words.size, bit, dtype=np.uint8), words, np.array(randomizer.flips, words.dtype))
+    masked = [
+        int(randomized_response._masked(bit, word, randomizer.flips)) for word in range(1 << randomizer.word_bits)
+    ]
+    array = randomized_response._masked(
+        np.full(words.size, bit, dtype=np.uint8), words, np.array(randomizer.flips, words.dtype)
+    )
     assert array.tolist() == masked
     return masked
 
@@ -66,12 +78,12 @@ def test_every_report_is_masked_in_one_place(monkeypatch: pytest.MonkeyPatch) ->
     randomizer, ledger = Randomizer(0), Ledger(0)
     for decision in range(64):
         ledger.reserve(decision, 0)
-    monkeypatch.setattr(mechanism, "_masked", lambda plain, word, flips: plain)
+    monkeypatch.setattr(randomized_response, "_masked", lambda plain, word, flips: plain)
     assert [randomizer.bit(bit) for bit in [0, 1] * 32] == [0, 1] * 32  # by chance: 2^-64
     assert [randomizer.report(bit).bit for bit in [0, 1] * 32] == [0, 1] * 32
     assert randomizer.bits([0, 1] * 32).tolist() == [0, 1] * 32
     assert [ledger.report(decision, decision % 2).bit for decision in range(64)] == [0, 1] * 32
-    monkeypatch.setattr(mechanism, "_masked", lambda plain, word, flips: 1 - plain)
+    monkeypatch.setattr(randomized_response, "_masked", lambda plain, word, flips: 1 - plain)
     assert [ledger.report(decision, 0).bit for decision in range(64)] == [0, 1] * 32  # remembered
     assert [randomizer.bit(bit) for bit in [0, 1] * 32] == [1, 0] * 32
     assert randomizer.bits([0, 1] * 32).tolist() == [1, 0] * 32

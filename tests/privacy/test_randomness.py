@@ -17,7 +17,7 @@ from randomizers import slack
 from scipy.stats import chi2
 
 import maskedbandits.privacy
-from maskedbandits.privacy import KaryRandomizer, Randomizer, mechanism
+from maskedbandits.privacy import KaryRandomizer, Randomizer, randomized_response
 
 # Where the randomness comes from
 
@@ -45,7 +45,7 @@ def seeded(source: str) -> list[str]:
 
 def test_nothing_in_this_package_has_a_seed() -> None:
     files = sorted(Path(maskedbandits.privacy.__path__[0]).rglob("*.py"))
-    assert {"exact.py", "mechanism.py"} <= {file.name for file in files}
+    assert {"exact.py", "randomized_response.py"} <= {file.name for file in files}
     assert {file.name: seeded(file.read_text(encoding="utf-8")) for file in files} == {file.name: [] for file in files}
 
 
@@ -69,7 +69,7 @@ def test_a_seed_would_be_found(source: str) -> None:
 
 def test_no_branch_between_the_bit_and_the_output() -> None:
     branches = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Match, ast.Try, ast.For, ast.comprehension)
-    for step, compared in ((mechanism._masked, 1), (Randomizer.bit, 0), (KaryRandomizer._masked, 1)):
+    for step, compared in ((randomized_response._masked, 1), (Randomizer.bit, 0), (KaryRandomizer._masked, 1)):
         tree = ast.parse(textwrap.dedent(inspect.getsource(step)))
         assert not [node for node in ast.walk(tree) if isinstance(node, branches)]
         assert sum(isinstance(node, ast.Compare) for node in ast.walk(tree)) == compared

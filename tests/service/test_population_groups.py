@@ -13,7 +13,7 @@ from running import Running
 from test_population import AFTER, JITTER, QUICK, SHORTEST, Population, played
 
 from maskedbandits import make_contextual
-from maskedbandits.context import masks
+from maskedbandits.contextual import masks
 from maskedbandits.device import Device
 
 GROUPS = ["young", "old"]

@@ -198,7 +198,7 @@ def better_answers(epsilon: str, groups: int) -> str:
     """Return the kind of answers that a contextual policy would ask for."""
     import numpy as np
 
-    from maskedbandits.context import masks
+    from maskedbandits.contextual import masks
     from maskedbandits.privacy import as_epsilon
 
     return masks.better_kind(float(as_epsilon(epsilon)), np.full(groups, 1.0 / groups))
@@ -247,12 +247,12 @@ class Slow:
 
 def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> None:
     """Print the findings; a refuted claim is a failure."""
-    from maskedbandits.privacy.audit import GroupFindings, group_words, words
+    from maskedbandits.privacy.audit import GroupFindings, group_report_text, report_text
 
     if isinstance(findings, GroupFindings):
-        lines, document = group_words.lines(findings), group_words.as_json(findings)
+        lines, document = group_report_text.lines(findings), group_report_text.as_json(findings)
     else:
-        lines, document = words.lines(findings), words.as_json(findings)
+        lines, document = report_text.lines(findings), report_text.as_json(findings)
     if json_wanted:
         echo_json(document)
     else:
@@ -265,15 +265,15 @@ def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> 
 def show_exact(ctx: click.Context, epsilon: str | None, groups: int | None, json_wanted: bool) -> None:
     """Print the real epsilon of one stated epsilon, or of a grid of them; with groups, what all words make of them."""
     from maskedbandits.privacy import Randomizer
-    from maskedbandits.privacy.audit import group_words, words
+    from maskedbandits.privacy.audit import group_report_text, report_text
     from maskedbandits.privacy.audit.exhaustive import enumerated
 
     if groups is None:
-        randomizers = [Randomizer(stated) for stated in (words.GRID if epsilon is None else [epsilon])]
-        lines, document = words.exact_lines(randomizers), [words.exact_as_json(one) for one in randomizers]
+        randomizers = [Randomizer(stated) for stated in (report_text.GRID if epsilon is None else [epsilon])]
+        lines, document = report_text.exact_lines(randomizers), [report_text.exact_as_json(one) for one in randomizers]
     else:
         found = enumerated("1" if epsilon is None else epsilon, groups)
-        lines, document = group_words.exact_lines(found), [group_words.exact_as_json(one) for one in found]
+        lines, document = group_report_text.exact_lines(found), [group_report_text.exact_as_json(one) for one in found]
     if json_wanted:
         echo_json(document)
     else:

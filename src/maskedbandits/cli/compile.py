@@ -71,7 +71,7 @@ def to_compile(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callab
 
 def compile_plain(kind: Kind, groups: bool) -> None:
     """Compile a policy, and what choosing for groups takes of it."""
-    from maskedbandits.context.compile import compile_groups
+    from maskedbandits.contextual.compile import compile_groups
     from maskedbandits.policies.runtime import compile_all
 
     compile_all(kind.layout, kind.name)

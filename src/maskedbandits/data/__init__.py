@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from maskedbandits.data import kept
+from maskedbandits.data import cache
 from maskedbandits.data.catalogue import entry_of, names
-from maskedbandits.data.fetch import get
-from maskedbandits.data.own import read_csv
+from maskedbandits.data.download import get
+from maskedbandits.data.own_table import read_csv
 from maskedbandits.data.tables import Log, Rounds, Segments
 
 __all__ = ["Log", "Rounds", "Segments", "get", "load", "names", "read_csv"]
@@ -20,5 +20,5 @@ __all__ = ["Log", "Rounds", "Segments", "get", "load", "names", "read_csv"]
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Rounds | Log | Segments:
     """Return a data set that is kept; nothing is downloaded."""
-    place = kept.default_folder() if folder is None else Path(folder)
-    return kept.load(entry_of(name).name, place)[0]
+    place = cache.default_folder() if folder is None else Path(folder)
+    return cache.load(entry_of(name).name, place)[0]

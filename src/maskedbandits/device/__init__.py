@@ -6,6 +6,6 @@ It needs the standard library alone and names its neighbours by dots: the same f
 
 from .decision import Decision
 from .device import Device
-from .timing import Timing
+from .limits import Timing
 
 __all__ = ["Decision", "Device", "Timing"]

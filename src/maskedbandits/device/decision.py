@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ..privacy import round_value
-from .offer import Offer
+from .protocol import Offer
 
 if TYPE_CHECKING:
     from .device import Device

@@ -20,15 +20,14 @@ from ..errors import WrongValueError, line, number
 from ..privacy import Ledger, LedgerError
 from ..privacy.exact import Number
 from ..privacy.ledger.period import EARLIEST, Length
-from .asked import group_of
 from .decision import Decision
 from .files import open_files
-from .offer import Offer, largest, read_offer
+from .http import Away, Wire, written
+from .limits import Timing, as_timing
 from .outbox import Outbox
-from .promises import LEAD, Attempt, Promises, Send
+from .protocol import Offer, group_of, largest, read_offer
+from .reporter import LEAD, Attempt, Promises, Send
 from .sender import Outcome, Sender
-from .timing import Timing, as_timing
-from .wire import Away, Wire, written
 
 LOG = logging.getLogger(__package__)
 ANSWERS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")  # after which nothing is tried again

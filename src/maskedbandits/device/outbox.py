@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..privacy.ledger import LedgerError
-from ..privacy.ledger.file import connected, undo
-from ..privacy.ledger.trouble import Damage, told
+from ..privacy.ledger.errors import Damage, told
+from ..privacy.ledger.storage import connected, undo
 
 APPLICATION, VERSION = 0x4D424F42, 4  # "MBOB"
 WAITING, DRAWN, DONE = 0, 1, 2

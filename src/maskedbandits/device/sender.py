@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from .promises import Attempt
+from .reporter import Attempt
 
 Outcome = tuple[Attempt, bool]
 Post = Callable[[Attempt], bool]  # tells whether a report was answered for good

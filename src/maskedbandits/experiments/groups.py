@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.context import check_contextual
+from maskedbandits.contextual import check_contextual
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.experiments import generators
 from maskedbandits.experiments.masks import Masks

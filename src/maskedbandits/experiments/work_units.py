@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._util.progress import Progress
-from maskedbandits.context import Contextual, make_contextual
+from maskedbandits.contextual import Contextual, make_contextual
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.policy_spec import Task
 from maskedbandits.experiments.results import Outcome

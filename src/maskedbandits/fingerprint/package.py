@@ -27,7 +27,7 @@ class Use:
 MACHINE_CODE = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "planner", "report", "service"),  # above the kernels: they call or show
-        *("context", "experiments"),  # above as well: they call kernels
+        *("contextual", "experiments"),  # above as well: they call kernels
         *(f"simulation/{name}.py" for name in ("delays", "external", "runs", "simulator")),  # likewise
         *("device", "theory"),  # beside the kernels, which may not import them
         *("data", "privacy"),  # below, and imported by no kernel

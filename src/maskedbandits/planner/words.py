@@ -14,7 +14,7 @@ from maskedbandits._util.safe_text import percent
 from maskedbandits.experiments.canonical import plain
 from maskedbandits.planner.findings import Level, Plan
 from maskedbandits.planner.statistics import TRAFFIC, WON, Estimate
-from maskedbandits.privacy.audit.words import aligned
+from maskedbandits.privacy.audit.report_text import aligned
 
 WIDEST = 100  # columns of a paragraph: longer lines are hard to read
 HEADING = ("ε", "successes lost", "per 1,000", "by privacy", "of the gain", "follows after", "pays from")

@@ -6,10 +6,10 @@ package ``maskedbandits_device``. The audit, in ``audit``, is for who judges a d
 
 from .composition import total_delta, total_epsilon
 from .exact import ExactEpsilon, as_epsilon, threshold
+from .group_query import Question
 from .ledger import Ledger, LedgerError, Overdraft
-from .mechanism import KaryRandomizer, Randomizer, Report, mechanism_for, round_value
 from .partition import Partition
-from .question import Question
+from .randomized_response import KaryRandomizer, Randomizer, Report, mechanism_for, round_value
 
 __all__ = [
     "ExactEpsilon",

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from maskedbandits._util.safe_text import percent
 from maskedbandits.privacy.exact import ExactEpsilon
-from maskedbandits.privacy.mechanism import KaryRandomizer, Randomizer
+from maskedbandits.privacy.randomized_response import KaryRandomizer, Randomizer
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ import numpy as np
 
 from maskedbandits import fingerprint
 from maskedbandits._numba.state import Ints
-from maskedbandits.context import Contextual, make_contextual
-from maskedbandits.context import saved as contextual
+from maskedbandits.contextual import Contextual, make_contextual
+from maskedbandits.contextual import serialization as contextual
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, serialization
 from maskedbandits.privacy import Randomizer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.context import Contextual
+from maskedbandits.contextual import Contextual
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.experiment import Issued, Live, probabilities
 from maskedbandits.service.fold import kernel

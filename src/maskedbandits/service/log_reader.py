@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from maskedbandits.context import Contextual
+from maskedbandits.contextual import Contextual
 from maskedbandits.errors import UserError
 from maskedbandits.service import logs
 from maskedbandits.service.clock import Clock

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.context import Contextual
+from maskedbandits.contextual import Contextual
 from maskedbandits.service.arm_selection import PARTS, in_parts
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from maskedbandits._numba.stacks import nth
 from maskedbandits._util.progress import Progress, shown
-from maskedbandits.context import Contextual, one_for_all
+from maskedbandits.contextual import Contextual, one_for_all
 from maskedbandits.errors import UserError
 from maskedbandits.features import Featured
-from maskedbandits.features import play as features
+from maskedbandits.features import kernels as features
 from maskedbandits.math import rng
 from maskedbandits.policies import Policy
 from maskedbandits.policies.groups.kernels import Groups, advance_groups

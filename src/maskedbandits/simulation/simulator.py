@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import _validation
 from maskedbandits._util.progress import Progress, shown
-from maskedbandits.context import Contextual
+from maskedbandits.contextual import Contextual
 from maskedbandits.errors import UserError, WrongValueError, check_int
 from maskedbandits.errors import shown as in_short
 from maskedbandits.features import Featured

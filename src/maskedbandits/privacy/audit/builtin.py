@@ -7,11 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from maskedbandits.privacy.audit.error_budget import READINGS, levels
 from maskedbandits.privacy.audit.result import Channel, Findings
-from maskedbandits.privacy.audit.statistics import Ints, event, smallest_excess, trials_needed
+from maskedbandits.privacy.audit.statistics import READINGS, Ints, event, levels, smallest_excess, trials_needed
 from maskedbandits.privacy.exact import Number, as_text
-from maskedbandits.privacy.mechanism import Randomizer
+from maskedbandits.privacy.randomized_response import Randomizer
 
 Watch = Callable[[float], None]
 

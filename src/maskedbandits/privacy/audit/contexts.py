@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.privacy.audit.error_budget import EACH_KIND
-from maskedbandits.privacy.audit.statistics import Bits, Floats, Ints
+from maskedbandits.privacy.audit.statistics import EACH_KIND, Bits, Floats, Ints
 
 Members = NDArray[np.bool_]
 

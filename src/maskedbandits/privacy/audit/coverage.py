@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maskedbandits.privacy.audit.history import LONGEST_PAIR
+from maskedbandits.privacy.audit.fractions import VALUES
+from maskedbandits.privacy.audit.input_history import LONGEST_PAIR
 from maskedbandits.privacy.audit.result import Findings, GroupFindings
 from maskedbandits.privacy.audit.starts import Starts
-from maskedbandits.privacy.audit.values import VALUES
 
 NEVER = (
     "leaks rarer than its resolution, or that wait for their day",

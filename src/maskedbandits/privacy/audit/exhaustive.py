@@ -21,11 +21,11 @@ from itertools import product
 from typing import Any, cast
 
 from maskedbandits.errors import UserError, check_int
-from maskedbandits.privacy.audit.asked import BIT, ONE_OF_MANY, ONE_OF_PARTS
+from maskedbandits.privacy.audit.group_inputs import BIT, ONE_OF_MANY, ONE_OF_PARTS
 from maskedbandits.privacy.exact import Number, as_epsilon, at_most_exp
+from maskedbandits.privacy.group_query import Question
 from maskedbandits.privacy.ledger import Ledger
-from maskedbandits.privacy.mechanism import KaryRandomizer, Randomizer, Report, _masked
-from maskedbandits.privacy.question import Question
+from maskedbandits.privacy.randomized_response import KaryRandomizer, Randomizer, Report, _masked
 
 BITS, ARMS = 8, 2
 MOST_GROUPS = 6  # of which all questions can be tried in half a minute

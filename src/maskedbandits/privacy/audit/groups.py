@@ -3,7 +3,7 @@
 There are 2 G inputs, a group and a reward each, and an event gives a lower bound on epsilon by the two inputs under
 which it is most and least likely (``statistics.py``). Questions do not depend on the input, so events may be looked for
 among some questions alone, and in answers turned round by the sign of one group: these are the *views*. In all of them
-together, half of the answers chooses the most telling events and the other half tests them (``choice.py``). Where more
+together, half of the answers chooses the most telling events and the other half tests them (``events.py``). Where more
 is asked for than claimed, an answer must tell no more than the claim, and may be missing. Where lines are answers, they
 are also judged in many strata of questions, each by itself (``strata.py``).
 
@@ -25,19 +25,28 @@ from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError
 from maskedbandits.privacy.audit import program
-from maskedbandits.privacy.audit.asked import PARTS, SIGNS, TABLES, Asked, asked_of, joined, text_of
-from maskedbandits.privacy.audit.choice import Table, chosen, coded, counted
+from maskedbandits.privacy.audit.bit_inputs import drawn, opening_length
 from maskedbandits.privacy.audit.contexts import Lines
-from maskedbandits.privacy.audit.error_budget import RUNS, Levels, group_levels
+from maskedbandits.privacy.audit.events import Table, chosen, coded, counted
+from maskedbandits.privacy.audit.group_inputs import PARTS, SIGNS, TABLES, Asked, asked_of, joined, text_of
 from maskedbandits.privacy.audit.noise import noise_of
-from maskedbandits.privacy.audit.questions import drawn, opening_length
 from maskedbandits.privacy.audit.result import Distance, GroupFindings, Noise
 from maskedbandits.privacy.audit.run import MOSTLY, Watch
 from maskedbandits.privacy.audit.seeds import seeds_of
-from maskedbandits.privacy.audit.statistics import Bits, Ints, highest, is_seen, lowest, trials_needed
+from maskedbandits.privacy.audit.statistics import (
+    RUNS,
+    Bits,
+    Ints,
+    Levels,
+    group_levels,
+    highest,
+    is_seen,
+    lowest,
+    trials_needed,
+)
 from maskedbandits.privacy.audit.strata import judged_strata
 from maskedbandits.privacy.exact import Number, as_epsilon, as_text
-from maskedbandits.privacy.mechanism import KaryRandomizer, Randomizer
+from maskedbandits.privacy.randomized_response import KaryRandomizer, Randomizer
 
 MOST_LINES = 10**7
 

@@ -20,11 +20,10 @@ import numpy as np
 from scipy.special import erfinv
 from scipy.stats import binom
 
-from maskedbandits.privacy.audit import contexts, history
+from maskedbandits.privacy.audit import contexts, input_history
 from maskedbandits.privacy.audit.contexts import FEWEST, Candidate, Lines, Members
-from maskedbandits.privacy.audit.error_budget import BLOCKS, RUNS
 from maskedbandits.privacy.audit.result import Channel, Even, Names, Noise
-from maskedbandits.privacy.audit.statistics import Bits, Ints, event, lowest
+from maskedbandits.privacy.audit.statistics import BLOCKS, RUNS, Bits, Ints, event, lowest
 
 MARGIN = 0.9  # of the lines to be expected in a context, that are looked at
 SHORTEST = 8  # lines of a block; others are twice as long, and so on, and whole runs
@@ -67,14 +66,14 @@ def chosen_contexts(runs: Sequence[Lines]) -> list[Candidate]:
         contexts.last_lines(runs, rates),
         contexts.distances(runs, rates),
         contexts.sums(runs),
-        history.cubes(runs, rates, history.LAST_INPUTS),
-        history.parities(runs, rates, history.LAST_INPUTS),
-        history.cubes(runs, rates, history.LAST_LINES),
-        history.parities(runs, rates, history.LAST_LINES),
-        history.pairs(runs, rates),
-        history.input_distances(runs, rates),
-        history.windows(runs, rates),
-        history.input_sums(runs),
+        input_history.cubes(runs, rates, input_history.LAST_INPUTS),
+        input_history.parities(runs, rates, input_history.LAST_INPUTS),
+        input_history.cubes(runs, rates, input_history.LAST_LINES),
+        input_history.parities(runs, rates, input_history.LAST_LINES),
+        input_history.pairs(runs, rates),
+        input_history.input_distances(runs, rates),
+        input_history.windows(runs, rates),
+        input_history.input_sums(runs),
     )
     return [found for kind in kinds for found in contexts.most_different(list(kind), rates)]
 

@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from maskedbandits.privacy.audit.fractions import Values
 from maskedbandits.privacy.audit.seeds import Seeds
 from maskedbandits.privacy.audit.starts import Starts
 from maskedbandits.privacy.audit.statistics import Event, epsilon_at_most, highest, lowest
-from maskedbandits.privacy.audit.values import Values
-from maskedbandits.privacy.mechanism import Randomizer
+from maskedbandits.privacy.randomized_response import Randomizer
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A report is epsilon-private if no event E has ``P(E | 0) > e^eps P(E | 1)`` or the other way round. N reports are drawn
 for each input, and every event gives a lower bound on epsilon (``statistics.py``): that a report reads 0, or 1, or
-anything else; and, where reports are more than bits, events that the reports choose (``choice.py``).
+anything else; and, where reports are more than bits, events that the reports choose (``events.py``).
 
 A report must not tell the input *before* its own either, so all events are counted against that one, too. And every
 report must be masked alike and on its own: where reports are bits, the noise is looked at (``noise.py``).
@@ -22,16 +22,24 @@ from itertools import chain
 import numpy as np
 
 from maskedbandits.privacy.audit import program
-from maskedbandits.privacy.audit.choice import chosen_events
+from maskedbandits.privacy.audit.bit_inputs import drawn, opening_length, questions
 from maskedbandits.privacy.audit.contexts import Lines
-from maskedbandits.privacy.audit.error_budget import READINGS, levels
+from maskedbandits.privacy.audit.events import chosen_events
+from maskedbandits.privacy.audit.fractions import try_values
 from maskedbandits.privacy.audit.noise import names_length, noise_of
-from maskedbandits.privacy.audit.questions import drawn, opening_length, questions
 from maskedbandits.privacy.audit.result import Channel, Findings, Noise
 from maskedbandits.privacy.audit.seeds import seeds_of
 from maskedbandits.privacy.audit.starts import try_starts
-from maskedbandits.privacy.audit.statistics import Bits, Event, Ints, event, smallest_excess, trials_needed
-from maskedbandits.privacy.audit.values import try_values
+from maskedbandits.privacy.audit.statistics import (
+    READINGS,
+    Bits,
+    Event,
+    Ints,
+    event,
+    levels,
+    smallest_excess,
+    trials_needed,
+)
 from maskedbandits.privacy.exact import Number, as_epsilon
 
 Watch = Callable[[float], None]

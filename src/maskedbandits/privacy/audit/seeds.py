@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.privacy.audit.choice import characters, coded
+from maskedbandits.privacy.audit.events import characters, coded
 from maskedbandits.privacy.audit.statistics import Bits, highest
 
 CHANCE = 1e-9  # at which two runs agree: far below any confidence that can be asked for

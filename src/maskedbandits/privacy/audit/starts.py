@@ -30,7 +30,7 @@ from scipy.stats import hypergeom, mannwhitneyu
 
 from maskedbandits._util.signals import caught_signals
 from maskedbandits.privacy.audit import program
-from maskedbandits.privacy.audit.questions import balanced
+from maskedbandits.privacy.audit.bit_inputs import balanced
 from maskedbandits.privacy.audit.seeds import CHANCE
 from maskedbandits.privacy.audit.statistics import Bits, highest, lowest
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maskedbandits.privacy.audit.asked import Asked, decimal, intervals, joined
+from maskedbandits.privacy.audit.group_inputs import Asked, decimal, intervals, joined
 from maskedbandits.privacy.audit.statistics import Event, Ints, event
 
 FEWEST = 20  # lines of a stratum

@@ -1,6 +1,6 @@
 """What a device has spent of its privacy: a cap that no report may pass, and one report for each decision."""
 
-from .account import Ledger
-from .trouble import LedgerError, OtherTerms, Overdraft
+from .errors import LedgerError, OtherTerms, Overdraft
+from .ledger import Ledger
 
 __all__ = ["Ledger", "LedgerError", "OtherTerms", "Overdraft"]

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from ...errors import UserError
-from .trouble import LedgerError
+from .errors import LedgerError
 
 Length = str | timedelta | None
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from maskedbandits.context.masks import BIT
+from maskedbandits.contextual.masks import BIT
 from maskedbandits.privacy.exposure import exposure
 from maskedbandits.service.dashboard.alerts import concerns_by_group
 from maskedbandits.service.dashboard.history import Point

@@ -28,8 +28,8 @@ from typing import IO, Any
 
 from maskedbandits._util import extras
 from maskedbandits._util.files import write_whole
-from maskedbandits.context import Contextual
-from maskedbandits.context.hierarchy import Grouping
+from maskedbandits.contextual import Contextual
+from maskedbandits.contextual.hierarchy import Grouping
 from maskedbandits.data.delimited import opened, table
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.service.arm_selection import WHOLE

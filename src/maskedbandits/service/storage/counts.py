@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .database import MARKS, Database, Statements, marks
-from .rows import DAY
-from .texts import short
+from maskedbandits.service.storage.database import MARKS, Database, Statements, marks
+from maskedbandits.service.storage.rows import DAY
+from maskedbandits.service.storage.texts import short
 
 HOUR = 60  # minutes
 

@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Protocol
 
 from maskedbandits.errors import UserError
-
-from .trouble import StoreUnavailable
+from maskedbandits.service.storage.trouble import StoreUnavailable
 
 Row = tuple[Any, ...]
 Rows = tuple[str, list[Row]]  # some rows of a table

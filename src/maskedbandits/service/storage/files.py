@@ -10,10 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from maskedbandits.errors import UserError
-
-from . import schema, trouble
-from .database import Rows, marks
-from .trouble import StoreUnavailable, Unreachable, one_line
+from maskedbandits.service.storage import schema, trouble
+from maskedbandits.service.storage.database import Rows, marks
+from maskedbandits.service.storage.trouble import StoreUnavailable, Unreachable, one_line
 
 STORE, BACKUP = 0x4D425356, 0x4D425342  # "MBSV" and "MBSB": what a file is for, in its header
 PAUSE = 0.01  # seconds

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from maskedbandits.errors import UserError, nearest
-
-from .database import Database
-from .rows import KeyRow
-from .texts import short
+from maskedbandits.service.storage.database import Database
+from maskedbandits.service.storage.rows import KeyRow
+from maskedbandits.service.storage.texts import short
 
 SIGNING_KEYS = 256  # a token names its key in one byte
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from maskedbandits.errors import UserError
-
-from . import schema
-from .database import Database
-from .texts import short, text
+from maskedbandits.service.storage import schema
+from maskedbandits.service.storage.database import Database
+from maskedbandits.service.storage.texts import short, text
 
 
 class Notes(Database):

@@ -7,9 +7,8 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
 from maskedbandits.errors import UserError
-
-from . import schema
-from .store import Store
+from maskedbandits.service.storage import schema
+from maskedbandits.service.storage.store import Store
 
 EXAMPLES = "sqlite:///bandits.db or postgresql://user@host/database"
 
@@ -68,12 +67,12 @@ def _yes_or_no(value: str) -> bool:
 def _opened(address: Address, create: bool) -> Store:
     """Open either store; what the one needs is not imported for the other."""
     if address.dialect == "sqlite":
-        from .sqlite import SqliteStore
+        from maskedbandits.service.storage.sqlite import SqliteStore
 
         return SqliteStore(Path(address.place), create=create, durable=address.durable)
     from maskedbandits._util.extras import need
 
     need("storage in PostgreSQL", ("psycopg",), "postgres")
-    from .postgres import PostgresStore
+    from maskedbandits.service.storage.postgres import PostgresStore
 
     return PostgresStore(address.place, create=create, durable=address.durable)

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maskedbandits.errors import UserError
-
-from . import files, schema
-from .database import Rows
-from .opening import open_store
-from .store import Store
+from maskedbandits.service.storage import files, schema
+from maskedbandits.service.storage.database import Rows
+from maskedbandits.service.storage.opening import open_store
+from maskedbandits.service.storage.store import Store
 
 MAGIC, MARK = b"SQLite format 3\0", slice(68, 72)  # of a file's header; where it says whose it is
 DAMAGED = "damaged: take another backup"

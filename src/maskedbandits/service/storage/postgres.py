@@ -12,13 +12,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from maskedbandits.errors import UserError
-
-from . import schema, servers
-from .database import Row, Rows, Statements
-from .rows import DECISION, NewReport, Visit
-from .servers import Connection
-from .store import Store, check_ids
-from .trouble import StoreUnavailable
+from maskedbandits.service.storage import schema, servers
+from maskedbandits.service.storage.database import Row, Rows, Statements
+from maskedbandits.service.storage.rows import DECISION, NewReport, Visit
+from maskedbandits.service.storage.servers import Connection
+from maskedbandits.service.storage.store import Store, check_ids
+from maskedbandits.service.storage.trouble import StoreUnavailable
 
 BEFORE = -1  # a minute in which nothing has expired
 

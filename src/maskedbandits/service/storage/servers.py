@@ -10,9 +10,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from maskedbandits.errors import UserError
-
-from . import schema, trouble
-from .trouble import StoreUnavailable, Unreachable, one_line
+from maskedbandits.service.storage import schema, trouble
+from maskedbandits.service.storage.trouble import StoreUnavailable, Unreachable, one_line
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

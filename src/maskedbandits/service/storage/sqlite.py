@@ -8,11 +8,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from . import files
-from .database import Row, Rows, Statements
-from .rows import DUPLICATE, LATE, UNKNOWN, NewReport, Visit
-from .store import Store, check_ids
-from .trouble import StoreUnavailable
+from maskedbandits.service.storage import files
+from maskedbandits.service.storage.database import Row, Rows, Statements
+from maskedbandits.service.storage.rows import DUPLICATE, LATE, UNKNOWN, NewReport, Visit
+from maskedbandits.service.storage.store import Store, check_ids
+from maskedbandits.service.storage.trouble import StoreUnavailable
 
 
 class SqliteStore(Store):

@@ -19,13 +19,12 @@ from types import TracebackType
 from typing import Self
 
 from maskedbandits.errors import UserError, WrongValueError
-
-from . import changes, schema, written
-from .counts import Counts
-from .database import MARKS, Rows, Statements, marks
-from .keys import Keys
-from .notes import Notes
-from .rows import (
+from maskedbandits.service.storage import changes, schema, written
+from maskedbandits.service.storage.counts import Counts
+from maskedbandits.service.storage.database import MARKS, Rows, Statements, marks
+from maskedbandits.service.storage.keys import Keys
+from maskedbandits.service.storage.notes import Notes
+from maskedbandits.service.storage.rows import (
     DECISION,
     DUPLICATE,
     LAST_MINUTE,
@@ -42,8 +41,8 @@ from .rows import (
     Standing,
     Visit,
 )
-from .texts import short
-from .trouble import Conflict, StoreUnavailable
+from maskedbandits.service.storage.texts import short
+from maskedbandits.service.storage.trouble import Conflict, StoreUnavailable
 
 __all__ = [
     "DUPLICATE",

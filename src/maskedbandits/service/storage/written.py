@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .database import MARKS, Statements, marks
-from .rows import DUPLICATE, LATE, UNKNOWN, NewReport
+from maskedbandits.service.storage.database import MARKS, Statements, marks
+from maskedbandits.service.storage.rows import DUPLICATE, LATE, UNKNOWN, NewReport
 
 Key = tuple[int, bytes]  # experiment, decision
 Found = dict[Key, tuple[int, NewReport]]  # its number in the log, and what stands there

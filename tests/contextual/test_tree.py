@@ -1,0 +1,136 @@
+"""Trees of grids: coarse cells decide until finer ones are seen to differ, and have learnt enough."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grouped import answer_of, lived, naive_play, same_lots
+from maskedbandits import ContextualProblem, load_contextual, make_contextual, simulate
+from maskedbandits.contextual import masks
+from maskedbandits.corruption import RandomizedResponse
+from maskedbandits.errors import UserError
+from maskedbandits.privacy import Partition, Question
+from naive import Twin
+from naive.grains import Pooled
+
+LINE = Partition.tree(axes=1, depth=2)
+HALVES = [[0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]]
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.data())
+def test_a_cell_lies_in_those_of_all_coarser_grids(axes: int, depth: int, data: Any) -> None:
+    tree = Partition.tree(axes=axes, depth=depth)
+    features = data.draw(st.lists(st.floats(0, 1), min_size=axes, max_size=axes))
+    for level, row in enumerate(tree.parts):
+        assert row[tree.cell(features)] == Partition([2**level] * axes).cell(features)
+    assert len(tree.parts) == depth + 1
+    assert Partition([2, 3]).parts == (tuple(range(6)),)
+
+
+@pytest.mark.parametrize(("axes", "depth"), [(0, 1), (1, 0), (2, 7), (13, 1), (1, 10**9)])
+def test_what_is_no_tree_is_refused(axes: int, depth: int) -> None:
+    with pytest.raises(UserError, match="a tree has 1 axis"):
+        Partition.tree(axes=axes, depth=depth)
+
+
+@pytest.mark.parametrize("kind", masks.KINDS)
+def test_a_live_tree_is_its_twin(kind: str) -> None:
+    """Question for question, while people differ by halves: coarse cells decide, finer ones listen, decide, and win."""
+    policy = make_contextual("klucb-cf", partition=LINE, arms=2, epsilon=3, answers=kind, seed=7)
+    sizes, slopes = policy.grouping.sizes, iter([mask.slope for mask in policy.grouping.masks])
+    twin = Pooled(
+        [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 2, 3]],
+        [0.25] * 4,
+        [[next(slopes) for _ in range(size)] for size in sizes],
+        lambda slope: Twin([RandomizedResponse(0.5 + slope / 2, 0.5 + slope / 2)] * 2, "klucb"),
+        2,
+        tree=True,
+    )
+    lots, rng, roles = same_lots(policy._state.lots[:4]), np.random.default_rng(1), set()
+    for _ in range(250):
+        question, decides = policy.ask(), twin.drawn(lots)
+        grain = twin.listening(decides, lots)
+        roles.add((decides, grain))
+        table = twin.decided(decides, grain)
+        assert (question.grain, question.table) == (grain, tuple(table[part] for part in twin.parts[grain]))
+        answer = answer_of(question, int(rng.integers(4)), HALVES, rng)
+        policy.observe(question, answer)
+        if question.signs is None:
+            assert question.answers == 2 * sizes[grain]
+            twin.take_in_one(grain, answer >> 1, table[answer >> 1], float(answer & 1))
+        else:
+            signs = [question.signs[twin.parts[grain].index(part)] for part in range(len(table))]
+            told = [float(answer ^ sign) for sign in signs]
+            twin.take_in_bit(grain, masks.slope(masks.BIT, 3.0, sizes[grain]), table, told)
+        assert policy._grains.weights == pytest.approx(twin.weights, abs=1e-9)
+    assert {(0, 0), (0, 1), (0, 2)} <= roles
+
+
+@pytest.mark.parametrize("kind", masks.KINDS)
+def test_a_run_of_a_tree_is_the_naive_run(kind: str) -> None:
+    problem = ContextualProblem(HALVES, [0], 300)
+    policy = make_contextual("klucb-cf", partition=LINE, arms=2, epsilon=3, answers=kind)
+    played = simulate(problem, policy, runs=1, seed=5, checkpoints=1)
+    regret, pulls, weights = naive_play(problem, policy.grouping, 5)
+    assert played.regret[0, -1] == pytest.approx(regret)
+    assert np.array_equal(played.pulls[0], pulls)
+    assert weights[0] == -np.inf  # halves have won
+
+
+def test_a_tree_finds_the_halves_and_tells_their_means(tmp_path: Path) -> None:
+    policy = make_contextual("auto", partition=LINE, arms=2, epsilon=6, seed=1)
+    lived(policy, HALVES, 1500)
+    assert policy.pooled == 0
+    assert policy.estimates() == pytest.approx(np.array(HALVES), abs=0.25)
+    policy.save(tmp_path / "tree")
+    again = load_contextual(tmp_path / "tree")
+    assert again.grouping.tree
+    assert again._grains.habits == policy._grains.habits
+    assert np.array_equal(again._grains.weights, policy._grains.weights)
+    assert np.array_equal(again.estimates(), policy.estimates())
+
+
+def test_a_tree_is_not_far_from_the_right_grid() -> None:
+    """Where all are alike the finest grid loses more, and where quarters differ one cell for all does."""
+    tree = Partition.tree(axes=2, depth=2)
+    alike, apart = np.tile([0.3, 0.7], (16, 1)), np.array([HALVES[part] for part in tree.parts[1]])
+
+    def lost(means: Any, **how: Any) -> float:
+        policy = make_contextual("auto", arms=2, epsilon=2, **how)
+        return float(
+            simulate(ContextualProblem(means, [0], 20_000), policy, runs=8, seed=3, checkpoints=1).regret.mean()
+        )
+
+    assert lost(alike, partition=tree) < 0.5 * lost(alike, partition=tree, pool=False)
+    assert lost(apart, partition=tree) < 0.2 * 20_000 * 0.4  # one arm for all loses 0.4 a visitor
+
+
+def test_groups_or_a_partition() -> None:
+    with pytest.raises(UserError, match="give one of the two"):
+        make_contextual("auto", arms=2, epsilon=1)
+    with pytest.raises(UserError, match="give one of the two"):
+        make_contextual("auto", arms=2, epsilon=1, groups=4, partition=LINE)
+    with pytest.raises(UserError, match="partition"):
+        make_contextual("auto", arms=2, epsilon=1, partition=4)  # type: ignore[arg-type]
+    policy = make_contextual("klucb-cf", partition=Partition([3]), arms=2, epsilon=6)
+    assert (policy.groups, policy.grouping.tree) == (3, False)
+
+
+def test_a_question_about_other_parts_is_refused() -> None:
+    policy = make_contextual("klucb-cf", partition=LINE, arms=2, epsilon=6)
+    for grain, parts in ((1, None), (1, [0, 1, 0, 1]), (2, [0, 0, 1, 1])):
+        with pytest.raises(UserError, match="not one of this policy"):
+            policy.observe(Question([0, 0, 0, 0], None, policy.epsilon, parts, grain=grain), 0)
+    policy.observe(Question([0, 0, 0, 0], None, policy.epsilon, [0, 0, 1, 1], grain=1), 3)
+
+
+@pytest.mark.parametrize(
+    ("signs", "parts"), [([0, 0], [0, 0]), (None, [0]), (None, [0, 2]), (None, [1, 1]), (None, [0, -1]), (None, 0)]
+)
+def test_what_are_no_parts_is_refused(signs: Any, parts: Any) -> None:
+    with pytest.raises(UserError, match="parts are"):
+        Question([0, 0], signs, 1, parts)
