@@ -15,11 +15,11 @@ from docs.privacy import markdown
 from maskedbandits.policies import make_policy
 from maskedbandits.service.arm_selection import DRAWS, PARTS, in_parts
 from maskedbandits.service.evaluation import evaluate, log_of
-from maskedbandits.service.evaluation.fixed import judge_arms
-from maskedbandits.service.evaluation.words import Words
-from maskedbandits.service.fold import mask_of
-from maskedbandits.service.messages import MILLION
-from maskedbandits.service.storage.rows import EventRow
+from maskedbandits.service.evaluation.estimators import judge_arms
+from maskedbandits.service.evaluation.text import Words
+from maskedbandits.service.schemas import MILLION
+from maskedbandits.service.state import mask_of
+from maskedbandits.service.storage.models import EventRow
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT
 
 PAGE = Path(__file__).with_suffix(".md")

@@ -16,7 +16,7 @@ from docs import blocks
 from maskedbandits import experiments, report
 from maskedbandits.experiments.progress import watcher
 from maskedbandits.experiments.results import Cell, Results
-from maskedbandits.report import context
+from maskedbandits.report.plots import context
 from maskedbandits.report.tables import stands_out
 
 PAGE = Path(__file__).with_suffix(".md")

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from docs import blocks
-from maskedbandits.planner import Plan, plan, words
-from maskedbandits.report.plan import write
+from maskedbandits.planner import Plan, plan, text
+from maskedbandits.report.plots.plan import write
 
 PAGE = Path(__file__).with_suffix(".md")
 FIGURE = PAGE.parent / "figures" / "plan.png"
@@ -17,7 +17,7 @@ COMMAND = "maskedbandits plan --arms 5 --horizon 200000 --changes 4 --gap 0.1 --
 
 def example(made: Plan) -> str:
     """Return what the command prints."""
-    return "\n".join(["```text", f"$ {COMMAND}", *words.lines(made), "```"])
+    return "\n".join(["```text", f"$ {COMMAND}", *text.lines(made), "```"])
 
 
 def main() -> None:

@@ -55,10 +55,10 @@ def _own_cap_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def quick_fonts() -> Iterator[None]:
     """Figures whose fonts are put into a pdf in no time: half of what a report takes goes into them otherwise."""
-    from maskedbandits.report import figures
+    from maskedbandits.report import style
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(figures.STYLE, "pdf.fonttype", 3)
+        patch.setitem(style.STYLE, "pdf.fonttype", 3)
         yield
 
 

@@ -15,7 +15,7 @@ from commands import LETTERS, ODD, ORDERS, SMALL, call, gives_no_orders, refused
 from maskedbandits import cli
 from maskedbandits.experiments import progress
 from maskedbandits.experiments.results import Label
-from maskedbandits.report import pictures
+from maskedbandits.report.plots import catalogue
 
 VERBS = sorted(cli.main.commands)
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -176,7 +176,7 @@ def test_a_run_survives_an_output_that_is_not_unicode(tmp_path: Path, environmen
 
 @pytest.mark.parametrize("encoding", ["ascii", *SELDOM])
 def test_every_verb_survives_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "of_problem", lambda *arguments: [])  # they are the same in every encoding
+    monkeypatch.setattr(catalogue, "of_problem", lambda *arguments: [])  # they are the same in every encoding
     file = odd.parent / "small.toml"
     commands: list[list[object]] = [
         ["report", odd],
@@ -205,7 +205,7 @@ def test_letters_that_an_encoding_lacks_are_spelled() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_a_table_stays_straight_in_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "of_problem", lambda *arguments: [])
+    monkeypatch.setattr(catalogue, "of_problem", lambda *arguments: [])
     lines = call("report", odd, encoding=encoding).stdout.splitlines()
     heading = next(line for line in lines if "regret, 95 %" in line)
     end = heading.index("regret, 95 %") + len("regret, 95 %")
@@ -219,7 +219,7 @@ def test_a_table_stays_straight_in_any_encoding(odd: Path, encoding: str, monkey
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_a_document_holds_names_as_they_are(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "of_problem", lambda *arguments: [])
+    monkeypatch.setattr(catalogue, "of_problem", lambda *arguments: [])
     result = call("report", odd, "--json", encoding=encoding)
     assert gives_no_orders(result.stdout)
     assert json.loads(result.stdout)["cells"][2]["label"] == LETTERS

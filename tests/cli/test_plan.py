@@ -13,7 +13,7 @@ from commands import call, gives_no_orders, refused
 from made_up_plan import USUAL
 from maskedbandits import cli, planner
 from maskedbandits._util import extras
-from maskedbandits.report import plan as picture
+from maskedbandits.report.plots import plan as picture
 
 TOLD = ("--arms", 2, "--horizon", 600, "--changes", 1, "--gap", 0.5, "--base-rate", 0.3)
 
@@ -31,7 +31,7 @@ def test_a_plan_from_the_command_line_is_that_of_python(tmp_path: Path) -> None:
     document = json.loads(done.stdout)
     found = planner.plan(2, 600, 1, 0.5, 0.3, [1, 3], "klucb-cf", tolerance=0.3, worlds=4, seed=5)
     figures = document.pop("figures")
-    assert document == json.loads(json.dumps(planner.words.as_json(found)))
+    assert document == json.loads(json.dumps(planner.text.as_json(found)))
     assert figures == [str(tmp_path / "out" / f"plan.{kind}") for kind in ("png", "pdf")]
     assert Path(figures[0]).read_bytes().startswith(b"\x89PNG")
     assert Path(figures[1]).read_bytes().startswith(b"%PDF")
@@ -43,7 +43,7 @@ def test_the_table_ends_with_the_advice_and_the_figure(tmp_path: Path, monkeypat
     done = call("plan", *TOLD, "--out", tmp_path)
     assert done.exit_code == 0, done.output
     *before, last = done.stdout.splitlines()
-    assert planner.words.advice(USUAL) in " ".join(before)
+    assert planner.text.advice(USUAL) in " ".join(before)
     assert last == f"Figure: {tmp_path / 'plan.png'} and {tmp_path / 'plan.pdf'}"
 
 

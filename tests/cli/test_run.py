@@ -16,7 +16,7 @@ from children import LONGEST, PROGRAM, child, wait_until
 from commands import MORE, SMALL, call, refused, small_file
 from maskedbandits import cli
 from maskedbandits.experiments import runner
-from maskedbandits.report import figures, lettering, page
+from maskedbandits.report import page, style
 
 pytestmark = pytest.mark.usefixtures("quick_fonts")
 ENDLESS = (
@@ -101,7 +101,7 @@ def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, number: int, error: B
 
 
 def test_interrupt_says_what_is_kept_and_how_to_go_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "KINDS", {"png": figures.KINDS["png"]})
+    monkeypatch.setattr(style, "KINDS", {"png": style.KINDS["png"]})
     calls = failing_at(monkeypatch, "save_outcome", 3, KeyboardInterrupt())
     file.write_text(SMALL.replace("[1, inf]", "[1]") + MORE, encoding="utf-8")
     result = call("run", file)
@@ -163,8 +163,8 @@ def a_file_for_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lettering, "findfont", no_font)
-    lettering.glyphs.cache_clear()
+    monkeypatch.setattr(style, "findfont", no_font)
+    style.glyphs.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_what_keeps_figures_from_being_drawn_is_one_line_and_the_cells_are_kept(
     complaint: str,
     code: int,
 ) -> None:
-    monkeypatch.setattr(figures, "KINDS", {"png": figures.KINDS["png"]})
+    monkeypatch.setattr(style, "KINDS", {"png": style.KINDS["png"]})
     with monkeypatch.context() as patch:
         spoil(patch)
         result = call("run", file)

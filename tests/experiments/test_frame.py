@@ -14,7 +14,7 @@ import pytest
 from made_up import named, results
 from maskedbandits._util import extras
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import frame
+from maskedbandits.experiments import dataframe
 
 NAMES = ["plain", 'with "quotes", and commas', "ε 滑"]
 CELLS = (*named(NAMES, "one, or two", (0.5, math.inf)).cells, *results(epsilons=(None,)).cells)
@@ -45,9 +45,9 @@ def by_hand() -> list[tuple[Any, ...]]:
 
 def test_csv_has_every_row_exactly() -> None:
     stream = io.BytesIO()
-    frame.write_csv(CELLS, stream)
+    dataframe.write_csv(CELLS, stream)
     heads, *rows = csv.reader(io.StringIO(stream.getvalue().decode("utf-8"), newline=""))
-    assert tuple(heads) == frame.COLUMNS
+    assert tuple(heads) == dataframe.COLUMNS
     found = [
         (
             problem,
@@ -65,7 +65,7 @@ def test_csv_has_every_row_exactly() -> None:
 
 
 def rows_of(columns: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
-    assert tuple(columns) == frame.COLUMNS
+    assert tuple(columns) == dataframe.COLUMNS
     told = [json.loads(text) for text in columns["parameters"]]
     epsilons = [None if value is None or math.isnan(value) else value for value in columns["epsilon"]]
     return list(zip(*{**columns, "parameters": told, "epsilon": epsilons}.values(), strict=True))
@@ -73,7 +73,7 @@ def rows_of(columns: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
 
 def test_pandas() -> None:
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
-    made = frame.of(CELLS, "pandas")
+    made = dataframe.of(CELLS, "pandas")
     assert rows_of({name: made[name].tolist() for name in made.columns}) == by_hand()
     assert [str(made[name].dtype) for name in ("epsilon", "run", "checkpoint", "regret")] == [
         "float64",
@@ -85,14 +85,14 @@ def test_pandas() -> None:
 
 def test_polars() -> None:
     pytest.importorskip("polars", reason="polars is not installed: pip install polars")
-    made = frame.of(CELLS, "polars")
+    made = dataframe.of(CELLS, "polars")
     assert rows_of(made.to_dict(as_series=False)) == by_hand()
 
 
 def test_parquet(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install pyarrow")
     with (tmp_path / "x.parquet").open("wb") as stream:
-        frame.write_parquet(CELLS, stream)
+        dataframe.write_parquet(CELLS, stream)
     assert rows_of(parquet.read_table(tmp_path / "x.parquet").to_pydict()) == by_hand()
 
 
@@ -105,11 +105,11 @@ def test_whichever_library_is_there_is_taken(monkeypatch: pytest.MonkeyPatch) ->
             asked.append(name)
             raise ImportError(name)
 
-    monkeypatch.setattr(frame, "importlib", Library)
+    monkeypatch.setattr(dataframe, "importlib", Library)
     for absent in ((), ("pandas",)):
         monkeypatch.setattr(extras, "find_spec", lambda module, absent=absent: None if module in absent else 1)
         with pytest.raises(ImportError):
-            frame.of(CELLS)
+            dataframe.of(CELLS)
     assert asked == ["pandas", "polars"]
 
 
@@ -123,4 +123,4 @@ def test_what_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(UserError, match=r"^a frame needs polars: pip install polars$"):
         made.frame("polars")
     with pytest.raises(UserError, match=r"^Parquet needs pyarrow, .* pip install 'maskedbandits\[parquet\]'$"):
-        frame.write_parquet(made.cells, io.BytesIO())
+        dataframe.write_parquet(made.cells, io.BytesIO())

@@ -13,7 +13,7 @@ import pytest
 
 from maskedbandits import ContextualProblem, RandomizedResponse, experiments, make_contextual, make_policy, simulate
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import backends, frame, results
+from maskedbandits.experiments import backends, dataframe, results
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.problems import independent_groups, similar_groups
 from small_experiment import run, write
@@ -235,8 +235,8 @@ def with_question(arrays: dict[str, Any], **changes: Any) -> dict[str, Any]:
 def test_one_long_table_tells_the_regret_of_every_group(tmp_path: Path) -> None:
     text = TWO + '\n[[problems]]\nname = "none"\nmeans = [0.1, 0.2]\nhorizon = 9\n'
     made = run(write(tmp_path, text), tmp_path / "out")
-    rows = list(csv.DictReader(b"".join(frame.csv_rows(made.cells)).decode().splitlines()))
-    assert list(rows[0]) == [*frame.COLUMNS, "regret_group_0", "regret_group_1"]
+    rows = list(csv.DictReader(b"".join(dataframe.csv_rows(made.cells)).decode().splitlines()))
+    assert list(rows[0]) == [*dataframe.COLUMNS, "regret_group_0", "regret_group_1"]
     for row in rows:
         if row["problem"] == "people":
             assert float(row["regret_group_0"]) + float(row["regret_group_1"]) == pytest.approx(float(row["regret"]))

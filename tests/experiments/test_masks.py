@@ -11,7 +11,7 @@ import pytest
 
 from maskedbandits import GaussianNoise, LaplaceNoise, RandomizedResponse, experiments, make_policy, report, simulate
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import Experiment, masks, results
+from maskedbandits.experiments import Experiment, corruption_spec, results
 from maskedbandits.experiments.cache_key import questions_of
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.problems import Beta, Gaussian
@@ -83,7 +83,7 @@ def test_cells_are_what_a_simulation_gives(tmp_path: Path) -> None:
 def test_every_mask_and_law_is_a_question_of_its_own(tmp_path: Path) -> None:
     by_epsilon = ["", 'noise = "laplace"', 'noise = "gaussian"\ndelta = 1e-5', 'noise = "gaussian"\ndelta = 1e-4']
     by_epsilon += [f'noise = "laplace"\nrewards = {{ beta = {size} }}' for size in (2, 3)]
-    sized = [f"noise = {{ {kind} = {size} }}" for kind in masks.NOISES for size in (1.25, 1.5)]
+    sized = [f"noise = {{ {kind} = {size} }}" for kind in corruption_spec.NOISES for size in (1.25, 1.5)]
     files = [(mask, "epsilons = [1]\n") for mask in by_epsilon] + [(mask, "") for mask in sized]
     assert len({questions_of(loaded(tmp_path, *file))[1].key for file in files}) == len(files)
     assert "noise" not in questions_of(loaded(tmp_path, ""))[0].facts

@@ -8,7 +8,7 @@ import pytest
 
 from maskedbandits.experiments import results
 from maskedbandits.experiments.cache_key import code
-from maskedbandits.experiments.provenance import commit_of, version_of
+from maskedbandits.experiments.runner import commit_of, version_of
 from small_experiment import run, write
 
 

@@ -118,7 +118,7 @@ def test_nothing_that_cells_import_is_excluded_but_what_shows_them() -> None:
 
 
 def test_nothing_that_a_fold_imports_is_excluded_from_snapshots() -> None:
-    found = reached([HERE / "service" / "fold.py"])
+    found = reached([HERE / "service" / "state.py"])
     assert HERE / "context" / "contextual.py" in found
     assert {path for path in found if is_excluded(path, SNAPSHOTS)} == set()
 

@@ -11,9 +11,9 @@ import pytest
 
 from maskedbandits import simulate
 from maskedbandits.errors import UserError
-from maskedbandits.planner import Plan, findings, plan, playing, words
-from maskedbandits.planner.playing import Outcome, Setting
-from maskedbandits.planner.question import MOST_WORLDS, Question, asked
+from maskedbandits.planner import Plan, costs, plan, simulations, text
+from maskedbandits.planner.inputs import MOST_WORLDS, Question, asked
+from maskedbandits.planner.simulations import Outcome, Setting
 from naive import planner as naive
 
 EASY: dict[str, Any] = {"arms": 3, "horizon": 3000, "changes": 2, "gap": 0.5, "base_rate": 0.2}
@@ -95,7 +95,7 @@ def test_a_policy_with_a_window_gets_one(horizon: int) -> None:
 
 def test_what_was_played_is_what_a_simulation_gives_person_by_person() -> None:
     told = question(worlds=2, policy="klucb-cf", horizon=900)
-    [outcome] = playing.play(told, [(1.0, 900)], None, lambda steps: None)
+    [outcome] = simulations.play(told, [(1.0, 900)], None, lambda steps: None)
     losses, settled = [], []
     for world in range(2):
         problem, seed = told.world(world, 1.0, 900), told.seeds(world)[1]
@@ -141,11 +141,11 @@ def test_numbers_depend_on_the_seed_alone(easy: Plan) -> None:
 def test_a_world_without_changes_is_measured_from_its_beginning() -> None:
     found = plan(2, 400, 0, 0.6, 0.2, epsilons=[4], worlds=4)
     assert found.levels[0].settling.people is not None
-    assert "people after the beginning until" in " ".join(words.lines(found))
+    assert "people after the beginning until" in " ".join(text.lines(found))
 
 
 def test_where_nothing_can_be_learnt_nothing_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maskedbandits.planner.question.FURTHER", 4_000)
+    monkeypatch.setattr("maskedbandits.planner.inputs.FURTHER", 4_000)
     found = plan(4, 40, 3, 0.01, 0.3, epsilons=[0.5], worlds=4)
     assert found.advice.epsilon is None
     assert [level.settling.people for level in found.levels] == [None, None]
@@ -172,9 +172,9 @@ class Learning:
 
 def test_an_audience_that_pays_is_looked_for_above_and_below(monkeypatch: pytest.MonkeyPatch) -> None:
     learning = Learning({0.5: 10**9, 1.0: 50_000, 2.0: 3000, math.inf: 700})
-    monkeypatch.setattr(findings, "play", learning.play)
+    monkeypatch.setattr(costs, "play", learning.play)
     told = question(epsilons=[0.5, 1, 2], worlds=8)
-    found = findings.found(told, None, lambda share: None)
+    found = costs.found(told, None, lambda share: None)
     tried = {
         epsilon: sorted(audience for each, audience in learning.tried if each == epsilon) for epsilon in told.epsilons
     }
@@ -217,7 +217,7 @@ def test_an_interrupt_leaves_no_world_running(monkeypatch: pytest.MonkeyPatch) -
     def interrupt(share: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(playing, "simulate", counted)
+    monkeypatch.setattr(simulations, "simulate", counted)
     with pytest.raises(KeyboardInterrupt):
         plan(2, 20_000_000, 1, 0.3, 0.3, epsilons=[1], worlds=8, policy="klucb-cf", threads=2, progress=interrupt)
     assert ended == []

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from maskedbandits.planner import statistics
-from maskedbandits.planner.advice import Advice, advise
+from maskedbandits.planner.costs import Advice, advise
 from maskedbandits.planner.statistics import Estimate
 from naive import planner as naive
 

@@ -11,7 +11,7 @@ import pytest
 
 from made_up import HORIZON, of_cells, results
 from maskedbandits.experiments.results import Cell, Label, Outcome, Results
-from maskedbandits.report import answer, tables
+from maskedbandits.report import summary, tables
 
 QUESTION = {
     "means": [[0.9, 0.1]],
@@ -33,7 +33,7 @@ def cell(policy: str, regrets: Sequence[float], epsilon: float | None = 1.0, pro
 
 
 def said(*cells: Cell) -> str:
-    return answer.overall(of_cells(cells))
+    return summary.overall(of_cells(cells))
 
 
 GOOD, BAD = [9.0, 10.0, 11.0], [18.0, 20.0, 22.0]  # 10 ± 2.5 and 20 ± 5.0
@@ -66,7 +66,7 @@ def test_rivals_are_those_whose_intervals_overlap_by_hand() -> None:
             ends[one.label.policy] = (mean, mean - half, mean + half)
         first = min(ends, key=lambda policy: ends[policy][0])
         expected = {policy for policy in ends if policy != first and ends[policy][1] <= ends[first][2]}
-        assert {one.label.policy for one in answer.rivals(group)} == expected
+        assert {one.label.policy for one in summary.rivals(group)} == expected
 
 
 def test_several_epsilons_are_told_together() -> None:
@@ -119,13 +119,13 @@ def test_of_several_problems_wins_are_counted() -> None:
     ],
 )
 def test_what_was_run(made: Results, sentence: str) -> None:
-    assert answer.what_was_run(made) == sentence
+    assert summary.what_was_run(made) == sentence
 
 
 def test_the_first_of_the_table_is_the_first_of_the_sentence() -> None:
     for _, groups in tables.problems(results().cells):
         for group in groups:
-            assert tables.stands_out(answer.ranked(group)[0], group)
+            assert tables.stands_out(summary.ranked(group)[0], group)
 
 
 def test_oracles_take_no_part() -> None:

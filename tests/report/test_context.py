@@ -11,7 +11,8 @@ import pytest
 
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Label, Outcome, Plan, Results
-from maskedbandits.report import by_group, context, figures, latex, tables
+from maskedbandits.report import latex, style, tables
+from maskedbandits.report.plots import context, regret_by_group
 
 TIMES = np.array([10, 100, 1000])
 
@@ -104,7 +105,7 @@ def test_the_sentence_says_when() -> None:
 
 def test_a_table_has_a_column_for_each_group() -> None:
     cells = group([1, 5, 8], [2, 20, 200])
-    columns = by_group.columns(cells)
+    columns = regret_by_group.columns(cells)
     assert [column.heading for column in columns] == ["ε", "policy", "group 0 (20%)", "group 1 (80%)"]
     half = cells[0].by_group[1][0]
     assert half == pytest.approx(0.25 * float(cells[0].half_width[-1]))
@@ -121,8 +122,8 @@ def test_a_table_has_a_column_for_each_group() -> None:
 def test_a_figure_shows_what_visitors_lose() -> None:
     """Per visitor: the first group has 200 of a thousand, and a quarter of the regret."""
     cells = group([1, 5, 8], [2, 20, 200])
-    drawn = figures.looks(["each", "all"])
-    panel = by_group.figure("people", [cells], drawn).axes[0]
+    drawn = style.looks(["each", "all"])
+    panel = regret_by_group.figure("people", [cells], drawn).axes[0]
     heights = [np.asarray(line.get_ydata()) for line in panel.lines]
     np.testing.assert_allclose(heights, [[2 / 200, 6 / 800], [50 / 200, 150 / 800]])
     low, high = panel.get_ylim()

@@ -17,7 +17,8 @@ from children import finished
 from made_up import HORIZON, changing, named, outcome, results, sinusoid
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Label, Results
-from maskedbandits.report import by_epsilon, figures, lettering, shares, tables
+from maskedbandits.report import style, tables
+from maskedbandits.report.plots import regret_by_epsilon, shares
 
 # What people call their policies.
 FORMULAS = ["costs $5", "$x_$ and $y$", "$\\frac{", "_hidden", "a^b_c^", "\\alpha \\"]
@@ -28,10 +29,10 @@ LONG = ["x" * 3000, "W " * 2000]
 
 def drawn(made: Results) -> list[Figure]:
     [(problem, groups)] = tables.problems(made.cells)
-    look = figures.looks([label.policy for label in made.plan.labels])
-    with figures.our_style():
-        over_time = figures.regret_over_time(problem, groups, look)
-        return [over_time, *([by_epsilon.figure(problem, groups, look)] if len(groups) > 1 else [])]
+    look = style.looks([label.policy for label in made.plan.labels])
+    with style.our_style():
+        over_time = style.regret_over_time(problem, groups, look)
+        return [over_time, *([regret_by_epsilon.figure(problem, groups, look)] if len(groups) > 1 else [])]
 
 
 def legend(figure: Figure) -> list[str]:
@@ -44,10 +45,10 @@ def legend(figure: Figure) -> list[str]:
 def test_any_name_is_drawn_and_nobody_is_warned(names: list[str], quick_fonts: None) -> None:
     made = named(names, " ".join(names))
     [(problem, groups)] = tables.problems(made.cells)
-    with warnings.catch_warnings(), figures.our_style():
+    with warnings.catch_warnings(), style.our_style():
         warnings.simplefilter("error")
         for figure in (*drawn(made), shares.figure(problem, groups)):
-            assert all(figures.as_bytes(figure, kind) for kind in figures.KINDS)
+            assert all(style.as_bytes(figure, kind) for kind in style.KINDS)
 
 
 @pytest.mark.parametrize("name", [*FORMULAS, "שלום עולם"])
@@ -83,14 +84,14 @@ def test_many_policies_leave_room_for_the_curves() -> None:
 
 
 def test_short_names_share_a_line() -> None:
-    assert figures.legend_columns([1.0, 1.0, 1.0], room=5.2) == 3
-    assert figures.legend_columns([2.6, 1.5, 1.0], room=6.0) == 2
-    assert figures.legend_columns([9.0, 9.0], room=6.0) == 1
+    assert style.legend_columns([1.0, 1.0, 1.0], room=5.2) == 3
+    assert style.legend_columns([2.6, 1.5, 1.0], room=6.0) == 2
+    assert style.legend_columns([9.0, 9.0], room=6.0) == 1
 
 
 def test_our_font_has_the_letters_that_we_write() -> None:
     ours = "ε = ∞, no privacy × – … □ ± " + "".join(map(chr, range(32, 127)))
-    assert lettering.drawable(ours) == ours
+    assert style.drawable(ours) == ours
 
 
 # How the world changes
@@ -160,7 +161,7 @@ def test_against_epsilon_what_lost_nothing_is_left_out() -> None:
 
 
 def test_many_policies_look_different() -> None:
-    look = figures.looks([f"policy {number}" for number in range(20)])
+    look = style.looks([f"policy {number}" for number in range(20)])
     assert len(set(look.values())) == 20
 
 
@@ -174,11 +175,11 @@ def test_many_policies_look_different() -> None:
     ],
 )
 def test_infinity_stands_one_step_beyond_the_last_epsilon(epsilons: list[float], places: list[float]) -> None:
-    assert list(by_epsilon.places_of(epsilons).values()) == pytest.approx(places)
+    assert list(regret_by_epsilon.places_of(epsilons).values()) == pytest.approx(places)
 
 
 def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "KINDS", {"svg": figures.KINDS["svg"]})
+    monkeypatch.setattr(style, "KINDS", {"svg": style.KINDS["svg"]})
     before = dict(mpl.rcParams)
     report.write(results(epsilons=(1.0,)), tmp_path)
     assert dict(mpl.rcParams) == before

@@ -17,7 +17,7 @@ import pytest
 from made_up import changing, named, outcome, results, sinusoid
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Results, load, save_outcome, save_plan, write_whole
-from maskedbandits.report import figures, page
+from maskedbandits.report import page, style
 
 # in one process: its report takes ten seconds to write
 pytestmark = [pytest.mark.usefixtures("quick_fonts"), pytest.mark.xdist_group("page")]
@@ -115,7 +115,7 @@ def test_page_says_what_is_not_finished(page_alone: Callable[[Results], str]) ->
 
 
 def test_one_run_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "KINDS", {"svg": figures.KINDS["svg"]})
+    monkeypatch.setattr(style, "KINDS", {"svg": style.KINDS["svg"]})
     made = results(epsilons=(None,))
     single = tuple(Cell(cell.label, outcome(1.0, runs=1, window=cell.window)) for cell in made.cells)  # type: ignore[arg-type]
     written = report.write(dataclasses.replace(made, cells=single), tmp_path)

@@ -8,12 +8,12 @@ from matplotlib.patches import Rectangle
 
 from made_up_plan import BLIND, USUAL, level, made_up
 from maskedbandits.planner import Plan
-from maskedbandits.report import figures
-from maskedbandits.report import plan as picture
+from maskedbandits.report import style
+from maskedbandits.report.plots import plan as picture
 
 
 def drawn(plan: Plan) -> Figure:
-    with figures.our_style():
+    with style.our_style():
         return picture.figure(plan)
 
 
@@ -55,7 +55,7 @@ def test_a_blind_choice_is_shown_where_the_bars_stay_readable() -> None:
 
 
 def test_the_same_plan_gives_the_same_bytes() -> None:
-    first, again = (figures.as_bytes(drawn(USUAL), "png") for _ in range(2))
+    first, again = (style.as_bytes(drawn(USUAL), "png") for _ in range(2))
     assert first == again
 
 

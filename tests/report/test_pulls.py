@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from made_up import outcome, sinusoid
 from maskedbandits import Problem, RandomizedResponse, theory
 from maskedbandits.experiments.results import Cell, Label
-from maskedbandits.report import figures, pulls
+from maskedbandits.report import style
+from maskedbandits.report.plots import pulls
 
 
 def cell(**changes: Any) -> Cell:
@@ -60,7 +61,7 @@ def test_bounds_speak_of_the_papers_policy_alone(changes: dict[str, Any], spoken
 def test_three_marks_are_drawn_where_the_numbers_are() -> None:
     row = dataclasses.replace(pulls.against_bounds(cell()), published=math.inf)
     panel = Figure().subplots()
-    pulls.draw(panel, [row], ["ε = 1"], figures.looks(["policy"]))
+    pulls.draw(panel, [row], ["ε = 1"], style.looks(["policy"]))
     heights = [float(np.asarray(line.get_ydata())[0]) for line in panel.lines]
     assert heights[0] == row.measured
     assert math.isnan(heights[1])  # a log scale has no place for infinity

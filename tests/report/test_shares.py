@@ -11,7 +11,8 @@ from matplotlib.patches import StepPatch
 
 from made_up import changing, named
 from maskedbandits.experiments.results import Cell
-from maskedbandits.report import figures, shares
+from maskedbandits.report import style
+from maskedbandits.report.plots import shares
 
 
 def pulled(chosen: list[list[int]], times: list[int], arms: int) -> Cell:
@@ -55,7 +56,7 @@ def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
     chosen = [[arm for arm in range(12) for _ in range(1 + (arm * 5) % 12)]]
     cell = pulled(chosen, [len(chosen[0])], 12)
     counts = [chosen[0].count(arm) for arm in range(12)]
-    most = sorted(range(12), key=lambda arm: -counts[arm])[: len(figures.COLOURS) - 1]
+    most = sorted(range(12), key=lambda arm: -counts[arm])[: len(style.COLOURS) - 1]
     assert shares.coloured([cell]) == sorted(most)
     assert [name for name, _ in shares.legend([cell])][-1] == "other arms"
     panel = Figure().subplots()
@@ -70,14 +71,14 @@ def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
 
 def test_few_arms_have_a_colour_each() -> None:
     [cell] = changing([[0.9, 0.1]]).cells
-    assert shares.legend([cell]) == [("arm 0", figures.COLOURS[0]), ("arm 1", figures.COLOURS[1])]
+    assert shares.legend([cell]) == [("arm 0", style.COLOURS[0]), ("arm 1", style.COLOURS[1])]
 
 
 def test_arms_that_have_names_are_called_so() -> None:
     made = changing([[0.9, 0.1]])
     names = ["85123A WHITE HANGING HEART T-LIGHT HOLDER", "$x_1$"]
     assert [name for name, _ in shares.legend(made.cells, names)] == names
-    with figures.our_style():
+    with style.our_style():
         [legend] = shares.figure("problem", [made.cells], names).legends
     assert [text.get_text() for text in legend.get_texts()] == names
 
@@ -102,6 +103,6 @@ def test_a_page_of_many_panels_stays_small() -> None:
 def test_a_policy_that_is_not_finished_everywhere_is_drawn() -> None:
     cells = named(["one", "two"], epsilons=(0.5, 1.0, 2.0, 4.0, 8.0)).cells[:-1]
     groups = [cells[place : place + 2] for place in range(0, len(cells), 2)]
-    with figures.our_style():
+    with style.our_style():
         figure = shares.figure("problem", groups)
     assert len(figure.axes) == len(cells)

@@ -13,9 +13,9 @@ import numpy as np
 
 from maskedbandits.service.arm_selection import WHOLE, Chooser
 from maskedbandits.service.evaluation.log import Ints
-from maskedbandits.service.fold import mask_of
-from maskedbandits.service.messages import MILLION
-from maskedbandits.service.storage.rows import EventRow
+from maskedbandits.service.schemas import MILLION
+from maskedbandits.service.state import mask_of
+from maskedbandits.service.storage.models import EventRow
 from naive import evaluation as naive
 
 Means = Callable[[int], Sequence[float]]

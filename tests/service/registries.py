@@ -11,12 +11,12 @@ from typing import Any
 
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.experiment import Issued, Live
-from maskedbandits.service.messages import ExperimentConfig, NewArm
 from maskedbandits.service.pending import expiry_minute
 from maskedbandits.service.registry import ExperimentRegistry
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.schemas import ExperimentConfig, NewArm
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.rows import NewReport
+from maskedbandits.service.storage.models import NewReport
 from maskedbandits.service.tokens import new_id
 
 

@@ -101,7 +101,7 @@ def children_of(parent: int) -> list[int]:
 
 def workers_of(parent: int) -> list[int]:
     """Return those of them that answer requests."""
-    return [each for each in children_of(parent) if "maskedbandits.service.worker" in command_of(each)]
+    return [each for each in children_of(parent) if "maskedbandits.service.server.worker" in command_of(each)]
 
 
 def command_of(process: int) -> str:

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from web import exchanged
 
-from maskedbandits.service.access import Access, refuse_repeated
 from maskedbandits.service.app import App
-from maskedbandits.service.asgi import Refused
+from maskedbandits.service.auth import Access, refuse_repeated
+from maskedbandits.service.http import Refused
 from maskedbandits.service.keys import ANYBODY, NOBODY, Keys, digest_of, is_own_name
-from maskedbandits.service.settings import Settings
-from maskedbandits.service.storage.rows import KeyRow
+from maskedbandits.service.server.settings import Settings
+from maskedbandits.service.storage.models import KeyRow
 
 
 def admitted(*headers: tuple[bytes, bytes], version: str = "1.1") -> bool:

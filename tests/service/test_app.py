@@ -13,13 +13,13 @@ import pytest
 from registries import quick_hall, storage_in, until
 from web import SMALL, Client, Reply, Served
 
-from maskedbandits.service import asgi, log_reader, log_writer
+from maskedbandits.service import http, log_reader, log_writer
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.fold import kernel
 from maskedbandits.service.keys import create_key
 from maskedbandits.service.registry import ExperimentRegistry
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server.settings import Settings
+from maskedbandits.service.state import kernel
 from maskedbandits.service.storage import Store, StoreUnavailable
 from maskedbandits.service.storage.sqlite import SqliteStore
 
@@ -93,7 +93,7 @@ def test_whoever_goes_away_gets_no_answer(served: Served) -> None:
 
 
 def test_a_body_that_does_not_arrive(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asgi, "SLOWEST", 0.01)
+    monkeypatch.setattr(http, "SLOWEST", 0.01)
     answers: list[Any] = []
 
     async def slow() -> None:

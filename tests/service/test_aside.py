@@ -9,11 +9,11 @@ import pytest
 from registries import quick_hall, until
 from web import SMALL, Served
 
-from maskedbandits.service import log_reader, terms
+from maskedbandits.service import config, log_reader
 from maskedbandits.service.experiment import Live
-from maskedbandits.service.fold import Fold
 from maskedbandits.service.log_reader import Follower
 from maskedbandits.service.pending import Pending
+from maskedbandits.service.state import Fold
 
 pytest_plugins = ["service_fixtures"]
 
@@ -26,7 +26,7 @@ def no_memory(*_: object, **__: object) -> Never:
 
 def test_what_does_not_fit_into_memory_is_not_written(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(terms, "made", no_memory)
+        patch.setattr(config, "made", no_memory)
         reply = served.post("/v1/experiments", {**SMALL, "name": "other"})
     assert (reply.status, "does not fit into memory" in reply.error) == (400, True)
     assert served.post("/v1/experiments", {**SMALL, "name": "other"}).status == 201

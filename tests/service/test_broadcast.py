@@ -22,7 +22,7 @@ from maskedbandits.service.dashboard.history import PER_ARM, SUMS, Point
 from maskedbandits.service.dashboard.view import MOST_ARMS
 from maskedbandits.service.keys import create_key, revoke_key
 from maskedbandits.service.registry import ExperimentRegistry
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import StoreUnavailable, open_store
 
 pytest_plugins = ["service_fixtures"]

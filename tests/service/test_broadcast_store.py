@@ -18,7 +18,7 @@ from streaming import reading
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.dashboard import broadcast
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import open_store
 
 pytest_plugins = ["service_fixtures", "postgres_fixtures"]

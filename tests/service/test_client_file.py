@@ -11,7 +11,7 @@ from web import Client, Reply
 
 from maskedbandits.service import static
 from maskedbandits.service.app import App
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "client" / "client.js"

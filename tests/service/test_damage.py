@@ -17,10 +17,10 @@ from web import SMALL, Served
 
 from commands import call, refused
 from maskedbandits import cli
-from maskedbandits.service import warmup
-from maskedbandits.service.evaluation import evaluate, intervals, reading
+from maskedbandits.service.evaluation import evaluate, intervals, log_reading
+from maskedbandits.service.server import warmup
 from maskedbandits.service.storage import Store, open_store
-from maskedbandits.service.storage.rows import EventRow
+from maskedbandits.service.storage.models import EventRow
 
 pytest_plugins = ["service_fixtures"]
 
@@ -207,7 +207,7 @@ def many_arms(arms: int, *, added: bool) -> list[EventRow]:
 def test_work_does_not_grow_with_arms_that_have_no_reports(monkeypatch: pytest.MonkeyPatch, added: bool) -> None:
     """With 60,000 arms each was judged by itself, and each report looked through all that were added."""
     work: dict[int, tuple[int, int]] = {}
-    real_radius, real_looks = intervals.Sure.radius, reading._Reading._end_waits
+    real_radius, real_looks = intervals.Sure.radius, log_reading._Reading._end_waits
     for arms in (10, 400):
         counted = [0, 0]
 
@@ -215,13 +215,13 @@ def test_work_does_not_grow_with_arms_that_have_no_reports(monkeypatch: pytest.M
             counted[0] += 1
             return real_radius(method, squares)
 
-        def look(self: reading._Reading, counted: list[int] = counted) -> None:
+        def look(self: log_reading._Reading, counted: list[int] = counted) -> None:
             counted[1] += 1
             real_looks(self)
 
         monkeypatch.setattr(intervals.Sure, "radius", radius)
-        monkeypatch.setattr(reading._Reading, "_end_waits", look)
-        found = evaluate(reading.log_of("log", many_arms(arms, added=added)))
+        monkeypatch.setattr(log_reading._Reading, "_end_waits", look)
+        found = evaluate(log_reading.log_of("log", many_arms(arms, added=added)))
         assert len(found.whole.arms) == (2 if added else arms)
         work[arms] = counted[0], counted[1]
     assert work[10] == work[400]

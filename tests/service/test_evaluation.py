@@ -15,12 +15,12 @@ from made_up_logs import any_log, change, created, made_up, obvious, report, set
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation import Log, evaluate, log_of
-from maskedbandits.service.evaluation.fixed import Choice, Estimate, Judged, Ledger, judge_arms
+from maskedbandits.service.evaluation.estimators import Choice, Estimate, Judged, Ledger, judge_arms
 from maskedbandits.service.evaluation.intervals import Normal, Sure
-from maskedbandits.service.fold import mask_of
-from maskedbandits.service.messages import MILLION
+from maskedbandits.service.schemas import MILLION
 from maskedbandits.service.sources import FLAG_HELD
-from maskedbandits.service.storage.rows import EventRow
+from maskedbandits.service.state import mask_of
+from maskedbandits.service.storage.models import EventRow
 from naive import evaluation as naive
 
 WAYS = ("ips", "normalised", "robust")

@@ -11,11 +11,11 @@ from made_up_logs import any_log, change, created, made_up, obvious, report, set
 from maskedbandits import Problem, make_policy, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import WHOLE
-from maskedbandits.service.evaluation import Log, evaluate, log_of, trial
-from maskedbandits.service.evaluation.fixed import sure_method
+from maskedbandits.service.evaluation import Log, evaluate, log_of, policy_trial
+from maskedbandits.service.evaluation.estimators import sure_method
 from maskedbandits.service.evaluation.log import Ints
-from maskedbandits.service.fold import mask_of
-from maskedbandits.service.messages import MILLION
+from maskedbandits.service.schemas import MILLION
+from maskedbandits.service.state import mask_of
 from naive import evaluation as naive
 
 MASK = mask_of(2 * MILLION)
@@ -55,20 +55,20 @@ def test_a_run_is_the_obvious_one(seed: int) -> None:
     runs, obvious_runs = [], []
     for run in range(3):
         lots = np.random.default_rng([seed, run]).random(log.size)
-        found = trial.run_over(log, Restless(2), lots, draws_lots=bool(run))
+        found = policy_trial.run_over(log, Restless(2), lots, draws_lots=bool(run))
         matched, told = naive.run_over(terms, Restless(2), lots.tolist(), log.least / WHOLE)
         assert found.matched.tolist() == matched
         assert found.told.tolist() == told
         runs.append(found)
         obvious_runs.append(matched)
     value, squares = naive.tried(terms, obvious_runs)
-    judged = trial.judge(log, "restless", runs, 0, log.size)
+    judged = policy_trial.judge(log, "restless", runs, 0, log.size)
     assert judged.estimate is not None
     assert judged.estimate.value == pytest.approx(value, abs=1e-9)
     sure = sure_method(log, slice(None), WHOLE / log.least)
     reach = sure.radius(squares) / log.worth.sum()
     assert judged.estimate.sure.high == pytest.approx(min(1.0, max(0.0, value + reach)))
-    parts = [trial.judge(log, "restless", runs, *ends) for ends in ((0, 40), (40, log.size))]
+    parts = [policy_trial.judge(log, "restless", runs, *ends) for ends in ((0, 40), (40, log.size))]
     assert sum(part.told for part in parts) == pytest.approx(judged.told)
 
 
@@ -80,7 +80,7 @@ def test_all_arms_may_be_replaced_within_an_hour() -> None:
     log = log_of("log", events)
     assert log.open_arms().tolist() == [1, 0, 1, 1]
     policy = Restless(1)
-    steps = trial.run_over(log, policy, np.zeros(4), draws_lots=False)
+    steps = policy_trial.run_over(log, policy, np.zeros(4), draws_lots=False)
     assert (policy.open, steps.matched.tolist()) == ([1], [True, False, True, True])
     assert [each.considered for each in evaluate(log).whole.arms] == [1, 2]
     assert evaluate(log).whole.uniform.considered == 3
@@ -125,10 +125,10 @@ def test_what_a_policy_is_told_does_not_depend_on_how_probable_it_was() -> None:
     assert shown.min() < 0.15
     lots = np.random.default_rng(1).random(log.size)
     for arm, mean in enumerate((0.2, 0.9)):
-        steps = trial.run_over(log, Fixed(arm), lots, draws_lots=False)
+        steps = policy_trial.run_over(log, Fixed(arm), lots, draws_lots=False)
         assert steps.told.size / log.size == pytest.approx(log.least / WHOLE, rel=0.1)
         assert log.rewards[steps.told].mean() == pytest.approx(mean, abs=0.03)
-        judged = trial.judge(log, "fixed", [steps], 0, log.size).estimate
+        judged = policy_trial.judge(log, "fixed", [steps], 0, log.size).estimate
         assert judged is not None
         assert judged.sure.low < mean < judged.sure.high
 
@@ -191,11 +191,13 @@ def test_policies_that_cannot_be_tried_are_refused(text: str, complaint: str) ->
 def test_windows_are_in_reports_of_the_log() -> None:
     """About every second report is learned from: a window of 40 reports holds 20 of those."""
     log = even(3, 300, (0.3, 0.6))
-    assert trial.pace_of(log) == pytest.approx(2, rel=0.01)
-    found = trial.one_run(log, trial.candidate("sw-klucb-cf:window=40,c=0"), seed=5, run=0)
+    assert policy_trial.pace_of(log) == pytest.approx(2, rel=0.01)
+    found = policy_trial.one_run(log, policy_trial.candidate("sw-klucb-cf:window=40,c=0"), seed=5, run=0)
     lots = np.random.default_rng(int(np.random.SeedSequence([5, 0]).generate_state(2, np.uint64)[1])).random(log.size)
     same, longer = (
-        trial.run_over(log, make_policy("sw-klucb-cf", arms=2, corruption=MASK, window=w, c=0), lots, draws_lots=False)
+        policy_trial.run_over(
+            log, make_policy("sw-klucb-cf", arms=2, corruption=MASK, window=w, c=0), lots, draws_lots=False
+        )
         for w in (20, 40)
     )
     assert found.matched.tolist() == same.matched.tolist()
@@ -203,5 +205,5 @@ def test_windows_are_in_reports_of_the_log() -> None:
 
 
 def test_parameters_are_given_after_the_name() -> None:
-    found = trial.candidate("sw-klucb-cf:window=2000,c=0.5,divergence=gaussian")
+    found = policy_trial.candidate("sw-klucb-cf:window=2000,c=0.5,divergence=gaussian")
     assert found.parameters == {"window": 2000, "c": 0.5, "divergence": "gaussian"}

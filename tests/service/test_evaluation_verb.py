@@ -15,17 +15,17 @@ from made_up_logs import change, created, made_up, report, settings, with_probab
 
 from commands import call, gives_no_orders, refused
 from maskedbandits.service.arm_selection import WHOLE
-from maskedbandits.service.evaluation import exported
-from maskedbandits.service.messages import MILLION
+from maskedbandits.service.evaluation import export
+from maskedbandits.service.schemas import MILLION
 from maskedbandits.service.sources import FLAG_HELD
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.rows import Change, EventRow, NewArm, NewReport
+from maskedbandits.service.storage.models import Change, EventRow, NewArm, NewReport
 
 FORMATS = ("csv", "jsonl", "parquet")
 
 
 def saved(events: Sequence[EventRow], file: Path) -> Path:
-    exported.export(events, file)
+    export.export(events, file)
     return file
 
 
@@ -72,7 +72,7 @@ def test_a_file_says_what_was_held_back(tmp_path: Path, ending: str) -> None:
     events = [created(2, settings(MILLION, 0.25, 0.0))]
     events += [report(place + 2, 0, 0, 1, WHOLE // 2, flags=each) for place, each in enumerate(flags)]
     file = saved(events, tmp_path / f"log.{ending}")
-    assert [event.flags for event in exported.exported(file)][1:] == flags
+    assert [event.flags for event in export.exported(file)][1:] == flags
     told = json.loads(call("evaluate", file, "--json").stdout)
     assert (told["reports"], told["held_back"]) == (1, 2)
     assert "Held back: 2 reports over the source limit." in " ".join(call("evaluate", file).stdout.split())
@@ -114,7 +114,7 @@ def test_events_come_back_as_they_were(ending: str, tmp_path: Path) -> None:
         change(4, 480_001, "status", status="paused"),
         report(5, 480_002, 0, 1, WHOLE, 7 * MILLION),
     ]
-    found = list(exported.exported(saved(events, tmp_path / f"log.{ending}")))
+    found = list(export.exported(saved(events, tmp_path / f"log.{ending}")))
     for before, after in zip(events, found, strict=True):
         assert after._replace(detail=None) == before._replace(detail=None)
         told = json.loads(before.detail or "{}")
@@ -373,7 +373,7 @@ def test_a_store_that_is_lost_is_said_in_one_line(
     storage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from maskedbandits.service.storage import StoreUnavailable
-    from maskedbandits.service.storage.store import Store
+    from maskedbandits.service.storage.base import Store
 
     def gone(*_: Any) -> list[EventRow]:
         raise StoreUnavailable("bandits.db: the connection is lost")

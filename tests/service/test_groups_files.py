@@ -14,11 +14,11 @@ from web import Served
 
 from commands import call
 from maskedbandits.errors import UserError
-from maskedbandits.service.evaluation import exported, log_of
-from maskedbandits.service.evaluation.reading import events_of
-from maskedbandits.service.replaying import replay
+from maskedbandits.service.evaluation import export, log_of
+from maskedbandits.service.evaluation.log_reading import events_of
+from maskedbandits.service.state import replay
 from maskedbandits.service.storage import Store, open_store
-from maskedbandits.service.storage.rows import EventRow
+from maskedbandits.service.storage.models import EventRow
 
 pytest_plugins = ["service_fixtures", "postgres_fixtures"]
 
@@ -36,15 +36,15 @@ def events(served: Served, store: Store) -> list[EventRow]:
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_a_log_is_exported_with_its_questions(events: list[EventRow], tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"log.{ending}"
-    exported.export(events, file)
-    found = list(exported.exported(file))
+    export.export(events, file)
+    found = list(export.exported(file))
     assert [event.seq for event in found] == list(range(1, 11))
     for before, after in zip(events, found, strict=True):
         assert after._replace(detail=None) == before._replace(detail=None, expires=None, question=None)
 
 
 def test_a_question_is_told_by_group(events: list[EventRow]) -> None:
-    row = list(exported.as_rows(events))[1]
+    row = list(export.as_rows(events))[1]
     asked = json.loads(row["question"])
     assert set(asked) == {"grain", "arms", "signs"}
     assert len(asked["arms"]) == len(asked["signs"]) == 3
@@ -54,10 +54,10 @@ def test_a_question_is_told_by_group(events: list[EventRow]) -> None:
 
 def test_a_file_of_before_there_were_groups_is_read(events: list[EventRow], tmp_path: Path) -> None:
     with (tmp_path / "old.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, exported.COLUMNS, extrasaction="ignore")
+        writer = csv.DictWriter(stream, export.COLUMNS, extrasaction="ignore")
         writer.writeheader()
-        writer.writerows(exported.as_rows(events))
-    found = list(exported.exported(tmp_path / "old.csv"))
+        writer.writerows(export.as_rows(events))
+    found = list(export.exported(tmp_path / "old.csv"))
     assert len(found) == 10
     assert {event.config for event in found} == {None}
 

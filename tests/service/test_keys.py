@@ -15,7 +15,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service import keys
 from maskedbandits.service.keys import Keys, create_key, digest_of, is_own_name, revoke_key, rotate, secrets_of
 from maskedbandits.service.registry import ExperimentRegistry
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.tokens import ForgedToken, Token
 

@@ -17,10 +17,10 @@ from maskedbandits.service import experiment as module
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.experiment import Live
 from maskedbandits.service.log_reader import Follower
-from maskedbandits.service.metrics import FATES
 from maskedbandits.service.pending import at_least, missing
+from maskedbandits.service.server.metrics import FATES
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.rows import EventRow
+from maskedbandits.service.storage.models import EventRow
 
 LOST = {"issued": 4, "reported": 0, "pending": 0, "missing": 4}
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.messages import (
+from maskedbandits.service.schemas import (
     MILLION,
     DecisionRequest,
     ExperimentChange,

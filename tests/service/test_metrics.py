@@ -10,7 +10,7 @@ import pytest
 from registries import until
 from web import Served
 
-from maskedbandits.service.metrics import BYTES, FATES, ROUTES, SECONDS, STATUSES, Metrics, shared_memory
+from maskedbandits.service.server.metrics import BYTES, FATES, ROUTES, SECONDS, STATUSES, Metrics, shared_memory
 from maskedbandits.service.storage import StoreUnavailable
 
 pytest_plugins = ["service_fixtures"]

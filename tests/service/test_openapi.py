@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import (
 from web import SMALL, Served
 
 from maskedbandits.service.keys import create_key
-from maskedbandits.service.metrics import STATUSES
 from maskedbandits.service.openapi import document
+from maskedbandits.service.server.metrics import STATUSES
 from maskedbandits.service.storage import open_store
 
 pytest_plugins = ["service_fixtures"]

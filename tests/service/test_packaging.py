@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from maskedbandits import cli
-from maskedbandits.service.settings import gathered
+from maskedbandits.service.server.settings import gathered
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 UNIT, IMAGE = PACKAGING / "systemd" / "maskedbandits.service", PACKAGING / "container" / "Containerfile"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.questions import fits, packed, unpacked
+from maskedbandits.service.group_queries import fits, packed, unpacked
 from naive import tokens as naive
 
 SIZES = [1, 11]

@@ -8,11 +8,10 @@ from registries import config, open_hall, quick_hall, report_of, reported, stora
 from maskedbandits.errors import UserError
 from maskedbandits.service import log_reader
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.fold import Fold
-from maskedbandits.service.messages import NewArm
-from maskedbandits.service.replaying import replay
+from maskedbandits.service.schemas import NewArm
+from maskedbandits.service.state import Fold, replay
 from maskedbandits.service.storage import StoreUnavailable, open_store
-from maskedbandits.service.storage.rows import DUPLICATE
+from maskedbandits.service.storage.models import DUPLICATE
 
 
 def replayed(storage: str) -> dict[str, str]:
@@ -103,7 +102,7 @@ def test_a_newcomer_starts_from_a_snapshot_and_knows_what_is_open(tmp_path: Path
     storage = storage_in(tmp_path)
     asyncio.run(first())
     with open_store(storage) as store:
-        from maskedbandits.service.fold import kernel
+        from maskedbandits.service.state import kernel
 
         assert [seq for seq, _ in store.snapshots(1, kernel())] == [21]
         store.save_snapshot(1, 22, kernel(), b"damaged", "0" * 64)

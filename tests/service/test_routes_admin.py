@@ -10,7 +10,7 @@ import pytest
 from web import SMALL, Reply, Served
 
 from maskedbandits.errors import UserError
-from maskedbandits.service import terms
+from maskedbandits.service import config
 from maskedbandits.service.replies import ExperimentAnswer, ExperimentsAnswer, StateAnswer
 from maskedbandits.service.storage import changes
 
@@ -132,7 +132,7 @@ def test_a_policy_that_is_unknown_is_told_those_that_are_offered(served: Served)
 
 
 def test_there_are_no_more_arms_than_a_token_can_name(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms, "MOST_ARMS", 3)
+    monkeypatch.setattr(config, "MOST_ARMS", 3)
     assert served.post(f"{ONE}/arms", {"name": "third"}).status == 201
     served.post(f"{ONE}/arms/third/retire")  # its place is never used again
     reply = served.post(f"{ONE}/arms", {"name": "fourth"})

@@ -11,7 +11,7 @@ from web import SMALL, Reply, Served, token_of
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.keys import rotate, secrets_of
 from maskedbandits.service.registry import ExperimentRegistry
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import Store
 from maskedbandits.service.tokens import Keyring
 

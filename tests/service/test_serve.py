@@ -15,9 +15,10 @@ from running import Running, is_running, running, wait_for, workers_of
 from children import LONGEST, PROGRAM, child, finished, wait_until
 from commands import call, refused
 from maskedbandits._util import extras
-from maskedbandits.service import fold, serve
+from maskedbandits.service import state
 from maskedbandits.service.keys import create_key, revoke_key
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server import main
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import open_store
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
@@ -142,7 +143,7 @@ def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 def test_a_password_is_not_printed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        lines = serve.announced(Settings(storage="postgresql://u:secret@db/x"), listener, True)
+        lines = main.announced(Settings(storage="postgresql://u:secret@db/x"), listener, True)
     assert "secret" not in "\n".join(lines)
     assert "Authorization: Bearer KEY" in lines[2]
 
@@ -159,10 +160,11 @@ def test_the_other_internet_protocol(storage: str) -> None:
 
 SLOW_SNAPSHOT = """
 import sys, time
-from maskedbandits.service import fold, serve, settings, worker
-fold.Fold.snapshot = lambda self: time.sleep(3600)
+from maskedbandits.service import state
+from maskedbandits.service.server import main, settings, worker
+state.Fold.snapshot = lambda self: time.sleep(3600)
 worker.WRITING = 0.2
-sys.exit(serve.serve(settings.Settings(storage=sys.argv[1], port=0), lambda line: print(line, flush=True)))
+sys.exit(main.serve(settings.Settings(storage=sys.argv[1], port=0), lambda line: print(line, flush=True)))
 """
 
 
@@ -179,7 +181,7 @@ def test_a_snapshot_that_takes_too_long_does_not_keep_it_from_ending(storage: st
     assert logged[-1]["event"].startswith("stopped without a snapshot")
     with open_store(storage) as store:
         assert sum(store.issued_total(1).values()) == 7  # which comes before it
-        assert store.snapshots(1, fold.kernel()) == []
+        assert store.snapshots(1, state.kernel()) == []
 
 
 # Several workers
@@ -230,7 +232,7 @@ def test_what_no_worker_can_do_ends_all(storage: str, tmp_path: Path) -> None:
 
 
 def test_a_worker_is_not_started_by_hand() -> None:
-    done = finished([sys.executable, "-m", "maskedbandits.service.worker"])
+    done = finished([sys.executable, "-m", "maskedbandits.service.server.worker"])
     assert done.returncode == 2
     assert "maskedbandits serve" in done.stderr
 

@@ -11,9 +11,9 @@ from maskedbandits import fingerprint
 from maskedbandits.errors import UserError
 from maskedbandits.fingerprint import Origin
 from maskedbandits.policies import KINDS, make_policy, names
-from maskedbandits.service import fold
-from maskedbandits.service.fold import HEAD, Fold, mask_of, offered, why_refused
-from maskedbandits.service.storage.rows import EventRow
+from maskedbandits.service import state
+from maskedbandits.service.state import HEAD, Fold, mask_of, offered, why_refused
+from maskedbandits.service.storage.models import EventRow
 
 ONE = 1_000_000
 
@@ -166,18 +166,18 @@ def test_offered_are_auto_and_all_memories_and_detectors_with_all_indices() -> N
 
 def test_another_policy_of_your_own_has_other_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """And one of which it cannot be known has none that another process would use."""
-    before = fold.kernel()
-    assert fold.kernel() == before
+    before = state.kernel()
+    assert state.kernel() == before
     for number, origin in enumerate((Origin("1"), Origin("2"), Origin("3", "it was defined at a prompt"))):
         kind = replace(KINDS["auto"], summary=str(number))
         kind.__dict__["is_own"] = True
         monkeypatch.setattr(type(kind), "origin", origin)
         monkeypatch.setitem(KINDS, "own", kind)
-        assert fold.kernel() != before
-        before = fold.kernel()
-    assert before == fold.UNKNOWN
+        assert state.kernel() != before
+        before = state.kernel()
+    assert before == state.UNKNOWN
 
 
 def test_without_sources_no_snapshot_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fingerprint, "package_key", lambda use: "")
-    assert fold.kernel() == fold.UNKNOWN
+    assert state.kernel() == state.UNKNOWN

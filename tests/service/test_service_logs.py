@@ -11,10 +11,10 @@ import pytest
 from web import SMALL, Served
 
 from maskedbandits._numba import cache
-from maskedbandits.service import logs
 from maskedbandits.service.keys import create_key
 from maskedbandits.service.registry import ExperimentRegistry
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server import logging as logs
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import Store
 
 pytest_plugins = ["service_fixtures"]

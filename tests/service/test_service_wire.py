@@ -11,9 +11,10 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from maskedbandits.service import sse, wire
-from maskedbandits.service.asgi import MOST_HEAD, Answer, read_body, respond
-from maskedbandits.service.wire import Wire
+from maskedbandits.service import sse
+from maskedbandits.service.http import MOST_HEAD, Answer, read_body, respond
+from maskedbandits.service.server import http_protocol
+from maskedbandits.service.server.http_protocol import Wire
 
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
 POST = GET.replace(b"GET", b"POST")
@@ -146,7 +147,7 @@ def test_what_is_no_http_is_refused_in_json(sent: bytes) -> None:
     head, _, body = talked(talk).rpartition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"content-type: application/json\r\n" in head
-    assert json.loads(body) == {"error": wire.NO_HTTP}
+    assert json.loads(body) == {"error": http_protocol.NO_HTTP}
 
 
 def test_heads_that_are_long_and_bodies_that_are_longer() -> None:
@@ -166,7 +167,7 @@ def test_heads_that_are_long_and_bodies_that_are_longer() -> None:
 
 def test_a_head_that_stays_half(monkeypatch: pytest.MonkeyPatch) -> None:
     """At first, and after a request that was answered."""
-    monkeypatch.setattr(wire, "SLOWEST", 0.05)
+    monkeypatch.setattr(http_protocol, "SLOWEST", 0.05)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(GET)
@@ -188,7 +189,7 @@ def test_whoever_says_nothing_is_not_kept() -> None:
 
 
 def test_whoever_is_slow_with_a_body_is_not_cut_off_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "SLOWEST", 1.0)
+    monkeypatch.setattr(http_protocol, "SLOWEST", 1.0)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         for piece in (b"POST / HTTP/1.1\r\ncontent-length: 2\r\n", b"connection: close\r\n\r\n", b"x", b"y"):

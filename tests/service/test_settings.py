@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.settings import CHECKS, Settings, gathered, is_loopback, without_password
+from maskedbandits.service.server.settings import CHECKS, Settings, gathered, is_loopback, without_password
 
 
 def test_defaults_bind_to_this_machine_alone() -> None:

@@ -11,9 +11,9 @@ from postgres import Cluster
 from registries import config, open_hall, report_of, storage_in, until
 
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.messages import ExperimentConfig
+from maskedbandits.service.schemas import ExperimentConfig
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.rows import DUPLICATE, LATE
+from maskedbandits.service.storage.models import DUPLICATE, LATE
 
 pytest_plugins = ["postgres_fixtures", "service_fixtures"]
 

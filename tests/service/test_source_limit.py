@@ -17,16 +17,15 @@ from web import SMALL, Client, Reply, Served
 from maskedbandits.service import sources
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.fold import Fold, mask_of
+from maskedbandits.service.config import fault_of
 from maskedbandits.service.keys import create_key
-from maskedbandits.service.messages import SourceLimit
-from maskedbandits.service.replaying import Claim, replay
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.schemas import SourceLimit
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.sources import FLAG_HELD, Ring, Sources
+from maskedbandits.service.state import Claim, Fold, mask_of, replay
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store
-from maskedbandits.service.storage.portable import backup, restore
-from maskedbandits.service.storage.rows import EventRow
-from maskedbandits.service.terms import fault_of
+from maskedbandits.service.storage.backup import backup, restore
+from maskedbandits.service.storage.models import EventRow
 from naive.sources import NaiveRing, most_of_one
 
 pytest_plugins = ["postgres_fixtures", "service_fixtures"]

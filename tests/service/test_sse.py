@@ -10,7 +10,7 @@ import pytest
 from streaming import Reader, scope_of
 
 from maskedbandits.service import sse
-from maskedbandits.service.asgi import Refused
+from maskedbandits.service.http import Refused
 from maskedbandits.service.sse import Stream, Streams, framed
 
 

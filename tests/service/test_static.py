@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from web import Served
 
-from maskedbandits.report.figures import COLOURS
 from maskedbandits.report.page import DARK
+from maskedbandits.report.style import COLOURS
 from maskedbandits.service import app
 
 pytest_plugins = ["service_fixtures"]

@@ -18,7 +18,7 @@ from web import SMALL, Served
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.keys import secrets_of
 from maskedbandits.service.storage import Store, schema
-from maskedbandits.service.storage.portable import backup
+from maskedbandits.service.storage.backup import backup
 
 pytest_plugins = ["service_fixtures"]
 

@@ -20,10 +20,10 @@ from web import SMALL, Reply, Served
 from children import LONGEST, PROGRAM, child, finished
 from maskedbandits._numba import cache
 from maskedbandits.policies import runtime
-from maskedbandits.service import warmup
+from maskedbandits.service.config import Terms
+from maskedbandits.service.server import warmup
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.rows import Change, NewArm
-from maskedbandits.service.terms import Terms
+from maskedbandits.service.storage.models import Change, NewArm
 
 pytest_plugins = ["service_fixtures"]
 
@@ -31,7 +31,7 @@ TERMS = '{"epsilon":1.0,"policy":"%s","parameters":{},"report_after":1,"expires_
 OTHER = {**SMALL, "name": "other", "policy": "ucb-cf"}
 COLD = """
 import asyncio
-from maskedbandits.service import warmup
+from maskedbandits.service.server import warmup
 names = ("uniform",)
 assert warmup.missing(names) == ["uniform"] and not warmup.are_loaded(names)
 asyncio.run(warmup.Warming().get(names))
@@ -200,17 +200,17 @@ def test_what_cannot_be_compiled_is_set_aside_and_said(
 WATCHED = """
 import sys
 from maskedbandits.policies import runtime
-from maskedbandits.service import logs, serve, settings, warmup
+from maskedbandits.service.server import logging, main, settings, warmup
 
 plain = runtime.interpreted
 def watched(kernel):
     def call(*arguments):
-        logs.event("interpreted", kernel=kernel.__name__)
+        logging.event("interpreted", kernel=kernel.__name__)
         return plain(kernel)(*arguments)
     return call
 
 runtime.interpreted, warmup.DEFAULT = watched, "ts-cf"
-sys.exit(serve.serve(settings.Settings(storage=sys.argv[1], port=0), lambda line: print(line, flush=True)))
+sys.exit(main.serve(settings.Settings(storage=sys.argv[1], port=0), lambda line: print(line, flush=True)))
 """
 
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from maskedbandits.service.app import App
 from maskedbandits.service.keys import secrets_of
 from maskedbandits.service.registry import ExperimentRegistry
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import Store
 from maskedbandits.service.tokens import Token
 

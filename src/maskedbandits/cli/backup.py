@@ -30,7 +30,7 @@ def backup(file: Path, storage: Given, json_wanted: bool) -> None:
     service is not in it: keep a copy of its key file, or of MASKEDBANDITS_SECRET, at another place.
     """
     with opened(storage, "backup") as store:
-        from maskedbandits.service.storage.portable import backup as write
+        from maskedbandits.service.storage.backup import backup as write
 
         copied = write(store, file)
     told(file, copied.experiments, copied.events, "backed up", json_wanted)
@@ -51,7 +51,7 @@ def restore(file: Path, storage: Given, json_wanted: bool) -> None:
 
     The secret is not in the FILE: copy the key file of the service, too, or set MASKEDBANDITS_SECRET.
     """
-    from maskedbandits.service.storage.portable import restore as read
+    from maskedbandits.service.storage.backup import restore as read
 
     with storage_of(storage) as url:
         copied, faults = read(file, url), faults_in(url)
@@ -60,8 +60,8 @@ def restore(file: Path, storage: Given, json_wanted: bool) -> None:
 
 def faults_in(url: str) -> list[str]:
     """Return what is wrong with experiments that a service would set aside."""
+    from maskedbandits.service.config import fault_of
     from maskedbandits.service.storage import open_store
-    from maskedbandits.service.terms import fault_of
 
     with open_store(url) as store:
         faults = (fault_of(row, store.arms(row.id)) for row in store.experiments())

@@ -130,7 +130,7 @@ def settings_of_options(
 
 def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
     """Print the windows that need no problem."""
-    from maskedbandits.report import bounds
+    from maskedbandits.report.plots import bounds
 
     try:
         windows = bounds.windows_of(horizon, changes)
@@ -144,9 +144,9 @@ def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
 
 def show_bounds(settings: list[Setting], window: int | None, json_wanted: bool) -> None:
     """Print windows and bounds of each problem."""
-    from maskedbandits.experiments.canonical import plain
+    from maskedbandits.experiments.cache_key import plain
     from maskedbandits.experiments.results import Label
-    from maskedbandits.report import bounds
+    from maskedbandits.report.plots import bounds
 
     documents, out = [], console()
     for name, epsilon, problem in settings:

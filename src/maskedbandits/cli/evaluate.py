@@ -56,7 +56,7 @@ def evaluate(
 
     extras.need("evaluate", extras.SERVICE, "service")
     from maskedbandits.service import evaluation
-    from maskedbandits.service.evaluation import words
+    from maskedbandits.service.evaluation import text
 
     watch = Slow()
     try:
@@ -65,9 +65,9 @@ def evaluate(
     finally:
         watch.end()
     if json_wanted:
-        echo_json(words.as_json(found))
+        echo_json(text.as_json(found))
     else:
-        for line in words.Words(found, approximate, getattr(sys.stdout, "encoding", None) or "utf-8").lines():
+        for line in text.Words(found, approximate, getattr(sys.stdout, "encoding", None) or "utf-8").lines():
             echo(line)
 
 
@@ -79,7 +79,7 @@ def is_file(log: str, storage: Given) -> bool:
 def of_store(storage: Given, name: str, watch: Slow) -> Log:
     """Return the log of an experiment in a store."""
     with opened(storage, "evaluate") as store:
-        from maskedbandits.service.evaluation.reading import events_of, log_of
+        from maskedbandits.service.evaluation.log_reading import events_of, log_of
 
         (row,) = chosen(store, name)
         return log_of(name, events_of(store, row, watch))
@@ -87,7 +87,7 @@ def of_store(storage: Given, name: str, watch: Slow) -> Log:
 
 def of_file(file: Path) -> Log:
     """Return the log that a file holds."""
-    from maskedbandits.service.evaluation.exported import exported
-    from maskedbandits.service.evaluation.reading import log_of
+    from maskedbandits.service.evaluation.export import exported
+    from maskedbandits.service.evaluation.log_reading import log_of
 
     return log_of(str(file), exported(file))

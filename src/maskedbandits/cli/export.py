@@ -34,8 +34,8 @@ def export(experiment: str, file: Path, storage: Given, force: bool, json_wanted
     """
     watch = Slow()
     with opened(storage, "export") as store:
-        from maskedbandits.service.evaluation import exported
-        from maskedbandits.service.evaluation.reading import events_of
+        from maskedbandits.service.evaluation import export as exported
+        from maskedbandits.service.evaluation.log_reading import events_of
 
         exported.format_of(file)
         if file.exists() and not force:

@@ -94,7 +94,7 @@ def plan(
     """
     known = known_of(given, interactive)
     from maskedbandits import planner
-    from maskedbandits.planner.question import EPSILONS
+    from maskedbandits.planner.inputs import EPSILONS
 
     drawable = not extras.missing()
     if drawable:
@@ -158,21 +158,21 @@ def answer(name: str, known: dict[str, Any]) -> Any:
 
 def show(made: Plan, folder: Path | None, json_wanted: bool) -> None:
     """Print the plan and draw its figure; whatever keeps it from being drawn keeps nobody from the numbers."""
-    from maskedbandits.planner import words
+    from maskedbandits.planner import text
 
     if not json_wanted:
         width = shutil.get_terminal_size((WIDTH, 24)).columns
-        for line in words.lines(made, width, getattr(sys.stdout, "encoding", None) or "utf-8"):
+        for line in text.lines(made, width, getattr(sys.stdout, "encoding", None) or "utf-8"):
             echo(line)
         echo()
     try:
         figures = [] if folder is None else drawn(made, folder)
     except Failure:
         if json_wanted:
-            echo_json({**words.as_json(made), "figures": []})
+            echo_json({**text.as_json(made), "figures": []})
         raise
     if json_wanted:
-        echo_json({**words.as_json(made), "figures": figures})
+        echo_json({**text.as_json(made), "figures": figures})
     elif folder is None:
         echo(f"No figure: {' and '.join(extras.missing())} missing: pip install 'maskedbandits[experiments]'")
     else:
@@ -181,7 +181,7 @@ def show(made: Plan, folder: Path | None, json_wanted: bool) -> None:
 
 def drawn(made: Plan, folder: Path) -> list[str]:
     """Draw the figure, and return where it is."""
-    from maskedbandits.report import plan as picture
+    from maskedbandits.report.plots import plan as picture
 
     with drawing("the same command draws it again"):
         return [str(path) for path in picture.write(made, folder)]

@@ -108,12 +108,12 @@ def writer(results: Results, form: str) -> Callable[[IO[bytes]], object]:
         from maskedbandits.report.latex import as_latex
 
         return lambda stream: stream.write(as_latex(results.cells).encode())
-    from maskedbandits.experiments import frame
+    from maskedbandits.experiments import dataframe
 
     if form == "parquet":
         extras.need("--parquet", extras.PARQUET, "parquet")
-        return lambda stream: frame.write_parquet(results.cells, stream)
-    return lambda stream: frame.write_csv(results.cells, stream)
+        return lambda stream: dataframe.write_parquet(results.cells, stream)
+    return lambda stream: dataframe.write_csv(results.cells, stream)
 
 
 def show(results: Results, folder: Path, json_wanted: bool, problems: Sequence[str] = ()) -> None:
@@ -144,18 +144,19 @@ def show(results: Results, folder: Path, json_wanted: bool, problems: Sequence[s
 
 def print_tables(results: Results, wanted: Sequence[str]) -> None:
     """Print a table for each problem, or what came out in words if there are very many, and what is missing."""
-    from maskedbandits.report import answer, are_many, as_table, by_group, context, problems
+    from maskedbandits.report import are_many, as_table, problems, summary
+    from maskedbandits.report.plots import context, regret_by_group
 
     out = console()
     if are_many(results.cells) and not wanted:
-        echo(f"{answer.what_was_run(results)} {answer.overall(results)}")
+        echo(f"{summary.what_was_run(results)} {summary.overall(results)}")
         echo()
     else:
         for problem, groups in problems(results.cells):
             if not wanted or problem in wanted:
                 out.print(as_table(problem, groups, out.width, out.encoding))
-                if by_group.are_few(groups[0]):
-                    columns = by_group.columns([cell for group in groups for cell in group])
+                if regret_by_group.are_few(groups[0]):
+                    columns = regret_by_group.columns([cell for group in groups for cell in group])
                     out.print(as_table(problem, groups, out.width, out.encoding, columns))
                 out.print()
     if compared := context.pairs(results.cells):

@@ -33,8 +33,8 @@ def serve(config: Path | None, **flags: Any) -> None:
     A flag counts more than a variable such as MASKEDBANDITS_PORT, and that more than the file. It listens at once;
     /readyz tells when machine code is loaded and logs are read. What it has acknowledged is on disk, however it ends.
     """
-    from maskedbandits.service import serve as serving
-    from maskedbandits.service.settings import gathered
+    from maskedbandits.service.server import main as serving
+    from maskedbandits.service.server.settings import gathered
 
     code = serving.serve(gathered(flags, config=config), echo)
     if code:

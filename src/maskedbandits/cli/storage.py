@@ -40,7 +40,7 @@ def storage(verb: Callable[..., None]) -> Callable[..., None]:
 @contextmanager
 def storage_of(given: Given) -> Iterator[str]:
     """Lend the URL of the store; one that is gone is told of in a line."""
-    from maskedbandits.service.settings import gathered
+    from maskedbandits.service.server.settings import gathered
     from maskedbandits.service.storage import StoreUnavailable
 
     try:

@@ -24,7 +24,7 @@ def upgrade(storage: Given, json_wanted: bool) -> None:
     Stop the service and make a backup first. Versions are of the tables: most releases leave them as they are.
     """
     from maskedbandits.service.storage import open_store
-    from maskedbandits.service.upgrading import upgraded
+    from maskedbandits.service.upgrade import upgraded
 
     with storage_of(storage) as url, open_store(url, any_version=True) as store:
         before, now = upgraded(store)

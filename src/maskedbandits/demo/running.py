@@ -27,8 +27,8 @@ from maskedbandits._util.signals import heard
 from maskedbandits.demo.crowd import Crowd, Service
 from maskedbandits.demo.site import Site
 from maskedbandits.errors import UserError
-from maskedbandits.service.serve import listen
-from maskedbandits.service.worker import Server
+from maskedbandits.service.server.main import listen
+from maskedbandits.service.server.worker import Server
 
 HOST = "127.0.0.1"
 LOOK = 0.1  # seconds between two looks at whether something has happened

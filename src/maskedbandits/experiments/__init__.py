@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["Condition", "Experiment", "Task", "load", "run"]
 
 # Names are imported when they are first used: whoever reads results needs no policy.
-_HOMES = {"Condition": "conditions", "Experiment": "config", "Task": "tasks", "load": "config", "run": "runner"}
+_HOMES = {"Condition": "problem_spec", "Experiment": "config", "Task": "policy_spec", "load": "config", "run": "runner"}
 
 if TYPE_CHECKING:
     from maskedbandits.experiments.config import Experiment as Experiment

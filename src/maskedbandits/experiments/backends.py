@@ -1,4 +1,4 @@
-"""Where cells are played: in threads of this process, in other processes, or on a cluster (``cluster.py``).
+"""Where cells are played: in threads of this process, in other processes, or on a cluster (``ray_backend.py``).
 
 A backend takes loads (``work_units.py``) and gives them back played, in any order. A worker that dies loses nothing but
 its load, which another plays: the numbers are the same.
@@ -58,7 +58,7 @@ def named(name: str, *, threads: int | None = None, workers: int | None = None, 
     if threads is not None and name != "threads":
         raise UserError(f"--threads {threads}: expected only with --backend threads; for {name}, --workers")
     if name == "ray":
-        from maskedbandits.experiments.cluster import Ray
+        from maskedbandits.experiments.ray_backend import Ray
 
         return Ray(workers, address)
     return Threads(threads) if name == "threads" else Processes(workers)

@@ -15,7 +15,7 @@ import numpy as np
 
 from maskedbandits import theory
 from maskedbandits.errors import LARGEST, nearest
-from maskedbandits.experiments import groups
+from maskedbandits.experiments import group_spec
 from maskedbandits.experiments.grid import spread
 from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.experiments.toml_table import Section, show
@@ -106,7 +106,7 @@ def checked_name(section: Section) -> str:
 def parameters_of(section: Section, name: str) -> list[str]:
     """Return what a policy may be given in the file."""
     if ":" not in name:
-        return [*KINDS[name].parameters, *groups.policy_keys(name)]
+        return [*KINDS[name].parameters, *group_spec.policy_keys(name)]
     return sorted(external.asked_by(found_outside(section, name)) - set(external.TOLD))
 
 
@@ -148,9 +148,9 @@ def task_of(section: Section, label: str, condition: Condition) -> Task:
     name, problem = section.values["name"], condition.alike
     given = {key: value for key, value in section.values.items() if key not in ("name", "label", "context")}
     if not isinstance(condition.problem, ContextualProblem):
-        groups.refuse_words_about_groups(section)
-    elif groups.asks(section):
-        asked = groups.parameters_of(section, given, condition.problem, condition.epsilon, str(condition))
+        group_spec.refuse_words_about_groups(section)
+    elif group_spec.asks(section):
+        asked = group_spec.parameters_of(section, given, condition.problem, condition.epsilon, str(condition))
         return Task(condition, name, label, asked, None)
     if ":" in name:
         return Task(condition, name, label, given, None, checked_factory(section, given, condition.problem))

@@ -10,14 +10,14 @@ from typing import Any
 from maskedbandits import data
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.corruption import IDENTITY
-from maskedbandits.experiments import generators, groups, masks
+from maskedbandits.experiments import corruption_spec, drawn_problems, group_spec
+from maskedbandits.experiments.corruption_spec import Masks
 from maskedbandits.experiments.grid import spread
-from maskedbandits.experiments.masks import Masks
 from maskedbandits.experiments.toml_table import Section, show
 from maskedbandits.problems import ContextualProblem, Problem
 
 EVERY_KEYS = ("name", "epsilons", "p00", "p11", "published")  # of every problem
-DRAWN_KEYS = (*EVERY_KEYS, "horizon", *masks.KEYS)  # of every one that was not recorded
+DRAWN_KEYS = (*EVERY_KEYS, "horizon", *corruption_spec.KEYS)  # of every one that was not recorded
 PROBLEM_KEYS = (*DRAWN_KEYS, "means", "starts", "generator")
 
 COLUMNS = ("time", "arm", "reward")  # of a file
@@ -63,7 +63,7 @@ def conditions_of(top: Section, labels: Mapping[str, str]) -> tuple[Condition, .
         if name in taken:
             raise section.mistake("name", f"expected a name of its own, {show(name)} is taken")
         taken.add(name)
-        corruptions = masks.masks_of(top, section, bare.arms)
+        corruptions = corruption_spec.masks_of(top, section, bare.arms)
         published = published_of(section, labels, len(corruptions))
         for number, (epsilon, each) in enumerate(corruptions):
             reported = {policy: regrets[number] for policy, regrets in published.items()}
@@ -84,11 +84,11 @@ def problem_of(section: Section) -> Bare:
     """Return a problem that waits for its corruption."""
     if "data" in section.values or "csv" in section.values:
         return recorded_of(section)
-    if groups.are_in(section):
-        people = groups.problem_of(section)
-        return Bare(people.arms, lambda each: groups.masked(people, each))
+    if group_spec.are_in(section):
+        people = group_spec.problem_of(section)
+        return Bare(people.arms, lambda each: group_spec.masked(people, each))
     plain = drawn_of(section) if "generator" in section.values else given_of(section)
-    rewards = masks.rewards_of(section)
+    rewards = corruption_spec.rewards_of(section)
     return Bare(plain.arms, lambda each: Problem(plain.means, plain.starts, plain.horizon, each, rewards=rewards))
 
 
@@ -130,12 +130,12 @@ def parameters_of(section: Section) -> list[str]:
     """Return what a problem can be given beside what all can, in its table or by the grid."""
     if "data" in section.values or "csv" in section.values:
         return []
-    return generators.parameters_of(section) if "generator" in section.values else ["horizon"]
+    return drawn_problems.parameters_of(section) if "generator" in section.values else ["horizon"]
 
 
 def drawn_of(section: Section) -> Problem:
     """Return a problem drawn from a seed, yet without corruption."""
-    made = generators.problem_of(section, DRAWN_KEYS)
+    made = drawn_problems.problem_of(section, DRAWN_KEYS)
     assert isinstance(made, Problem)  # noqa: S101 -- those with groups are told by their generators
     return made
 

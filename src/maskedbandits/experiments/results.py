@@ -24,7 +24,7 @@ from maskedbandits._util.files import HEADERS, MOST, archive, refuse_more, unpac
 from maskedbandits._util.files import write_whole as write_whole
 from maskedbandits.errors import DAMAGED, UserError, number, shown
 from maskedbandits.experiments import validation
-from maskedbandits.experiments.canonical import canonical, plain
+from maskedbandits.experiments.cache_key import canonical, plain
 from maskedbandits.experiments.cells import Cell as Cell
 from maskedbandits.experiments.cells import Label as Label
 from maskedbandits.experiments.cells import Outcome as Outcome
@@ -67,9 +67,9 @@ class Results:
 
         Without a name, of whichever is installed, pandas first. ``experiments.frame`` says what the columns are.
         """
-        from maskedbandits.experiments import frame
+        from maskedbandits.experiments import dataframe
 
-        return frame.of(self.cells, library)
+        return dataframe.of(self.cells, library)
 
 
 def save_plan(folder: Path, plan: Plan) -> None:

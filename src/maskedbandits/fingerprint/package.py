@@ -41,13 +41,13 @@ MACHINE_CODE = Use(
 CELLS = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "report", "service"),  # above the experiments: they call or show
-        *("experiments/frame.py", "experiments/progress.py", "experiments/provenance.py"),  # show what cells hold
+        *("experiments/dataframe.py", "experiments/progress.py"),  # show what cells hold
         "py.typed",  # empty
     ),
     processor=False,
 )
 
-# A state is folded from events by service/fold.py. Nothing that it imports is excluded: tests follow the imports.
+# A state is folded from events by service/state.py. Nothing that it imports is excluded: tests follow the imports.
 SNAPSHOTS = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "planner", "report"),  # above the service
@@ -56,14 +56,14 @@ SNAPSHOTS = Use(
         *(f"_util/{name}.py" for name in ("extras", "progress", "safe_text")),  # likewise
         "py.typed",  # empty
         # The rest of the service: it asks a state, stores it, or shows it.
-        *(f"service/{name}" for name in ("dashboard", "evaluation", "storage")),
+        *(f"service/{name}" for name in ("dashboard", "evaluation", "server", "storage")),
         *(
             f"service/{name}.py"
             for name in (
-                *("access", "app", "arm_selection", "asgi", "clock", "experiment", "finding", "group_experiment"),
-                *("keys", "log_reader", "log_writer", "logs", "metrics", "openapi", "pending", "rate_limits"),
-                *("registry", "replaying", "replies", "routes_admin", "routes_decisions", "routes_reports", "serve"),
-                *("settings", "sse", "static", "supervisor", "tables", "terms", "tokens", "warmup", "wire", "worker"),
+                *("app", "arm_selection", "auth", "clock", "config", "experiment", "group_arm_selection"),
+                *("group_experiment", "http", "keys", "log_reader", "log_writer", "lookup", "openapi", "pending"),
+                *("rate_limits", "registry", "replies", "routes_admin", "routes_decisions", "routes_reports"),
+                *("sse", "static", "tokens", "upgrade"),
             )
         ),
     ),

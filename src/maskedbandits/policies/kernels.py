@@ -82,7 +82,7 @@ def observe(state: Arms, arm: int, feedback: float) -> None:
 
 @dispatch("code", inline=False)
 def begin_segment(state: Arms) -> None:
-    """Begin the next segment of a plan, when a log that is replayed has reached its row (``logs.py``)."""
+    """Begin the next segment of a plan, when a log that is replayed has reached its row (``logging.py``)."""
 
 
 @dispatch("code")

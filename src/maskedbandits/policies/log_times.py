@@ -3,7 +3,7 @@
 It plays about one row in ``pace``: one in K where a log chose among K arms at random, all alike. So a parameter that is
 a time says where it is declared which kind of time it is, and here is what a log makes of it:
 
-    POSITION   a row, such as one of ``restarts``: exact, as the loop that replays the log knows it (``logs.py``)
+    POSITION   a row, such as one of ``restarts``: exact, as the loop that replays the log knows it (``logging.py``)
     DURATION   a number of rows, such as ``window`` or ``horizon``: divided by the pace, and at least 1
     DECAY      the weight that a row leaves, such as ``gamma``: to the power of the pace
 

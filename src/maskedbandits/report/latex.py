@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 
 from maskedbandits.experiments.results import Cell
-from maskedbandits.report import by_group, tables
+from maskedbandits.report import tables
+from maskedbandits.report.plots import regret_by_group
 
 # What LaTeX takes for orders.
 ESCAPES = {
@@ -86,9 +87,11 @@ def table_by_group(problem: str, groups: Sequence[Sequence[Cell]]) -> str:
     shares = groups[0][0].shares or []
     rows = []
     for cell in (cell for group in groups for cell in group):
-        found = [by_group.regret(place, cell).replace(",", r"\,").replace("±", r"\pm") for place in range(len(shares))]
+        found = [
+            regret_by_group.regret(place, cell).replace(",", r"\,").replace("±", r"\pm") for place in range(len(shares))
+        ]
         rows.append(" & ".join([heading(cell), escape(cell.label.policy), *(f"${text}$" for text in found)]) + r" \\")
-    heads = ["", "policy", *(escape(by_group.heading(place, share)) for place, share in enumerate(shares))]
+    heads = ["", "policy", *(escape(regret_by_group.heading(place, share)) for place, share in enumerate(shares))]
     return "\n".join(
         [
             rf"\begin{{tabular}}{{rl{'r' * len(shares)}}}",
@@ -109,6 +112,6 @@ def as_latex(cells: Sequence[Cell]) -> str:
     parts = []
     for problem, groups in tables.problems(cells):
         parts.append(table(problem, groups))
-        if by_group.are_few(groups[0]):
+        if regret_by_group.are_few(groups[0]):
             parts.append(table_by_group(problem, groups))
     return "% needs \\usepackage{booktabs}\n" + "\n\n".join(parts) + "\n"

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from maskedbandits._util import safe_text
 from maskedbandits.experiments.results import Cell, Results, write_whole
-from maskedbandits.report import answer, by_group, context, figures, pictures, tables
-from maskedbandits.report.panels import Panel
-from maskedbandits.report.pictures import Picture
+from maskedbandits.report import style, summary, tables
+from maskedbandits.report.plots import catalogue, context, regret_by_group
+from maskedbandits.report.plots.catalogue import Picture
+from maskedbandits.report.plots.panels import Panel
 
 # What figures.COLOURS are on a dark ground: lighter, and black is white.
 DARK = ("#3d93d6", "#f07f33", "#25b98c", "#e09cc4", "#9ad8fa", "#f2b632", "#f0f0f0")
@@ -39,24 +40,24 @@ def write(results: Results, folder: Path, problems: Collection[str] = ()) -> Rep
     """
     target = folder / "figures"
     target.mkdir(parents=True, exist_ok=True)
-    drawn = figures.looks([label.policy for label in results.plan.labels])
+    drawn = style.looks([label.policy for label in results.plan.labels])
     all_of_them = not problems and not tables.are_many(results.cells)
     parts, paths, panels, missing = [], list[Path](), list[Panel](), 0
-    with figures.our_style():
+    with style.our_style():
         found = tables.problems(results.cells)
         for prefix, (problem, groups) in zip(prefixes([name for name, _ in found]), found, strict=True):
             shown = []
             wanted = all_of_them or problem in problems
             missing += not wanted
             names = results.plan.arms.get(problem, ())
-            for picture in pictures.of_problem(prefix, problem, groups, drawn, names) if wanted else ():
+            for picture in catalogue.of_problem(prefix, problem, groups, drawn, names) if wanted else ():
                 paths += save_figure(picture, target)
                 shown.append(figure_html(picture, drawn))
                 panels += picture.panels
             parts.append(section_html(problem, groups, shown, alone=len(found) == 1))
         compared = context.pairs(results.cells)
         if 0 < len(compared) <= context.MANY:
-            picture = pictures.when_context_pays(results.plan.title, compared)
+            picture = catalogue.when_context_pays(results.plan.title, compared)
             paths += save_figure(picture, target)
             parts.insert(0, context_html(compared, figure_html(picture, drawn)))
     page = folder / "index.html"
@@ -67,9 +68,9 @@ def write(results: Results, folder: Path, problems: Collection[str] = ()) -> Rep
 def save_figure(picture: Picture, folder: Path) -> list[Path]:
     """Draw a picture and save it as files; return where they are."""
     figure = picture.draw()
-    paths = [folder / f"{picture.name}.{kind}" for kind in figures.KINDS]
-    for path, kind in zip(paths, figures.KINDS, strict=True):
-        save(path, figures.as_bytes(figure, kind))
+    paths = [folder / f"{picture.name}.{kind}" for kind in style.KINDS]
+    for path, kind in zip(paths, style.KINDS, strict=True):
+        save(path, style.as_bytes(figure, kind))
     return paths
 
 
@@ -102,25 +103,25 @@ def style_sheet() -> str:
     """Return the style sheet, with the colours of the figures."""
     light, dark = (
         "".join(f"--series-{place}: {colour}; " for place, colour in enumerate(colours))
-        for colours in (figures.COLOURS, DARK)
+        for colours in (style.COLOURS, DARK)
     )
     ours = f":root {{ {light}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
     return ours + beside("page.css")
 
 
-def numbers_json(panels: Sequence[Panel], drawn: dict[str, figures.Look]) -> str:
+def numbers_json(panels: Sequence[Panel], drawn: dict[str, style.Look]) -> str:
     """Return what the script reads out, as JSON that ends no script: < is written as an escape."""
     document = {
         "names": [safe_text.one_line(policy) for policy in drawn],
-        "colours": len(figures.COLOURS),
+        "colours": len(style.COLOURS),
         "panels": {panel.name: panel.numbers for panel in panels if panel.numbers},
     }
     return safe_text.json_text(json.dumps(document, separators=(",", ":"), allow_nan=False)).replace("<", "\\u003c")
 
 
-def figure_html(picture: Picture, drawn: dict[str, figures.Look]) -> str:
+def figure_html(picture: Picture, drawn: dict[str, style.Look]) -> str:
     """Return a figure: what it shows, its legend, its panels."""
-    files = ", ".join(f"figures/{picture.name}.{kind}" for kind in figures.KINDS)
+    files = ", ".join(f"figures/{picture.name}.{kind}" for kind in style.KINDS)
     rows = "".join(row_html(heading, row, picture.size) for heading, row in picture.rows)
     legend = "".join(f"<li>{entry}</li>" for entry in legend_html(picture, drawn))
     return (
@@ -130,7 +131,7 @@ def figure_html(picture: Picture, drawn: dict[str, figures.Look]) -> str:
     )
 
 
-def legend_html(picture: Picture, drawn: dict[str, figures.Look]) -> Iterator[str]:
+def legend_html(picture: Picture, drawn: dict[str, style.Look]) -> Iterator[str]:
     """Yield the entries of a legend: buttons that hide and show policies, or colours and what they stand for."""
     for name, colour in picture.colours:
         yield f"<span>{swatch(colour, '-', 10)}{escape(name)}</span>"
@@ -143,8 +144,8 @@ def legend_html(picture: Picture, drawn: dict[str, figures.Look]) -> Iterator[st
 
 def swatch(colour: str, dash: str, width: int) -> str:
     """Return a piece of a line."""
-    if colour in figures.COLOURS:
-        colour = f"var(--series-{figures.COLOURS.index(colour)})"
+    if colour in style.COLOURS:
+        colour = f"var(--series-{style.COLOURS.index(colour)})"
     dashes = f' stroke-dasharray="{DASHES[dash]}"' if DASHES[dash] else ""
     line = f'<path d="M0 5H27" stroke="{colour}" stroke-width="{width}"{dashes}/>'
     return f'<svg viewBox="0 0 27 10" aria-hidden="true">{line}</svg>'
@@ -168,13 +169,13 @@ def section_html(problem: str, groups: Sequence[Sequence[Cell]], shown: Sequence
     head = [f"<h2>{escape(problem)}</h2>"]
     if not alone:
         head += [
-            f'<p class="facts">{answer.problem_in_words(groups[0][0])}.</p>',
-            f"<p>{escape(answer.answer(groups))}</p>",
+            f'<p class="facts">{summary.problem_in_words(groups[0][0])}.</p>',
+            f"<p>{escape(summary.answer(groups))}</p>",
         ]
     cells = [cell for group in groups for cell in group]
     made = [table_html(groups, tables.columns(cells))]
-    if by_group.are_few(cells):
-        made += ["<h3>Regret of each group</h3>", table_html(groups, by_group.columns(cells))]
+    if regret_by_group.are_few(cells):
+        made += ["<h3>Regret of each group</h3>", table_html(groups, regret_by_group.columns(cells))]
     return "\n".join(["<section>", *head, *made, *shown, "</section>"])
 
 
@@ -224,9 +225,9 @@ def sort_key(value: float | str | None) -> str:
 def provenance_html(results: Results) -> str:
     """Return where the numbers come from, and how to make them again."""
     plan = results.plan
-    codes = answer.listed(sorted({str(cell.outcome.question.get("code", "unknown")) for cell in results.cells}))
+    codes = summary.listed(sorted({str(cell.outcome.question.get("code", "unknown")) for cell in results.cells}))
     rows = "".join(
-        f'<tr><td class="left">{escape(cell.label.problem)}</td><td>{escape(answer.epsilon_text(cell))}</td>'
+        f'<tr><td class="left">{escape(cell.label.problem)}</td><td>{escape(summary.epsilon_text(cell))}</td>'
         f'<td class="left">{escape(cell.label.policy)}</td><td>{cell.outcome.question["seed"]}</td>'
         f"<td><code>cells/{escape(cell.label.key)}.npz</code></td></tr>"
         for cell in results.cells
@@ -248,7 +249,7 @@ again from the saved results: <code>maskedbandits report</code> and this folder.
 
 def answer_html(results: Results) -> str:
     """Return the answer; where context is compared with none, when it pays comes first."""
-    usual, compared = escape(answer.overall(results)), context.pairs(results.cells)
+    usual, compared = escape(summary.overall(results)), context.pairs(results.cells)
     if not compared:
         return f'<p class="answer">{usual}</p>'
     return f'<p class="answer">{escape(context.sentence(compared))}</p>\n<p class="facts">{usual}</p>'
@@ -276,7 +277,7 @@ def page_html(results: Results, parts: Sequence[str], numbers: str, missing: int
 <title>{escape(plan.title)}</title>
 <style>{style_sheet()}</style>
 <h1>{escape(plan.title)}</h1>
-<p class="run">{escape(answer.what_was_run(results))}</p>
+<p class="run">{escape(summary.what_was_run(results))}</p>
 {answer_html(results)}
 <p class="facts">Policies see randomised feedback alone; a smaller ε hides more. Lower regret is better.</p>
 {warning}

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from maskedbandits._util import safe_text
-from maskedbandits.experiments.canonical import plain
+from maskedbandits.experiments.cache_key import plain
 from maskedbandits.experiments.results import Cell, Results
-from maskedbandits.report import changes
+from maskedbandits.report import summary
 
 WIDE = 90  # columns of a terminal that holds the whole table
 MANY = 200  # cells
@@ -140,7 +140,7 @@ def as_table(
 ) -> Table:
     """Return one problem's table for a terminal, with these columns or the usual; the best policy of each is bold."""
     first = groups[0][0]
-    facts = f"{problem}: {first.horizon:,} {first.unit}, {first.runs:,} runs, {changes.in_words(first)}"
+    facts = f"{problem}: {first.horizon:,} {first.unit}, {first.runs:,} runs, {summary.in_words(first)}"
     if shown:
         facts = f"{problem}: regret by group"
     else:

@@ -19,25 +19,26 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from maskedbandits.errors import UserError
-from maskedbandits.service import logs, static
-from maskedbandits.service.access import Access, Caller, refuse_repeated
-from maskedbandits.service.asgi import Answer, ClientGone, Refused, later, respond
+from maskedbandits.service import static
+from maskedbandits.service.auth import Access, Caller, refuse_repeated
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.finding import found
+from maskedbandits.service.http import Answer, ClientGone, Refused, later, respond
 from maskedbandits.service.keys import Secrets, secrets_of
-from maskedbandits.service.messages import MOST_DECISIONS, DecisionRequest, Reader
-from maskedbandits.service.metrics import LEFT, Metrics
+from maskedbandits.service.lookup import found
 from maskedbandits.service.openapi import description
 from maskedbandits.service.rate_limits import Answers, Buckets
 from maskedbandits.service.routes_admin import AdminRoutes, Endpoint, Request
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.schemas import MOST_DECISIONS, DecisionRequest, Reader
+from maskedbandits.service.server import logging
+from maskedbandits.service.server.metrics import LEFT, Metrics
+from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.sse import Stream, Streams
 from maskedbandits.service.storage import StoreUnavailable
 
 if TYPE_CHECKING:
     from maskedbandits.service.registry import ExperimentRegistry
     from maskedbandits.service.storage import Store
-    from maskedbandits.service.storage.rows import KeyRow
+    from maskedbandits.service.storage.models import KeyRow
 
 ALL = "/v1/experiments"
 ONE = f"{ALL}/{{name}}"
@@ -122,7 +123,7 @@ class App:
             except StoreUnavailable:
                 continue  # those who ask hear of it; the keys known so far stay
             except Exception as error:  # whatever it is, they have to be read again the next time
-                logs.fault("keys could not be read", error)
+                logging.fault("keys could not be read", error)
 
     # Requests
 
@@ -176,7 +177,7 @@ class App:
         if self.settings.access_log:
             method = scope["method"] if scope["method"] in METHODS else "other"
             facts = {"method": method, "route": route, "status": status, "ms": round(1e3 * seconds, 2)}
-            logs.event("request", **facts, key=caller.holder.name)
+            logging.event("request", **facts, key=caller.holder.name)
 
     def _admitted(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
         if self.registry is None:  # nor are the keys known
@@ -272,7 +273,7 @@ def _refusal(error: Exception) -> Answer:
         return later(503, GONE).answer()
     if isinstance(error, UserError):
         return Refused(400, str(error)).answer()
-    logs.fault("request failed", error)
+    logging.fault("request failed", error)
     return Refused(500, "the service failed, which it never should: its log says where").answer()
 
 

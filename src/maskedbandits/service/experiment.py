@@ -14,10 +14,10 @@ from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import Policy
 from maskedbandits.service.arm_selection import Chooser
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.fold import Fold, kernel
+from maskedbandits.service.config import Terms
 from maskedbandits.service.pending import STEPS, Pending, expiry_minute
-from maskedbandits.service.storage.rows import OPEN, ArmRow, EventRow, ExperimentRow
-from maskedbandits.service.terms import Terms
+from maskedbandits.service.state import Fold, kernel
+from maskedbandits.service.storage.models import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
 
 if TYPE_CHECKING:

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from maskedbandits.contextual import Contextual
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.experiment import Issued, Live, probabilities
-from maskedbandits.service.fold import kernel
+from maskedbandits.service.group_arm_selection import Tables
+from maskedbandits.service.group_queries import Questions, fits, has_signs, packed, unpacked
 from maskedbandits.service.pending import STEPS_OF_GROUPS, expiry_minute
-from maskedbandits.service.questions import Questions, fits, has_signs, packed, unpacked
-from maskedbandits.service.tables import Tables
+from maskedbandits.service.state import kernel
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
 
 if TYPE_CHECKING:
     from maskedbandits.service.storage import Store
-    from maskedbandits.service.storage.rows import EventRow
+    from maskedbandits.service.storage.models import EventRow
 
 ARMS = 1 << 16  # a slot is a policy's number times this, and an arm
 

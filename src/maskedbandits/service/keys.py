@@ -17,15 +17,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from maskedbandits.errors import UserError, WrongValueError, line, nearest, shown
-from maskedbandits.service import logs
 from maskedbandits.service.secret import CHECK, NONCE, START_OVER, derive, seal, secret_of, unseal
-from maskedbandits.service.settings import is_loopback
+from maskedbandits.service.server import logging
+from maskedbandits.service.server.settings import is_loopback
 from maskedbandits.service.storage.keys import SIGNING_KEYS
-from maskedbandits.service.storage.rows import DECISION
+from maskedbandits.service.storage.models import DECISION
 from maskedbandits.service.tokens import SECRET, Keyring
 
 if TYPE_CHECKING:
-    from maskedbandits.service.storage.store import KeyRow, Store
+    from maskedbandits.service.storage.base import KeyRow, Store
 
 PREFIX = "mb_"  # by which those who look for leaked keys can know one
 LONGEST_NAME = 64
@@ -119,7 +119,7 @@ def _is_sound(store: str, number: int, sealed: bytes) -> bool:
 
 @lru_cache(maxsize=SIGNING_KEYS)  # keys are read again every few seconds
 def _warn_damaged(store: str, number: int) -> None:
-    logs.event("signing key is damaged and not used", storage=store, key=number, remedy="restore a backup")
+    logging.event("signing key is damaged and not used", storage=store, key=number, remedy="restore a backup")
 
 
 def sealing_key(secret: bytes) -> bytes:
@@ -155,7 +155,7 @@ class Keys:
         for row in known:
             if row.role not in MAY and row.id not in self._roleless:
                 self._roleless.add(row.id)
-                logs.event("key has an unknown role, and no rights", key=row.id, role=shown(row.role))
+                logging.event("key has an unknown role, and no rights", key=row.id, role=shown(row.role))
         self._seen = {}
         self.is_open = self._is_loopback and not rows
 

@@ -18,17 +18,17 @@ from typing import NamedTuple
 
 from maskedbandits.contextual import Contextual
 from maskedbandits.errors import UserError
-from maskedbandits.service import logs
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.config import Terms, fault_beside, fault_of
 from maskedbandits.service.experiment import Live
-from maskedbandits.service.fold import Fold, kernel
 from maskedbandits.service.group_experiment import GroupsLive
 from maskedbandits.service.pending import Pending
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.server import logging
+from maskedbandits.service.server.settings import Settings
+from maskedbandits.service.server.warmup import Warming, needed_by
+from maskedbandits.service.state import Fold, kernel
 from maskedbandits.service.storage import Store, StoreUnavailable
-from maskedbandits.service.storage.rows import ExperimentRow, Standing
-from maskedbandits.service.terms import Terms, fault_beside, fault_of
-from maskedbandits.service.warmup import Warming, needed_by
+from maskedbandits.service.storage.models import ExperimentRow, Standing
 
 LEAST = 0.02  # seconds between two looks at the log when this process has just written
 SECOND, MINUTE = 1.0, 60.0
@@ -125,7 +125,7 @@ class Follower:
 
     def _say(self, error: Exception, what: str) -> None:
         if self.trouble is None:
-            logs.event(what, reason=str(error), kind=logs.kind_of(error))
+            logging.event(what, reason=str(error), kind=logging.kind_of(error))
         self.trouble = error
         self._stopping.wait(SECOND)
 
@@ -175,7 +175,7 @@ class Follower:
         self.aside[experiment] = Aside(name, pending, time.monotonic() + MINUTE)
         if before is None or not before.has_failed:
             reason = {"reason": str(error)} if isinstance(error, UserError) else {}
-            logs.fault("experiment is set aside", error, experiment=name, **reason)
+            logging.fault("experiment is set aside", error, experiment=name, **reason)
 
     def _for_each(self, work: Callable[[Live], None]) -> None:
         """Do something for each experiment; one for which it fails is set aside."""
@@ -212,7 +212,7 @@ class Follower:
         self._hear(live, 0)
         self.by_id[experiment] = self.lives[live.name] = live
         self.aside.pop(experiment, None)
-        logs.event("experiment is live", experiment=live.name, seq=fold.seq)
+        logging.event("experiment is live", experiment=live.name, seq=fold.seq)
 
     def _kept_pending(self, experiment: int) -> Pending | None:
         """Return what this process has counted of an experiment that was set aside; reports are read anew."""
@@ -228,7 +228,7 @@ class Follower:
         try:
             return Fold.from_snapshot(kept.body, kept.seq, kept.sha256)
         except UserError as fault:  # the log is the truth: a damaged snapshot costs time and nothing else
-            logs.event("snapshot is not used", experiment=experiment, seq=kept.seq, reason=str(fault))
+            logging.event("snapshot is not used", experiment=experiment, seq=kept.seq, reason=str(fault))
             return Fold()
 
     def _catch_up(self, live: Live) -> None:
@@ -308,7 +308,7 @@ class Follower:
         try:
             seq, body, digest = live.fold.snapshot()
         except MemoryError as error:  # the next start takes longer, and that is all
-            logs.fault("snapshot is not written", error, experiment=live.name)
+            logging.fault("snapshot is not written", error, experiment=live.name)
         else:
             self.store.save_snapshot(live.id, seq, kernel(), body, digest)
 

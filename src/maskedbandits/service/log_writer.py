@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from maskedbandits.service import logs
+from maskedbandits.service.server import logging
 from maskedbandits.service.storage import Store, StoreUnavailable
-from maskedbandits.service.storage.rows import NewReport, Visit
+from maskedbandits.service.storage.models import NewReport, Visit
 
 MOST_AT_ONCE = 2_000  # reports in a transaction
 PATIENCE = 2.0  # seconds for which a transaction is tried again
@@ -173,7 +173,7 @@ class Writer:
             except StoreUnavailable as gone:
                 if time.monotonic() > until or self.trouble is not None:
                     if self.trouble is None:
-                        logs.event("nothing can be written", reason=gone.reason)
+                        logging.event("nothing can be written", reason=gone.reason)
                     self.trouble = gone
                     return gone
                 if gone.unknown and not again:

@@ -1,4 +1,4 @@
-"""The description of the service that programs read: OpenAPI 3.1, made of the types in `messages.py` and `replies.py`.
+"""The description of the service that programs read: OpenAPI 3.1, made of the types in `schemas.py` and `replies.py`.
 
 Every status that an answer can have is listed, so that a test can ask everything and find nothing else.
 """
@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 
 from maskedbandits import __version__
-from maskedbandits.service import messages, replies
-from maskedbandits.service.asgi import MOST_HEAD, SLOWEST, Answer
+from maskedbandits.service import replies, schemas
+from maskedbandits.service.http import MOST_HEAD, SLOWEST, Answer
 
 TYPES = (
-    messages.AnswerRequest,
-    messages.BitRequest,
-    messages.DecisionRequest,
-    messages.ExperimentChange,
-    messages.ExperimentConfig,
-    messages.NewArm,
-    messages.ReportsRequest,
+    schemas.AnswerRequest,
+    schemas.BitRequest,
+    schemas.DecisionRequest,
+    schemas.ExperimentChange,
+    schemas.ExperimentConfig,
+    schemas.NewArm,
+    schemas.ReportsRequest,
     replies.Complaint,
     replies.DecisionAnswer,
     replies.DecisionsAnswer,
@@ -55,7 +55,7 @@ KEYED = (
     429,
     503,
 )  # wherever a key is needed; the first is for two Host or Authorization headers, or no Host
-NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": messages.SLUG}}
+NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": schemas.SLUG}}
 PARTS = ("text/css", "text/html", "text/javascript")  # of the dashboard
 FILE_NAME = {"type": "string", "pattern": r"^[a-z]+\.(css|html|js)$"}
 FILE = {"name": "file", "in": "path", "required": True, "schema": FILE_NAME}
@@ -208,7 +208,7 @@ def _metrics() -> dict[str, Any]:
 @functools.cache
 def document() -> dict[str, Any]:
     """Return the whole description."""
-    _, schemas = msgspec.json.schema_components(TYPES, ref_template="#/components/schemas/{name}")
+    _, components = msgspec.json.schema_components(TYPES, ref_template="#/components/schemas/{name}")
     about = (
         "Devices ask what to show, randomise what happened, and report that; nobody else sees what it was. "
         f"On every path a request whose head is longer than {MOST_HEAD} bytes is answered with 431, and one whose head "
@@ -218,7 +218,7 @@ def document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Masked Bandits", "version": __version__, "description": about},
         "paths": {**_of_experiments(), **_of_devices(), **_of_the_service()},
-        "components": {"schemas": schemas, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "components": {"schemas": components, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     }
 
 

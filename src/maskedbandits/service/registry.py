@@ -16,17 +16,17 @@ import msgspec
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.config import Terms, check_limits, check_standing
 from maskedbandits.service.experiment import Live
 from maskedbandits.service.log_reader import Follower
 from maskedbandits.service.log_writer import Writer
-from maskedbandits.service.messages import ExperimentConfig, NewArm, check_experiment
 from maskedbandits.service.pending import at_least, missing
-from maskedbandits.service.settings import Settings
+from maskedbandits.service.schemas import ExperimentConfig, NewArm, check_experiment
+from maskedbandits.service.server.settings import Settings
+from maskedbandits.service.server.warmup import Warming, needed_by
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
-from maskedbandits.service.storage.rows import Change, ExperimentRow, Visit
-from maskedbandits.service.storage.rows import NewArm as ArmToStore
-from maskedbandits.service.terms import Terms, check_limits, check_standing
-from maskedbandits.service.warmup import Warming, needed_by
+from maskedbandits.service.storage.models import Change, ExperimentRow, Visit
+from maskedbandits.service.storage.models import NewArm as ArmToStore
 
 PATIENCE = 10.0  # seconds until a change that is durable must have been folded
 CAUGHT_UP = 1.0  # seconds until whoever asks is answered by what is known

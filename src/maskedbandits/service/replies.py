@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from maskedbandits.service.messages import SourceLimit, Status
+from maskedbandits.service.schemas import SourceLimit, Status
 
 ReportStatus = Literal["accepted", "duplicate", "late", "forged", "foreign", "invalid", "limited", "later"]
 

@@ -11,11 +11,11 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from maskedbandits.errors import nearest
-from maskedbandits.service.asgi import Answer, Refused, as_json, later, read_body
-from maskedbandits.service.finding import found
-from maskedbandits.service.messages import ExperimentChange, ExperimentConfig, NewArm, Reader, check_arm
-from maskedbandits.service.metrics import Metrics
+from maskedbandits.service.http import Answer, Refused, as_json, later, read_body
+from maskedbandits.service.lookup import found
 from maskedbandits.service.replies import ArmAnswer, ExperimentAnswer, ExperimentsAnswer, Summary
+from maskedbandits.service.schemas import ExperimentChange, ExperimentConfig, NewArm, Reader, check_arm
+from maskedbandits.service.server.metrics import Metrics
 from maskedbandits.service.sse import Stream
 from maskedbandits.service.storage import Conflict, StoreUnavailable
 

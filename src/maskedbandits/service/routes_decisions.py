@@ -22,14 +22,14 @@ import msgspec
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import WHOLE
-from maskedbandits.service.asgi import Answer, Refused
-from maskedbandits.service.finding import found
 from maskedbandits.service.group_experiment import GroupsLive
+from maskedbandits.service.http import Answer, Refused
 from maskedbandits.service.keys import Secrets
-from maskedbandits.service.messages import MILLION, DecisionRequest, Reader
-from maskedbandits.service.metrics import Metrics
+from maskedbandits.service.lookup import found
 from maskedbandits.service.pending import expiry_minute
+from maskedbandits.service.schemas import MILLION, DecisionRequest, Reader
 from maskedbandits.service.secret import seal, unseal
+from maskedbandits.service.server.metrics import Metrics
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, new_id
 
 if TYPE_CHECKING:

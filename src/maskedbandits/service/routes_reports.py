@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.asgi import Answer, later
-from maskedbandits.service.finding import ASIDE, found
 from maskedbandits.service.group_experiment import GroupsLive
+from maskedbandits.service.http import Answer, later
 from maskedbandits.service.keys import Secrets, hidden_id
-from maskedbandits.service.messages import MILLION, NAMELESS, ReportReader, ReportRequest
-from maskedbandits.service.metrics import Metrics
+from maskedbandits.service.lookup import ASIDE, found
 from maskedbandits.service.pending import expiry_minute
 from maskedbandits.service.rate_limits import Buckets
+from maskedbandits.service.schemas import MILLION, NAMELESS, ReportReader, ReportRequest
+from maskedbandits.service.server.metrics import Metrics
 from maskedbandits.service.sources import Entry, Source, Sources, settle
-from maskedbandits.service.storage.rows import DUPLICATE, NewReport
+from maskedbandits.service.storage.models import DUPLICATE, NewReport
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, UnknownKey
 
 if TYPE_CHECKING:

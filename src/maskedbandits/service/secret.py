@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maskedbandits.errors import UserError
-from maskedbandits.service import logs
+from maskedbandits.service.server import logging
 
 if TYPE_CHECKING:
-    from maskedbandits.service.storage.store import Store
+    from maskedbandits.service.storage.base import Store
 
 VARIABLE, FILE_VARIABLE = "MASKEDBANDITS_SECRET", "MASKEDBANDITS_SECRET_FILE"
 CHECK = "secret_check"  # under which the store holds a digest of the secret
@@ -112,7 +112,7 @@ def _refuse_shared(path: Path, handle: int) -> None:
 
 @lru_cache(maxsize=16)  # keys are read again every few seconds
 def _warn_shared(path: str, mode: str) -> None:
-    logs.event("key file is open to others", file=path, mode=mode, remedy="chmod 600, or mount it for one user")
+    logging.event("key file is open to others", file=path, mode=mode, remedy="chmod 600, or mount it for one user")
 
 
 def _checked(text: str, where: str) -> bytes:

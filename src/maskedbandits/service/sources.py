@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from maskedbandits.service.messages import SOURCE_WINDOW, SourceLimit
+from maskedbandits.service.schemas import SOURCE_WINDOW, SourceLimit
 
 if TYPE_CHECKING:
-    from maskedbandits.service.storage.rows import NewReport
+    from maskedbandits.service.storage.models import NewReport
 
 FLAG_HELD = 16  # among the flags of an event, beside those of ``tokens.py``: no policy learns from this report
 DIGEST = 16  # bytes

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from maskedbandits.service.asgi import Header, later
+from maskedbandits.service.http import Header, later
 
 MOST = 100  # streams at once in one process
 STALLED = 10.0  # seconds after which whoever has not read what was sent is dropped

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from maskedbandits.service.asgi import Answer, Header, Refused
+from maskedbandits.service.http import Answer, Header, Refused
 from maskedbandits.service.routes_admin import Endpoint, Request
 
 KINDS = {

@@ -14,7 +14,7 @@ from made_stores import LATER, numbered, report
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import StoreUnavailable, open_store
-from maskedbandits.service.storage.store import Visit
+from maskedbandits.service.storage.base import Visit
 
 LONGEST = 600.0  # seconds that a child may take: only one that hangs takes as long
 PROCESSES = multiprocessing.get_context("forkserver")

@@ -8,7 +8,7 @@ import pytest
 from made_stores import ARMS, CONFIG, HOUR, LATER, created, numbered, refused, report
 
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
-from maskedbandits.service.storage.store import (
+from maskedbandits.service.storage.base import (
     DUPLICATE,
     LATE,
     UNKNOWN,

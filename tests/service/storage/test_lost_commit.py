@@ -10,7 +10,7 @@ from registries import quick_hall, until
 from web import SMALL, Served
 
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store
-from maskedbandits.service.storage.rows import NewReport
+from maskedbandits.service.storage.models import NewReport
 
 pytest_plugins = ["service_fixtures", "store_fixtures"]
 

@@ -17,9 +17,9 @@ from made_stores import HOUR, LATER, created, numbered, refused, report
 from postgres import Cluster
 
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store, schema
+from maskedbandits.service.storage.backup import Copied, backup, restore
+from maskedbandits.service.storage.base import Change, Visit
 from maskedbandits.service.storage.database import Rows, Statements
-from maskedbandits.service.storage.portable import Copied, backup, restore
-from maskedbandits.service.storage.store import Change, Visit
 
 pytest_plugins = ["store_fixtures"]
 

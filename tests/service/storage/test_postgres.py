@@ -15,8 +15,8 @@ import store_children as children
 from made_stores import LATER, created, refused, report
 from postgres import Cluster, cluster
 
-from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, open_store, trouble
-from maskedbandits.service.storage.store import Change, NewReport, Visit
+from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, errors, open_store
+from maskedbandits.service.storage.base import Change, NewReport, Visit
 
 pytest_plugins = ["store_fixtures"]
 
@@ -220,7 +220,7 @@ def test_a_server_killed_at_any_moment_loses_nothing_acknowledged(server: Cluste
 
 
 def test_who_waits_too_long_for_a_lock_is_told(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "WAIT", 0.05)
+    monkeypatch.setattr(errors, "WAIT", 0.05)
     with open_store(place, create=True) as store:
         created(store)
         process = backend(store)

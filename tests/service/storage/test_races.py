@@ -15,7 +15,7 @@ from made_stores import LATER, created, report
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Store, open_store
-from maskedbandits.service.storage.store import ArmRow, Change, EventRow, ExperimentRow, Visit
+from maskedbandits.service.storage.base import ArmRow, Change, EventRow, ExperimentRow, Visit
 
 pytest_plugins = ["store_fixtures"]
 

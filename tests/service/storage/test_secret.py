@@ -17,13 +17,13 @@ from commands import call, refused
 from maskedbandits.errors import UserError
 from maskedbandits.service.keys import secrets_of
 from maskedbandits.service.secret import seal, secret_of, unseal
-from maskedbandits.service.serve import prepared
-from maskedbandits.service.settings import Settings, gathered
+from maskedbandits.service.server.main import prepared
+from maskedbandits.service.server.settings import Settings, gathered
 from maskedbandits.service.storage import Store, open_store
-from maskedbandits.service.storage.portable import backup, restore
-from maskedbandits.service.storage.rows import NewArm
+from maskedbandits.service.storage.backup import backup, restore
+from maskedbandits.service.storage.models import NewArm
 from maskedbandits.service.tokens import ForgedToken, Token, new_id
-from maskedbandits.service.upgrading import upgraded
+from maskedbandits.service.upgrade import upgraded
 
 pytest_plugins = ["service_fixtures", "store_fixtures"]
 

@@ -17,7 +17,7 @@ from made_stores import created, refused, report
 from tracing import SYNCS, needs_strace, traced
 
 from children import finished
-from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, open_store, trouble
+from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, errors, open_store
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def sound(path: Path) -> int:
 
 
 def test_who_waits_too_long_for_another_process_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "WAIT", 0.05)
+    monkeypatch.setattr(errors, "WAIT", 0.05)
     receiving, ready = children.PROCESSES.Pipe(duplex=False)
     waiting, release = children.PROCESSES.Pipe(duplex=False)
     with opened(path) as store:
@@ -63,7 +63,7 @@ def test_who_waits_too_long_for_another_process_is_told(path: Path, monkeypatch:
 def test_a_store_that_is_locked_while_it_is_created_can_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trouble, "WAIT", 0.05)
+    monkeypatch.setattr(errors, "WAIT", 0.05)
     url = f"sqlite:///{tmp_path}/new.db"
     with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -210,7 +210,7 @@ ACKNOWLEDGING = """
 import os, sys
 from made_stores import report
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.store import Visit
+from maskedbandits.service.storage.base import Visit
 with open_store(sys.argv[1]) as store:
     os.write(1, b"begin\\n")
     for turn in range(40):

@@ -10,7 +10,7 @@ from made_stores import HOUR, created, refused
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Conflict, Store
-from maskedbandits.service.storage.store import ArmRow, Change, ExperimentRow
+from maskedbandits.service.storage.base import ArmRow, Change, ExperimentRow
 
 pytest_plugins = ["store_fixtures"]
 

@@ -15,7 +15,7 @@ from postgres import Cluster
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Store, open_store
-from maskedbandits.service.storage.store import Change, NewArm, NewReport, Visit
+from maskedbandits.service.storage.base import Change, NewArm, NewReport, Visit
 from naive.store import NaiveStore
 from trials import examples
 

@@ -6,7 +6,7 @@ import pytest
 from made_stores import LATER, created, numbered, report
 
 from maskedbandits.service.storage import Store
-from maskedbandits.service.storage.rows import DUPLICATE, LATE, UNKNOWN, Change
+from maskedbandits.service.storage.models import DUPLICATE, LATE, UNKNOWN, Change
 
 pytest_plugins = ["store_fixtures"]
 

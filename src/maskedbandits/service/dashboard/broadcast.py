@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from maskedbandits.service import logs
 from maskedbandits.service.dashboard.alerts import LATEST
 from maskedbandits.service.dashboard.group_view import told_by_group
 from maskedbandits.service.dashboard.history import History, Point, columns
 from maskedbandits.service.dashboard.view import MOST_ARMS, rows_of, sums_of, told
 from maskedbandits.service.routes_admin import summary
+from maskedbandits.service.server import logging
 from maskedbandits.service.sse import STILL_HERE, framed
 from maskedbandits.service.storage import StoreUnavailable
 
@@ -277,4 +277,4 @@ async def _tried(looking: Coroutine[Any, Any, object]) -> None:
     try:
         await looking
     except Exception as error:
-        logs.fault("an experiment could not be looked at", error)
+        logging.fault("an experiment could not be looked at", error)

@@ -16,7 +16,7 @@ from maskedbandits.privacy.exposure import exposure
 from maskedbandits.service.dashboard.alerts import concerns_by_group
 from maskedbandits.service.dashboard.history import Point
 from maskedbandits.service.dashboard.view import MOST_ARMS, NOTHING_YET, ahead, head, numbers
-from maskedbandits.service.messages import MILLION
+from maskedbandits.service.schemas import MILLION
 
 if TYPE_CHECKING:
     from maskedbandits.service.experiment import Live

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from maskedbandits.privacy.exposure import exposure
 from maskedbandits.service.dashboard.alerts import concerns
 from maskedbandits.service.dashboard.history import Point
-from maskedbandits.service.messages import MILLION
+from maskedbandits.service.schemas import MILLION
 
 if TYPE_CHECKING:
     from maskedbandits.service.experiment import Live

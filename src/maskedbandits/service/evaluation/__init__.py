@@ -1,6 +1,6 @@
 """Judging other choices off-line, by the log of a service: arms, arms at random, and policies that learn.
 
-What is estimated is said in `fixed.py`, for policies that learn in `trial.py`; what intervals rest on, in
+What is estimated is said in `estimators.py`, for policies that learn in `policy_trial.py`; what intervals rest on, in
 `intervals.py`.
 """
 
@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from maskedbandits.errors import check_int
-from maskedbandits.service.evaluation import trial
-from maskedbandits.service.evaluation.fixed import UNIFORM, Estimate, Judged, judge_arms, mean_of
+from maskedbandits.service.evaluation import policy_trial
+from maskedbandits.service.evaluation.estimators import UNIFORM, Estimate, Judged, judge_arms, mean_of
 from maskedbandits.service.evaluation.log import Ints, Log
-from maskedbandits.service.evaluation.reading import log_of
-from maskedbandits.service.evaluation.trial import Steps, Trial
+from maskedbandits.service.evaluation.log_reading import log_of
+from maskedbandits.service.evaluation.policy_trial import Steps, Trial
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT
 
 __all__ = ["Baseline", "Estimate", "Evaluation", "Judged", "Log", "Part", "Trial", "evaluate", "log_of"]
@@ -61,7 +61,7 @@ def evaluate(
     policies: Sequence[str] = (),
     *,
     periods: int = 1,
-    repeats: int = trial.REPEATS,
+    repeats: int = policy_trial.REPEATS,
     seed: int = 0,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Evaluation:
@@ -70,13 +70,13 @@ def evaluate(
         check_int("periods", periods, 1, min(MOST_PERIODS, log.size)),
         check_int("repeats", repeats, 1, MOST_REPEATS),
     )
-    candidates = [trial.candidate(text) for text in dict.fromkeys(policies) if text != UNIFORM]
+    candidates = [policy_trial.candidate(text) for text in dict.fromkeys(policies) if text != UNIFORM]
     for found in candidates:
-        trial.check(log, found)
+        policy_trial.check(log, found)
     steps: dict[str, list[Steps]] = {found.label: [] for found in candidates}
-    if trial.can_be_tried(log):
+    if policy_trial.can_be_tried(log):
         for run, found in product(range(runs), candidates):
-            steps[found.label].append(trial.one_run(log, found, check_int("seed", seed, 0), run))
+            steps[found.label].append(policy_trial.one_run(log, found, check_int("seed", seed, 0), run))
             progress((run + 1) / (runs + 1))
     ends = [log.size * part // parts for part in range(parts + 1)]
     stretches = [_part(log, steps, *ends) for ends in pairwise(ends)] if parts > 1 else []
@@ -87,7 +87,7 @@ def _part(log: Log, steps: Mapping[str, Sequence[Steps]], start: int, end: int) 
     """Return what the reports from start up to end say."""
     part = log.part(start, end)
     *arms, uniform = judge_arms(part)
-    tried = [trial.judge(log, name, runs, start, end) for name, runs in steps.items()]
+    tried = [policy_trial.judge(log, name, runs, start, end) for name, runs in steps.items()]
     return Part(part, tuple(_baselines(part)), tuple(arms), uniform, tuple(tried))
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits.service.fold import mask_of
+from maskedbandits.service.state import mask_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

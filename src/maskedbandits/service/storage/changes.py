@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from maskedbandits.errors import UserError, WrongValueError, nearest
 from maskedbandits.service.storage.database import Statements
-from maskedbandits.service.storage.rows import OPEN, RETIRED, STATUSES, ArmRow, Change, ExperimentRow, NewArm
+from maskedbandits.service.storage.errors import Conflict
+from maskedbandits.service.storage.models import OPEN, RETIRED, STATUSES, ArmRow, Change, ExperimentRow, NewArm
 from maskedbandits.service.storage.texts import document, json_text, quoted, short
-from maskedbandits.service.storage.trouble import Conflict
 
 Written = tuple[int | None, str]  # the arm that an event is about, and its detail
 Check = Callable[[ExperimentRow, Sequence[ArmRow]], None]  # of an experiment as it is after a change

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Protocol
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.storage.trouble import StoreUnavailable
+from maskedbandits.service.storage.errors import StoreUnavailable
 
 Row = tuple[Any, ...]
 Rows = tuple[str, list[Row]]  # some rows of a table

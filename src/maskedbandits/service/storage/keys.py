@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.service.storage.database import Database
-from maskedbandits.service.storage.rows import KeyRow
+from maskedbandits.service.storage.models import KeyRow
 from maskedbandits.service.storage.texts import short
 
 SIGNING_KEYS = 256  # a token names its key in one byte

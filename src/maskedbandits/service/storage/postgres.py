@@ -12,12 +12,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.storage import schema, servers
+from maskedbandits.service.storage import postgres_connection, schema
+from maskedbandits.service.storage.base import Store, check_ids
 from maskedbandits.service.storage.database import Row, Rows, Statements
-from maskedbandits.service.storage.rows import DECISION, NewReport, Visit
-from maskedbandits.service.storage.servers import Connection
-from maskedbandits.service.storage.store import Store, check_ids
-from maskedbandits.service.storage.trouble import StoreUnavailable
+from maskedbandits.service.storage.errors import StoreUnavailable
+from maskedbandits.service.storage.models import DECISION, NewReport, Visit
+from maskedbandits.service.storage.postgres_connection import Connection
 
 BEFORE = -1  # a minute in which nothing has expired
 
@@ -29,10 +29,10 @@ class PostgresStore(Store):
     NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 
     def __init__(self, url: str, *, create: bool = False, durable: bool = True) -> None:
-        super().__init__(servers.shown(url))
+        super().__init__(postgres_connection.shown(url))
         self._url, self._durable = url, durable
         self.key_file = Path("maskedbandits.key")  # of the folder that the service is started in
-        self._use(servers.opened(url, self.name, create=create, durable=durable))
+        self._use(postgres_connection.opened(url, self.name, create=create, durable=durable))
 
     def append(self, reports: Sequence[NewReport]) -> list[int]:
         """Append reports in one durable transaction, and return the number in its log of each."""
@@ -67,8 +67,8 @@ class PostgresStore(Store):
     def everything(self) -> Iterator[Iterator[Rows]]:
         """Read all tables as they are at one moment, over a connection of its own, some rows at a time."""
         with (
-            servers.told(self.name),
-            closing(servers.connected(self._url, self.name, durable=False)) as connection,
+            postgres_connection.told(self.name),
+            closing(postgres_connection.connected(self._url, self.name, durable=False)) as connection,
         ):
             yield _everything(connection)
 
@@ -84,7 +84,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def _reading(self) -> Iterator[Statements]:
-        with self._lent() as connection, servers.told(self.name):
+        with self._lent() as connection, postgres_connection.told(self.name):
             yield _Cursor(connection)
 
     @contextmanager
@@ -96,13 +96,13 @@ class PostgresStore(Store):
     def _transaction(self, alone: bool) -> Iterator[Connection]:
         """Do everything or nothing, durably."""
         with self._lent() as connection:
-            with servers.told(self.name):
+            with postgres_connection.told(self.name):
                 connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
                 connection.execute(self._settings)
                 if alone:
                     connection.execute("SELECT 1 FROM meta WHERE key = %s FOR UPDATE", (schema.VERSION_KEY,))
                 yield connection
-            with servers.told(self.name, unknown=True):
+            with postgres_connection.told(self.name, unknown=True):
                 connection.execute("COMMIT")
 
     def _trip(self, *statements: tuple[bytes, Sequence[Any]]) -> list[Row]:
@@ -116,11 +116,11 @@ class PostgresStore(Store):
                     cursor.execute(*statements[-1])
                 return cursor.fetchall()
             except psycopg.Error as error:
-                if not servers.passing(error):
+                if not postgres_connection.passing(error):
                     raise
                 # Known to have failed: the server said so before it had done the last statement.
                 failed = error.sqlstate is not None and cursor.pgresult is None
-                raise servers.gone(self.name, error, unknown=not failed) from error
+                raise postgres_connection.gone(self.name, error, unknown=not failed) from error
 
     @contextmanager
     def _lent(self) -> Iterator[Connection]:
@@ -138,10 +138,10 @@ class PostgresStore(Store):
         if self._connection is not None:
             return self._connection
         try:
-            with servers.told(self.name):
-                connection = servers.connected(self._url, self.name, durable=self._durable)
+            with postgres_connection.told(self.name):
+                connection = postgres_connection.connected(self._url, self.name, durable=self._durable)
                 self._use(connection)
-                schema.refuse_others(servers.version(connection, self.name), self.name)
+                schema.refuse_others(postgres_connection.version(connection, self.name), self.name)
         except UserError as refusal:  # another server, or another version, has come in its place
             self._disconnect()
             raise StoreUnavailable(str(refusal)) from refusal
@@ -149,7 +149,7 @@ class PostgresStore(Store):
 
     def _use(self, connection: Connection) -> None:
         self._connection: Connection | None = connection
-        local = servers.local_settings(connection, self._durable)
+        local = postgres_connection.local_settings(connection, self._durable)
         self._settings = f"SELECT {local}".encode()
         self._lock_rows = f"SELECT {local}, {_LOCK}".encode()
 
@@ -224,7 +224,7 @@ def _everything(connection: Connection) -> Iterator[Rows]:
 
 def _stale(error: BaseException) -> bool:
     """Tell whether the next connection may do better than this one."""
-    return isinstance(error.__cause__, psycopg.Error) and error.__cause__.sqlstate in servers.STALE
+    return isinstance(error.__cause__, psycopg.Error) and error.__cause__.sqlstate in postgres_connection.STALE
 
 
 def _undone(connection: Connection) -> bool:

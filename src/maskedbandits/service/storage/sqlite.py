@@ -8,11 +8,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from maskedbandits.service.storage import files
+from maskedbandits.service.storage import sqlite_files
+from maskedbandits.service.storage.base import Store, check_ids
 from maskedbandits.service.storage.database import Row, Rows, Statements
-from maskedbandits.service.storage.rows import DUPLICATE, LATE, UNKNOWN, NewReport, Visit
-from maskedbandits.service.storage.store import Store, check_ids
-from maskedbandits.service.storage.trouble import StoreUnavailable
+from maskedbandits.service.storage.errors import StoreUnavailable
+from maskedbandits.service.storage.models import DUPLICATE, LATE, UNKNOWN, NewReport, Visit
 
 
 class SqliteStore(Store):
@@ -25,8 +25,8 @@ class SqliteStore(Store):
         super().__init__(str(path))
         self._path = path.absolute()
         self.key_file = path.with_name(f"{path.name}.key")
-        self._connection = files.opened(self._path, create=create, durable=durable)
-        self._file = files.identity(self._path)
+        self._connection = sqlite_files.opened(self._path, create=create, durable=durable)
+        self._file = sqlite_files.identity(self._path)
 
     def append(self, reports: Sequence[NewReport]) -> list[int]:
         """Append reports in one durable transaction, and return the number in its log of each."""
@@ -51,8 +51,8 @@ class SqliteStore(Store):
     @contextmanager
     def everything(self) -> Iterator[Iterator[Rows]]:
         """Read all tables as they are at one moment, over a connection of its own, some rows at a time."""
-        with files.told(self.name), closing(files.connected(self._path, "ro")) as connection:
-            yield files.everything(connection)
+        with sqlite_files.told(self.name), closing(sqlite_files.connected(self._path, "ro")) as connection:
+            yield sqlite_files.everything(connection)
 
     def fill(self, everything: Iterable[Rows]) -> None:
         """Write all tables of a store that is empty, in one transaction."""
@@ -72,19 +72,19 @@ class SqliteStore(Store):
             try:  # before it begins: a signal's exception may come right after
                 connection.execute("BEGIN IMMEDIATE")
                 yield _Cursor(connection)
-                with files.told(self.name, unknown=True):
+                with sqlite_files.told(self.name, unknown=True):
                     connection.execute("COMMIT")
             except BaseException:
-                files.undo(connection)
+                sqlite_files.undo(connection)
                 raise
 
     @contextmanager
     def _lent(self) -> Iterator[sqlite3.Connection]:
         """Lend the connection to one thread, if it is still the file's."""
-        with self._turn(), files.told(self.name):
-            if files.identity(self._path) != self._file:  # SQLite would go on writing to one that is deleted
+        with self._turn(), sqlite_files.told(self.name):
+            if sqlite_files.identity(self._path) != self._file:  # SQLite would go on writing to one that is deleted
                 raise StoreUnavailable(f"{self.name}: deleted or replaced while in use: put it back, or start again")
-            files.undo(self._connection)  # what a signal's exception kept from being undone
+            sqlite_files.undo(self._connection)  # what a signal's exception kept from being undone
             yield self._connection
 
     def _disconnect(self) -> None:
@@ -104,7 +104,7 @@ class _Cursor:
         return self._connection.execute(statement, parameters).rowcount
 
     def insert(self, table: str, rows: Sequence[Row], otherwise: str = "") -> None:
-        self._connection.executemany(f"{files.insertion(table)} {otherwise}", rows)
+        self._connection.executemany(f"{sqlite_files.insertion(table)} {otherwise}", rows)
 
     def each(self, statement: str, many: Iterable[Sequence[Any]]) -> None:
         self._connection.executemany(statement, many)

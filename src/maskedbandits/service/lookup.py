@@ -1,0 +1,28 @@
+"""Finding an experiment by its name, for whoever asks after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from maskedbandits.service.http import Refused, later
+
+if TYPE_CHECKING:
+    from maskedbandits.service.experiment import Live
+    from maskedbandits.service.registry import ExperimentRegistry
+
+ASIDE = "this experiment cannot be followed now: the log of the service says why, and it is tried again"
+
+
+async def found(registry: ExperimentRegistry, name: str) -> Live:
+    """Return an experiment by its name; one that is not known may just have been made in another process."""
+    live = registry.experiment(name)
+    if live is None and registry.is_aside(name):
+        raise later(503, ASIDE)
+    if live is None:
+        await registry.catch_up()
+        live = registry.experiment(name)
+    if live is None and registry.is_aside(name):
+        raise later(503, ASIDE)
+    if live is None:
+        raise Refused(404, "no experiment has this name: GET /v1/experiments lists them all")
+    return live

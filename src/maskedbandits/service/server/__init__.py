@@ -1,0 +1,1 @@
+"""The server process: settings, workers, HTTP connections, warm-up, logging and metrics."""
