@@ -276,12 +276,12 @@ def test_with_no_home_children_share_a_private_folder(tmp_path: Path) -> None:
 
 @POSIX
 def test_an_edit_of_any_source_that_counts_has_another_folder(tmp_path: Path) -> None:
-    """Also of ``sections.py``, which tells the compiler where arrays are; but not of what only shows things."""
+    """Also of ``_numba/sections.py``, which tells the compiler where arrays are; but not of what only shows things."""
     installed = tmp_path / "maskedbandits"
     shutil.copytree(cache.HERE, installed, ignore=shutil.ignore_patterns("__pycache__"))
     tell = "from maskedbandits._numba import cache\nprint(cache.__file__, cache.folder().name)"
     names = []
-    for edited in (None, "report/page.py", "sections.py", "policies/axes/scores.py"):
+    for edited in (None, "report/page.py", "_numba/sections.py", "policies/index/scores.py"):
         if edited is not None:
             source = installed / edited
             source.write_text(source.read_text(encoding="utf-8") + "# edited\n", encoding="utf-8")

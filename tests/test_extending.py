@@ -77,7 +77,7 @@ print(f"{result.cells[0].outcome.regret[:, -1].mean():g}")
 
 
 def test_cells_are_played_again_when_what_a_policy_imports_has_changed(tmp_path: Path) -> None:
-    for name, text in (("own_table.py", OWN), ("own.toml", ASKED), ("helper.py", "def arm(): return 1\n")):
+    for name, text in (("own.py", OWN), ("own.toml", ASKED), ("helper.py", "def arm(): return 1\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
 
     def played() -> str:

@@ -69,7 +69,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         (path / "deep").mkdir()  # a package without __init__.py
-        self.write("own_table.py", OWN)
+        self.write("own.py", OWN)
         self.write("helper.py", HELPER)
         self.write("deep/down.py", "ARM = 1\n")
 
@@ -102,7 +102,7 @@ def test_an_edit_of_the_policy_or_of_what_it_imports_takes_effect(folder: Folder
     assert f"{COMPILED}, once" in said
     assert folder.run("-c", USE) == ("1", "")  # it is kept
     for name, before, after, arm in (
-        ("own_table.py", "helper.arm()", "helper.arm() + 1", "2"),
+        ("own.py", "helper.arm()", "helper.arm() + 1", "2"),
         ("helper.py", "return ARM", "return ARM + 2", "4"),
         ("deep/down.py", "ARM = 1", "ARM = 4", "7"),
     ):
@@ -231,7 +231,7 @@ print(int(out[0]))
 @pytest.mark.parametrize(("own", "use"), [(KERNEL, "import own; print(own.kernel())"), (STATE, ESTIMATE)])
 def test_kernels_and_states_of_your_own_go_by_what_they_import(folder: Folder, own: str, use: str) -> None:
     """Also a kernel of ours that is compiled for a class of yours."""
-    folder.write("own_table.py", own)
+    folder.write("own.py", own)
     for arm in ("1", "3"):
         folder.write("deep/down.py", f"ARM = {arm}\n")
         assert folder.run("-c", use) == (arm, "")

@@ -31,7 +31,7 @@ from postgres import Cluster, cluster
 from services import Service
 from visitors import EPSILON, Visitors
 
-from maskedbandits.service.state import Claim, replay
+from maskedbandits.service.replay import Claim, replay
 from maskedbandits.service.storage import open_store
 from maskedbandits.service.storage.schema import columns
 

@@ -240,9 +240,8 @@ class TestCode:
             "service",
         }
         assert [name for name in unseen if name.startswith("experiments")] == [
-            "experiments/frame.py",
+            "experiments/dataframe.py",
             "experiments/progress.py",
-            "experiments/provenance.py",
         ]
 
     def test_files_that_come_go_or_change_places_change_it(self, package: Path) -> None:

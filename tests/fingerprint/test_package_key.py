@@ -17,7 +17,7 @@ from maskedbandits.fingerprint.package import HERE
 USES = {"machine code": MACHINE_CODE, "cells": CELLS, "snapshots": SNAPSHOTS}
 DECORATORS = {"compiled", "entry", "inner", "inlined", "dispatch"}
 COMPILERS = {"numba", "llvmlite"}
-SHOWN = {"experiments/frame.py", "experiments/progress.py", "experiments/provenance.py"}  # imported, and decide nothing
+SHOWN = {"experiments/dataframe.py", "experiments/progress.py"}  # imported, and decide nothing
 LOADED = """
 import sys
 print(*(module.__file__ for name, module in sorted(sys.modules.items()) if name.startswith("maskedbandits")))
@@ -105,27 +105,30 @@ def test_nothing_that_kernels_import_is_excluded_from_machine_code() -> None:
     kernels = [path for path in HERE.rglob("*.py") if imports(path) & (marked | COMPILERS)]
     kernels = [path for path in kernels if path.parent.name != "cli"]  # which asks the compiler for its version
     assert HERE / "policies" / "kernels.py" in kernels
-    assert HERE / "sections.py" in kernels
+    assert HERE / "_numba/sections.py" in kernels
     found = {*kernels, *reached(path for path in kernels)} - {HERE / "__init__.py"}
     assert {path for path in found if is_excluded(path, MACHINE_CODE)} == set()
 
 
 def test_nothing_that_cells_import_is_excluded_but_what_shows_them() -> None:
     found = reached([HERE / "experiments" / "runner.py"])
-    assert HERE / "sections.py" in found
+    assert HERE / "_numba/sections.py" in found
     left_out = {path.relative_to(HERE).as_posix() for path in found if is_excluded(path, CELLS)}
     assert left_out <= SHOWN
 
 
 def test_nothing_that_a_fold_imports_is_excluded_from_snapshots() -> None:
     found = reached([HERE / "service" / "state.py"])
-    assert HERE / "context" / "contextual.py" in found
+    assert HERE / "contextual" / "policy.py" in found
     assert {path for path in found if is_excluded(path, SNAPSHOTS)} == set()
 
 
 @pytest.mark.parametrize(
     ("use", "modules"),
-    [(MACHINE_CODE, ("policies", "policies.saved", "features", "record")), (SNAPSHOTS, ("service.fold",))],
+    [
+        (MACHINE_CODE, ("policies", "policies.serialization", "features", "_numba.state")),
+        (SNAPSHOTS, ("service.state",)),
+    ],
     ids=["machine code", "snapshots"],
 )
 def test_nothing_that_is_loaded_with_them_is_excluded(use: Use, modules: tuple[str, ...]) -> None:

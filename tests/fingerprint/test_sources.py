@@ -89,7 +89,7 @@ def test_an_edit_of_what_is_imported_is_seen(project: Project, head: str, inside
     project.write("middle.py", "from helper import ANSWER\ndef far(): return 1\n")
     if "statistics" in head:
         sys.modules.pop("statistics", None)
-    project.write("own_table.py", head + POLICY.format(inside))
+    project.write("own.py", head + POLICY.format(inside))
     before = project.origin()
     assert before.doubt == ""
     assert project.origin() == before
@@ -100,7 +100,7 @@ def test_an_edit_of_what_is_imported_is_seen(project: Project, head: str, inside
         project.write(file, text)
     project.write("unrelated.py", "ANSWER = 2\n")
     assert project.origin() == before
-    project.write("own_table.py", head + POLICY.format(inside) + "# edited\n")
+    project.write("own.py", head + POLICY.format(inside) + "# edited\n")
     assert project.origin() != before
     sys.modules.pop("statistics", None)
 
@@ -140,7 +140,7 @@ def test_packages_around_a_module_count(project: Project) -> None:
 def test_helper_edited_after_a_late_import_is_doubted(project: Project) -> None:
     """Its file says another thing than what is played, so numbers of one version would get the key of the other."""
     project.write(HELPER)
-    project.write("own_table.py", POLICY.format("import helper; "))
+    project.write("own.py", POLICY.format("import helper; "))
     before = project.origin()
     module = sys.modules["own"]
     module.Policy().choose()  # imports the helper
@@ -151,11 +151,11 @@ def test_helper_edited_after_a_late_import_is_doubted(project: Project) -> None:
 
 
 def test_a_function_that_another_module_defines_counts_with_both(project: Project) -> None:
-    project.write("own_table.py", "from helper import Policy\n")
+    project.write("own.py", "from helper import Policy\n")
     project.write(HELPER, POLICY.format(""))
     before = project.origin()
     for name, text in (
-        ("own_table.py", "from helper import Policy  # edited\n"),
+        ("own.py", "from helper import Policy  # edited\n"),
         (HELPER, POLICY.format("") + "# edited"),
     ):
         project.write(name, text)
@@ -168,7 +168,7 @@ def test_packages_that_are_installed_count_by_their_version(project: Project, mo
     project.write("lib/site-packages/bought/__init__.py", "from bought import parts\n__version__ = '1'\n")
     project.write("lib/site-packages/bought/parts.py", "")
     monkeypatch.syspath_prepend(str(project.folder / "lib" / "site-packages"))
-    project.write("own_table.py", "import bought\n" + POLICY.format(""))
+    project.write("own.py", "import bought\n" + POLICY.format(""))
     before = project.origin()
     project.write("lib/site-packages/bought/parts.py", "# edited\n")
     assert project.origin() == before
@@ -189,9 +189,9 @@ def test_a_policy_that_is_installed_counts_with_all_of_its_package(
 
 
 def test_what_is_excluded_of_this_package_counts_if_a_policy_imports_it(project: Project) -> None:
-    project.write("own_table.py", "import maskedbandits\n" + POLICY.format(""))
+    project.write("own.py", "import maskedbandits\n" + POLICY.format(""))
     few = project.origin()
-    project.write("own_table.py", "import maskedbandits.report\n" + POLICY.format(""))
+    project.write("own.py", "import maskedbandits.report\n" + POLICY.format(""))
     assert "maskedbandits" not in files_of("import maskedbandits\n", project)
     assert "maskedbandits" in files_of("import maskedbandits.report\n", project)
     assert few.doubt == project.origin().doubt == ""
@@ -200,7 +200,7 @@ def test_what_is_excluded_of_this_package_counts_if_a_policy_imports_it(project:
 def files_of(head: str, project: Project) -> set[str]:
     from maskedbandits.fingerprint.sources import collect_sources
 
-    project.write("own_table.py", head + POLICY.format(""))
+    project.write("own.py", head + POLICY.format(""))
     project.forget()
     return set(collect_sources([importlib.import_module("own")]).files)
 
@@ -208,16 +208,16 @@ def files_of(head: str, project: Project) -> set[str]:
 @pytest.mark.parametrize(
     ("head", "inside", "doubt"),
     [
-        ("", "import nowhere; ", "own_table.py imports nowhere, which cannot be found"),
-        ("", "from helper.nowhere import x; ", "own_table.py imports helper.nowhere, which cannot be found"),
-        ("", "from . import x; ", "own_table.py imports ., which cannot be found"),
+        ("", "import nowhere; ", "own.py imports nowhere, which cannot be found"),
+        ("", "from helper.nowhere import x; ", "own.py imports helper.nowhere, which cannot be found"),
+        ("", "from . import x; ", "own.py imports ., which cannot be found"),
         (
             "import importlib, sys",
             "importlib.import_module(sys.argv[0]); ",
-            "own_table.py imports a module whose name is not",
+            "own.py imports a module whose name is not",
         ),
-        ("", "exec('import helper'); ", "own_table.py runs code that exec finds"),
-        ("import runpy", "runpy.run_path('x.py'); ", "own_table.py runs code that run_path finds"),
+        ("", "exec('import helper'); ", "own.py runs code that exec finds"),
+        ("import runpy", "runpy.run_path('x.py'); ", "own.py runs code that run_path finds"),
         ("from importlib import util", "util.spec_from_file_location('x', 'x.py'); ", "spec_from_file_location finds"),
         ("import lazy", "", "lazy.py is not Python"),
     ],
@@ -225,7 +225,7 @@ def files_of(head: str, project: Project) -> set[str]:
 def test_what_cannot_be_followed_is_doubted(project: Project, head: str, inside: str, doubt: str) -> None:
     project.write(HELPER)
     project.write("lazy.py")
-    project.write("own_table.py", head + POLICY.format(inside))
+    project.write("own.py", head + POLICY.format(inside))
     project.origin()
     if head == "import lazy":
         (project.folder / "lazy.py").write_text("def (")  # after it was imported
@@ -246,7 +246,7 @@ def test_what_cannot_be_followed_is_doubted(project: Project, head: str, inside:
     ],
 )
 def test_what_may_be_absent_is_not_doubted_and_counts_once_it_is_there(project: Project, head: str) -> None:
-    project.write("own_table.py", head + POLICY.format(""))
+    project.write("own.py", head + POLICY.format(""))
     before = project.origin()
     assert before.doubt == ""
     project.write("nowhere.py")
@@ -269,10 +269,10 @@ def test_sources_in_an_archive_are_read(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_source_that_is_gone_is_doubted(project: Project) -> None:
-    project.write("own_table.py", POLICY.format(""))
+    project.write("own.py", POLICY.format(""))
     project.origin()
-    (project.folder / "own_table.py").unlink()
-    assert trace((sys.modules["own"], ["Policy"])).doubt == "the source of own_table.py cannot be read"
+    (project.folder / "own.py").unlink()
+    assert trace((sys.modules["own"], ["Policy"])).doubt == "the source of own.py cannot be read"
 
 
 def test_nothing_of_ours_is_your_own() -> None:

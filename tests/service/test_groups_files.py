@@ -16,7 +16,7 @@ from commands import call
 from maskedbandits.errors import UserError
 from maskedbandits.service.evaluation import export, log_of
 from maskedbandits.service.evaluation.log_reading import events_of
-from maskedbandits.service.state import replay
+from maskedbandits.service.replay import replay
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.models import EventRow
 

@@ -8,8 +8,9 @@ from registries import config, open_hall, quick_hall, report_of, reported, stora
 from maskedbandits.errors import UserError
 from maskedbandits.service import log_reader
 from maskedbandits.service.clock import Clock
+from maskedbandits.service.replay import replay
 from maskedbandits.service.schemas import NewArm
-from maskedbandits.service.state import Fold, replay
+from maskedbandits.service.state import Fold
 from maskedbandits.service.storage import StoreUnavailable, open_store
 from maskedbandits.service.storage.models import DUPLICATE
 

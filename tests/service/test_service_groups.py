@@ -13,9 +13,10 @@ from running import wait_for
 from web import Served, token_of
 
 from maskedbandits.privacy import Question
+from maskedbandits.service.replay import replay
 from maskedbandits.service.replies import GroupsStateAnswer, QuestionAnswer
 from maskedbandits.service.schemas import MILLION
-from maskedbandits.service.state import Fold, replay
+from maskedbandits.service.state import Fold
 from maskedbandits.service.storage import Store
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
 

@@ -19,10 +19,11 @@ from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import fault_of
 from maskedbandits.service.keys import create_key
+from maskedbandits.service.replay import Claim, replay
 from maskedbandits.service.schemas import SourceLimit
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.sources import FLAG_HELD, Ring, Sources
-from maskedbandits.service.state import Claim, Fold, mask_of, replay
+from maskedbandits.service.state import Fold, mask_of
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store
 from maskedbandits.service.storage.backup import backup, restore
 from maskedbandits.service.storage.models import EventRow

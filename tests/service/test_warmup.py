@@ -28,7 +28,7 @@ from maskedbandits.service.storage.models import Change, NewArm
 pytest_plugins = ["service_fixtures"]
 
 TERMS = '{"epsilon":1.0,"policy":"%s","parameters":{},"report_after":1,"expires_after":2,"floor":0,"holdout":0}'
-OTHER = {**SMALL, "name": "other", "policy": "ucb-cf"}
+OTHER = {**SMALL, "name": "other", "policy": "auto"}  # not compiled with the policies on the axes
 COLD = """
 import asyncio
 from maskedbandits.service.server import warmup

@@ -173,7 +173,7 @@ def test_an_object_is_not_played_twice() -> None:
     ],
 )
 def test_a_module_that_cannot_be_used_is_refused(tmp_path: Path, name: str, content: str, complaint: str) -> None:
-    (tmp_path / "own_table.py").write_text(content, encoding="utf-8")
+    (tmp_path / "own.py").write_text(content, encoding="utf-8")
     sys.modules.pop("own", None)
     with pytest.raises(UserError, match=complaint) as caught:
         external.find(name, tmp_path)

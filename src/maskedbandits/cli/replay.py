@@ -17,7 +17,7 @@ from maskedbandits.cli.verb import Failure, Verb, as_json
 from maskedbandits.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from maskedbandits.service.state import Claim, Replayed
+    from maskedbandits.service.replay import Claim, Replayed
 
 PATIENCE = 10.0  # seconds that a service may take to answer
 
@@ -65,8 +65,8 @@ def chosen(store: Any, name: str | None) -> list[Any]:
 
 def played(store: Any, row: Any, server: str | None, key: str | None) -> Replayed | str:
     """Replay one experiment, and say how far it has come if that takes long; return why it cannot be, if so."""
-    from maskedbandits.service.state import DamagedError
-    from maskedbandits.service.state import replay as folded
+    from maskedbandits.service.replay import DamagedError
+    from maskedbandits.service.replay import replay as folded
 
     claims = [] if server is None else [claim_of(server, row.name, key)]
     watch = Slow()
@@ -80,7 +80,7 @@ def played(store: Any, row: Any, server: str | None, key: str | None) -> Replaye
 
 def claim_of(server: str, name: str, key: str | None) -> Claim:
     """Ask a service for its live state."""
-    from maskedbandits.service.state import Claim
+    from maskedbandits.service.replay import Claim
 
     if not server.startswith(("http://", "https://")):
         raise UserError(f"--server {server}: give an address such as http://127.0.0.1:8080")

@@ -62,8 +62,8 @@ SNAPSHOTS = Use(
             for name in (
                 *("app", "arm_selection", "auth", "clock", "config", "experiment", "group_arm_selection"),
                 *("group_experiment", "http", "keys", "log_reader", "log_writer", "lookup", "openapi", "pending"),
-                *("rate_limits", "registry", "replies", "routes_admin", "routes_decisions", "routes_reports"),
-                *("sse", "static", "tokens", "upgrade"),
+                *("rate_limits", "registry", "replay", "replies", "routes_admin", "routes_decisions"),
+                *("routes_reports", "sse", "static", "tokens", "upgrade"),
             )
         ),
     ),

@@ -1,16 +1,9 @@
-"""The state of an experiment: folded from its log or a snapshot, and replayed to prove it.
+"""The state of an experiment: a fold over its log, from the first event on or from a snapshot.
 
-The state of an experiment: a fold over its log, from the first event on or from a snapshot.
-
-Whoever takes the same events in the same order has the same state, to the last bit: nothing else goes into it, neither
-the time nor which decisions are open. The first event says how the experiment was created; reports are taken in by
-compiled code, as many at once as stand between two changes of arms. Where there are groups the policy is a contextual
-one, and reports are answers to the questions that stand beside them in the log.
-
-Replaying a log from its first event: the proof that a live state, or a snapshot, is what the log says.
-
-States are compared by digests of all that a log determines, to the last bit. Code or a machine of another kind may
-round differently: what was reckoned elsewhere is told apart, and is no contradiction.
+The same events in the same order give the same state, to the last bit: nothing else goes into it, neither the time nor
+which decisions are open. The first event says how the experiment was created; compiled code takes in reports, as many
+at once as stand between two changes of arms. Where there are groups the policy is a contextual one, and reports are
+answers to the questions that stand beside them in the log.
 """
 
 from __future__ import annotations
@@ -21,8 +14,7 @@ import json
 import struct
 import threading
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -36,12 +28,9 @@ from maskedbandits.contextual import serialization as contextual
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, serialization
 from maskedbandits.privacy import Randomizer
-from maskedbandits.service.config import DAMAGE, fault_beside, fault_of
 from maskedbandits.service.group_queries import unpacked
 from maskedbandits.service.schemas import MILLION, millionths
 from maskedbandits.service.sources import FLAG_HELD
-from maskedbandits.service.storage import Store
-from maskedbandits.service.storage.models import ExperimentRow
 
 if TYPE_CHECKING:
     from maskedbandits.corruption import RandomizedResponse
@@ -269,83 +258,3 @@ class Fold:
         if fold.state() != (seq, digest) or not is_sound:
             raise UserError("a snapshot is damaged: its digest differs")
         return fold
-
-
-AT_ONCE = 5_000  # events
-
-
-class DamagedError(UserError):
-    """A log that cannot be folded."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A state that somebody says the log has at an event."""
-
-    source: str  # "snapshot", or the address of a service
-    seq: int
-    digest: str
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """What a replay found."""
-
-    name: str
-    seq: int
-    reports: int
-    digest: str  # of the state at the end
-    kernel: str
-    agreeing: tuple[Claim, ...]
-    contradicting: tuple[Claim, ...]
-    out_of_reach: tuple[Claim, ...]  # beyond the end of the log
-
-    @property
-    def holds(self) -> bool:
-        """Tell whether nothing contradicts the log."""
-        return not self.contradicting and not self.out_of_reach
-
-
-def replay(
-    store: Store, row: ExperimentRow, claims: list[Claim], progress: Callable[[float], None] = lambda share: None
-) -> Replayed:
-    """Fold a log from its first event on, stopping where somebody claims to know the state."""
-    if (fault := fault_of(row, store.arms(row.id))) is not None:
-        raise DamagedError(fault)
-    claims = [*claims, *(Claim("snapshot", *kept) for kept in store.snapshots(row.id, kernel()))]
-    stops = sorted({claim.seq for claim in claims})
-    end = max([row.seq, *(claim.seq for claim in claims if claim.source != "snapshot")])
-    fold, digests, reports = Fold(), {}, 0
-    while True:
-        following = next((stop for stop in stops if stop > fold.seq), end)
-        events = store.events(row.id, fold.seq, min(AT_ONCE, max(1, following - fold.seq)))
-        if not events or fold.seq >= end:
-            break
-        try:
-            fold.take(events)
-        except UserError as refusal:
-            raise DamagedError(f"{row.name}: {refusal}") from refusal
-        except DAMAGE as error:
-            told = f"event {fold.seq + 1} or one soon after it is damaged ({type(error).__name__})"
-            raise DamagedError(f"{row.name}: {told}: restore another backup") from error
-        reports += sum(event.kind == "report" for event in events)
-        if fold.seq in stops:
-            digests[fold.seq] = fold.state()[1]
-        progress(fold.seq / end)
-    if fold.seq < row.seq:
-        raise DamagedError(
-            f"{row.name}: the log has a gap: after event {fold.seq} comes none of {row.seq}; restore a backup"
-        )
-    if (fault := fault_beside(row, store.arms(row.id), fold.either)) is not None:
-        raise DamagedError(fault)
-    reached = [claim for claim in claims if claim.seq in digests]
-    return Replayed(
-        row.name,
-        fold.seq,
-        reports,
-        fold.state()[1],
-        kernel(),
-        tuple(claim for claim in reached if claim.digest == digests[claim.seq]),
-        tuple(claim for claim in reached if claim.digest != digests[claim.seq]),
-        tuple(claim for claim in claims if claim.seq not in digests),
-    )
