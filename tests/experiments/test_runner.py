@@ -13,7 +13,7 @@ from maskedbandits import experiments
 from maskedbandits._numba import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import cache_key, results, work_units
-from maskedbandits.experiments.cache_key import canonical
+from maskedbandits.experiments.canonical_json import canonical
 from maskedbandits.experiments.progress import Silent
 from maskedbandits.fingerprint import CELLS, hash_package
 from maskedbandits.policies import make_policy

@@ -13,7 +13,7 @@ import pytest
 
 from made_up import results
 from maskedbandits.errors import UserError
-from maskedbandits.experiments.cache_key import plain
+from maskedbandits.experiments.canonical_json import plain
 from maskedbandits.experiments.results import Results, load, save_outcome, save_plan
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
-from registries import quick_hall
+from registries import quick_hall, until
 from web import SMALL, Reply, Served, token_of
 
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.keys import rotate, secrets_of
+from maskedbandits.service.log_reader import Follower
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.server.settings import Settings
-from maskedbandits.service.storage import Store
+from maskedbandits.service.storage import Store, StoreUnavailable
 from maskedbandits.service.tokens import Keyring
 
 pytest_plugins = ["service_fixtures"]
@@ -250,3 +252,48 @@ def test_nobody_is_told_to_mask_again(served: Served) -> None:
     error = served.post(REPORTS, {"token": decided(served), "bit": 2}).error
     assert "mask it again" not in error
     assert "the epsilon that it was masked with" in error
+
+
+def test_a_key_that_was_made_since_the_keys_were_read_is_believed(served: Served, store: Store) -> None:
+    """However soon after they were read: one who is told of forgery drops the report for good."""
+    token = token_of(store, served.post(DECISIONS).json)
+    served.app._read_at = time.monotonic()
+    rotate(store)
+    text = secrets_of(store).ring.sign(token)
+    assert status(served.post(REPORTS, {"token": text, "bit": 1})) == (200, "accepted")
+
+
+def test_a_new_key_and_a_new_experiment_in_one_batch(storage: str, served: Served, store: Store) -> None:
+    with Served(quick_hall(storage)) as elsewhere:
+        elsewhere.post("/v1/experiments", {**SMALL, "name": "other"})
+        other = token_of(store, elsewhere.post("/v1/experiments/other/decisions").json)
+        known = token_of(store, served.post(DECISIONS).json)
+        rotate(store)
+        sign = secrets_of(store).ring.sign
+        batch = {"reports": [{"token": sign(token), "bit": 1} for token in (known, other)]}
+        told = served.post(REPORTS, batch).json["results"]
+    assert [each["status"] for each in told] == ["accepted", "accepted"]
+
+
+def test_while_the_logs_cannot_be_read_no_report_is_foreign(
+    storage: str, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The experiment may be one that another process has made, and a foreign report is dropped for good."""
+    follow = Follower._follow
+
+    def fail(self: Follower) -> None:
+        if self is served.registry.follower:
+            raise StoreUnavailable("the database cannot be reached")
+        follow(self)
+
+    monkeypatch.setattr(Follower, "_follow", fail)
+    with Served(quick_hall(storage)) as elsewhere:
+        elsewhere.post("/v1/experiments", {**SMALL, "name": "other"})
+        token = elsewhere.post("/v1/experiments/other/decisions").json["token"]
+        reply = served.post(REPORTS, {"token": token, "bit": 1})
+        assert (reply.status, "send it again later" in reply.error) == (503, True)
+        reply = served.post("/v1/experiments/other/decisions")
+        assert (reply.status, "ask again" in reply.error) == (503, True)
+        monkeypatch.undo()
+        served.run(until(lambda: served.registry.experiment("other") is not None))
+        assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (200, "accepted")

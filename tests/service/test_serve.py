@@ -45,10 +45,15 @@ def test_it_listens_at_once_gets_ready_and_ends_gently(storage: str, number: int
     assert [line["event"] for line in logged][-2:] == ["ready", "stopped"]
 
 
+HEAVY = {"numba", "numpy", "scipy"}
+
+
 @pytest.mark.parametrize("module", ["worker", "supervisor"])
 def test_nothing_that_computes_is_imported_before_it_answers(module: str) -> None:
     """That takes longer than all else: it is done beside those who ask, and never by whoever looks after workers."""
-    script = f"import sys, maskedbandits.service.{module}; print({{'numba', 'numpy', 'scipy'}} & {{*sys.modules}})"
+    script = (
+        f"import sys, maskedbandits.service.server.{module}; print({{'numba', 'numpy', 'scipy'}} & {{*sys.modules}})"
+    )
     assert finished([sys.executable, "-c", script]).stdout == "set()\n"
 
 

@@ -59,6 +59,12 @@ def head(method: str, path: str, *lines: str) -> bytes:
     return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *lines, "", ""]).encode()
 
 
+def is_ready(wire: socket.socket) -> bool:
+    """Tell whether the worker at the other end is ready."""
+    wire.sendall(head("GET", "/readyz"))
+    return wire.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
 def chunk(body: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(body), body)
 
@@ -150,7 +156,8 @@ def is_closed(service: Running) -> bool:
 def test_whoever_is_in_the_middle_of_asking_is_answered_at_the_end(tmp_path: Path, workers: int) -> None:
     storage = f"sqlite:///{tmp_path}/bandits.db"
     with running(storage, "--workers", workers) as service, connected(service) as wire:
-        service.wait_until_ready(20)
+        service.wait_until_ready()
+        wait_until(lambda: is_ready(wire), service.process)  # its own worker, which may be the slower one
         wire.sendall(head("POST", DECISIONS, "content-length: 2") + b"{")
         assert service.ask("GET", "/healthz")[0] == 200  # by now the request has begun
         service.process.send_signal(signal.SIGTERM)

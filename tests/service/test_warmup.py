@@ -143,7 +143,7 @@ class Cold:
 
 
 def test_who_creates_it_waits_and_nobody_else_does(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    cold = Cold("ucb-cf", monkeypatch)
+    cold = Cold("auto", monkeypatch)
 
     async def meanwhile() -> Reply:
         creating = asyncio.create_task(served.client.ask("POST", "/v1/experiments", OTHER))

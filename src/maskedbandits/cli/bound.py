@@ -144,7 +144,7 @@ def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
 
 def show_bounds(settings: list[Setting], window: int | None, json_wanted: bool) -> None:
     """Print windows and bounds of each problem."""
-    from maskedbandits.experiments.cache_key import plain
+    from maskedbandits.experiments.canonical_json import plain
     from maskedbandits.experiments.results import Label
     from maskedbandits.report.plots import bounds
 

@@ -107,7 +107,7 @@ def default_text(value: Any) -> str:
 
 def as_document(policy: Kind | Featured) -> dict[str, Any]:
     """Return what a program needs to know of a policy."""
-    from maskedbandits.experiments.cache_key import plain
+    from maskedbandits.experiments.canonical_json import plain
 
     parameters = {
         key: {

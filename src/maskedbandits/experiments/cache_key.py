@@ -1,20 +1,15 @@
-"""Cache keys of cells: everything that determines their numbers, as canonical JSON.
+"""Cache keys of cells: everything that determines their numbers, and nothing else.
 
-Values as JSON: plain ones, in one text each, whose digest is a stable name.
-
-What cells ask: everything that determines their numbers, and nothing else.
-
-Every cell has a seed of its own, derived from the experiment's seed and from what the cell asks (problem,
-corruption, policy), never from its place in the file. So a cell's numbers stay the same when others are
-added, removed or reordered, and more runs repeat the first ones and go on. The seeds differ between cells on
-purpose: the errors of two intervals are then independent, and one unlucky draw cannot bend a whole figure.
+Every cell has a seed of its own, derived from the experiment's seed and from its problem, corruption and policy, never
+from its place in the file. So a cell's numbers stay the same when others are added, removed or reordered, and more runs
+repeat the first ones and go on. The seeds differ between cells on purpose: the errors of two intervals are then
+independent, and one unlucky draw cannot bend a whole figure.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,36 +20,13 @@ import numpy as np
 
 from maskedbandits._numba import cache
 from maskedbandits.experiments import corruption_spec
+from maskedbandits.experiments.canonical_json import canonical, digest, plain
 from maskedbandits.experiments.config import Experiment
 from maskedbandits.experiments.policy_spec import Task
 from maskedbandits.experiments.problem_spec import Condition
 from maskedbandits.fingerprint import CELLS, package_key
 from maskedbandits.policies import kind_of
 from maskedbandits.problems import ContextualProblem, Log, Replay
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: JSON has no infinity, so that one is the word "inf"."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
-
-
-def canonical(value: Any) -> str:
-    """Return the one JSON text of a value, whatever the order of its keys."""
-    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def digest(text: str) -> str:
-    """Return a stable name for a text: the same on every machine and in every process."""
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
-
 
 DIGITS = 24  # of a fingerprint
 UNKNOWN = uuid.uuid4().hex[:DIGITS]  # the fingerprint of what cannot be compared: no other process has it

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from maskedbandits._util import extras
 from maskedbandits.errors import UserError, nearest
-from maskedbandits.experiments.cache_key import canonical
+from maskedbandits.experiments.canonical_json import canonical
 from maskedbandits.experiments.results import Cell
 
 COLUMNS = ("problem", "epsilon", "policy", "label", "parameters", "run", "checkpoint", "regret")

@@ -24,7 +24,7 @@ from maskedbandits._util.files import HEADERS, MOST, archive, refuse_more, unpac
 from maskedbandits._util.files import write_whole as write_whole
 from maskedbandits.errors import DAMAGED, UserError, number, shown
 from maskedbandits.experiments import validation
-from maskedbandits.experiments.cache_key import canonical, plain
+from maskedbandits.experiments.canonical_json import canonical, plain
 from maskedbandits.experiments.cells import Cell as Cell
 from maskedbandits.experiments.cells import Label as Label
 from maskedbandits.experiments.cells import Outcome as Outcome

@@ -20,7 +20,8 @@ from typing import Protocol
 from maskedbandits._numba import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import Backend, Threads
-from maskedbandits.experiments.cache_key import Question, canonical, code, digest, questions_of
+from maskedbandits.experiments.cache_key import Question, code, questions_of
+from maskedbandits.experiments.canonical_json import canonical, digest
 from maskedbandits.experiments.config import Experiment
 from maskedbandits.experiments.results import Cell, Label, Outcome, Plan, Results, load_outcome, save_outcome, save_plan
 from maskedbandits.experiments.work_units import Cutter, Piece, code_behind, joined

@@ -11,7 +11,7 @@ from typing import Any
 
 from maskedbandits._util import safe_text
 from maskedbandits._util.safe_text import percent
-from maskedbandits.experiments.cache_key import plain
+from maskedbandits.experiments.canonical_json import plain
 from maskedbandits.planner.costs import Level, Plan
 from maskedbandits.planner.statistics import TRAFFIC, WON, Estimate
 from maskedbandits.privacy.audit.report_text import aligned

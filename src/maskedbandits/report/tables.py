@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from maskedbandits._util import safe_text
-from maskedbandits.experiments.cache_key import plain
+from maskedbandits.experiments.canonical_json import plain
 from maskedbandits.experiments.results import Cell, Results
 from maskedbandits.report import summary
 

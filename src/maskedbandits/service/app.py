@@ -80,6 +80,7 @@ class App:
         from maskedbandits.service.routes_decisions import Decisions
         from maskedbandits.service.routes_reports import Reports
 
+        self._reading = asyncio.Lock()
         self._secrets = await self._read_keys(registry)
         self._decisions = Decisions(registry, self._secrets, self.metrics)
         by_token = Buckets(self.settings.token_rate, self.settings.burst)
@@ -110,10 +111,15 @@ class App:
         return secrets
 
     async def _renew(self) -> None:
-        """Read the keys again, unless that was done a moment ago."""
-        if self.registry is not None and time.monotonic() - self._read_at > KEYS_SOONEST:
-            read = await self._read_keys(self.registry)
-            self._secrets.ring = read.ring  # all else stays, as the secret does
+        """Return once the keys have been read again: for many who ask at once that is done once."""
+        asked = time.monotonic()
+        async with self._reading:
+            if self._read_at >= asked or self.registry is None:
+                return
+            await asyncio.sleep(max(0.0, self._read_at + KEYS_SOONEST - asked))
+            if self.registry is not None:
+                read = await self._read_keys(self.registry)
+                self._secrets.ring = read.ring  # all else stays, as the secret does
 
     async def _renew_often(self) -> None:
         while True:

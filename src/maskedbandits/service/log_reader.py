@@ -106,14 +106,13 @@ class Follower:
             self._news.wait(self.settings.poll)
             time.sleep(LEAST)
             self._news.clear()
-            self._try(self._follow)
-            self.looks += 1
+            self.looks += self._try(self._follow)
         self._try(self._at_the_end)
         if self._store is not None:
             self._store.close()
 
-    def _try(self, work: Callable[[], None]) -> None:
-        """Do something with the store; trouble is said once, and passes by itself."""
+    def _try(self, work: Callable[[], None]) -> bool:
+        """Do something with the store, and tell whether that was possible; trouble is said once, and passes."""
         try:
             work()
         except StoreUnavailable as gone:
@@ -122,6 +121,8 @@ class Follower:
             self._say(error, "following the log failed")
         else:
             self.trouble = None
+            return True
+        return False
 
     def _say(self, error: Exception, what: str) -> None:
         if self.trouble is None:

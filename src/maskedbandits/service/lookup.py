@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from maskedbandits.service.experiment import Live
     from maskedbandits.service.registry import ExperimentRegistry
 
+BEHIND = "the logs could not be read to their end just now, so that this experiment may be unknown here: ask again"
 ASIDE = "this experiment cannot be followed now: the log of the service says why, and it is tried again"
 
 
@@ -18,11 +19,13 @@ async def found(registry: ExperimentRegistry, name: str) -> Live:
     live = registry.experiment(name)
     if live is None and registry.is_aside(name):
         raise later(503, ASIDE)
+    caught_up = live is not None or await registry.catch_up()
     if live is None:
-        await registry.catch_up()
         live = registry.experiment(name)
     if live is None and registry.is_aside(name):
         raise later(503, ASIDE)
+    if live is None and not caught_up:
+        raise later(503, BEHIND)
     if live is None:
         raise Refused(404, "no experiment has this name: GET /v1/experiments lists them all")
     return live

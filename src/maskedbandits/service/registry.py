@@ -96,14 +96,15 @@ class ExperimentRegistry:
         aside = self.follower.aside
         return which in aside if isinstance(which, int) else which in [each.name for each in [*aside.values()]]
 
-    async def catch_up(self) -> None:
-        """Look at the logs once from beginning to end: another process may have written something a moment ago."""
+    async def catch_up(self) -> bool:
+        """Read the logs to their end, which another process may have written a moment ago; tell whether it could."""
         wanted = self.follower.looks + 2  # one may be under way
         for _ in range(int(CAUGHT_UP / PAUSE)):
             self.follower.look()
             await asyncio.sleep(PAUSE)
             if self.follower.looks >= wanted:
-                return
+                return True
+        return False
 
     def experiments(self) -> list[Live]:
         """Return all of them, the oldest first."""

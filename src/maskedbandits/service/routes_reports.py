@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -12,7 +13,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.group_experiment import GroupsLive
 from maskedbandits.service.http import Answer, later
 from maskedbandits.service.keys import Secrets, hidden_id
-from maskedbandits.service.lookup import ASIDE, found
+from maskedbandits.service.lookup import found
 from maskedbandits.service.pending import expiry_minute
 from maskedbandits.service.rate_limits import Buckets
 from maskedbandits.service.schemas import MILLION, NAMELESS, ReportReader, ReportRequest
@@ -36,7 +37,7 @@ WHY = {
     "1 without signs), and may have an epsilon, a multiple of a millionth and not above the decision's: "
     "send it again with a bit of 0 or 1 and the epsilon that it was masked with",  # a second draw would cost privacy
     "limited": "too many reports with one token, of which only the first counts: send it again later",
-    "later": f"{ASIDE}; send it again later",
+    "later": "this experiment cannot be followed now, as the log of the service says: send it again later",
 }
 NO_REPORT = "a report has a token and a bit (where there are groups, an answer): send both, or several as reports"
 CODES = {"accepted": 200, "duplicate": 200, "late": 410, "forged": 400, "foreign": 403, "invalid": 400}
@@ -52,15 +53,26 @@ class UnknownExperiment(Exception):  # noqa: N818 -- it may be known in a moment
     """A token that this service has signed, of an experiment that this process has not heard of yet."""
 
 
-Unheard = (UnknownKey, UnknownExperiment)
-
-
 class Bad(NamedTuple):
     """A report that is not taken: why, for which experiment that is counted, 0 if for none, and when to try again."""
 
     status: str
     experiment: int
     seconds: float = 1.0
+
+
+@dataclass
+class News:
+    """What was read again for a token that this process could not place."""
+
+    keys: bool = False
+    caught_up: bool | None = None  # False if the logs could not be read to their end
+
+    def unknown(self, experiment: int) -> Bad:
+        """Return that a report is to come again; at first the logs have to be read."""
+        if self.caught_up is None:
+            raise UnknownExperiment
+        return Bad("later", experiment, 1.0)
 
 
 class Opened(NamedTuple):
@@ -111,11 +123,7 @@ class Reports:
         self, reports: Sequence[ReportRequest], only: Live | None, ask: Request
     ) -> list[tuple[str, float]]:
         """Return what became of each report, and when to try again, once all that are taken are durable."""
-        try:
-            opened = [self._opened(report, only) for report in reports]
-        except Unheard as news:  # of another process, a moment ago
-            await (self._renew() if isinstance(news, UnknownKey) else self.registry.catch_up())
-            opened = [self._opened(report, only, renewed=True) for report in reports]
+        opened = await self._opened_all(reports, only)
         entered: list[Entry] = []
         judged = [each if isinstance(each, Bad) else self._judged(each, ask, entered) for each in opened]
         rows = [each for each in judged if isinstance(each, NewReport)]
@@ -140,14 +148,26 @@ class Reports:
             settle(entered, rows, lambda place: places[place] > 0)
         return places
 
-    def _opened(self, report: ReportRequest, only: Live | None, renewed: bool = False) -> Opened | Bad:
+    async def _opened_all(self, reports: Sequence[ReportRequest], only: Live | None) -> list[Opened | Bad]:
+        """Open reports; what another process may have written a moment ago is read before any is refused for it."""
+        news = News()
+        while True:
+            try:
+                return [self._opened(report, only, news) for report in reports]
+            except UnknownKey:
+                await self._renew()
+                news.keys = True
+            except UnknownExperiment:
+                news.caught_up = await self.registry.catch_up()
+
+    def _opened(self, report: ReportRequest, only: Live | None, news: News) -> Opened | Bad:
         """Return a report with its token and experiment, or why there are none."""
         if report is NAMELESS:
             return Bad("invalid", 0 if only is None else only.id)
         try:
             token = self.secrets.ring.read(report.token)
         except UnknownKey:
-            if not renewed:
+            if not news.keys:
                 raise
             return Bad("forged", 0 if only is None else only.id)
         except ForgedToken:
@@ -157,14 +177,12 @@ class Reports:
         live = self.registry.by_id(token.experiment)
         if live is None and self.registry.is_aside(token.experiment):
             return Bad("later", token.experiment, MINUTE)
-        if live is None and not renewed:
-            raise UnknownExperiment
+        if live is None and not news.caught_up:
+            return news.unknown(token.experiment)
         if live is None or (only is not None and only.id != live.id):
             return Bad("foreign", 0 if only is None else only.id)
         if not live.knows(token):  # an arm of another process, a moment ago; or of a time that no backup has kept
-            if not renewed:
-                raise UnknownExperiment
-            return Bad("foreign", live.id)
+            return Bad("foreign", live.id) if news.caught_up else news.unknown(live.id)
         return Opened(report, token, live)
 
     def _judged(self, opened: Opened, ask: Request, entered: list[Entry]) -> NewReport | Bad:

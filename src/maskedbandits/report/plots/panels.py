@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from maskedbandits.experiments.cache_key import plain
+from maskedbandits.experiments.canonical_json import plain
 from maskedbandits.experiments.results import Cell
 from maskedbandits.report import style, summary, svg
 from maskedbandits.report.plots import context, pulls, regret_by_epsilon, regret_by_group, shares
