@@ -62,7 +62,12 @@ def head(method: str, path: str, *lines: str) -> bytes:
 def is_ready(wire: socket.socket) -> bool:
     """Tell whether the worker at the other end is ready."""
     wire.sendall(head("GET", "/readyz"))
-    return wire.recv(65_536).startswith(b"HTTP/1.1 200 ")
+    found = b""
+    while not found.endswith(b"}"):  # the body may come after the head
+        piece = wire.recv(65_536)
+        assert piece, found
+        found += piece
+    return found.startswith(b"HTTP/1.1 200 ")
 
 
 def chunk(body: bytes) -> bytes:
