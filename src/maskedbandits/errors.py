@@ -3,12 +3,13 @@
 It needs the standard library alone: devices without numpy import it. Arrays are checked where they are used.
 """
 
+import contextlib
 import difflib
 import math
 import operator
 import unicodedata
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Real
 from tokenize import TokenError
 from typing import Any
@@ -114,6 +115,23 @@ def shown(value: object) -> str:
     except ValueError:  # Python refuses to write out whole numbers of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@contextlib.contextmanager
+def translate_errors(
+    kinds: type[Exception] | tuple[type[Exception], ...], translate: Callable[[Exception], Exception | None]
+) -> Iterator[None]:
+    """Replace errors of a library, such as a database, by those that ``translate`` returns.
+
+    An error for which it returns None passes unchanged.
+    """
+    try:
+        yield
+    except kinds as error:
+        translated = translate(error)
+        if translated is None:
+            raise
+        raise translated from error
 
 
 UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")  # control, format, unassigned, private, surrogates, ends of lines

@@ -33,7 +33,7 @@ from visitors import EPSILON, Visitors
 
 from maskedbandits.service.replay import Claim, replay
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.schema import columns
+from maskedbandits.service.storage.schema import list_columns
 
 EXPERIMENT = "crash"
 ARMS = 5
@@ -115,12 +115,15 @@ def under_load(
 def counted(storage: str, services: list[Service], visitors: Visitors, kills: int, early: int) -> Counted:
     """Count everything in the end; the services still run."""
     with open_store(storage) as store:
-        row = next(each for each in store.experiments() if each.name == EXPERIMENT)
+        row = next(each for each in store.list_experiments() if each.name == EXPERIMENT)
         claims = [claim_of(service, row.seq) for service in services]
         found = replay(store, row, claims)
-        with store.everything() as tables:
+        with store.dump() as tables:
             events = [
-                dict(zip(columns(name), each, strict=True)) for name, some in tables for each in some if name == "event"
+                dict(zip(list_columns(name), each, strict=True))
+                for name, some in tables
+                for each in some
+                if name == "event"
             ]
     reports = [event for event in events if event["kind"] == "report"]
     bits: dict[int, list[int]] = {}

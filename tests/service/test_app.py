@@ -156,7 +156,7 @@ def without_store(served: Served) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_writer, "PATIENCE", 0.05)
         patch.setattr(log_reader, "SECOND", 0.05)
-        patch.setattr(SqliteStore, "_lent", gone)
+        patch.setattr(SqliteStore, "_lend_connection", gone)
         served.run(until(lambda: not served.registry.ready))
         yield
     served.run(until(lambda: served.registry.ready))
@@ -206,7 +206,7 @@ def test_a_disk_that_is_full_is_told_once_and_by_readiness(served: Served, capsy
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_writer, "PATIENCE", 0.05)
-        patch.setattr(SqliteStore, "_writing", full)
+        patch.setattr(SqliteStore, "_begin_write", full)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
         for _ in range(5):
             served.run(asyncio.sleep(2 * log_writer.PAUSE))
@@ -236,9 +236,9 @@ def test_closing_stops_the_hall(registry: ExperimentRegistry, store: Store) -> N
     with Served(registry) as served:
         served.post("/v1/experiments", SMALL)
         assert served.get("/readyz").status == 200
-        assert not store.snapshots(1, kernel())
+        assert not store.list_snapshots(1, kernel())
     assert not registry.ready
-    assert [seq for seq, _ in store.snapshots(1, kernel())] == [1]  # it has written down what it knows
+    assert [seq for seq, _ in store.list_snapshots(1, kernel())] == [1]  # it has written down what it knows
 
 
 # The time

@@ -177,10 +177,10 @@ def test_no_other_address_is_ever_open() -> None:
 def test_an_unknown_role_has_no_rights(locked: Served, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     """The service did not start with one."""
     _, key = create_key(store, "admin", "crowned", 7)
-    with store._writing() as do:
-        do.changed("UPDATE api_key SET role = 'king' WHERE id = 'crowned'")
+    with store._begin_write() as tx:
+        tx.execute("UPDATE api_key SET role = 'king' WHERE id = 'crowned'")
     for _ in range(2):  # it is said once
-        locked.app.access.keys.refresh(store.keys())
+        locked.app.access.keys.refresh(store.list_keys())
     locked.client.key = key
     assert not any(let_in(locked, role) for role in keys.ROLES)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if "unknown role" in line]
@@ -194,7 +194,7 @@ def test_a_key_has_256_bits_and_the_store_a_digest(store: Store, tmp_path: Path)
     made = {create_key(store, "device", None, 7)[1] for _ in range(20)}
     assert len(made) == 20
     assert all(len(key) == len("mb_") + 43 for key in made)
-    rows = store.keys()
+    rows = store.list_keys()
     assert {row.digest for row in rows} == {digest_of(key) for key in made}
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("bandits.db*"))
     assert not any(key[3:].encode() in kept for key in made)
@@ -211,7 +211,7 @@ def test_secrets_are_made_once(store: Store) -> None:
     assert first.visitor == second.visitor
     token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
     assert second.ring.read(first.ring.sign(token)) == token
-    assert len(store.signing_keys()) == 1
+    assert len(store.list_signing_keys()) == 1
 
 
 def test_processes_that_need_secrets_at_the_same_moment_have_the_same(
@@ -219,17 +219,17 @@ def test_processes_that_need_secrets_at_the_same_moment_have_the_same(
 ) -> None:
     """Each finds that there are none; else two workers would not know each other's visitors."""
     with open_store(storage) as other:
-        assert (store.signing_keys(), store.meta("secret_check")) == ([], None)
+        assert (store.list_signing_keys(), store.read_meta("secret_check")) == ([], None)
         first = secrets_of(other)
         with monkeypatch.context() as patch:
             stale: Iterator[list[tuple[int, bytes]]] = iter([[]])
-            real_keys = store.signing_keys
-            patch.setattr(store, "signing_keys", lambda: next(stale, None) or real_keys())
-            patch.setattr(store, "meta", lambda key: None)
+            real_keys = store.list_signing_keys
+            patch.setattr(store, "list_signing_keys", lambda: next(stale, None) or real_keys())
+            patch.setattr(store, "read_meta", lambda key: None)
             second = secrets_of(store)
         assert first.visitor == second.visitor == secrets_of(other).visitor
         assert first.ring._keys == second.ring._keys
-        assert len(store.signing_keys()) == 1
+        assert len(store.list_signing_keys()) == 1
 
 
 def test_rotation_believes_old_keys_until_they_are_dropped(store: Store) -> None:
@@ -251,13 +251,13 @@ def test_a_damaged_signing_key_is_not_used(store: Store, damage: str, capsys: py
     token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
     first = secrets_of(store).ring
     made, _ = rotate(store)
-    with store._writing() as do:
-        do.changed(f"UPDATE signing_key SET {damage} WHERE id = ?", (made,))  # noqa: S608 - our own words
+    with store._begin_write() as tx:
+        tx.execute(f"UPDATE signing_key SET {damage} WHERE id = ?", (made,))  # noqa: S608 - our own words
     for _ in range(2):  # it is said once
         assert first.read(secrets_of(store).ring.sign(token)) == token
     assert capsys.readouterr().err.count("signing key is damaged and not used") == 1
-    with store._writing() as do:
-        do.changed("DELETE FROM signing_key WHERE id = ?", (first.current,))
+    with store._begin_write() as tx:
+        tx.execute("DELETE FROM signing_key WHERE id = ?", (first.current,))
     with pytest.raises(UserError, match="all signing keys are damaged: restore a backup, or run") as caught:
         secrets_of(store)
     assert "\n" not in str(caught.value)
@@ -272,7 +272,7 @@ def test_however_many_signing_keys_there_are_old_ones_can_be_dropped(store: Stor
         rotate(store)
     made, dropped = rotate(store, keep=20)
     assert len(dropped) == 236
-    assert len(store.signing_keys()) == 21
+    assert len(store.list_signing_keys()) == 21
     assert secrets_of(store).ring.current == made
 
 

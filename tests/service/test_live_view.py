@@ -99,7 +99,7 @@ def test_what_is_decided_meanwhile_is_not_missing(tmp_path: Path, monkeypatch: p
                 found = whole(self)
                 self.decide(5)
                 with open_store(storage) as store:
-                    while sum(store.issued_total(self.id).values()) < 5:
+                    while sum(store.sum_issued(self.id).values()) < 5:
                         time.sleep(0.01)
                 return found
 
@@ -111,7 +111,7 @@ def test_what_is_decided_meanwhile_is_not_missing(tmp_path: Path, monkeypatch: p
 
 def _issued(registry: Any, live: Any) -> list[int]:
     """What the follower has told the store."""
-    return list(registry.follower.store.issued_total(live.id).values())
+    return list(registry.follower.store.sum_issued(live.id).values())
 
 
 def test_less_than_none_is_never_missing() -> None:

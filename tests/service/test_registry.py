@@ -18,7 +18,7 @@ from maskedbandits.service.storage.models import DUPLICATE
 def replayed(storage: str) -> dict[str, str]:
     """The states of all experiments, folded from their first events."""
     with open_store(storage) as store:
-        found = [replay(store, row, []) for row in store.experiments()]
+        found = [replay(store, row, []) for row in store.list_experiments()]
     assert all(each.holds for each in found)
     return {each.name: each.digest for each in found}
 
@@ -105,7 +105,7 @@ def test_a_newcomer_starts_from_a_snapshot_and_knows_what_is_open(tmp_path: Path
     with open_store(storage) as store:
         from maskedbandits.service.state import kernel
 
-        assert [seq for seq, _ in store.snapshots(1, kernel())] == [21]
+        assert [seq for seq, _ in store.list_snapshots(1, kernel())] == [21]
         store.save_snapshot(1, 22, kernel(), b"damaged", "0" * 64)
     asyncio.run(second())
 
@@ -222,7 +222,7 @@ def test_while_the_store_is_gone_reports_are_refused_and_decisions_go_on(
             live = await registry.create(config())
             rows = [report_of(live, each, 1) for each in live.decide(2)]
             with monkeypatch.context() as patch:
-                for name in ("append", "ping", "standing"):
+                for name in ("append", "ping", "read_status"):
                     patch.setattr(sqlite.SqliteStore, name, _gone)
                 with pytest.raises(StoreUnavailable):
                     await registry.write.reports(rows)
@@ -271,7 +271,7 @@ def test_what_was_refused_is_counted(tmp_path: Path) -> None:
     storage = storage_in(tmp_path)
     asyncio.run(use())
     with open_store(storage) as store:
-        assert store.refused(1) == {"late": 3}
+        assert store.sum_refused(1) == {"late": 3}
 
 
 def test_who_is_told_to_end_while_it_reads_a_long_log_reads_no_more(

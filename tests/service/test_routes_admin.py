@@ -186,4 +186,4 @@ def test_terms_and_status_change_together_or_not_at_all(served: Served, monkeypa
 
 def store_seq(served: Served) -> int:
     """How many events the log of the experiment has."""
-    return int(served.run(served.registry.ask(lambda store: store.heads()[1])))
+    return int(served.run(served.registry.ask(lambda store: store.read_heads()[1])))

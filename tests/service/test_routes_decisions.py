@@ -180,7 +180,7 @@ def test_a_visitor_reports_with_the_epsilon_of_the_token(served: Served) -> None
 
 def test_a_visitor_whose_key_was_dropped_is_decided_for_anew(served: Served, store: Store) -> None:
     first = served.post(DECISIONS, {"visitor": "v"}).json
-    old = store.signing_keys()[0][0]
+    old = store.list_signing_keys()[0][0]
     store.add_signing_key(b"n" * 48)  # sealed
     store.drop_signing_key(old)
     served.app._read_at = -10.0

@@ -35,7 +35,7 @@ def status(reply: Reply) -> tuple[int, str]:
 def counted(served: Served, store: Store) -> dict[int, dict[str, int]]:
     """How many reports were refused, and why, of no experiment (0) and of the first, as the store knows it."""
     served.close()
-    return {experiment: store.refused(experiment) for experiment in (0, 1)}
+    return {experiment: store.sum_refused(experiment) for experiment in (0, 1)}
 
 
 def test_a_report_is_taken_once(served: Served, store: Store) -> None:
@@ -43,7 +43,7 @@ def test_a_report_is_taken_once(served: Served, store: Store) -> None:
     for _ in range(3):
         told = status(served.post(REPORTS, {"token": answer["token"], "bit": 1}))
         assert told == ((200, "accepted") if _ == 0 else (200, "duplicate"))
-    (event,) = [event for event in store.events(1, 0, 100) if event.kind == "report"]
+    (event,) = [event for event in store.read_events(1, 0, 100) if event.kind == "report"]
     token = token_of(store, answer)
     assert (event.arm, event.bit, event.epsilon) == (token.arm, 1, 1_000_000)
     assert (event.probability, event.flags) == (token.probability, token.flags)
@@ -72,7 +72,7 @@ def test_an_arm_that_there_never_was_is_foreign_and_stops_nothing(served: Served
         text = served.app._secrets.ring.sign(other)
         assert status(served.post(REPORTS, {"token": text, "bit": 1})) == (403, "foreign")
     assert status(served.post(REPORTS, {"token": served.app._secrets.ring.sign(token), "bit": 1})) == (200, "accepted")
-    assert [event.arm for event in store.events(1, 1, 10)] == [token.arm]
+    assert [event.arm for event in store.read_events(1, 1, 10)] == [token.arm]
 
 
 def test_a_late_report(storage: str, store: Store) -> None:
@@ -107,7 +107,7 @@ def test_a_forged_report(served: Served, store: Store) -> None:
     assert status(served.post(REPORTS, {"token": forged, "bit": 1})) == (400, "forged")
     assert status(served.post("/v1/experiments/headline/reports", {"token": "", "bit": 1})) == (400, "forged")
     assert counted(served, store) == {0: {"forged": 1}, 1: {"forged": 1}}
-    assert not [event for event in store.events(1, 0, 100) if event.kind == "report"]
+    assert not [event for event in store.read_events(1, 0, 100) if event.kind == "report"]
 
 
 def test_a_key_that_was_made_a_moment_ago_elsewhere_is_believed(served: Served, store: Store) -> None:
@@ -122,7 +122,7 @@ def test_a_key_that_was_made_a_moment_ago_elsewhere_is_believed(served: Served, 
 def test_an_epsilon_of_its_own_may_be_lower(served: Served, store: Store, epsilon: float) -> None:
     report = {"token": decided(served), "bit": 0, "epsilon": epsilon}
     assert status(served.post(REPORTS, report)) == (200, "accepted")
-    assert store.events(1, 0, 100)[-1].epsilon == round(epsilon * 1e6)
+    assert store.read_events(1, 0, 100)[-1].epsilon == round(epsilon * 1e6)
 
 
 @pytest.mark.parametrize("change", [{"epsilon": 1.000001}, {"epsilon": 0}, {"epsilon": -1}, {"epsilon": 1e-7}])
@@ -158,7 +158,7 @@ def test_a_report_that_does_not_fit_keeps_no_other_from_being_taken(served: Serv
     told = [each["status"] for each in reply.json["results"]]
     assert told == ["accepted", *["invalid"] * 5, "accepted", *["invalid"] * 5]
     assert counted(served, store) == {0: {"invalid": 5}, 1: {"invalid": 5}}
-    assert [event.bit for event in store.events(1, 0, 100) if event.kind == "report"] == [1, 0]
+    assert [event.bit for event in store.read_events(1, 0, 100) if event.kind == "report"] == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_each_report_of_a_batch_has_a_status_of_its_own(served: Served, store: S
     told = [each["status"] for each in reply.json["results"]]
     assert told == ["accepted", "duplicate", "forged", "invalid", "foreign", "accepted"]
     assert counted(served, store) == {0: {"foreign": 1, "forged": 1}, 1: {"duplicate": 1, "invalid": 1}}
-    assert [event.bit for event in store.events(1, 0, 100) if event.kind == "report"] == [1, 0]
+    assert [event.bit for event in store.read_events(1, 0, 100) if event.kind == "report"] == [1, 0]
 
 
 def test_a_large_batch(served: Served, store: Store) -> None:
@@ -212,7 +212,7 @@ def test_a_large_batch(served: Served, store: Store) -> None:
     batch = [{"token": each["token"], "bit": place % 2} for place, each in enumerate(decisions)]
     results = served.post(REPORTS, {"reports": batch}).json["results"]
     assert {each["status"] for each in results} == {"accepted"}
-    assert store.heads() == {1: 1001}
+    assert store.read_heads() == {1: 1001}
 
 
 def test_too_many_reports_with_one_token(registry: ExperimentRegistry) -> None:

@@ -185,8 +185,8 @@ def test_a_snapshot_that_takes_too_long_does_not_keep_it_from_ending(storage: st
     assert code == 0
     assert logged[-1]["event"].startswith("stopped without a snapshot")
     with open_store(storage) as store:
-        assert sum(store.issued_total(1).values()) == 7  # which comes before it
-        assert store.snapshots(1, state.kernel()) == []
+        assert sum(store.sum_issued(1).values()) == 7  # which comes before it
+        assert store.list_snapshots(1, state.kernel()) == []
 
 
 # Several workers

@@ -192,7 +192,7 @@ def test_a_question_that_does_not_fit_the_groups_is_foreign(grouped: Served, sto
     for question in (b"", b"\x05\0\0\0\0\0\0\0\0", b"\x00\x07\0", b"\x08\0\0"):
         text = grouped.app._secrets.ring.sign(token._replace(question=question))
         assert grouped.post(REPORTS, {"token": text, "answer": 1}).json["status"] == "foreign"
-    assert len(store.events(2, 0, 10)) == 1
+    assert len(store.read_events(2, 0, 10)) == 1
 
 
 def test_where_there_are_no_groups_an_answer_is_no_report(grouped: Served) -> None:
@@ -218,12 +218,12 @@ def test_the_state_is_a_fold_of_the_log(served: Served, store: Store, epsilon: i
     lived(served, 10, seed=3)
     state = learnt(served, 81)
     served.close()
-    row = store.experiments()[1]
+    row = store.list_experiments()[1]
     found = replay(store, row, [])
     assert found.holds
     assert [claim.source for claim in found.agreeing] == ["snapshot"]
     assert (found.digest, found.reports) == (state["digest"], 81)
-    events = store.events(row.id, 0, 1000)
+    events = store.read_events(row.id, 0, 1000)
     reports = [event for event in events if event.kind == "report"]
     assert {event.arm for event in reports} == {event.probability for event in reports} == {None}
     assert {event.config for event in reports} == {1, 2, 3, 4}
@@ -262,7 +262,7 @@ def test_a_process_that_comes_later_awaits_what_others_issued(grouped: Served, s
     wait_for(lambda: grouped.get(STATE).json["pending"] == [4])
     ours = grouped.registry.experiment("kinds")
     assert ours is not None
-    wait_for(lambda: ours.in_all(store.issued_total(ours.id)) == [6])  # it is told every second
+    wait_for(lambda: ours.in_all(store.sum_issued(ours.id)) == [6])  # it is told every second
     with Served(quick_hall(storage)) as other:
         assert other.get(STATE).json["pending"] == [4]
         theirs = other.registry.experiment("kinds")

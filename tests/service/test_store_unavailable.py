@@ -22,7 +22,7 @@ from children import wait_until
 from maskedbandits.service.keys import decision_key, hidden_id
 from maskedbandits.service.secret import secret_of
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.schema import columns
+from maskedbandits.service.storage.schema import list_columns
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
 LENGTHS = [2.0, pytest.param(10.0, marks=pytest.mark.slow)]  # seconds for which it is gone
@@ -86,9 +86,12 @@ def survived(storage: str, service: Running, gone: Callable[[], Any], back: Call
     witness.report()
     witness.decide(4)
     witness.report()
-    with open_store(storage) as store, store.everything() as tables:
+    with open_store(storage) as store, store.dump() as tables:
         events = [
-            dict(zip(columns(table), row, strict=True)) for table, rows in tables for row in rows if table == "event"
+            dict(zip(list_columns(table), row, strict=True))
+            for table, rows in tables
+            for row in rows
+            if table == "event"
         ]
         key = decision_key(secret_of(store))
     expected = sorted(hidden_id(key, identity) for identity in witness.acknowledged)

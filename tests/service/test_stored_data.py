@@ -105,4 +105,4 @@ def test_the_page_lists_every_column() -> None:
         for table, columns in re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE)
         for column in re.findall(r"`(\w+)`", columns)
     }
-    assert listed == {(table, column) for table in schema.TABLES for column in schema.columns(table)}
+    assert listed == {(table, column) for table in schema.TABLES for column in schema.list_columns(table)}

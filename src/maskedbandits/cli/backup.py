@@ -64,7 +64,7 @@ def faults_in(url: str) -> list[str]:
     from maskedbandits.service.storage import open_store
 
     with open_store(url) as store:
-        faults = (fault_of(row, store.arms(row.id)) for row in store.experiments())
+        faults = (fault_of(row, store.list_arms(row.id)) for row in store.list_experiments())
         return [fault for fault in faults if fault is not None]
 
 

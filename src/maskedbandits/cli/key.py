@@ -62,7 +62,7 @@ def create(role: str, name: str | None, storage: Given, json_wanted: bool) -> No
 def list_keys(storage: Given, json_wanted: bool) -> None:
     """List the keys: what they are called and what they may do, not what they are."""
     with opened(storage, "key") as store:
-        rows = store.keys()
+        rows = store.list_keys()
     if json_wanted:
         echo_json([as_document(row) for row in rows])
         return

@@ -54,7 +54,7 @@ def replay(experiment: str | None, storage: Given, server: str | None, key: str 
 
 def chosen(store: Any, name: str | None) -> list[Any]:
     """Return the experiment of a name, or all of them."""
-    rows = store.experiments()
+    rows = store.list_experiments()
     if name is None:
         return list(rows)
     known = [row.name for row in rows]

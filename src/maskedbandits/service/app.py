@@ -76,7 +76,7 @@ class App:
 
     async def open(self, registry: ExperimentRegistry) -> None:
         """Let people in: the registry has started, and has imported what takes long to import."""
-        from maskedbandits.service.dashboard.broadcast import Watch
+        from maskedbandits.service.dashboard.broadcast import Broadcaster
         from maskedbandits.service.routes_decisions import Decisions
         from maskedbandits.service.routes_reports import Reports
 
@@ -86,8 +86,8 @@ class App:
         by_token = Buckets(self.settings.token_rate, self.settings.burst)
         self._reports = Reports(registry, self._secrets, self.metrics, by_token, self._renew, self.access.block)
         self.registry, self.clock = registry, registry.clock
-        self.watch = Watch(registry)
-        self.watch.start()
+        self.broadcaster = Broadcaster(registry)
+        self.broadcaster.start()
         self._renewing = asyncio.create_task(self._renew_often())
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class App:
         registry, self.registry = self.registry, None
         if registry is not None:
             self.streams.end()
-            await self.watch.stop()
+            await self.broadcaster.stop()
             self._renewing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._renewing
@@ -103,7 +103,7 @@ class App:
 
     async def _read_keys(self, registry: ExperimentRegistry) -> Secrets:
         def read(store: Store) -> tuple[list[KeyRow], Secrets]:
-            return store.keys(), secrets_of(store)
+            return store.list_keys(), secrets_of(store)
 
         self._read_at = time.monotonic()
         rows, secrets = cast("tuple[list[KeyRow], Secrets]", await registry.ask(read))
@@ -230,10 +230,12 @@ class App:
         return description()
 
     async def _live_list(self, ask: Request) -> Stream:
-        return Stream(self.watch.list_all(self._roles(ask)))
+        return Stream(self.broadcaster.stream_list(self._roles(ask)))
 
     async def _live(self, ask: Request) -> Stream:
-        return Stream(self.watch.follow(await found(self._office.registry, ask.params["name"]), self._roles(ask)))
+        return Stream(
+            self.broadcaster.stream_experiment(await found(self._office.registry, ask.params["name"]), self._roles(ask))
+        )
 
     def _roles(self, ask: Request) -> Callable[[], frozenset[str]]:
         """Return what tells the roles that somebody who asks has by now."""

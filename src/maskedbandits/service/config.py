@@ -26,7 +26,7 @@ from maskedbandits.service.schemas import (
     millionths,
 )
 from maskedbandits.service.state import made, mask_of, refuse_unless_offered
-from maskedbandits.service.storage.models import LAST_MINUTE, OPEN, RETIRED, STATUSES, ArmRow, ExperimentRow
+from maskedbandits.service.storage.models import MAX_MINUTE, OPEN, RETIRED, STATUSES, ArmRow, ExperimentRow
 
 MOST_WINDOW = 1_000_000  # reports: every process keeps them, and each snapshot holds them
 MOST_SLOTS = 1 << 24  # the same, for policies that keep some of each arm
@@ -188,8 +188,8 @@ def _check_stored(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
         raise UserError("a status is unknown")
     if not (0 <= row.default_arm < len(ordered) and ordered[row.default_arm].status == OPEN):
         raise UserError("its default arm is no open arm")
-    check_int("created_hour", row.created_hour, 0, LAST_MINUTE // 60)
-    check_int("forgotten", row.forgotten, 0, LAST_MINUTE)
+    check_int("created_hour", row.created_hour, 0, MAX_MINUTE // 60)
+    check_int("forgotten", row.forgotten, 0, MAX_MINUTE)
     told = msgspec.to_builtins(terms)
     told |= {"name": row.name, "default_arm": ordered[row.default_arm].name}
     told["arms"] = [{"name": arm.name, "payload": json.loads(arm.payload)} for arm in ordered]

@@ -177,7 +177,7 @@ class Live:
 
     def read_reported(self, store: Store) -> None:
         """Count the reports up to here whose tokens could still be open."""
-        for arm, minute, count in store.reported(self.id, self.clock.minute(), self.fold.seq):
+        for arm, minute, count in store.count_reports(self.id, self.clock.minute(), self.fold.seq):
             self.pending.report(arm, minute, count)
 
     def newest(self) -> int:

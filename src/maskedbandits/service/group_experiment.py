@@ -122,7 +122,7 @@ class GroupsLive(Live):
 
     def read_reported(self, store: Store) -> None:
         """Count the answers up to here whose tokens could still be open."""
-        self._reported(store.asked(self.id, self.clock.minute(), self.fold.seq))
+        self._reported(store.read_questions(self.id, self.clock.minute(), self.fold.seq))
 
     def _reported(self, asked: Sequence[tuple[bytes, int]]) -> None:
         found: Questions = unpacked([question for question, _ in asked], self.asking.grouping.sizes)

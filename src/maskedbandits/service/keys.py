@@ -20,12 +20,13 @@ from maskedbandits.errors import UserError, WrongValueError, line, nearest, show
 from maskedbandits.service.secret import CHECK, NONCE, START_OVER, derive, seal, secret_of, unseal
 from maskedbandits.service.server import logging
 from maskedbandits.service.server.settings import is_loopback
-from maskedbandits.service.storage.keys import SIGNING_KEYS
-from maskedbandits.service.storage.models import DECISION
+from maskedbandits.service.storage.keys import MAX_SIGNING_KEYS
+from maskedbandits.service.storage.models import DECISION_ID_BYTES
 from maskedbandits.service.tokens import SECRET, Keyring
 
 if TYPE_CHECKING:
-    from maskedbandits.service.storage.base import KeyRow, Store
+    from maskedbandits.service.storage.models import KeyRow
+    from maskedbandits.service.storage.store import Store
 
 PREFIX = "mb_"  # by which those who look for leaked keys can know one
 LONGEST_NAME = 64
@@ -70,7 +71,7 @@ def _checked_name(name: str) -> str:
 
 def revoke_key(store: Store, name: str, hour: int) -> None:
     """Let a key be of no more use."""
-    rows = store.keys()
+    rows = store.list_keys()
     if any(row.id == name and row.revoked is not None for row in rows):
         raise UserError(f"the key {name!r} is revoked already: nothing is to be done")
     store.revoke_key(name, hour)
@@ -100,9 +101,9 @@ def secrets_of(store: Store) -> Secrets:
     """Return the secrets of a store; the first signing key is made when it is first needed, by one process."""
     secret = secret_of(store)
     sealing = sealing_key(secret)
-    if not store.signing_keys():
+    if not store.list_signing_keys():
         store.add_signing_key(seal(sealing, secrets.token_bytes(SECRET)), first=True)
-    signing = [each for each in store.signing_keys() if _is_sound(store.name, *each)]
+    signing = [each for each in store.list_signing_keys() if _is_sound(store.name, *each)]
     if not signing:
         raise UserError(f"{store.name}: all signing keys are damaged: restore a backup, or run {START_OVER}")
     ring = Keyring({number: unseal(sealing, sealed) for number, sealed in signing}, signing[0][0])
@@ -111,13 +112,13 @@ def secrets_of(store: Store) -> Secrets:
 
 def _is_sound(store: str, number: int, sealed: bytes) -> bool:
     """Tell whether a signing key is as one was written; others are passed over."""
-    is_sound = 0 <= number < SIGNING_KEYS and len(sealed) == NONCE + SECRET
+    is_sound = 0 <= number < MAX_SIGNING_KEYS and len(sealed) == NONCE + SECRET
     if not is_sound:
         _warn_damaged(store, number)
     return is_sound
 
 
-@lru_cache(maxsize=SIGNING_KEYS)  # keys are read again every few seconds
+@lru_cache(maxsize=MAX_SIGNING_KEYS)  # keys are read again every few seconds
 def _warn_damaged(store: str, number: int) -> None:
     logging.event("signing key is damaged and not used", storage=store, key=number, remedy="restore a backup")
 
@@ -134,7 +135,7 @@ def decision_key(secret: bytes) -> bytes:
 
 def hidden_id(key: bytes, identity: bytes) -> bytes:
     """Return what the log holds of a decision's id."""
-    return hmac.digest(key, identity, "sha256")[:DECISION]
+    return hmac.digest(key, identity, "sha256")[:DECISION_ID_BYTES]
 
 
 class Keys:

@@ -28,7 +28,7 @@ from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.server.warmup import Warming, needed_by
 from maskedbandits.service.state import Fold, kernel
 from maskedbandits.service.storage import Store, StoreUnavailable
-from maskedbandits.service.storage.models import ExperimentRow, Standing
+from maskedbandits.service.storage.models import ExperimentRow, StoreStatus
 
 LEAST = 0.02  # seconds between two looks at the log when this process has just written
 SECOND, MINUTE = 1.0, 60.0
@@ -132,7 +132,7 @@ class Follower:
 
     def _follow(self) -> None:
         """Fold what is new, and do what is due."""
-        standing = self.store.standing()
+        standing = self.store.read_status()
         self._set_clock(standing)
         for experiment, seq in standing.heads.items():
             live, aside = self.by_id.get(experiment), self.aside.get(experiment)
@@ -157,7 +157,7 @@ class Follower:
             self._next_minute = now + MINUTE
             self._each_minute()
 
-    def _set_clock(self, standing: Standing) -> None:
+    def _set_clock(self, standing: StoreStatus) -> None:
         """Go by the store's clock; and never be behind what any process has forgotten.
 
         A report whose id may have been forgotten is late for good, or it could be counted twice. So where another
@@ -189,22 +189,22 @@ class Follower:
                 self._set_aside(live.id, error)
 
     def _row(self, experiment: int) -> ExperimentRow:
-        return next(row for row in self.store.experiments() if row.id == experiment)
+        return next(row for row in self.store.list_experiments() if row.id == experiment)
 
     def _enter(self, experiment: int) -> None:
         """Bring an experiment to life: from a snapshot, if there is a sound one, and what came after it."""
         row = self._row(experiment)
-        if (fault := fault_of(row, self.store.arms(experiment))) is not None:
+        if (fault := fault_of(row, self.store.list_arms(experiment))) is not None:
             raise UserError(fault)
         if not self.warming.has(needed_by(Terms.read(row.config))):  # interpreted, it would keep all others waiting
             self.aside[experiment] = Aside(row.name, self._kept_pending(experiment), time.monotonic() + SECOND, False)
             return
         fold = self._from_snapshot(experiment)
-        while events := self.store.events(experiment, fold.seq, AT_ONCE):
+        while events := self.store.read_events(experiment, fold.seq, AT_ONCE):
             if self._stopping.is_set():
                 return
             fold.take(events)
-        row, arms = self._row(experiment), self.store.arms(experiment)  # an arm may have come meanwhile
+        row, arms = self._row(experiment), self.store.list_arms(experiment)  # an arm may have come meanwhile
         if (fault := fault_beside(row, arms, fold.either)) is not None:
             raise UserError(fault)
         kind = GroupsLive if isinstance(fold.either, Contextual) else Live
@@ -223,7 +223,7 @@ class Follower:
         return pending
 
     def _from_snapshot(self, experiment: int) -> Fold:
-        kept = self.store.snapshot(experiment, kernel())
+        kept = self.store.read_snapshot(experiment, kernel())
         if kept is None:
             return Fold()
         try:
@@ -233,13 +233,13 @@ class Follower:
             return Fold()
 
     def _catch_up(self, live: Live) -> None:
-        while events := self.store.events(live.id, live.fold.seq, AT_ONCE):
+        while events := self.store.read_events(live.id, live.fold.seq, AT_ONCE):
             changed = any(event.kind != "report" for event in events)
             if changed:  # names of new arms are known before they can be chosen
-                live.stand(self._row(live.id), self.store.arms(live.id))
+                live.stand(self._row(live.id), self.store.list_arms(live.id))
             live.take(events)
             if changed:
-                live.stand(self._row(live.id), self.store.arms(live.id))
+                live.stand(self._row(live.id), self.store.list_arms(live.id))
 
     def _each_second(self) -> None:
         self._tell_issued()
@@ -252,7 +252,7 @@ class Follower:
         Every second that is what is new; what is older hardly ever changes, and is heard every minute.
         """
         since = max(since, self.clock.minute())
-        live.pending.hear(self.store.issued(live.id, since, self.process), since)
+        live.pending.hear(self.store.list_issued(live.id, since, self.process), since)
         live.await_exactly()
 
     def _tell_issued(self) -> None:
@@ -303,7 +303,7 @@ class Follower:
 
     def _write_snapshot(self, live: Live, every: int) -> None:
         """Write a snapshot, unless some process has written one not many events ago."""
-        kept = self.store.snapshots(live.id, kernel())
+        kept = self.store.list_snapshots(live.id, kernel())
         if live.fold.seq - max((seq for seq, _ in kept), default=0) < every:
             return
         try:

@@ -128,7 +128,7 @@ class Writer:
             answers += zip((job.future for job in reporting), _shared_out(reporting, found), strict=True)
         if visiting:
             visits = [job.visit for job in visiting if job.visit is not None]
-            kept = self._durably(lambda store: store.visits(visits))
+            kept = self._durably(lambda store: store.assign_tokens(visits))
             each = [kept] * len(visiting) if isinstance(kept, Exception) else kept
             answers += zip((job.future for job in visiting), each, strict=True)
         for job in jobs:
@@ -148,13 +148,13 @@ class Writer:
 
         def append(store: Store) -> list[int]:
             nonlocal in_doubt
-            found = store.written(rows, before) if in_doubt else None
+            found = store.recover_append(rows, before) if in_doubt else None
             if found is not None:
                 return found
             try:
                 return store.append(rows)
             except StoreUnavailable as gone:
-                in_doubt = in_doubt or gone.unknown
+                in_doubt = in_doubt or gone.may_be_committed
                 raise
 
         return append
@@ -176,7 +176,7 @@ class Writer:
                         logging.event("nothing can be written", reason=gone.reason)
                     self.trouble = gone
                     return gone
-                if gone.unknown and not again:
+                if gone.may_be_committed and not again:
                     return gone
                 time.sleep(PAUSE)
             except Exception as error:  # a user's mistake, or ours: it belongs to whoever asked

@@ -172,7 +172,7 @@ class ExperimentRegistry:
     async def view(self, live: Live) -> dict[str, Any]:
         """Return what an experiment has learnt, and what became of its decisions; reckoned beside those who decide."""
         # In this order: what is decided in between would look as if nobody had reported it.
-        known, refused = await self.ask(lambda store: (store.issued_total(live.id), store.refused(live.id)))
+        known, refused = await self.ask(lambda store: (store.sum_issued(live.id), store.sum_refused(live.id)))
         issued = _with_unsaid(live, known)
         learnt = await asyncio.get_running_loop().run_in_executor(None, live.view)
         return {**learnt, **_accounted(issued, learnt["reported"], learnt["pending"]), "refused": refused}
@@ -180,7 +180,7 @@ class ExperimentRegistry:
     async def fates(self) -> dict[str, dict[str, int]]:
         """Return what became of the decisions of every experiment, by its name."""
         lives = self.experiments()
-        totals = await self.ask(lambda store: [store.issued_total(live.id) for live in lives])
+        totals = await self.ask(lambda store: [store.sum_issued(live.id) for live in lives])
         issued = [_with_unsaid(*each) for each in zip(lives, totals, strict=True)]
         answered = await asyncio.get_running_loop().run_in_executor(None, lambda: [live.answered() for live in lives])
         return {live.name: _fates(every, both) for live, every, both in zip(lives, issued, answered, strict=True)}

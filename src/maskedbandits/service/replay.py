@@ -54,15 +54,15 @@ def replay(
     store: Store, row: ExperimentRow, claims: list[Claim], progress: Callable[[float], None] = lambda share: None
 ) -> Replayed:
     """Fold a log from its first event on, stopping where somebody claims to know the state."""
-    if (fault := fault_of(row, store.arms(row.id))) is not None:
+    if (fault := fault_of(row, store.list_arms(row.id))) is not None:
         raise DamagedError(fault)
-    claims = [*claims, *(Claim("snapshot", *kept) for kept in store.snapshots(row.id, kernel()))]
+    claims = [*claims, *(Claim("snapshot", *kept) for kept in store.list_snapshots(row.id, kernel()))]
     stops = sorted({claim.seq for claim in claims})
     end = max([row.seq, *(claim.seq for claim in claims if claim.source != "snapshot")])
     fold, digests, reports = Fold(), {}, 0
     while True:
         following = next((stop for stop in stops if stop > fold.seq), end)
-        events = store.events(row.id, fold.seq, min(AT_ONCE, max(1, following - fold.seq)))
+        events = store.read_events(row.id, fold.seq, min(AT_ONCE, max(1, following - fold.seq)))
         if not events or fold.seq >= end:
             break
         try:
@@ -80,7 +80,7 @@ def replay(
         raise DamagedError(
             f"{row.name}: the log has a gap: after event {fold.seq} comes none of {row.seq}; restore a backup"
         )
-    if (fault := fault_beside(row, store.arms(row.id), fold.either)) is not None:
+    if (fault := fault_beside(row, store.list_arms(row.id), fold.either)) is not None:
         raise DamagedError(fault)
     reached = [claim for claim in claims if claim.seq in digests]
     return Replayed(

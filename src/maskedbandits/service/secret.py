@@ -25,7 +25,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.server import logging
 
 if TYPE_CHECKING:
-    from maskedbandits.service.storage.base import Store
+    from maskedbandits.service.storage.store import Store
 
 VARIABLE, FILE_VARIABLE = "MASKEDBANDITS_SECRET", "MASKEDBANDITS_SECRET_FILE"
 CHECK = "secret_check"  # under which the store holds a digest of the secret
@@ -61,11 +61,11 @@ def _masked(key: bytes, nonce: bytes, plain: bytes) -> bytes:
 def secret_of(store: Store, environment: Mapping[str, str] | None = None) -> bytes:
     """Return the secret that belongs to a store; where the store has none yet, a key file is made."""
     variables = os.environ if environment is None else environment
-    known = store.meta(CHECK)
+    known = store.read_meta(CHECK)
     found, where = _read(store.key_file, variables, create=known is None)
     check = derive(found, CHECK).hex()
     if known is None:
-        known = store.first_meta(CHECK, check)
+        known = store.set_default_meta(CHECK, check)
     if known != check:
         raise UserError(
             f"{where}: not the secret of {store.name}: give the one it was started with, or run {START_OVER}"

@@ -10,7 +10,7 @@ import pytest
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Store
-from maskedbandits.service.storage.base import ExperimentRow, NewArm, NewReport
+from maskedbandits.service.storage.models import ExperimentRow, NewArm, NewReport
 
 ARMS = [NewArm("red", '{"colour": "#f00"}'), NewArm("blue"), NewArm("green", "[1, 2]")]
 CONFIG = '{"epsilon": 1.0}'

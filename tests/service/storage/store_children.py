@@ -14,7 +14,7 @@ from made_stores import LATER, numbered, report
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import StoreUnavailable, open_store
-from maskedbandits.service.storage.base import Visit
+from maskedbandits.service.storage.models import Visit
 
 LONGEST = 600.0  # seconds that a child may take: only one that hangs takes as long
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -50,7 +50,7 @@ def write(url: str, who: int, experiments: int) -> dict[tuple[int, int], int]:
 def visit(url: str, who: int, visitors: int) -> list[bytes]:
     with open_store(url) as store:
         return [
-            store.visits([Visit(1, bytes([visitor]) * 16, f"{who}".encode(), LATER, LATER - 5)])[0]
+            store.assign_tokens([Visit(1, bytes([visitor]) * 16, f"{who}".encode(), LATER, LATER - 5)])[0]
             for visitor in range(visitors)
         ]
 
@@ -81,7 +81,7 @@ def fill_the_disk(path: str) -> tuple[int, list[str], list[int]]:
                     acknowledged = store.append([report() for _ in range(20)])[-1]
             except StoreUnavailable as gone:
                 said.append(gone.reason)
-                acknowledged = max(acknowledged, store.heads()[1] if gone.unknown else 0)
+                acknowledged = max(acknowledged, store.read_heads()[1] if gone.may_be_committed else 0)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         return acknowledged, said, store.append([report() for _ in range(3)])
 
@@ -105,12 +105,12 @@ def fork_and_use(url: str) -> list[str]:
         child = os.fork()
         if child == 0:
             try:
-                sending.send(str(store.heads()))
+                sending.send(str(store.read_heads()))
             except UserError as error:
                 sending.send(str(error))
             store.close()  # the parent's connection stays open
             os._exit(0)
         os.waitpid(child, 0)
         said.append(receiving.recv())
-        said.append(str(store.heads()))
+        said.append(str(store.read_heads()))
     return said

@@ -58,7 +58,7 @@ def test_there_and_back(any_store: Store, any_url: str) -> None:
     assert fault.startswith("headlines: its configuration is damaged")
     assert told == {"file": "b.backup", "experiments": 1, "events": 2001}
     with open_store("sqlite:///restored.db") as restored:
-        assert restored.events(1, 0, 9999) == any_store.events(1, 0, 9999)
+        assert restored.read_events(1, 0, 9999) == any_store.read_events(1, 0, 9999)
     refused(call("restore", "b.backup", "--storage", "sqlite:///restored.db"), "not empty")
 
 
@@ -75,8 +75,8 @@ def test_upgrade() -> None:
     with open_store("sqlite:///bandits.db", create=True) as store:
         assert call("upgrade").stdout == "The tables have version 3 already: nothing to do.\n"
         assert json.loads(call("upgrade", "--json").stdout) == {"from": 3, "to": 3}
-        with store._writing() as do:
-            do.changed("UPDATE meta SET value = '0' WHERE key = 'schema'")
+        with store._begin_write() as tx:
+            tx.execute("UPDATE meta SET value = '0' WHERE key = 'schema'")
         refused(call("backup", "b"), "run maskedbandits upgrade")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("maskedbandits.service.storage.schema.STEPS", {older: {"sqlite": ()} for older in range(3)})

@@ -8,7 +8,7 @@ import pytest
 from made_stores import ARMS, CONFIG, HOUR, LATER, created, numbered, refused, report
 
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
-from maskedbandits.service.storage.base import (
+from maskedbandits.service.storage.models import (
     DUPLICATE,
     LATE,
     UNKNOWN,
@@ -43,9 +43,9 @@ class TestContract:
     def test_an_experiment_begins_with_the_event_that_created_it(self, store: Store) -> None:
         row = created(store)
         assert row == ExperimentRow(1, "headlines", "running", CONFIG, 1, 1, 0, HOUR, 0)
-        assert store.experiments() == [row]
-        assert store.arms(row.id) == [ArmRow(place, *arm, "open") for place, arm in enumerate(ARMS)]
-        (event,) = store.events(row.id, 0, 10)
+        assert store.list_experiments() == [row]
+        assert store.list_arms(row.id) == [ArmRow(place, *arm, "open") for place, arm in enumerate(ARMS)]
+        (event,) = store.read_events(row.id, 0, 10)
         assert event[:9] == (1, "create", None, None, None, None, None, None, HOUR)
         assert json.loads(event.detail or "") == {
             "config": json.loads(CONFIG),
@@ -58,7 +58,7 @@ class TestContract:
         with refused("'headlines' already", "give another name", kind=Conflict):
             created(store)
         assert created(store, "layouts").id == 2
-        assert [row.name for row in store.experiments()] == ["headlines", "layouts"]
+        assert [row.name for row in store.list_experiments()] == ["headlines", "layouts"]
 
     def test_what_cannot_be_an_experiment_is_refused(self, store: Store) -> None:
         with refused("give at least one"):
@@ -70,8 +70,8 @@ class TestContract:
         for config in ("{", "NaN", '"\0"', "[" * 100_000):
             with refused("config", "give"):
                 store.create_experiment("a", config, ARMS, 0, HOUR)
-        assert store.experiments() == []
-        assert store.heads() == {}
+        assert store.list_experiments() == []
+        assert store.read_heads() == {}
 
     # The log
 
@@ -80,25 +80,25 @@ class TestContract:
         assert store.append(reports[:2]) == [2, 3]
         assert store.append(reports[2:]) == [4, 5, 6]
         assert store.append([]) == []
-        assert store.heads() == {1: 6}
+        assert store.read_heads() == {1: 6}
         expected = [EventRow(tag + 1, "report", 1, 1, tag, 65_536, 0, LATER, HOUR, None) for tag in range(1, 6)]
-        assert store.events(1, 1, 100) == expected
-        assert store.events(1, 2, 2) == expected[1:3]
-        assert store.events(1, 6, 2) == []
+        assert store.read_events(1, 1, 100) == expected
+        assert store.read_events(1, 2, 2) == expected[1:3]
+        assert store.read_events(1, 6, 2) == []
 
     def test_an_empty_question_is_not_none(self, store: Store, experiment: ExperimentRow) -> None:
         store.append([report()._replace(question=question) for question in (b"", None)])
-        assert [event.question for event in store.events(1, 1, 10)] == [b"", None]
+        assert [event.question for event in store.read_events(1, 1, 10)] == [b"", None]
         store.append([report()._replace(question=b"")])
-        assert store.events(1, 3, 10)[0].question == b""
+        assert store.read_events(1, 3, 10)[0].question == b""
 
     def test_a_decision_has_one_report(self, store: Store, experiment: ExperimentRow) -> None:
         one, two, three = (report(tag=tag) for tag in (1, 2, 3))
         assert store.append([one, two, one._replace(bit=0), two]) == [2, 3, DUPLICATE, DUPLICATE]
         assert store.append([two, three, one, three]) == [DUPLICATE, 4, DUPLICATE, DUPLICATE]
         assert store.append([one]) == [DUPLICATE]
-        assert [event.epsilon for event in store.events(1, 1, 10)] == [1, 2, 3]
-        assert store.heads() == {1: 4}
+        assert [event.epsilon for event in store.read_events(1, 1, 10)] == [1, 2, 3]
+        assert store.read_heads() == {1: 4}
 
     def test_experiments_do_not_see_each_other(self, store: Store) -> None:
         created(store)
@@ -106,7 +106,7 @@ class TestContract:
         same = numbered(7)
         answers = store.append([report(2, same), report(1, same), report(3), report(2, same), report(2)])
         assert answers == [2, 2, UNKNOWN, DUPLICATE, 3]
-        assert store.heads() == {1: 2, 2: 3}
+        assert store.read_heads() == {1: 2, 2: 3}
 
     def test_reports_of_what_is_archived_or_unknown_are_not_taken(
         self, store: Store, experiment: ExperimentRow
@@ -122,10 +122,10 @@ class TestContract:
         assert store.append([early, late]) == [DUPLICATE, DUPLICATE]
         store.forget(100)
         assert store.append([early, late]) == [LATE, DUPLICATE]
-        assert [event.expires for event in store.events(1, 1, 9)] == [None, 101]
+        assert [event.expires for event in store.read_events(1, 1, 9)] == [None, 101]
         store.forget(50)  # the clock was set back
         assert store.append([early, report(expires=100), report(expires=101)]) == [LATE, LATE, 4]
-        assert store.experiments()[0].forgotten == 100
+        assert store.list_experiments()[0].forgotten == 100
         assert store.append([early, early._replace(expires=102)]) == [LATE, 5]
 
     def test_many_ids_are_forgotten(self, store: Store, experiment: ExperimentRow) -> None:
@@ -133,42 +133,42 @@ class TestContract:
             store.append([report(expires=100) for _ in range(900)])
         store.append([report(expires=200)])
         store.forget(150)
-        expiring = [event.expires for event in store.events(1, 1, 10_000)]
+        expiring = [event.expires for event in store.read_events(1, 1, 10_000)]
         assert expiring == [None] * 4500 + [200]
 
     def test_reports_that_may_still_be_awaited_are_counted(self, store: Store, experiment: ExperimentRow) -> None:
         reports = [report(expires=expires) for expires in (10, 20, 20, 30)]
         store.append([*reports, report(expires=20)._replace(arm=2)])
-        assert sorted(store.reported(1, 20, 6)) == [(1, 20, 2), (1, 30, 1), (2, 20, 1)]
-        assert sorted(store.reported(1, 11, 4)) == [(1, 20, 2)]
-        assert store.reported(2, 0, 99) == []
+        assert sorted(store.count_reports(1, 20, 6)) == [(1, 20, 2), (1, 30, 1), (2, 20, 1)]
+        assert sorted(store.count_reports(1, 11, 4)) == [(1, 20, 2)]
+        assert store.count_reports(2, 0, 99) == []
 
     def test_an_id_of_another_length_is_refused(self, store: Store, experiment: ExperimentRow) -> None:
         with refused("decision", "give 11 bytes"):
             store.append([report(decision=bytes(10)), report(decision=bytes(12))])
-        assert store.heads() == {1: 1}
+        assert store.read_heads() == {1: 1}
 
     def test_numbers_as_large_as_tokens_can_carry(self, store: Store, experiment: ExperimentRow) -> None:
         large = report()._replace(arm=65_535, epsilon=2**32 - 1, flags=255, expires=2**31 - 1, hour=2**31 - 1)
         assert store.append([large]) == [2]
-        event = store.events(1, 1, 1)[0]
+        event = store.read_events(1, 1, 1)[0]
         assert event == EventRow(2, "report", 65_535, 1, 2**32 - 1, 65_536, 255, 2**31 - 1, 2**31 - 1, None)
 
     # What stands beside the log
 
     def test_the_last_three_snapshots_of_a_kernel_are_kept(self, store: Store, experiment: ExperimentRow) -> None:
-        assert store.snapshot(1, "a") is None
+        assert store.read_snapshot(1, "a") is None
         for seq in (10, 40, 20, 30):
             store.save_snapshot(1, seq, "a", bytes(range(256)) * seq, f"digest {seq}")
         store.save_snapshot(1, 5, "b", b"b", "other")
-        assert store.snapshots(1, "a") == [(40, "digest 40"), (30, "digest 30"), (20, "digest 20")]
-        assert store.snapshot(1, "a") == SnapshotRow(40, "a", bytes(range(256)) * 40, "digest 40")
-        assert store.snapshot(1, "a", 39) == SnapshotRow(30, "a", bytes(range(256)) * 30, "digest 30")
-        assert store.snapshot(1, "a", 19) is None
-        assert store.snapshots(1, "b") == [(5, "other")]
-        assert store.snapshots(2, "a") == []
+        assert store.list_snapshots(1, "a") == [(40, "digest 40"), (30, "digest 30"), (20, "digest 20")]
+        assert store.read_snapshot(1, "a") == SnapshotRow(40, "a", bytes(range(256)) * 40, "digest 40")
+        assert store.read_snapshot(1, "a", 39) == SnapshotRow(30, "a", bytes(range(256)) * 30, "digest 30")
+        assert store.read_snapshot(1, "a", 19) is None
+        assert store.list_snapshots(1, "b") == [(5, "other")]
+        assert store.list_snapshots(2, "a") == []
         store.save_snapshot(1, 40, "a", b"again", "again")
-        assert store.snapshots(1, "a")[0] == (40, "again")
+        assert store.list_snapshots(1, "a")[0] == (40, "again")
 
     def test_counts_of_issued_decisions_are_of_one_process_each(self, store: Store, experiment: ExperimentRow) -> None:
         store.set_issued("p", [(1, 0, 100, 3), (1, 1, 100, 1), (1, 0, 200, 9), (1, 0, 200, 2), (7, 0, 200, 5)])
@@ -176,67 +176,67 @@ class TestContract:
         store.set_issued("p", [(1, 0, 100, 4)])
         store.set_issued("p", [])
         rows = [(0, "p", 100, 4), (0, "p", 200, 2), (0, "q", 100, 10), (1, "p", 100, 1)]
-        assert sorted(store.issued(1, 0)) == rows
-        assert store.issued(1, 101) == [(0, "p", 200, 2)]
-        assert store.issued(1, 200) == [(0, "p", 200, 2)]
-        assert store.issued(1, 201) == store.issued(7, 0) == []
-        assert sorted(store.issued(1, 0, besides="p")) == [row for row in rows if row[1] != "p"]
-        assert store.issued_total(1) == {0: 16, 1: 1}
+        assert sorted(store.list_issued(1, 0)) == rows
+        assert store.list_issued(1, 101) == [(0, "p", 200, 2)]
+        assert store.list_issued(1, 200) == [(0, "p", 200, 2)]
+        assert store.list_issued(1, 201) == store.list_issued(7, 0) == []
+        assert sorted(store.list_issued(1, 0, besides="p")) == [row for row in rows if row[1] != "p"]
+        assert store.sum_issued(1) == {0: 16, 1: 1}
 
     def test_many_experiments_are_counted_at_once(self, store: Store) -> None:
         for each in range(5):
             created(store, f"experiment {each}")
         store.set_issued("p", [(each, arm, 100, each) for each in range(2000) for arm in (0, 1)])
-        assert [store.issued_total(each) for each in (0, 1, 5, 6)] == [{}, {0: 1, 1: 1}, {0: 5, 1: 5}, {}]
+        assert [store.sum_issued(each) for each in (0, 1, 5, 6)] == [{}, {0: 1, 1: 1}, {0: 5, 1: 5}, {}]
 
     def test_counts_of_more_than_a_day_ago_are_summed_up_once(self, store: Store, experiment: ExperimentRow) -> None:
         store.set_issued("p", [(1, 0, 60, 3), (1, 0, 61, 5), (1, 2, 60, 1)])
         store.set_issued("q", [(1, 0, 60, 4)])
         store.count_refused([(1, "late", 60, 2), (1, "late", 61, 3), (0, "forged", 1, 1)])
         store.forget(60 + 1440)
-        assert store.issued(1, 0) == [(0, "p", 61, 5)]
-        assert store.issued_total(1) == {0: 12, 2: 1}
+        assert store.list_issued(1, 0) == [(0, "p", 61, 5)]
+        assert store.sum_issued(1) == {0: 12, 2: 1}
         store.set_issued("p", [(1, 0, 60, 30), (1, 0, 61, 6)])  # the first is summed up already
-        assert store.issued_total(1) == {0: 13, 2: 1}
+        assert store.sum_issued(1) == {0: 13, 2: 1}
         store.forget(60 + 1440)
         store.forget(120 + 1440)
-        assert store.issued(1, 0) == []
-        assert store.issued_total(1) == {0: 13, 2: 1}
-        assert store.refused(1) == {"late": 5}
-        assert store.refused(0) == {"forged": 1}
+        assert store.list_issued(1, 0) == []
+        assert store.sum_issued(1) == {0: 13, 2: 1}
+        assert store.sum_refused(1) == {"late": 5}
+        assert store.sum_refused(0) == {"forged": 1}
 
     def test_refused_reports_are_counted(self, store: Store, experiment: ExperimentRow) -> None:
         store.count_refused([(1, "late", 5, 2), (0, "forged", 5, 1), (1, "late", 5, 1), (1, "late", 6, 1)])
         store.count_refused([(1, "late", 5, 1), (1, "foreign", 5, 4)])
         store.count_refused([])
-        assert store.refused(1) == {"foreign": 4, "late": 5}
-        assert store.refused(0) == {"forged": 1}
-        assert store.refused(2) == {}
+        assert store.sum_refused(1) == {"foreign": 4, "late": 5}
+        assert store.sum_refused(0) == {"forged": 1}
+        assert store.sum_refused(2) == {}
 
     def test_a_visitor_keeps_a_token_until_it_expires(self, store: Store, experiment: ExperimentRow) -> None:
         def visit(token: bytes, expires: int, now: int, visitor: bytes = b"v" * 16, of: int = 1) -> Visit:
             return Visit(of, visitor, token, expires, now)
 
-        assert store.visits([visit(b"one", 20, 10)]) == [b"one"]
-        assert store.visits([visit(b"two", 29, 19), visit(b"w", 29, 19, b"w" * 16)]) == [b"one", b"w"]
-        assert store.visits([visit(b"other", 29, 19, of=2)]) == [b"other"]
-        assert store.visits([visit(b"three", 30, 20), visit(b"four", 31, 21), visit(b"five", 40, 30)]) == [
+        assert store.assign_tokens([visit(b"one", 20, 10)]) == [b"one"]
+        assert store.assign_tokens([visit(b"two", 29, 19), visit(b"w", 29, 19, b"w" * 16)]) == [b"one", b"w"]
+        assert store.assign_tokens([visit(b"other", 29, 19, of=2)]) == [b"other"]
+        assert store.assign_tokens([visit(b"three", 30, 20), visit(b"four", 31, 21), visit(b"five", 40, 30)]) == [
             b"three",
             b"three",
             b"five",
         ]
-        assert store.visits([]) == []
+        assert store.assign_tokens([]) == []
         store.forget(29)
-        assert store.visits([visit(b"six", 50, 0), visit(b"x", 50, 0, b"w" * 16)]) == [b"five", b"x"]
+        assert store.assign_tokens([visit(b"six", 50, 0), visit(b"x", 50, 0, b"w" * 16)]) == [b"five", b"x"]
 
     def test_a_token_that_is_of_no_more_use_is_replaced_once(self, store: Store, experiment: ExperimentRow) -> None:
         def visit(token: bytes, instead: bytes = b"", visitor: bytes = b"v" * 16) -> Visit:
             return Visit(1, visitor, token, 20, 10, instead)
 
-        assert store.visits([visit(b"one"), visit(b"one", visitor=b"w" * 16)]) == [b"one", b"one"]
-        assert store.visits([visit(b"two", b"one"), visit(b"three", b"one")]) == [b"two", b"two"]
-        assert store.visits([visit(b"four", b"one"), visit(b"five")]) == [b"two", b"two"]
-        assert store.visits([visit(b"six", visitor=b"w" * 16)]) == [b"one"]
+        assert store.assign_tokens([visit(b"one"), visit(b"one", visitor=b"w" * 16)]) == [b"one", b"one"]
+        assert store.assign_tokens([visit(b"two", b"one"), visit(b"three", b"one")]) == [b"two", b"two"]
+        assert store.assign_tokens([visit(b"four", b"one"), visit(b"five")]) == [b"two", b"two"]
+        assert store.assign_tokens([visit(b"six", visitor=b"w" * 16)]) == [b"one"]
 
     def test_keys(self, store: Store) -> None:
         digests = [bytes([number]) * 32 for number in range(3)]
@@ -247,7 +247,7 @@ class TestContract:
             store.add_key("a", "admin", digests[1], 7)
         store.revoke_key("a", 8)
         store.revoke_key("a", 9)
-        assert store.keys() == [
+        assert store.list_keys() == [
             KeyRow("c", "read", digests[2], 6, None),
             KeyRow("a", "admin", digests[1], 7, 8),
             KeyRow("b", "device", digests[0], 7, None),
@@ -256,11 +256,11 @@ class TestContract:
             store.revoke_key("d", 9)
 
     def test_signing_keys_rotate_and_no_id_is_used_twice_at_a_time(self, store: Store) -> None:
-        assert store.signing_keys() == []
+        assert store.list_signing_keys() == []
         assert store.add_signing_key(b"first", first=True) == 0
         assert store.add_signing_key(b"not this", first=True) == 0
         assert [store.add_signing_key(bytes([each])) for each in range(1, 256)] == list(range(1, 256))
-        assert store.signing_keys()[:2] == [(255, b"\xff"), (254, b"\xfe")]
+        assert store.list_signing_keys()[:2] == [(255, b"\xff"), (254, b"\xfe")]
         with refused("256 signing keys", "drop old ones"):
             store.add_signing_key(b"more")
         store.drop_signing_key(3)
@@ -268,22 +268,22 @@ class TestContract:
         with refused("no signing key has the id 3"):
             store.drop_signing_key(3)
         assert store.add_signing_key(b"again") == 3
-        assert store.signing_keys()[0] == (3, b"again")
+        assert store.list_signing_keys()[0] == (3, b"again")
         assert store.add_signing_key(b"and again") == 200
         with refused("256 signing keys", "maskedbandits key rotate --keep 20"):
             store.rotate_signing_keys(b"more", 256)
         made, dropped = store.rotate_signing_keys(b"more", 2)
         assert len(dropped) == 254
         assert made in dropped  # there is no other
-        assert [secret for _, secret in store.signing_keys()] == [b"more", b"and again", b"again"]
+        assert [secret for _, secret in store.list_signing_keys()] == [b"more", b"and again", b"again"]
         assert store.rotate_signing_keys(b"one more", 0) == (made + 1, [made, 200, 3])
-        assert store.signing_keys() == [(made + 1, b"one more")]
+        assert store.list_signing_keys() == [(made + 1, b"one more")]
 
     def test_notes(self, store: Store) -> None:
-        assert store.meta("a") is None
+        assert store.read_meta("a") is None
         store.set_meta("a", "1")
         store.set_meta("a", "2")
-        assert store.meta("a") == "2"
+        assert store.read_meta("a") == "2"
         with refused("which version"):
             store.set_meta("schema", "7")
 
@@ -297,25 +297,25 @@ class TestContract:
         store.add_key(odd, odd, odd.encode(), 1)
         store.save_snapshot(row.id, 1, odd, odd.encode(), "d")
         store.set_meta(odd, odd)
-        assert (store.experiments()[0].name, store.experiments()[0].config) == (odd, document)
-        assert [(arm.name, arm.payload) for arm in store.arms(row.id)] == [(odd, document), (odd + odd, document)]
-        told = json.loads(store.events(row.id, 0, 1)[0].detail or "")
+        assert (store.list_experiments()[0].name, store.list_experiments()[0].config) == (odd, document)
+        assert [(arm.name, arm.payload) for arm in store.list_arms(row.id)] == [(odd, document), (odd + odd, document)]
+        told = json.loads(store.read_events(row.id, 0, 1)[0].detail or "")
         assert told["arms"] == [{"name": odd, "payload": {"text": odd}}]
-        assert store.issued(row.id, 0) == [(0, odd, 5, 1)]
-        assert store.refused(row.id) == {odd: 1}
-        assert store.keys() == [KeyRow(odd, odd, odd.encode(), 1, None)]
-        assert store.snapshot(row.id, odd) == SnapshotRow(1, odd, odd.encode(), "d")
-        assert store.meta(odd) == odd
+        assert store.list_issued(row.id, 0) == [(0, odd, 5, 1)]
+        assert store.sum_refused(row.id) == {odd: 1}
+        assert store.list_keys() == [KeyRow(odd, odd, odd.encode(), 1, None)]
+        assert store.read_snapshot(row.id, odd) == SnapshotRow(1, odd, odd.encode(), "d")
+        assert store.read_meta(odd) == odd
 
     def test_long_texts_are_kept(self, store: Store) -> None:
         long = json.dumps("滑🦀x" * 25_000, ensure_ascii=False)
         name = "ü" * 250
         row = store.create_experiment(name, long, [ARMS[0]._replace(name=name, payload=long)], 0, HOUR)
-        assert store.experiments() == [row]
+        assert store.list_experiments() == [row]
         assert (row.name, row.config) == (name, long)
-        assert store.arms(row.id)[0].payload == long
+        assert store.list_arms(row.id)[0].payload == long
         token = bytes(range(256)) * 400
-        assert store.visits([Visit(row.id, b"v" * 16, token, 9, 1)]) == [token]
+        assert store.assign_tokens([Visit(row.id, b"v" * 16, token, 9, 1)]) == [token]
 
     # Opening and closing
 
@@ -328,15 +328,15 @@ class TestContract:
         for create in (False, True):
             with open_store(any_url, create=create) as store:
                 store.ping()
-                assert store.heads() == {1: 2}
+                assert store.read_heads() == {1: 2}
 
     def test_a_closed_store_says_so(self, any_url: str) -> None:
         store = open_store(any_url, create=True)
         store.close()
         store.close()
         with refused("closed: open it again", kind=StoreUnavailable):
-            store.heads()
+            store.read_heads()
 
     def test_it_can_be_upgraded_to_what_it_is(self, store: Store) -> None:
         assert store.upgrade(lambda do, version: None) == (3, 3)
-        assert store.version() == 3
+        assert store.read_version() == 3

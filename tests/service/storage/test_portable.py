@@ -17,9 +17,9 @@ from made_stores import HOUR, LATER, created, numbered, refused, report
 from postgres import Cluster
 
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store, schema
-from maskedbandits.service.storage.backup import Copied, backup, restore
-from maskedbandits.service.storage.base import Change, Visit
-from maskedbandits.service.storage.database import Rows, Statements
+from maskedbandits.service.storage.backup import CopyCounts, backup, restore
+from maskedbandits.service.storage.base import TableRows, Transaction
+from maskedbandits.service.storage.models import Change, Visit
 
 pytest_plugins = ["store_fixtures"]
 
@@ -56,7 +56,7 @@ def used(store: Store) -> Store:
     store.save_snapshot(1, 7, ODD, bytes(range(256)) * 100, "digest")
     store.set_issued(ODD, [(1, 0, 80, 3), (1, 1, LATER, 4)])
     store.count_refused([(0, ODD, 5, 2), (1, "late", 6, 1)])
-    store.visits([Visit(1, bytes(range(16)), bytes(range(64)), LATER, 1)])
+    store.assign_tokens([Visit(1, bytes(range(16)), bytes(range(64)), LATER, 1)])
     store.add_key(ODD, "admin", bytes(32), HOUR)
     store.add_key("old", "read", bytes(32), HOUR)
     store.revoke_key("old", HOUR + 1)
@@ -68,18 +68,18 @@ def used(store: Store) -> Store:
 
 def content(store: Store) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {table: [] for table in schema.TABLES}
-    with store.everything() as everything:
-        for table, rows in everything:
+    with store.dump() as tables:
+        for table, rows in tables:
             found[table] += rows
     return {table: sorted(rows, key=repr) for table, rows in found.items()}
 
 
-def test_a_backup_brings_everything_back(any_store: Store, target: str, tmp_path: Path) -> None:
+def test_backup_restores_all_tables(any_store: Store, target: str, tmp_path: Path) -> None:
     file = tmp_path / "backup"
     before = content(used(any_store))
     assert all(before.values())  # of every table
-    assert backup(any_store, file) == Copied(2, 3004)
-    assert restore(file, target) == Copied(2, 3004)
+    assert backup(any_store, file) == CopyCounts(2, 3004)
+    assert restore(file, target) == CopyCounts(2, 3004)
     with open_store(target) as restored:
         assert content(restored) == before
         assert restored.append([report(1, numbered(1000 * 20)), report(), report(2)]) == [0, 3003, -2]
@@ -104,7 +104,7 @@ def test_a_backup_is_of_one_moment_while_others_write(
         writing = pool.submit(write)
         try:
             for turn in range(5):
-                while any_store.heads()[1] < 20 * turn and not writing.done():
+                while any_store.read_heads()[1] < 20 * turn and not writing.done():
                     pass
                 backup(any_store, tmp_path / "backup")  # the earlier one is replaced
         finally:
@@ -112,26 +112,26 @@ def test_a_backup_is_of_one_moment_while_others_write(
         writing.result()
     restore(tmp_path / "backup", target)
     with open_store(target) as restored:
-        heads = restored.heads()
+        heads = restored.read_heads()
         assert heads[1] == 2 * heads[2] - 1  # whole transactions
         for experiment in (1, 2):
-            log = restored.events(experiment, 0, 10**6)
-            assert log == any_store.events(experiment, 0, len(log))
+            log = restored.read_events(experiment, 0, 10**6)
+            assert log == any_store.read_events(experiment, 0, len(log))
 
 
 def test_a_store_that_is_gone_leaves_the_earlier_backup(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = saved.read_bytes()
 
     @contextmanager
-    def everything() -> Iterator[Iterator[Rows]]:
+    def dump() -> Iterator[Iterator[TableRows]]:
         yield failing()
 
-    def failing() -> Iterator[Rows]:
+    def failing() -> Iterator[TableRows]:
         yield "meta", [("schema", "1")]
         raise StoreUnavailable("the server has gone")
 
     with open_store(f"sqlite:///{saved.with_name('source.db')}") as store:
-        monkeypatch.setattr(store, "everything", everything)
+        monkeypatch.setattr(store, "dump", dump)
         with refused("the server has gone", kind=StoreUnavailable):
             backup(store, saved)
         with refused("the server has gone", kind=StoreUnavailable):
@@ -155,7 +155,7 @@ def test_a_backup_replaces_nothing_but_a_backup(saved: Path) -> None:
         with pytest.raises(OSError, match="No such file") as caught:
             backup(store, saved.with_name("missing") / "backup")
         assert caught.value.filename == str(saved.with_name("missing") / "backup")
-        assert store.heads() == {1: 3002, 2: 2}
+        assert store.read_heads() == {1: 3002, 2: 2}
     assert notes.read_text() == "mine"
 
 
@@ -227,62 +227,64 @@ def test_a_backup_that_lost_bytes_is_refused(saved: Path, target: str) -> None:
 # Tables of other versions
 
 
-def as_it_is(do: Statements, version: int) -> None:
+def as_it_is(tx: Transaction, version: int) -> None:
     """Rewrite nothing: these stores hold no secrets."""
 
 
 def set_version(store: Store, version: int) -> None:
-    with store._writing() as do:
-        do.changed("UPDATE meta SET value = ? WHERE key = 'schema'", (str(version),))
+    with store._begin_write() as tx:
+        tx.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(version),))
 
 
 def test_tables_of_an_older_version_are_upgraded(
     any_url: str, any_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     used(any_store)
-    with any_store._writing() as do:  # a version that knew no visitors, and called arms otherwise
-        do.changed("DROP TABLE visitor")
-        do.changed("ALTER TABLE arm RENAME COLUMN place TO number")
+    with any_store._begin_write() as tx:  # a version that knew no visitors, and called arms otherwise
+        tx.execute("DROP TABLE visitor")
+        tx.execute("ALTER TABLE arm RENAME COLUMN place TO number")
     set_version(any_store, 0)
     with refused("version 0", "run maskedbandits upgrade"):
         open_store(any_url)
-    visitors = next(each for each in schema.bare(any_store.DIALECT) if each.startswith("CREATE TABLE visitor"))
+    visitors = next(
+        each for each in schema.list_table_statements(any_store.DIALECT) if each.startswith("CREATE TABLE visitor")
+    )
     steps = ("ALTER TABLE arm RENAME COLUMN number TO place", visitors)
     monkeypatch.setattr(schema, "VERSION", 1)
     monkeypatch.setattr(schema, "STEPS", {0: dict.fromkeys(schema.DIALECTS, (*steps, "NONSENSE"))})
     with open_store(any_url, any_version=True) as store:
         with pytest.raises(Exception, match="NONSENSE"):
             store.upgrade(as_it_is)
-        assert store.version() == 0  # whole or not at all
+        assert store.read_version() == 0  # whole or not at all
         monkeypatch.setattr(schema, "STEPS", {0: dict.fromkeys(schema.DIALECTS, steps)})
         assert store.upgrade(as_it_is) == (0, 1)
         assert store.upgrade(as_it_is) == (1, 1)
     with open_store(any_url) as store:
-        assert [arm.place for arm in store.arms(1)] == [0, 1, 2, 3]
-        assert store.visits([Visit(1, bytes(16), b"token", 9, 1)]) == [b"token"]
-        assert backup(store, tmp_path / "backup") == Copied(2, 3004)
+        assert [arm.place for arm in store.list_arms(1)] == [0, 1, 2, 3]
+        assert store.assign_tokens([Visit(1, bytes(16), b"token", 9, 1)]) == [b"token"]
+        assert backup(store, tmp_path / "backup") == CopyCounts(2, 3004)
 
 
 def test_a_store_of_version_1_is_upgraded_and_goes_on(any_url: str, any_store: Store, tmp_path: Path) -> None:
     """Before there were groups: reports stay what they were, and those of both kinds follow."""
     used(any_store)
-    before = any_store.events(1, 0, 10_000)
-    with any_store._writing() as do:
-        do.changed("ALTER TABLE event DROP COLUMN question")
-        do.changed("ALTER TABLE event DROP COLUMN config")
+    before = any_store.read_events(1, 0, 10_000)
+    with any_store._begin_write() as tx:
+        tx.execute("ALTER TABLE event DROP COLUMN question")
+        tx.execute("ALTER TABLE event DROP COLUMN config")
     set_version(any_store, 1)
     with refused("version 1", "run maskedbandits upgrade"):
         open_store(any_url)
     with open_store(any_url, any_version=True) as store:
         assert store.upgrade(as_it_is) == (1, 3)
     with open_store(any_url) as store:
-        assert store.events(1, 0, 10_000) == before
+        assert store.read_events(1, 0, 10_000) == before
         plain, asked = report()._replace(config=7), report()._replace(arm=None, probability=None, question=b"abc")
         assert store.append([plain, asked, plain]) == [len(before) + 1, len(before) + 2, 0]
-        first, second = store.events(1, len(before), 10)
+        first, second = store.read_events(1, len(before), 10)
         assert (first.arm, first.config, first.question) == (1, 7, None)
         assert (second.arm, second.probability, second.question) == (None, None, b"abc")
-        assert backup(store, tmp_path / "backup").events == len(before) + 2 + len(store.events(2, 0, 10_000))
+        assert backup(store, tmp_path / "backup").events == len(before) + 2 + len(store.read_events(2, 0, 10_000))
 
 
 def test_tables_of_a_newer_version_are_refused(any_url: str, any_store: Store) -> None:
@@ -297,4 +299,4 @@ def test_a_copy_of_a_store_in_a_file_is_a_store(saved: Path) -> None:
     source = saved.with_name("source.db")
     shutil.copy(source, saved.with_name("copy.db"))
     with open_store(f"sqlite:///{saved.with_name('copy.db')}") as store:
-        assert store.heads() == {1: 3002, 2: 2}
+        assert store.read_heads() == {1: 3002, 2: 2}

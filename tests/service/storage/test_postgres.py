@@ -16,7 +16,7 @@ from made_stores import LATER, created, refused, report
 from postgres import Cluster, cluster
 
 from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, errors, open_store
-from maskedbandits.service.storage.base import Change, NewReport, Visit
+from maskedbandits.service.storage.models import Change, NewReport, Visit
 
 pytest_plugins = ["store_fixtures"]
 
@@ -81,11 +81,11 @@ def test_it_goes_on_by_itself_when_the_server_is_back(server: Cluster, how: str)
         created(store)
         assert store.append([report()]) == [2]
         getattr(server, how)()
-        for work in (store.heads, store.ping, lambda: store.append([report()]), lambda: store.forget(1)):
+        for work in (store.read_heads, store.ping, lambda: store.append([report()]), lambda: store.forget(1)):
             with refused("postgresql://", kind=StoreUnavailable):
                 work()
         server.start()
-        assert store.heads() == {1: 2}  # what was acknowledged is there
+        assert store.read_heads() == {1: 2}  # what was acknowledged is there
         assert store.append([report()]) == [3]
         if how == "stop":
             with refused(kind=StoreUnavailable):
@@ -114,9 +114,9 @@ def test_a_server_that_lost_its_tables_is_told_of(place: str, postgres_server: C
         postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", backend(store))
         for _ in range(2):
             with refused("postgresql://", kind=StoreUnavailable):
-                store.heads()
+                store.read_heads()
         postgres_server.execute(f"ALTER SCHEMA away RENAME TO {schema}")
-        assert store.heads() == {1: 1}
+        assert store.read_heads() == {1: 1}
 
 
 # Connections that are ended
@@ -146,8 +146,8 @@ def test_a_change_whose_connection_ends_before_the_commit_knows_it(place: str, p
             postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
             with pytest.raises(StoreUnavailable) as caught:
                 answer.result(children.LONGEST)
-        assert not caught.value.unknown
-        assert store.experiments()[0].status == "running"
+        assert not caught.value.may_be_committed
+        assert store.list_experiments()[0].status == "running"
 
 
 def test_a_connection_that_ends_in_the_commit_leaves_it_open(server: Cluster) -> None:
@@ -160,12 +160,12 @@ def test_a_connection_that_ends_in_the_commit_leaves_it_open(server: Cluster) ->
         server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
         with pytest.raises(StoreUnavailable) as caught:
             answer.result(children.LONGEST)
-        assert caught.value.unknown
+        assert caught.value.may_be_committed
         server.execute("ALTER SYSTEM RESET synchronous_standby_names")
         server.execute("SELECT pg_reload_conf()")
         three = report()
         assert store.append([one, three, two]) == [0, 4, 0]  # it had been committed
-        assert [event.seq for event in store.events(1, 0, 9)] == [1, 2, 3, 4]
+        assert [event.seq for event in store.read_events(1, 0, 9)] == [1, 2, 3, 4]
 
 
 def test_a_change_whose_commit_is_lost_says_so(server: Cluster) -> None:
@@ -178,8 +178,8 @@ def test_a_change_whose_commit_is_lost_says_so(server: Cluster) -> None:
         server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
         with pytest.raises(StoreUnavailable) as caught:
             answer.result(children.LONGEST)
-        assert caught.value.unknown
-        assert store.experiments()[0].status == "paused"
+        assert caught.value.may_be_committed
+        assert store.list_experiments()[0].status == "paused"
 
 
 def test_a_server_killed_at_any_moment_loses_nothing_acknowledged(server: Cluster) -> None:
@@ -208,7 +208,7 @@ def test_a_server_killed_at_any_moment_loses_nothing_acknowledged(server: Cluste
             server.start()
         stop.set()
         working.result(children.LONGEST)
-        log = store.events(1, 1, 10**6)
+        log = store.read_events(1, 1, 10**6)
     tagged = [event.epsilon for event in log]
     assert [event.seq for event in log] == list(range(2, len(log) + 2))
     assert len(set(tagged)) == len(tagged)  # none is counted twice
@@ -220,7 +220,7 @@ def test_a_server_killed_at_any_moment_loses_nothing_acknowledged(server: Cluste
 
 
 def test_who_waits_too_long_for_a_lock_is_told(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT", 0.05)
+    monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
     with open_store(place, create=True) as store:
         created(store)
         process = backend(store)
@@ -232,7 +232,7 @@ def test_who_waits_too_long_for_a_lock_is_told(place: str, monkeypatch: pytest.M
             ):
                 with refused("another process has been writing", kind=StoreUnavailable):
                     work()
-            assert store.heads() == {1: 1}  # reading goes on
+            assert store.read_heads() == {1: 1}  # reading goes on
         assert store.append([report()]) == [2]
         assert backend(store) == process  # the connection was not to blame
 
@@ -251,7 +251,7 @@ def test_a_server_that_does_not_write_through_is_refused() -> None:
 def told(store: Store, setting: str) -> str:
     """Return a setting as it is while a report is appended."""
     question = f"SELECT current_setting('{setting}')".encode()
-    return str(store._trip((store._settings, ()), (question, ()))[0][0])  # type: ignore[attr-defined]
+    return str(store._run((store._settings, ()), (question, ()))[0][0])  # type: ignore[attr-defined]
 
 
 def test_commits_are_durable_unless_the_url_says_otherwise(place: str) -> None:
@@ -270,7 +270,7 @@ def test_a_stricter_isolation_by_default_does_no_harm(place: str, isolation: str
         with ThreadPoolExecutor(3) as pool:
             for each in [pool.submit(children.write, url, who, 1) for who in range(3)]:
                 each.result(children.LONGEST)
-        log = store.events(1, 0, 10_000)
+        log = store.read_events(1, 0, 10_000)
         assert [event.seq for event in log] == list(range(1, len(log) + 1))
 
 
@@ -293,8 +293,8 @@ def test_a_log_that_has_grown_is_not_read_through(place: str) -> None:
             """Return how often tables were read through, ever."""
             for turn in range(10):
                 store.append([report() for _ in range(100)])
-                store.visits([Visit(1, os.urandom(16), b"token", LATER, 1) for _ in range(10)])
-                store.events(1, 100 * turn, 10)
+                store.assign_tokens([Visit(1, os.urandom(16), b"token", LATER, 1) for _ in range(10)])
+                store.read_events(1, 100 * turn, 10)
             connection.execute("SELECT pg_stat_force_next_flush()")
             return int(connection.execute(_READ_THROUGH).fetchone()[0])
 
@@ -356,4 +356,4 @@ def test_the_older_of_two_versions_does_it_too() -> None:
         one = report()
         assert store.append([one, report(), one]) == [2, 3, 0]
         store.forget(1)
-        assert store.heads() == {1: 3}
+        assert store.read_heads() == {1: 3}

@@ -15,7 +15,7 @@ from made_stores import LATER, created, report
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Store, open_store
-from maskedbandits.service.storage.base import ArmRow, Change, EventRow, ExperimentRow, Visit
+from maskedbandits.service.storage.models import ArmRow, Change, EventRow, ExperimentRow, Visit
 
 pytest_plugins = ["store_fixtures"]
 
@@ -28,7 +28,7 @@ def followed(store: Store, done: Callable[[], bool]) -> Iterator[EventRow]:
     after = 1
     while True:
         over = done()
-        events = store.events(1, after, 7)
+        events = store.read_events(1, after, 7)
         yield from events
         after = events[-1].seq if events else after
         if over and not events:
@@ -46,13 +46,13 @@ def test_numbers_have_no_gaps_and_a_reader_misses_none(any_url: str, any_store: 
     batches = [children.decisions(who, batch) for who in range(WRITERS) for batch in range(children.BATCHES)]
     unique = {decision for batch in batches for decision in batch}
     for experiment in range(1, EXPERIMENTS + 1):
-        log = any_store.events(experiment, 1, 100_000)
+        log = any_store.read_events(experiment, 1, 100_000)
         assert [event.seq for event in log] == list(range(2, len(unique) + 2))
         assert {event.epsilon for event in log} == unique
         told = [(row[1], seq) for each in given for row, seq in each.items() if row[0] == experiment]
         assert sorted(told) == sorted((event.epsilon, event.seq) for event in log)  # to one writer each
-        assert any_store.heads()[experiment] == len(unique) + 1
-    assert read == any_store.events(1, 1, 100_000)
+        assert any_store.read_heads()[experiment] == len(unique) + 1
+    assert read == any_store.read_events(1, 1, 100_000)
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -70,7 +70,7 @@ def test_visitors_in_opposite_orders_do_not_wait_for_each_other(any_url: str, an
             kept = []
             for turn in range(20):
                 crowd = [Visit(1, bytes([turn, each]) * 8, b"%d" % who, LATER, 1) for each in range(10)]
-                kept.append(store.visits(crowd if who else crowd[::-1])[:: 1 if who else -1])
+                kept.append(store.assign_tokens(crowd if who else crowd[::-1])[:: 1 if who else -1])
         return kept
 
     with ThreadPoolExecutor(2) as pool:
@@ -84,15 +84,15 @@ def test_threads_share_a_store(any_store: Store) -> None:
     def work(who: int) -> None:
         for _ in range(10):
             assert min(any_store.append([report() for _ in range(3)])) > 0
-            any_store.heads()
+            any_store.read_heads()
             any_store.change(1, Change("status", who, status="paused"))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-    log = any_store.events(1, 0, 1000)
+    log = any_store.read_events(1, 0, 1000)
     assert [event.seq for event in log] == list(range(1, 322))
     assert Counter(event.kind for event in log) == {"create": 1, "report": 240, "status": 80}
-    assert any_store.experiments()[0].config_version == 81
+    assert any_store.list_experiments()[0].config_version == 81
 
 
 def test_racing_changes_are_checked_one_after_the_other(any_url: str, any_store: Store) -> None:
@@ -113,8 +113,8 @@ def test_racing_changes_are_checked_one_after_the_other(any_url: str, any_store:
 
     with ThreadPoolExecutor(6) as pool:
         assert sum(pool.map(add, range(6))) == 2
-    assert len(any_store.arms(1)) == 5
-    merged = json.loads(any_store.experiments()[0].config)
+    assert len(any_store.list_arms(1)) == 5
+    merged = json.loads(any_store.list_experiments()[0].config)
     assert merged == {"epsilon": 1.0} | {f"member {who}": who for who in range(6)}
 
 
@@ -143,10 +143,10 @@ def test_changes_and_forgetting_go_on_beside_reports(any_url: str, any_store: St
         minutes = forgetting.result(children.LONGEST)
     taken = [answer for answer in answers if answer > 0]
     assert set(answers) - set(taken) <= {-1}
-    log = any_store.events(1, 0, 10_000)
+    log = any_store.read_events(1, 0, 10_000)
     assert [event.seq for event in log] == list(range(1, 62 + len(taken)))
     assert all(event.expires is None or event.expires > minutes for event in log)
-    assert sum(any_store.issued_total(1).values()) == sum(range(1, minutes + 1))
+    assert sum(any_store.sum_issued(1).values()) == sum(range(1, minutes + 1))
 
 
 def test_those_that_create_a_store_at_once_share_it(any_url: str) -> None:
@@ -155,7 +155,7 @@ def test_those_that_create_a_store_at_once_share_it(any_url: str) -> None:
         made = [each.result(children.LONGEST) for each in asked]
     assert made == [0] * WRITERS
     with open_store(any_url) as store:
-        assert len(store.signing_keys()) == 1
+        assert len(store.list_signing_keys()) == 1
 
 
 def test_a_fork_does_not_share_it(any_url: str, any_store: Store, tmp_path: Path) -> None:

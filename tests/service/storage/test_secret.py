@@ -153,14 +153,14 @@ def test_a_store_of_version_2_is_upgraded_and_its_open_tokens_stay_good(any_stor
     """It had secrets, ids that begin with a minute, and minutes of expiry."""
     plain, identity = bytes(range(32)), b"\x01\xc9\x55" + new_id()[3:]
     any_store.create_experiment("headline", '{"epsilon": 1}', [NewArm("short")], 0, 5)
-    with any_store._writing() as do:
-        do.insert("signing_key", [(0, 1, plain)])
-        do.insert("visitor", [(1, bytes(16), b"a token", 30_000_061)])
-        do.insert("meta", [("visitor_secret", "00" * 32)])
-        do.insert("issued", [(1, 0, "a", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
-        do.insert("refused", [(1, "late", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
-        do.changed("UPDATE meta SET value = '2' WHERE key = 'schema'")
-        do.changed(
+    with any_store._begin_write() as tx:
+        tx.insert("signing_key", [(0, 1, plain)])
+        tx.insert("visitor", [(1, bytes(16), b"a token", 30_000_061)])
+        tx.insert("meta", [("visitor_secret", "00" * 32)])
+        tx.insert("issued", [(1, 0, "a", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
+        tx.insert("refused", [(1, "late", minute, 2) for minute in (0, 30_000_001, 30_000_059, 30_000_060)])
+        tx.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
+        tx.execute(
             "INSERT INTO event (experiment, seq, kind, arm, bit, epsilon, hour, decision, expires) "
             "VALUES (1, 2, 'report', 0, 1, 1000000, 5, ?, 30000001)",
             (identity,),
@@ -168,14 +168,14 @@ def test_a_store_of_version_2_is_upgraded_and_its_open_tokens_stay_good(any_stor
     assert upgraded(any_store) == (2, 3)
     secrets = secrets_of(any_store)
     assert secrets.ring._keys == {0: plain}
-    assert any_store.signing_keys()[0][1] != plain
-    with any_store._reading() as do:
+    assert any_store.list_signing_keys()[0][1] != plain
+    with any_store._begin_read() as tx:
         expected = hmac.new(secrets.decision, identity, hashlib.sha256).digest()[:11]
-        assert do.rows("SELECT decision, expires FROM event WHERE seq = 2") == [(expected, 30_000_060)]
-        assert do.rows("SELECT expires, count FROM issued ORDER BY expires") == [(0, 2), (30_000_060, 6)]
-        assert do.rows("SELECT minute, count FROM refused ORDER BY minute") == [
+        assert tx.query("SELECT decision, expires FROM event WHERE seq = 2") == [(expected, 30_000_060)]
+        assert tx.query("SELECT expires, count FROM issued ORDER BY expires") == [(0, 2), (30_000_060, 6)]
+        assert tx.query("SELECT minute, count FROM refused ORDER BY minute") == [
             *((0, 2), (30_000_000, 4), (30_000_060, 2)),
         ]
-        assert not do.rows("SELECT * FROM visitor")
-    assert any_store.meta("visitor_secret") is None
+        assert not tx.query("SELECT * FROM visitor")
+    assert any_store.read_meta("visitor_secret") is None
     assert upgraded(any_store) == (3, 3)

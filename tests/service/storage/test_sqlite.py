@@ -42,7 +42,7 @@ def sound(path: Path) -> int:
 
 
 def test_who_waits_too_long_for_another_process_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT", 0.05)
+    monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
     receiving, ready = children.PROCESSES.Pipe(duplex=False)
     waiting, release = children.PROCESSES.Pipe(duplex=False)
     with opened(path) as store:
@@ -52,7 +52,7 @@ def test_who_waits_too_long_for_another_process_is_told(path: Path, monkeypatch:
             assert receiving.poll(children.LONGEST)
             with refused("another process has been writing for too long", kind=StoreUnavailable):
                 store.append([report()])
-            assert store.heads() == {1: 1}  # reading goes on
+            assert store.read_heads() == {1: 1}  # reading goes on
         finally:
             release.send(True)
             process.join(children.LONGEST)
@@ -63,7 +63,7 @@ def test_who_waits_too_long_for_another_process_is_told(path: Path, monkeypatch:
 def test_a_store_that_is_locked_while_it_is_created_can_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errors, "WAIT", 0.05)
+    monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
     url = f"sqlite:///{tmp_path}/new.db"
     with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -87,7 +87,7 @@ def test_a_file_that_may_not_grow_is_a_full_disk(path: Path) -> None:
         store._connection.execute("PRAGMA max_page_count = 40")  # type: ignore[attr-defined]
         with refused("the disk is full: make room", kind=StoreUnavailable):
             store.append([report() for _ in range(5000)])
-        assert store.heads() == {1: 1}
+        assert store.read_heads() == {1: 1}
         store._connection.execute("PRAGMA max_page_count = 100000")  # type: ignore[attr-defined]
         assert store.append([report() for _ in range(5000)])[-1] == 5001
     assert sound(path) == 5001
@@ -97,7 +97,7 @@ def test_a_file_that_is_gone_is_not_written_to(path: Path) -> None:
     away = path.with_name("away.db")
     with opened(path) as store:
         path.rename(away)
-        for work in (store.heads, store.ping, lambda: store.append([report()])):
+        for work in (store.read_heads, store.ping, lambda: store.append([report()])):
             with refused("deleted or replaced while in use", kind=StoreUnavailable):
                 work()
         away.rename(path)
@@ -210,12 +210,12 @@ ACKNOWLEDGING = """
 import os, sys
 from made_stores import report
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.base import Visit
+from maskedbandits.service.storage.models import Visit
 with open_store(sys.argv[1]) as store:
     os.write(1, b"begin\\n")
     for turn in range(40):
         if turn % 4 == 3:
-            store.visits([Visit(1, os.urandom(16), b"token", 9, 1)])
+            store.assign_tokens([Visit(1, os.urandom(16), b"token", 9, 1)])
         else:
             store.append([report() for _ in range(1 + 30 * (turn % 2))])
         os.write(1, b"acknowledged\\n")

@@ -10,7 +10,7 @@ from made_stores import HOUR, created, refused
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Conflict, Store
-from maskedbandits.service.storage.base import ArmRow, Change, ExperimentRow
+from maskedbandits.service.storage.models import ArmRow, Change, ExperimentRow
 
 pytest_plugins = ["store_fixtures"]
 
@@ -35,11 +35,11 @@ class TestChanges:
         ]
         rows = [store.change(experiment.id, change) for change in changes]
         assert [(row.seq, row.config_version) for row in rows] == [(2, 2), (3, 3), (4, 4), (5, 5)]
-        assert rows[-1] == store.experiments()[0]
+        assert rows[-1] == store.list_experiments()[0]
         assert rows[-1][2:7] == ("paused", '{"epsilon": 2}', 5, 5, 3)
-        assert [arm.status for arm in store.arms(experiment.id)] == ["open", "retired", "open", "open"]
-        assert store.arms(experiment.id)[3] == ArmRow(3, "black", "7", "open")
-        events = store.events(experiment.id, 1, 10)
+        assert [arm.status for arm in store.list_arms(experiment.id)] == ["open", "retired", "open", "open"]
+        assert store.list_arms(experiment.id)[3] == ArmRow(3, "black", "7", "open")
+        events = store.read_events(experiment.id, 1, 10)
         assert [(event.seq, event.kind, event.arm, event.hour) for event in events] == [
             (2, "arm", 3, HOUR + 1),
             (3, "retire", 1, HOUR + 2),
@@ -55,7 +55,7 @@ class TestChanges:
 
     def test_a_change_that_cannot_be_changes_nothing(self, store: Store, experiment: ExperimentRow) -> None:
         store.change(experiment.id, Change("retire", HOUR, place=1))
-        before = store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10)
+        before = store.list_experiments(), store.list_arms(experiment.id), store.read_events(experiment.id, 0, 10)
         for change, words in [
             (Change("arm", HOUR, name="blue"), "never used"),
             (Change("arm", HOUR, name="new", payload="{"), "JSON"),
@@ -75,13 +75,17 @@ class TestChanges:
                 store.change(experiment.id, change)
         with refused("no experiment 9"):
             store.change(9, Change("status", HOUR, status="paused"))
-        assert before == (store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10))
+        assert before == (
+            store.list_experiments(),
+            store.list_arms(experiment.id),
+            store.read_events(experiment.id, 0, 10),
+        )
 
     def test_a_configuration_is_merged_into_what_stands(self, store: Store, experiment: ExperimentRow) -> None:
         for config, default in [('{"floor": 0.1}', None), ('{"epsilon": 2}', 1), ("{}", None)]:
             row = store.change(experiment.id, Change("config", HOUR, config=config, default_arm=default))
         assert (json.loads(row.config), row.default_arm) == ({"epsilon": 2, "floor": 0.1}, 1)
-        told = [json.loads(event.detail or "") for event in store.events(experiment.id, 1, 10)]
+        told = [json.loads(event.detail or "") for event in store.read_events(experiment.id, 1, 10)]
         assert told[1] == told[2] == {"config": {"epsilon": 2, "floor": 0.1}, "default_arm": 1}
         with refused("a JSON object"):
             store.change(experiment.id, Change("config", HOUR, config="[]"))
@@ -90,10 +94,10 @@ class TestChanges:
         terms = Change("config", HOUR, config='{"floor": 0.5}')
         with refused("status 'stopped'"):
             store.change(1, [terms, Change("status", HOUR, status="stopped")])
-        assert store.experiments() == [experiment]
+        assert store.list_experiments() == [experiment]
         row = store.change(1, [terms, Change("status", HOUR, status="paused")])
         assert (row.status, json.loads(row.config)["floor"], row.config_version) == ("paused", 0.5, 3)
-        assert [event.kind for event in store.events(1, 1, 9)] == ["config", "status"]
+        assert [event.kind for event in store.read_events(1, 1, 9)] == ["config", "status"]
 
     def test_what_a_check_refuses_has_not_happened(self, store: Store, experiment: ExperimentRow) -> None:
         def check(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
@@ -101,10 +105,14 @@ class TestChanges:
             assert row.seq == 2
             raise UserError("too many")
 
-        before = store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10)
+        before = store.list_experiments(), store.list_arms(experiment.id), store.read_events(experiment.id, 0, 10)
         with refused("too many"):
             store.change(experiment.id, Change("arm", HOUR, name="new"), check)
-        assert before == (store.experiments(), store.arms(experiment.id), store.events(experiment.id, 0, 10))
+        assert before == (
+            store.list_experiments(),
+            store.list_arms(experiment.id),
+            store.read_events(experiment.id, 0, 10),
+        )
 
     def test_archived_is_for_good(self, store: Store, experiment: ExperimentRow) -> None:
         row = store.change(experiment.id, Change("status", HOUR, status="archived"))
@@ -116,4 +124,4 @@ class TestChanges:
         ]:
             with refused("'headlines' is archived, which is for good", kind=Conflict):
                 store.change(experiment.id, change)
-        assert store.experiments() == [row]
+        assert store.list_experiments() == [row]

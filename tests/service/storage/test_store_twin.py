@@ -15,7 +15,7 @@ from postgres import Cluster
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Store, open_store
-from maskedbandits.service.storage.base import Change, NewArm, NewReport, Visit
+from maskedbandits.service.storage.models import Change, NewArm, NewReport, Visit
 from naive.store import NaiveStore
 from trials import examples
 
@@ -121,7 +121,7 @@ class Side(RuleBasedStateMachine):
 
     @rule(visits=st.lists(VISITS, max_size=4))
     def visit(self, visits: list[Visit]) -> None:
-        assert self.store.visits(visits) == [self.naive.visit(*visit) for visit in visits]
+        assert self.store.assign_tokens(visits) == [self.naive.visit(*visit) for visit in visits]
 
     @rule(
         process=st.sampled_from("pq"),
@@ -167,43 +167,49 @@ class Side(RuleBasedStateMachine):
         self.the_rest_is_the_same()
 
     def experiments_are_the_same(self) -> None:
-        rows = self.store.experiments()
+        rows = self.store.list_experiments()
         expected = list(self.naive.experiments.values())
-        assert self.store.heads() == {row.id: row.seq for row in rows} == {each.id: len(each.log) for each in expected}
+        assert (
+            self.store.read_heads()
+            == {row.id: row.seq for row in rows}
+            == {each.id: len(each.log) for each in expected}
+        )
         for row, each in zip(rows, expected, strict=True):
             assert row[1:5] == (each.name, each.status, each.config, each.version)
             assert row[6:] == (each.default, each.created, each.forgotten)
-            assert [list(arm[1:]) for arm in self.store.arms(row.id)] == each.arms
+            assert [list(arm[1:]) for arm in self.store.list_arms(row.id)] == each.arms
 
     def logs_are_the_same(self) -> None:
         for each in self.naive.experiments.values():
-            events = self.store.events(each.id, 0, 1000)
+            events = self.store.read_events(each.id, 0, 1000)
             for seq, (event, expected) in enumerate(zip(events, each.log, strict=True), 1):
                 assert event.seq == seq
                 for name in set(event._fields) - {"seq", "detail"}:
                     assert getattr(event, name) == expected.get(name)
                 assert (event.detail and json.loads(event.detail)) == expected["detail"]
-            assert self.store.events(each.id, 2, 2) == events[2:4]
-            found = {(arm, minute): count for arm, minute, count in self.store.reported(each.id, 20, 5)}
+            assert self.store.read_events(each.id, 2, 2) == events[2:4]
+            found = {(arm, minute): count for arm, minute, count in self.store.count_reports(each.id, 20, 5)}
             assert found == self.naive.reported(each.id, 20, 5)
-            assert Counter(self.store.asked(each.id, 20, 5)) == self.naive.asked(each.id, 20, 5)
+            assert Counter(self.store.read_questions(each.id, 20, 5)) == self.naive.asked(each.id, 20, 5)
 
     def the_rest_is_the_same(self) -> None:
         for each in self.naive.experiments:
-            assert self.store.issued_total(each) == self.naive.issued_total(each)
+            assert self.store.sum_issued(each) == self.naive.issued_total(each)
             issued = {
-                (each, arm, process, minute): count for arm, process, minute, count in self.store.issued(each, 20)
+                (each, arm, process, minute): count for arm, process, minute, count in self.store.list_issued(each, 20)
             }
             assert issued == {key: count for key, count in self.naive.issued.items() if key[0] == each and key[3] >= 20}
         for each in range(3):
             counted = {key[1]: count for key, count in self.naive.refused.items() if key[0] == each}
-            assert self.store.refused(each) == counted
+            assert self.store.sum_refused(each) == counted
         for kernel in "kl":
             kept = self.naive.snapshots.get((1, kernel), {})
-            assert self.store.snapshots(1, kernel) == [(seq, kept[seq].hex()) for seq in sorted(kept, reverse=True)]
-            newest = self.store.snapshot(1, kernel)
+            assert self.store.list_snapshots(1, kernel) == [
+                (seq, kept[seq].hex()) for seq in sorted(kept, reverse=True)
+            ]
+            newest = self.store.read_snapshot(1, kernel)
             assert (newest and newest.body) == (kept[max(kept)] if kept else None)
-        assert self.store.signing_keys() == self.naive.signing
+        assert self.store.list_signing_keys() == self.naive.signing
 
     def teardown(self) -> None:
         try:

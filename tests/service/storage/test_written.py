@@ -26,51 +26,51 @@ def test_what_was_answered_is_answered_again(store: Store) -> None:
     batch.append(batch[1])
     answered = store.append(batch)
     assert answered == [DUPLICATE, 5, 3, 6, DUPLICATE, UNKNOWN, LATE, DUPLICATE]
-    assert store.written(batch, {}) == answered
+    assert store.recover_append(batch, {}) == answered
     store.append([report(), report(experiment=2)])  # others go on
-    assert store.written(batch, {}) == answered
+    assert store.recover_append(batch, {}) == answered
 
 
 def test_what_was_not_done_is_not_there(store: Store) -> None:
     batch = [report(), report()]
-    assert store.written(batch, {}) is None
+    assert store.recover_append(batch, {}) is None
     assert store.append(batch) == [2, 3]
 
 
 def test_what_somebody_else_has_sent_is_a_duplicate(store: Store) -> None:
     batch = [report(), report(), report()]
     store.append(batch[1:2])  # it stands there, and the others do not: so this batch was never written
-    assert store.written(batch, {}) is None
+    assert store.recover_append(batch, {}) is None
     assert store.append(batch) == [3, DUPLICATE, 4]
 
 
 def test_what_stood_there_before_is_a_duplicate(store: Store) -> None:
     known = report()
     assert store.append([report(), known]) == [2, 3]
-    assert store.written([known], {1: 3}) == [DUPLICATE]
+    assert store.recover_append([known], {1: 3}) == [DUPLICATE]
     batch = [known, report()]
     assert store.append(batch) == [DUPLICATE, 4]
-    assert store.written(batch, {1: 3}) == [DUPLICATE, 4]
+    assert store.recover_append(batch, {1: 3}) == [DUPLICATE, 4]
 
 
 def test_another_bit_is_another_report(store: Store) -> None:
     ours = report()
     store.append([ours._replace(bit=0)])
-    assert store.written([ours], {}) == [DUPLICATE]
+    assert store.recover_append([ours], {}) == [DUPLICATE]
 
 
 def test_many_at_once(store: Store) -> None:
     batch = [report(decision=numbered(place)) for place in range(2_000)]
     answered = store.append(batch)
-    assert store.written(batch, {}) == answered == list(range(2, 2_002))
+    assert store.recover_append(batch, {}) == answered == list(range(2, 2_002))
 
 
 def test_questions_and_what_is_forgotten_or_archived(store: Store) -> None:
     asked = report()._replace(arm=None, probability=None, config=3, question=b"abc")
-    assert store.written([asked], {}) is None
+    assert store.recover_append([asked], {}) is None
     assert store.append([asked, report(expires=LATER - 5)]) == [2, 3]
-    assert store.written([asked], {}) is not None
+    assert store.recover_append([asked], {}) is not None
     store.forget(LATER - 5)
-    assert store.written([asked, report(expires=LATER - 5)], {}) == [2, LATE]
+    assert store.recover_append([asked, report(expires=LATER - 5)], {}) == [2, LATE]
     store.change(1, Change("status", 1, status="archived"))
-    assert store.written([asked], {}) == [2]
+    assert store.recover_append([asked], {}) == [2]

@@ -85,7 +85,7 @@ def prepared(settings: Settings) -> bool:
     from maskedbandits.service.storage import open_store
 
     with open_store(settings.storage, create=True) as store:
-        rows = store.keys()
+        rows = store.list_keys()
         secrets_of(store)  # a wrong secret is refused before anybody is let in
     if not settings.is_loopback and all(row.revoked is not None for row in rows):
         what = f"host = {settings.host!r} lets other machines ask, and there is no key"

@@ -40,8 +40,8 @@ def needed(storage: str) -> Names:
     from maskedbandits.service.storage import open_store
 
     with open_store(storage) as store:
-        rows = [row for row in store.experiments() if row.status != "archived"]
-        rows = [row for row in rows if fault_of(row, store.arms(row.id)) is None]
+        rows = [row for row in store.list_experiments() if row.status != "archived"]
+        rows = [row for row in rows if fault_of(row, store.list_arms(row.id)) is None]
     every = _needed(DEFAULT, {}), *(needed_by(Terms.read(row.config)) for row in rows)
     return tuple(dict.fromkeys(name for names in every for name in names))
 

@@ -1,93 +1,93 @@
-"""Backups: everything that a store holds at one moment, in one file of SQLite, whichever database the store is in.
+"""Backups: the content of a store at one moment, in one SQLite file, from either database.
 
-Nobody but its owner can read a backup. The secret of the service is not in it. It appears whole or not at all.
+A backup is readable by its owner alone. The service's secret is not in it. It appears complete or not at all.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import NamedTuple
 
-from maskedbandits.errors import UserError
-from maskedbandits.service.storage import schema, sqlite_files
-from maskedbandits.service.storage.base import Store
-from maskedbandits.service.storage.database import Rows
+from maskedbandits.errors import UserError, translate_errors
+from maskedbandits.service.storage import schema, sqlite
+from maskedbandits.service.storage.base import TableRows
+from maskedbandits.service.storage.store import Store
 from maskedbandits.service.storage.urls import open_store
 
-MAGIC, MARK = b"SQLite format 3\0", slice(68, 72)  # of a file's header; where it says whose it is
+MAGIC, APPLICATION_ID = b"SQLite format 3\0", slice(68, 72)  # in the header of a SQLite file
 DAMAGED = "damaged: take another backup"
 
 
-class Copied(NamedTuple):
-    """How much was copied."""
+class CopyCounts(NamedTuple):
+    """The numbers of copied experiments and events."""
 
     experiments: int
     events: int
 
 
-def backup(store: Store, path: Path) -> Copied:
-    """Write everything that a store holds into a file, while others go on using it."""
-    if path.exists() and _mark(path) != sqlite_files.BACKUP:
+def backup(store: Store, path: Path) -> CopyCounts:
+    """Write the content of a store to a file; other processes may write meanwhile."""
+    if path.exists() and _read_application_id(path) != sqlite.BACKUP_ID:
         raise UserError(f"{path}: it exists, and is no backup: give another name")
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError as error:  # it names the draft, which nobody has asked for
+    except OSError as error:  # its message names the draft
         raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
-        with store.everything() as everything:
-            copied = _write(draft, path, everything)
-        _synchronise(draft, os.O_RDWR)
+        with store.dump() as tables:
+            counts = _write_tables(draft, path, tables)
+        _sync(draft, os.O_RDWR)
         draft.replace(path)
-        _synchronise(path.absolute().parent, os.O_RDONLY)
+        _sync(path.absolute().parent, os.O_RDONLY)
     finally:
         draft.unlink(missing_ok=True)
-    return copied
+    return counts
 
 
-def restore(path: Path, url: str) -> Copied:
-    """Write everything that is in a backup into a store that is empty; it is made if there is none."""
+def restore(path: Path, url: str) -> CopyCounts:
+    """Write the content of a backup to an empty store, which is created if there is none."""
     if not path.is_file():
         raise UserError(f"{path}: there is no such file: check the path")
-    if _mark(path) != sqlite_files.BACKUP:
+    if _read_application_id(path) != sqlite.BACKUP_ID:
         raise UserError(f"{path}: not a backup: give a file that maskedbandits backup has written")
-    with _whole(path), closing(sqlite_files.connected(path.absolute(), "ro")) as connection:
-        copied = _checked(connection, path)
+    with _translate_damage(path), closing(sqlite.connect(path.absolute(), "ro")) as connection:
+        counts = _check_backup(connection, path)
         with open_store(url, create=True) as store:
-            store.fill(sqlite_files.everything(connection))
-    return copied
+            store.fill(sqlite.dump_tables(connection))
+    return counts
 
 
-def _mark(path: Path) -> int:
-    """Return what a file is for, by its header."""
+def _read_application_id(path: Path) -> int:
+    """Return the application id in a file's header; 0 if it is not a SQLite file."""
     with path.open("rb") as stream:
         header = stream.read(100)
-    return int.from_bytes(header[MARK], "big") if header.startswith(MAGIC) else 0
+    return int.from_bytes(header[APPLICATION_ID], "big") if header.startswith(MAGIC) else 0
 
 
-def _write(draft: Path, path: Path, everything: Iterable[Rows]) -> Copied:
-    """Write a backup where nobody looks for it yet."""
-    with closing(sqlite_files.connected(draft.absolute(), "rw", durable=False)) as connection:
-        with sqlite_files.told(str(path)):
-            connection.execute("PRAGMA journal_mode = OFF")  # if it is not whole, it is thrown away
-            connection.execute(f"PRAGMA application_id = {sqlite_files.BACKUP}")
+def _write_tables(draft: Path, path: Path, tables: Iterable[TableRows]) -> CopyCounts:
+    """Write a backup to its draft."""
+    with closing(sqlite.connect(draft.absolute(), "rw", durable=False)) as connection:
+        with sqlite.translate_sqlite_errors(str(path)):
+            connection.execute("PRAGMA journal_mode = OFF")  # an incomplete draft is deleted
+            connection.execute(f"PRAGMA application_id = {sqlite.BACKUP_ID}")
             connection.execute("BEGIN")
-            for statement in schema.bare("sqlite"):
+            for statement in schema.list_table_statements("sqlite"):
                 connection.execute(statement)
-        for table, rows in everything:  # the store's own trouble is told by the store
-            with sqlite_files.told(str(path)):
-                connection.executemany(sqlite_files.insertion(table), rows)
-        with sqlite_files.told(str(path)):
+        for table, rows in tables:  # the store translates its own errors
+            with sqlite.translate_sqlite_errors(str(path)):
+                connection.executemany(sqlite.format_insert(table), rows)
+        with sqlite.translate_sqlite_errors(str(path)):
             connection.execute("COMMIT")
-        return _checked(connection, path)
+        return _check_backup(connection, path)
 
 
-def _synchronise(path: Path, flags: int) -> None:
-    """Have a file, or the names in a folder, on disk."""
+def _sync(path: Path, flags: int) -> None:
+    """Write a file, or the names in a folder, through to the disk."""
     handle = os.open(path, flags)
     try:
         os.fsync(handle)
@@ -95,40 +95,36 @@ def _synchronise(path: Path, flags: int) -> None:
         os.close(handle)
 
 
-def _checked(connection: sqlite3.Connection, path: Path) -> Copied:
-    """Refuse what is not as it was written, from the first byte to the last event, or of another version."""
-    with _whole(path):
+def _check_backup(connection: sqlite3.Connection, path: Path) -> CopyCounts:
+    """Refuse a backup that is damaged, has gaps in a log, or has another version."""
+    with _translate_damage(path):
         if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
             raise UserError(f"{path}: {DAMAGED}")
-        _refuse_others(connection, path)
+        _refuse_other_version(connection, path)
         for table in schema.TABLES:
-            if connection.execute(f"SELECT 1 FROM {table} WHERE {schema.misfits(table)} LIMIT 1").fetchone():  # noqa: S608 - our own names
+            if connection.execute(f"SELECT 1 FROM {table} WHERE {schema.format_type_check(table)} LIMIT 1").fetchone():  # noqa: S608 - our own names
                 raise UserError(f"{path}: {DAMAGED}")
         gaps = connection.execute(_GAPS).fetchall()
         experiments, events = connection.execute(_COUNTS).fetchone()
     if gaps:
         raise UserError(f"{path}: the log of {gaps[0][0]!r} has gaps: take another backup")
-    return Copied(experiments, events)
+    return CopyCounts(experiments, events)
 
 
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Tell of a backup that cannot be read to its end."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise UserError(f"{path}: {DAMAGED}") from error
+def _translate_damage(path: Path) -> AbstractContextManager[None]:
+    """Raise ``UserError`` for a backup that cannot be read to its end."""
+    return translate_errors(sqlite3.DatabaseError, lambda error: UserError(f"{path}: {DAMAGED}"))
 
 
-def _refuse_others(connection: sqlite3.Connection, path: Path) -> None:
+def _refuse_other_version(connection: sqlite3.Connection, path: Path) -> None:
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (schema.VERSION_KEY,)).fetchone()
-    version = schema.version_of(found[0] if found else None, str(path))
+    version = schema.parse_version(found[0] if found else None, str(path))
     if version < schema.VERSION:
         raise UserError(
             f"{path}: its tables have version {version}, this maskedbandits knows {schema.VERSION}: restore it with "
             "the version that wrote it, then run maskedbandits upgrade"
         )
-    schema.refuse_others(version, str(path))
+    schema.refuse_other_version(version, str(path))
 
 
 _COUNTS = "SELECT (SELECT count(*) FROM experiment), (SELECT count(*) FROM event)"

@@ -1,125 +1,140 @@
-"""Changes of an experiment: what each does to its rows, and what the log says of it; all within one transaction."""
+"""Changes of an experiment: their effect on its rows, and the event that records each in the log."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from maskedbandits.errors import UserError, WrongValueError, nearest
-from maskedbandits.service.storage.database import Statements
+from maskedbandits.service.storage.base import Transaction, placeholders
 from maskedbandits.service.storage.errors import Conflict
-from maskedbandits.service.storage.models import OPEN, RETIRED, STATUSES, ArmRow, Change, ExperimentRow, NewArm
-from maskedbandits.service.storage.texts import document, json_text, quoted, short
+from maskedbandits.service.storage.models import (
+    OPEN,
+    RETIRED,
+    STATUSES,
+    ArmRow,
+    Change,
+    ExperimentRow,
+    NewArm,
+    check_json,
+    check_name,
+)
 
-Written = tuple[int | None, str]  # the arm that an event is about, and its detail
-Check = Callable[[ExperimentRow, Sequence[ArmRow]], None]  # of an experiment as it is after a change
+Detail = tuple[int | None, str]  # the arm that an event is about, and its detail in JSON
+Check = Callable[[ExperimentRow, Sequence[ArmRow]], None]  # of an experiment after its change
+
+_COLUMNS = ", ".join(ExperimentRow._fields)
+SELECT_EXPERIMENT = f"SELECT {_COLUMNS} FROM experiment"  # noqa: S608 - our own names
 
 
-def arms(do: Statements, experiment: int) -> list[ArmRow]:
-    """Return all arms of an experiment by their places."""
-    asked = "SELECT place, name, payload, status FROM arm WHERE experiment = ? ORDER BY place"
-    return [ArmRow(*row) for row in do.rows(asked, (experiment,))]
+def list_arms(tx: Transaction, experiment: int) -> list[ArmRow]:
+    """Return all arms of an experiment, by index."""
+    select = f"SELECT {', '.join(ArmRow._fields)} FROM arm WHERE experiment = ? ORDER BY place"  # noqa: S608 - our own names
+    return [ArmRow(*row) for row in tx.query(select, (experiment,))]
 
 
-def created(do: Statements, row: ExperimentRow, arms: Sequence[NewArm]) -> ExperimentRow:
-    """Write a new experiment down, with the event that begins its log."""
+def create_experiment(tx: Transaction, row: ExperimentRow, arms: Sequence[NewArm]) -> ExperimentRow:
+    """Write a new experiment and the first event of its log."""
     names = [arm.name for arm in arms]
     if not arms or len(set(names)) < len(names):
         raise UserError(f"arms of {row.name!r}: give at least one, each with a name of its own")
     if not 0 <= row.default_arm < len(arms):
         raise UserError(f"default arm of {row.name!r}: {row.default_arm} is none of its {len(arms)} arms")
-    json_text("config", row.config)
-    do.changed(
-        "INSERT INTO experiment (id, name, status, config, config_version, seq, default_arm, created_hour, forgotten) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        row,
-    )
-    for place, arm in enumerate(arms):
-        _write_arm(do, row.id, place, arm.name, arm.payload)
-    listed = ",".join(document(name=quoted(arm.name), payload=arm.payload) for arm in arms)
-    detail = document(config=row.config, default_arm=quoted(row.default_arm), arms=f"[{listed}]")
-    return logged(do, row, "create", row.created_hour, (None, detail))
+    check_json("config", row.config)
+    tx.execute(f"INSERT INTO experiment ({_COLUMNS}) VALUES ({placeholders(row)})", row)  # noqa: S608 - our own names
+    for index, arm in enumerate(arms):
+        _insert_arm(tx, row.id, index, arm.name, arm.payload)
+    listed = ",".join(_join_members(name=_to_json(arm.name), payload=arm.payload) for arm in arms)
+    detail = _join_members(config=row.config, default_arm=_to_json(row.default_arm), arms=f"[{listed}]")
+    return append_event(tx, row, "create", row.created_hour, (None, detail))
 
 
-def changed(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> ExperimentRow:
+def apply_change(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> ExperimentRow:
     """Change an experiment whose row is locked."""
-    if row.status == "archived":  # devices were told to drop their reports
+    if row.status == "archived":  # devices have been told to drop their reports
         raise Conflict(f"the experiment {row.name!r} is archived, which is for good: create another")
     if change.kind not in KINDS:
         raise UserError(f"change {change.kind!r}{nearest(change.kind, KINDS)}")
-    return logged(do, row, change.kind, change.hour, KINDS[change.kind](do, row, arms, change))
+    return append_event(tx, row, change.kind, change.hour, KINDS[change.kind](tx, row, arms, change))
 
 
-def logged(do: Statements, row: ExperimentRow, kind: str, hour: int, written: Written) -> ExperimentRow:
-    """Give the next number to the event of a change, and return the experiment as it is then."""
-    do.changed(
+def append_event(tx: Transaction, row: ExperimentRow, kind: str, hour: int, event: Detail) -> ExperimentRow:
+    """Append the event of a change to the log, and return the experiment after it."""
+    tx.execute(
         "INSERT INTO event (experiment, seq, kind, arm, hour, detail) VALUES (?, ?, ?, ?, ?, ?)",
-        (row.id, row.seq + 1, kind, written[0], hour, written[1]),
+        (row.id, row.seq + 1, kind, event[0], hour, event[1]),
     )
-    do.changed(
+    tx.execute(
         "UPDATE experiment SET seq = seq + 1, config_version = config_version + 1 WHERE id = ?",
         (row.id,),
     )
-    return ExperimentRow(*do.rows(f"{SELECT} WHERE id = ?", (row.id,))[0])
+    return ExperimentRow(*tx.query(f"{SELECT_EXPERIMENT} WHERE id = ?", (row.id,))[0])
 
 
-SELECT = "SELECT id, name, status, config, config_version, seq, default_arm, created_hour, forgotten FROM experiment"
-
-
-def _add_arm(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Written:
+def _add_arm(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
     if any(arm.name == change.name for arm in arms):
         raise Conflict(f"an arm of {row.name!r} is, or was, called {change.name!r}: give a name that was never used")
-    _write_arm(do, row.id, len(arms), change.name, change.payload)
-    return len(arms), document(name=quoted(change.name), payload=change.payload)
+    _insert_arm(tx, row.id, len(arms), change.name, change.payload)
+    return len(arms), _join_members(name=_to_json(change.name), payload=change.payload)
 
 
-def _retire(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Written:
-    arm = _open_arm(row, arms, change.place)
+def _retire_arm(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
+    arm = _find_open_arm(row, arms, change.place)
     if arm.place == row.default_arm:
         raise UserError(f"{arm.name!r} is the default arm of {row.name!r}: make another the default first")
-    do.changed(f"UPDATE arm SET status = '{RETIRED}' WHERE experiment = ? AND place = ?", (row.id, arm.place))  # noqa: S608 - our own word
-    return arm.place, document(name=quoted(arm.name))
+    tx.execute(f"UPDATE arm SET status = '{RETIRED}' WHERE experiment = ? AND place = ?", (row.id, arm.place))  # noqa: S608 - our own word
+    return arm.place, _join_members(name=_to_json(arm.name))
 
 
-def _configure(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Written:
+def _configure(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
     default = row.default_arm if change.default_arm is None else change.default_arm
-    default, config = _open_arm(row, arms, default).place, _merged(row.config, change.config)
-    do.changed("UPDATE experiment SET config = ?, default_arm = ? WHERE id = ?", (config, default, row.id))
-    return None, document(config=config, default_arm=quoted(default))
+    default, config = _find_open_arm(row, arms, default).place, _merge_config(row.config, change.config)
+    tx.execute("UPDATE experiment SET config = ?, default_arm = ? WHERE id = ?", (config, default, row.id))
+    return None, _join_members(config=config, default_arm=_to_json(default))
 
 
-def _merged(before: str, changes: str) -> str:
-    """Return a configuration with some members changed; what others have changed meanwhile stays."""
-    told = json.loads(json_text("config", changes))
-    if not isinstance(told, dict):
-        raise WrongValueError("config", told, "a JSON object of what is to change")
-    return json.dumps({**json.loads(before), **told})
+def _merge_config(stored: str, changes: str) -> str:
+    """Return the stored configuration with some members changed; changes of others to other members stay."""
+    members = json.loads(check_json("config", changes))
+    if not isinstance(members, dict):
+        raise WrongValueError("config", members, "a JSON object of what is to change")
+    return json.dumps({**json.loads(stored), **members})
 
 
-def _set_status(do: Statements, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Written:
+def _set_status(tx: Transaction, row: ExperimentRow, arms: Sequence[ArmRow], change: Change) -> Detail:
     if change.status not in STATUSES:
         raise UserError(f"status {change.status!r}{nearest(change.status, STATUSES)}")
-    do.changed("UPDATE experiment SET status = ? WHERE id = ?", (change.status, row.id))
-    return None, document(status=quoted(change.status))
+    tx.execute("UPDATE experiment SET status = ? WHERE id = ?", (change.status, row.id))
+    return None, _join_members(status=_to_json(change.status))
 
 
-KINDS: dict[str, Callable[[Statements, ExperimentRow, Sequence[ArmRow], Change], Written]] = {
+KINDS: dict[str, Callable[[Transaction, ExperimentRow, Sequence[ArmRow], Change], Detail]] = {
     "arm": _add_arm,
-    "retire": _retire,
+    "retire": _retire_arm,
     "config": _configure,
     "status": _set_status,
 }
 
 
-def _open_arm(row: ExperimentRow, arms: Sequence[ArmRow], place: int) -> ArmRow:
-    found = next((arm for arm in arms if arm.place == place and arm.status == OPEN), None)
+def _find_open_arm(row: ExperimentRow, arms: Sequence[ArmRow], index: int) -> ArmRow:
+    found = next((arm for arm in arms if arm.place == index and arm.status == OPEN), None)
     if found is None:
-        raise Conflict(f"{row.name!r} has no open arm at place {place}: choose another")
+        raise Conflict(f"{row.name!r} has no open arm at place {index}: choose another")
     return found
 
 
-def _write_arm(do: Statements, experiment: int, place: int, name: str, payload: str) -> None:
-    do.changed(
+def _insert_arm(tx: Transaction, experiment: int, index: int, name: str, payload: str) -> None:
+    tx.execute(
         "INSERT INTO arm (experiment, place, name, payload, status) VALUES (?, ?, ?, ?, ?)",
-        (experiment, place, short("arm name", name), json_text("payload", payload), OPEN),
+        (experiment, index, check_name("arm name", name), check_json("payload", payload), OPEN),
     )
+
+
+def _join_members(**members: str) -> str:
+    """Return a JSON object of values that are JSON text already."""
+    return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in members.items()) + "}"
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,32 +1,32 @@
-"""What keeps a store from doing what is asked: it passes by itself, or somebody must act."""
+"""Errors of a store. Each backend translates the errors of its database into these."""
 
 from __future__ import annotations
 
 from maskedbandits.errors import UserError
 
-WAIT = 10.0  # seconds for another process to finish writing
+LOCK_TIMEOUT_S = 10.0  # how long to wait for another process that writes
 
 
 class StoreUnavailable(Exception):  # noqa: N818 - the word is an error already
-    """The database cannot be reached, is locked for too long, or has no room: try again later.
+    """The database cannot be reached, is locked for too long, or is full: try again later.
 
-    Nothing was done, unless ``unknown`` is true: then the connection was lost after the database had been told to
-    commit, and perhaps it has. Reports may be appended again in any case, since a decision has one report.
+    Nothing was written unless ``may_be_committed`` is true. In that case the connection was lost during the commit.
+    Reports may be appended again in both cases, because a decision has one report.
     """
 
-    def __init__(self, reason: str, *, unknown: bool = False) -> None:
+    def __init__(self, reason: str, *, may_be_committed: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.unknown = reason, unknown
+        self.reason, self.may_be_committed = reason, may_be_committed
 
 
 class Conflict(UserError):  # noqa: N818 - as above
-    """What cannot be done as things stand: the name is taken, the arm retired already, or the experiment archived."""
+    """The store's content forbids the request: a name is taken, an arm retired, or an experiment archived."""
 
 
 class Unreachable(StoreUnavailable, UserError):  # noqa: N818 - as above
-    """A store that cannot be opened now: whoever waits may try again, whoever sits at the keyboard is told why."""
+    """The store cannot be opened now. A service tries again; a command prints the reason."""
 
 
-def one_line(error: BaseException) -> str:
-    """Return the first line of what a database says."""
+def first_line(error: BaseException) -> str:
+    """Return the first line of a database's message."""
     return " ".join((str(error).strip().splitlines() or [type(error).__name__])[0].split())

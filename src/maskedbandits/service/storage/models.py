@@ -1,29 +1,39 @@
-"""What a store takes and gives: rows without behaviour, and the words that may stand in them."""
+"""Rows that a store takes and returns, and the limits of their values.
+
+``EventRow`` and ``NewReport`` are the typed views of the log. The columns themselves are defined in ``schema.py``, and
+all SQL is derived from these two places.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Never
 
-DUPLICATE, LATE, UNKNOWN = 0, -1, -2  # what `append` answers for a report that has no number
-DECISION, VISITOR = 11, 16  # bytes of a decision's id, and of a visitor's
-DAY = 24 * 60  # minutes
-LAST_MINUTE = (1 << 32) // 60 - 30 * DAY  # in which the token that lives longest still expires in four bytes of seconds
+from maskedbandits.errors import UserError, WrongValueError
+
+DUPLICATE, LATE, UNKNOWN = 0, -1, -2  # answers of `append` for reports that get no number
+DECISION_ID_BYTES = 11
+MINUTES_PER_DAY = 24 * 60
+MAX_NAME_BYTES = 500  # indexes of PostgreSQL take no long texts
+# Tokens hold seconds in four bytes and live for at most 30 days.
+MAX_MINUTE = (1 << 32) // 60 - 30 * MINUTES_PER_DAY
 STATUSES = ("running", "paused", "archived")
 OPEN, RETIRED = "open", "retired"
 
 
 class NewArm(NamedTuple):
-    """An arm of an experiment that is created; its payload is JSON text."""
+    """An arm of an experiment to create; the payload is JSON text."""
 
     name: str
     payload: str = "null"
 
 
 class NewReport(NamedTuple):
-    """A report that a token vouches for: epsilon in millionths, probability in 65536ths, times in minutes and hours.
+    """A report to append: epsilon in millionths, probability in 65,536ths, expiry in minutes.
 
-    Where there are groups nobody knows the arm, nor how likely it was; the bit is the answer to the question then.
+    In experiments with groups the arm and its probability are unknown, and the bit is the answer to the question.
     """
 
     experiment: int
@@ -35,12 +45,12 @@ class NewReport(NamedTuple):
     decision: bytes
     expires: int
     hour: int
-    config: int | None = None  # the last 16 bits of its version when it was decided
-    question: bytes | None = None  # as ``cache_key.py`` writes it
+    config: int | None = None  # the last 16 bits of the configuration's version at the decision
+    question: bytes | None = None  # as ``service/group_queries.py`` packs it
 
 
 class ExperimentRow(NamedTuple):
-    """An experiment as it is now; how it was created says the first event of its log."""
+    """An experiment as it is now. The first event of its log says how it was created."""
 
     id: int
     name: str
@@ -53,8 +63,8 @@ class ExperimentRow(NamedTuple):
     forgotten: int  # reports that expire in this minute or before are late, whatever a clock says
 
 
-class Standing(NamedTuple):
-    """How far the logs have come, by experiment; the last minute that any has forgotten; what time the store has."""
+class StoreStatus(NamedTuple):
+    """The last sequence number of each log, the last forgotten minute, and the time of the store's clock."""
 
     heads: dict[int, int]
     forgotten: int
@@ -62,7 +72,7 @@ class Standing(NamedTuple):
 
 
 class ArmRow(NamedTuple):
-    """An arm; its place and its name are never used again."""
+    """An arm. Its place (index) and its name are never used again."""
 
     place: int
     name: str
@@ -71,7 +81,7 @@ class ArmRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event of the log: "report", or "create", "arm", "retire", "config", "status" with a detail, as JSON text."""
+    """An event of the log: "report", or "create", "arm", "retire", "config" or "status" with a detail in JSON."""
 
     seq: int
     kind: str
@@ -80,7 +90,7 @@ class EventRow(NamedTuple):
     epsilon: int | None
     probability: int | None
     flags: int | None
-    expires: int | None  # None as soon as it is forgotten
+    expires: int | None  # None once it is forgotten
     hour: int
     detail: str | None
     config: int | None = None
@@ -88,7 +98,7 @@ class EventRow(NamedTuple):
 
 
 class SnapshotRow(NamedTuple):
-    """A state after so many events, of use to the kernels of this name."""
+    """A policy's state after an event, for kernels of this name."""
 
     seq: int
     kernel: str
@@ -97,7 +107,7 @@ class SnapshotRow(NamedTuple):
 
 
 class KeyRow(NamedTuple):
-    """A key to the service: what is kept is a digest of it, and when (in hours) it was made and revoked."""
+    """A key to the service: its digest, and the hours at which it was created and revoked."""
 
     id: str
     role: str
@@ -107,9 +117,9 @@ class KeyRow(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A visitor who is given a token, unless an earlier one has not expired; both times are minutes.
+    """A visitor and the token to assign, unless an earlier one has not expired; both times are minutes.
 
-    ``instead`` is an earlier token that is of no more use: it is replaced, unless somebody else has done so already.
+    ``instead`` is an earlier token that is not valid any more. It is replaced, unless another process has done so.
     """
 
     experiment: int
@@ -124,7 +134,7 @@ class Visit(NamedTuple):
 class Change:
     """A change of an experiment: "arm" (name, payload), "retire" (place), "config" (and default_arm) or "status".
 
-    Of the configuration those members are told that change, and are merged into what stands in the store.
+    ``config`` holds the members that change. They are merged into the stored configuration.
     """
 
     kind: str
@@ -133,5 +143,45 @@ class Change:
     payload: str = "null"  # JSON text
     place: int = 0
     config: str = "{}"  # JSON text
-    default_arm: int | None = None  # it stays
+    default_arm: int | None = None  # None: keep the current one
     status: str = ""
+
+
+def check_text(name: str, value: str) -> str:
+    """Return a text that both databases can store."""
+    if "\0" in value:
+        raise WrongValueError(name, value, "a text without the character 0, which PostgreSQL cannot keep")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise WrongValueError(name, value, "a text without halves of characters") from None
+    return value
+
+
+def check_name(name: str, value: str) -> str:
+    """Return a text that is not empty and fits in an index."""
+    if not value or len(check_text(name, value).encode()) > MAX_NAME_BYTES:
+        raise WrongValueError(name, value, f"a text of 1 to {MAX_NAME_BYTES} bytes")
+    return value
+
+
+def check_json(name: str, value: str) -> str:
+    """Return JSON text unchanged."""
+    try:
+        json.loads(check_text(name, value), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise WrongValueError(name, value, "JSON") from None
+    return value
+
+
+def check_decision_ids(reports: Sequence[NewReport]) -> None:
+    """Refuse ids of the wrong length: PostgreSQL gets all ids of a batch as one string."""
+    wrong = next((report.decision for report in reports if len(report.decision) != DECISION_ID_BYTES), None)
+    if wrong is not None:
+        raise WrongValueError("decision", wrong, f"{DECISION_ID_BYTES} bytes")
+
+
+def _refuse_constant(constant: str) -> Never:
+    raise ValueError(constant)  # Python reads NaN and infinities, JSON has none

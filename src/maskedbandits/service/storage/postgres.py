@@ -1,113 +1,134 @@
-"""The store in PostgreSQL: an append is one round trip, and a connection that is lost is made anew at the next call."""
+"""The store in PostgreSQL: an append is one round trip, and a lost connection is replaced at the next call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from maskedbandits.errors import UserError
-from maskedbandits.service.storage import postgres_connection, schema
-from maskedbandits.service.storage.base import Store, check_ids
-from maskedbandits.service.storage.database import Row, Rows, Statements
-from maskedbandits.service.storage.errors import StoreUnavailable
-from maskedbandits.service.storage.models import DECISION, NewReport, Visit
-from maskedbandits.service.storage.postgres_connection import Connection
+from maskedbandits.errors import UserError, translate_errors
+from maskedbandits.service.storage import errors, schema
+from maskedbandits.service.storage.base import Row, TableRows, Transaction
+from maskedbandits.service.storage.errors import StoreUnavailable, Unreachable, first_line
+from maskedbandits.service.storage.models import DECISION_ID_BYTES, NewReport, Visit, check_decision_ids
+from maskedbandits.service.storage.store import Store
 
-BEFORE = -1  # a minute in which nothing has expired
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+MIN_SERVER_VERSION = 13  # older ones get no fixes any more
+CREATION_LOCK = 0x4D425356  # the number of the lock for which processes that create a store wait
+LONG_AGO = -1  # a minute in which nothing has expired
+# Unless the URL says otherwise, the loss of a server is noticed in half a minute.
+CONNECTION_DEFAULTS = {
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+    "application_name": "maskedbandits",
+}
+# A new connection may help: read-only after a failover, lost plans or lost statements.
+STALE = {"25006", "26000", "0A000"}
+TRANSIENT = {  # reasons that may be fixed while callers try again
+    "42501": "not permitted: grant this user all rights on the tables",
+    "42P01": "its tables are gone: restore a backup",
+    "55P03": f"another process has been writing for more than {errors.LOCK_TIMEOUT_S:g} s: try again",
+    "53100": "the server's disk is full: make room",
+}
 
 
 class PostgresStore(Store):
-    """A store in a database that many processes, on many machines, may share."""
+    """A store in a database that processes on several machines may share."""
 
-    DIALECT, FOR_CHANGE = "postgresql", " FOR NO KEY UPDATE"
+    DIALECT, FOR_UPDATE = "postgresql", " FOR NO KEY UPDATE"
     NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 
     def __init__(self, url: str, *, create: bool = False, durable: bool = True) -> None:
-        super().__init__(postgres_connection.shown(url))
+        super().__init__(hide_credentials(url))
         self._url, self._durable = url, durable
-        self.key_file = Path("maskedbandits.key")  # of the folder that the service is started in
-        self._use(postgres_connection.opened(url, self.name, create=create, durable=durable))
+        self.key_file = Path("maskedbandits.key")  # in the folder that the service is started in
+        self._use(open_connection(url, self.name, create=create, durable=durable))
 
     def append(self, reports: Sequence[NewReport]) -> list[int]:
-        """Append reports in one durable transaction, and return the number in its log of each."""
+        """Append reports in one durable transaction, and return the sequence number of each."""
         if not reports:
             return []
-        check_ids(reports)
-        columns = [*zip(*reports, strict=True)]
-        asked = columns.pop(NewReport._fields.index("question"))
-        decisions = b"".join(columns.pop(NewReport._fields.index("decision")))
-        locked = _array(sorted(set(columns[0])))
-        is_plain = all(each is None for each in asked)  # to send so many times nothing would take longer
-        questions = None if is_plain else list(asked)
-        found = self._trip((self._lock_rows, (locked,)), (_APPEND, (decisions, *map(_array, columns), questions)))
-        return [answer for (answer,) in found]
+        check_decision_ids(reports)
+        columns = dict(zip(NewReport._fields, zip(*reports, strict=True), strict=True))
+        questions = columns.pop("question")
+        decisions = b"".join(columns.pop("decision"))
+        locked = _format_array(sorted(set(columns["experiment"])))
+        has_questions = any(each is not None for each in questions)  # an array of NULLs would be slow to send
+        arrays = (*map(_format_array, columns.values()), list(questions) if has_questions else None)
+        rows = self._run((self._lock_rows, (locked,)), (_APPEND, (decisions, *arrays)))
+        return [answer for (answer,) in rows]
 
-    def visits(self, visits: Sequence[Visit]) -> list[bytes]:
-        """Return the token that each visitor keeps: the given one, or an earlier one that has not expired."""
-        answers: dict[int, bytes] = {}
-        for now, places in _rounds(visits):
-            keys = [[visits[place].experiment for place in places], [visits[place].visitor for place in places]]
-            instead = [visits[place].instead for place in places]
-            found = self._trip((self._settings, ()), (_KEPT, (now, *keys, instead)))
-            if any(token is None for (token,) in found):  # as on no reload: then something is written
-                given = [visits[place].token for place in places], [visits[place].expires for place in places]
-                nothing = [b""] * len(places)
-                written = (_VISIT, (*keys, *given, now, *keys, instead)), (_KEPT, (BEFORE, *keys, nothing))
-                found = self._trip((self._settings, ()), *written)
-            answers.update(zip(places, (token for (token,) in found), strict=True))
-        return [answers[place] for place in range(len(visits))]
+    def assign_tokens(self, visits: Sequence[Visit]) -> list[bytes]:
+        """Return each visitor's token: an earlier one that has not expired, or else the given one."""
+        tokens: dict[int, bytes] = {}
+        for now, indexes in _group_visits(visits):
+            keys = [[visits[index].experiment for index in indexes], [visits[index].visitor for index in indexes]]
+            instead = [visits[index].instead for index in indexes]
+            rows = self._run((self._settings, ()), (_FIND_TOKENS, (now, *keys, instead)))
+            if any(token is None for (token,) in rows):  # as at a first visit: write
+                new = [visits[index].token for index in indexes], [visits[index].expires for index in indexes]
+                write = _ASSIGN_TOKENS, (*keys, *new, now, *keys, instead)
+                read = _FIND_TOKENS, (LONG_AGO, *keys, [b""] * len(indexes))
+                rows = self._run((self._settings, ()), write, read)
+            tokens.update(zip(indexes, (token for (token,) in rows), strict=True))
+        return [tokens[index] for index in range(len(visits))]
 
     @contextmanager
-    def everything(self) -> Iterator[Iterator[Rows]]:
-        """Read all tables as they are at one moment, over a connection of its own, some rows at a time."""
+    def dump(self) -> Iterator[Iterator[TableRows]]:
+        """Read all tables at one moment over a separate connection, a few rows at a time."""
         with (
-            postgres_connection.told(self.name),
-            closing(postgres_connection.connected(self._url, self.name, durable=False)) as connection,
+            translate_postgres_errors(self.name),
+            closing(connect(self._url, self.name, durable=False)) as connection,
         ):
-            yield _everything(connection)
+            yield _dump_tables(connection)
 
-    def fill(self, everything: Iterable[Rows]) -> None:
-        """Write all tables of a store that is empty, in one transaction."""
-        with self._transaction(alone=True) as connection:
-            self._refuse_unless_empty(_Cursor(connection))
-            for table, rows in everything:
-                into = f"COPY {table} ({', '.join(schema.columns(table))}) FROM STDIN"
+    def fill(self, tables: Iterable[TableRows]) -> None:
+        """Write all tables of an empty store in one transaction."""
+        with self._begin(exclusive=True) as connection:
+            self._refuse_unless_empty(PostgresTransaction(connection))
+            for table, rows in tables:
+                into = f"COPY {table} ({', '.join(schema.list_columns(table))}) FROM STDIN"
                 with connection.cursor() as cursor, cursor.copy(into.encode()) as copy:
                     for row in rows:
                         copy.write_row(row)
 
     @contextmanager
-    def _reading(self) -> Iterator[Statements]:
-        with self._lent() as connection, postgres_connection.told(self.name):
-            yield _Cursor(connection)
+    def _begin_read(self) -> Iterator[Transaction]:
+        with self._lend_connection() as connection, translate_postgres_errors(self.name):
+            yield PostgresTransaction(connection)
 
     @contextmanager
-    def _writing(self, *, alone: bool = False) -> Iterator[Statements]:
-        with self._transaction(alone) as connection:
-            yield _Cursor(connection)
+    def _begin_write(self, *, exclusive: bool = False) -> Iterator[Transaction]:
+        with self._begin(exclusive) as connection:
+            yield PostgresTransaction(connection)
 
     @contextmanager
-    def _transaction(self, alone: bool) -> Iterator[Connection]:
-        """Do everything or nothing, durably."""
-        with self._lent() as connection:
-            with postgres_connection.told(self.name):
+    def _begin(self, exclusive: bool) -> Iterator[Connection]:
+        """Begin a durable transaction and commit it at the end."""
+        with self._lend_connection() as connection:
+            with translate_postgres_errors(self.name):
                 connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
                 connection.execute(self._settings)
-                if alone:
+                if exclusive:
                     connection.execute("SELECT 1 FROM meta WHERE key = %s FOR UPDATE", (schema.VERSION_KEY,))
                 yield connection
-            with postgres_connection.told(self.name, unknown=True):
+            with translate_postgres_errors(self.name, may_be_committed=True):
                 connection.execute("COMMIT")
 
-    def _trip(self, *statements: tuple[bytes, Sequence[Any]]) -> list[Row]:
-        """Execute statements in one transaction and one round trip, and return what the last one gives."""
-        with self._lent() as connection:
+    def _run(self, *statements: tuple[bytes, Sequence[Any]]) -> list[Row]:
+        """Run statements in one transaction and one round trip, and return the rows of the last one."""
+        with self._lend_connection() as connection:
             cursor = connection.cursor(binary=True)
             try:
                 with connection.pipeline():  # its end commits
@@ -116,40 +137,41 @@ class PostgresStore(Store):
                     cursor.execute(*statements[-1])
                 return cursor.fetchall()
             except psycopg.Error as error:
-                if not postgres_connection.passing(error):
+                # The server has reported an error before it executed the last statement.
+                has_failed = error.sqlstate is not None and cursor.pgresult is None
+                unavailable = _explain(self.name, error, may_be_committed=not has_failed)
+                if unavailable is None:
                     raise
-                # Known to have failed: the server said so before it had done the last statement.
-                failed = error.sqlstate is not None and cursor.pgresult is None
-                raise postgres_connection.gone(self.name, error, unknown=not failed) from error
+                raise unavailable from error
 
     @contextmanager
-    def _lent(self) -> Iterator[Connection]:
-        """Lend the connection to one thread, made anew if it was lost; afterwards nothing is left open in it."""
-        with self._turn():
-            connection = self._connected()
+    def _lend_connection(self) -> Iterator[Connection]:
+        """Lend a working connection to one thread, and leave no transaction open in it."""
+        with self._take_turn():
+            connection = self._connect()
             try:
                 yield connection
             except BaseException as error:
-                if _stale(error) or not _undone(connection):
+                if _is_stale(error) or not _roll_back(connection):
                     self._disconnect()
                 raise
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         if self._connection is not None:
             return self._connection
         try:
-            with postgres_connection.told(self.name):
-                connection = postgres_connection.connected(self._url, self.name, durable=self._durable)
+            with translate_postgres_errors(self.name):
+                connection = connect(self._url, self.name, durable=self._durable)
                 self._use(connection)
-                schema.refuse_others(postgres_connection.version(connection, self.name), self.name)
-        except UserError as refusal:  # another server, or another version, has come in its place
+                schema.refuse_other_version(_read_version(connection, self.name), self.name)
+        except UserError as refusal:  # the server, or the version of its tables, has been replaced
             self._disconnect()
             raise StoreUnavailable(str(refusal)) from refusal
         return connection
 
     def _use(self, connection: Connection) -> None:
         self._connection: Connection | None = connection
-        local = postgres_connection.local_settings(connection, self._durable)
+        local = _format_settings(connection, self._durable)
         self._settings = f"SELECT {local}".encode()
         self._lock_rows = f"SELECT {local}, {_LOCK}".encode()
 
@@ -160,75 +182,79 @@ class PostgresStore(Store):
             self._connection = None
 
 
-class _Cursor:
+class PostgresTransaction:
     """Statements on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        return self._connection.execute(_marked(statement), parameters, binary=True).fetchall()
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Return all rows of a query."""
+        return self._connection.execute(_to_psycopg(statement), parameters, binary=True).fetchall()
 
-    def changed(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        return self._connection.execute(_marked(statement), parameters).rowcount
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
+        """Execute a statement and return the number of rows it changed."""
+        return self._connection.execute(_to_psycopg(statement), parameters).rowcount
 
-    def insert(self, table: str, rows: Sequence[Row], otherwise: str = "") -> None:
+    def execute_many(self, statement: str, many: Iterable[Sequence[Any]]) -> None:
+        """Execute a statement once for each row of parameters."""
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_to_psycopg(statement), many)
+
+    def insert(self, table: str, rows: Sequence[Row], on_conflict: str = "") -> None:
+        """Insert rows with all columns of the table."""
         if rows:
             columns = [list(column) for column in zip(*rows, strict=True)]
-            self._connection.execute(f"{_insertion(table)} {otherwise}".encode(), columns)
-
-    def each(self, statement: str, many: Iterable[Sequence[Any]]) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.executemany(_marked(statement), many)
+            self._connection.execute(f"{_format_insert(table)} {on_conflict}".encode(), columns)
 
 
 @cache
-def _marked(statement: str) -> bytes:
-    """Return a statement with parameters marked as psycopg does."""
+def _to_psycopg(statement: str) -> bytes:
+    """Return a statement with psycopg's placeholders."""
     return statement.replace("?", "%s").encode()
 
 
 @cache
-def _insertion(table: str) -> str:
-    """Return what writes rows of a table that come by columns."""
-    arrays = ", ".join(f"%s::{kind}[]" for kind in schema.types(table, "postgresql"))
-    return f"INSERT INTO {table} ({', '.join(schema.columns(table))}) SELECT * FROM unnest({arrays})"  # noqa: S608 - our own names
+def _format_insert(table: str) -> str:
+    """Return the statement that inserts rows of a table given as an array for each column."""
+    arrays = ", ".join(f"%s::{kind}[]" for kind in schema.list_types(table, "postgresql"))
+    return f"INSERT INTO {table} ({', '.join(schema.list_columns(table))}) SELECT * FROM unnest({arrays})"  # noqa: S608 - our own names
 
 
-def _array(column: Sequence[int | None]) -> str:
-    """Return whole numbers as PostgreSQL writes an array: much faster than one by one."""
+def _format_array(column: Sequence[int | None]) -> str:
+    """Return integers as a literal of a PostgreSQL array, which is much faster than sending them one by one."""
     return "{" + ",".join(map(str, column)).replace("None", "NULL") + "}"
 
 
-def _rounds(visits: Sequence[Visit]) -> Iterator[tuple[int, list[int]]]:
-    """Return places of visits in groups, each of one minute and with no visitor twice; the minute comes first."""
+def _group_visits(visits: Sequence[Visit]) -> Iterator[tuple[int, list[int]]]:
+    """Yield minutes with indexes of visits, such that no group has a visitor twice."""
     seen: dict[tuple[int, bytes], int] = {}
     groups: dict[tuple[int, int], list[int]] = {}
-    for place, visit in enumerate(visits):
+    for index, visit in enumerate(visits):
         key = visit.experiment, visit.visitor
         seen[key] = seen.get(key, 0) + 1
-        groups.setdefault((seen[key], visit.now), []).append(place)
-    for (_, now), places in sorted(groups.items()):
-        yield now, places
+        groups.setdefault((seen[key], visit.now), []).append(index)
+    for (_, now), indexes in sorted(groups.items()):
+        yield now, indexes
 
 
-def _everything(connection: Connection) -> Iterator[Rows]:
+def _dump_tables(connection: Connection) -> Iterator[TableRows]:
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     for table in schema.TABLES:
-        listed = ", ".join(schema.columns(table))
-        with connection.cursor("everything", binary=True) as cursor:  # the server keeps what is not fetched yet
+        listed = ", ".join(schema.list_columns(table))
+        with connection.cursor("dump", binary=True) as cursor:  # the server holds rows that are not fetched yet
             cursor.execute(f"SELECT {listed} FROM {table}".encode())  # noqa: S608 - our own names
-            while rows := cursor.fetchmany(schema.at_once(table)):
+            while rows := cursor.fetchmany(schema.get_batch_size(table)):
                 yield table, rows
 
 
-def _stale(error: BaseException) -> bool:
-    """Tell whether the next connection may do better than this one."""
-    return isinstance(error.__cause__, psycopg.Error) and error.__cause__.sqlstate in postgres_connection.STALE
+def _is_stale(error: BaseException) -> bool:
+    """Tell whether a new connection may help."""
+    return isinstance(error.__cause__, psycopg.Error) and error.__cause__.sqlstate in STALE
 
 
-def _undone(connection: Connection) -> bool:
-    """Undo what was begun, if anything; tell whether the connection is still of use."""
+def _roll_back(connection: Connection) -> bool:
+    """Roll back an open transaction; tell whether the connection still works."""
     try:
         if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
             connection.execute("ROLLBACK")
@@ -241,8 +267,14 @@ _LOCK = """(
     SELECT count(*) FROM (SELECT 1 FROM experiment WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked
 )"""
 
-# What each report is answered, by what stands there: unknown, late, a duplicate, or new. Of the same decision's reports
-# in one batch, the first is new. The new ones of a log get the numbers that follow its last.
+_FIELDS = ", ".join(NewReport._fields)
+_SENT = [name for name in NewReport._fields if name != "decision"]  # decisions come as one string of bytes
+_SENT_TYPES = dict(zip(schema.list_columns("event"), schema.list_types("event", "postgresql"), strict=True)) | {
+    "experiment": "BIGINT"  # a token may name an experiment beyond the type of its column
+}
+
+# Each report's answer is -2 (unknown), -1 (late), 0 (duplicate) or its sequence number. Of several reports of one
+# decision in a batch, the first is new. The new ones of a log get the numbers after its last.
 _APPEND = f"""
 WITH given AS MATERIALIZED (
     SELECT g.*, log.seq AS last,
@@ -250,42 +282,38 @@ WITH given AS MATERIALIZED (
             (SELECT 0 FROM event WHERE event.experiment = g.experiment AND event.decision = g.decision LIMIT 1), 1
         ) END AS answer
     FROM (
-        SELECT u.*, substring(%s::bytea FROM u.place::int * {DECISION} - {DECISION - 1} FOR {DECISION}) AS decision
-        FROM unnest(
-            %s::bigint[], %s::int[], %s::smallint[], %s::bigint[], %s::int[], %s::smallint[], %s::int[], %s::int[],
-            %s::int[], %s::bytea[]
-        ) WITH ORDINALITY
-            AS u (experiment, arm, bit, epsilon, probability, flags, expires, hour, config, question, place)
+        SELECT u.*, substring(
+            %s::bytea FROM u.ordinal::int * {DECISION_ID_BYTES} - {DECISION_ID_BYTES - 1} FOR {DECISION_ID_BYTES}
+        ) AS decision
+        FROM unnest({", ".join(f"%s::{_SENT_TYPES[name]}[]" for name in _SENT)}) WITH ORDINALITY
+            AS u ({", ".join(_SENT)}, ordinal)
     ) AS g LEFT JOIN experiment AS log ON log.id = g.experiment AND log.status <> 'archived'
 ), judged AS (
-    SELECT *, answer = 1 AND row_number() OVER (PARTITION BY experiment, decision, answer ORDER BY place) = 1 AS fresh
+    SELECT *, answer = 1 AND row_number() OVER (PARTITION BY experiment, decision, answer ORDER BY ordinal) = 1 AS fresh
     FROM given
 ), numbered AS MATERIALIZED (
-    SELECT *, last + count(*) FILTER (WHERE fresh) OVER (PARTITION BY experiment ORDER BY place) AS seq FROM judged
+    SELECT *, last + count(*) FILTER (WHERE fresh) OVER (PARTITION BY experiment ORDER BY ordinal) AS seq FROM judged
 ), added AS (
-    INSERT INTO event
-        (experiment, seq, kind, arm, bit, epsilon, probability, flags, decision, expires, hour, config, question)
-    SELECT experiment, seq, 'report', arm, bit, epsilon, probability, flags, decision, expires, hour, config, question
-    FROM numbered WHERE fresh
+    INSERT INTO event (seq, kind, {_FIELDS}) SELECT seq, 'report', {_FIELDS} FROM numbered WHERE fresh
 ), moved AS (
     UPDATE experiment SET seq = head.seq
     FROM (SELECT experiment, max(seq) AS seq FROM numbered WHERE fresh GROUP BY experiment) AS head
     WHERE experiment.id = head.experiment
 )
-SELECT CASE WHEN fresh THEN seq WHEN answer = 1 THEN 0 ELSE answer END FROM numbered ORDER BY place
-""".encode()  # noqa: S608 - our own numbers
+SELECT CASE WHEN fresh THEN seq WHEN answer = 1 THEN 0 ELSE answer END FROM numbered ORDER BY ordinal
+""".encode()  # noqa: S608 - our own names
 
-_KEPT = b"""
+_FIND_TOKENS = b"""
 SELECT (
     SELECT token FROM visitor
     WHERE visitor.experiment = g.experiment AND visitor.visitor = g.visitor AND visitor.expires > %s
         AND visitor.token <> g.instead
-) FROM unnest(%s::int[], %s::bytea[], %s::bytea[]) WITH ORDINALITY AS g (experiment, visitor, instead, place)
-ORDER BY place
+) FROM unnest(%s::int[], %s::bytea[], %s::bytea[]) WITH ORDINALITY AS g (experiment, visitor, instead, ordinal)
+ORDER BY ordinal
 """
 
-# Rows that stay as they are get locked, too; in order, so that no two wait for each other.
-_VISIT = b"""
+# Rows that stay as they are get locked, too, and in order, so that two processes never wait for each other.
+_ASSIGN_TOKENS = b"""
 INSERT INTO visitor (experiment, visitor, token, expires)
 SELECT * FROM unnest(%s::int[], %s::bytea[], %s::bytea[], %s::int[]) AS g (experiment, visitor, token, expires)
 ORDER BY experiment, visitor
@@ -294,3 +322,135 @@ WHERE visitor.expires <= %s OR (visitor.experiment, visitor.visitor, visitor.tok
     SELECT * FROM unnest(%s::int[], %s::bytea[], %s::bytea[])
 )
 """
+
+
+# Connections
+
+
+def hide_credentials(url: str) -> str:
+    """Return a URL without user and password, for messages."""
+    parts = _parse_url(url)
+    return f"postgresql://{parts.get('host') or 'localhost'}/{parts.get('dbname') or ''}"
+
+
+def open_connection(url: str, name: str, *, create: bool, durable: bool) -> Connection:
+    """Connect to a store; ``create`` makes its tables if there are none."""
+    try:
+        with translate_postgres_errors(name):
+            connection = connect(url, name, durable=durable)
+            try:
+                if create:
+                    _create_tables(connection, name)
+                _read_version(connection, name)
+            except BaseException:
+                connection.close()
+                raise
+    except StoreUnavailable as unavailable:
+        raise Unreachable(unavailable.reason) from unavailable
+    return connection
+
+
+def connect(url: str, name: str, *, durable: bool) -> Connection:
+    """Connect to a server after checking that it stores data durably."""
+    given = _parse_url(url)
+    others = {key: value for key, value in CONNECTION_DEFAULTS.items() if key not in given}
+    connection = psycopg.connect(url, autocommit=True, client_encoding="utf8", **others)  # type: ignore[arg-type]
+    try:
+        _check_server(connection, name, durable)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def translate_postgres_errors(name: str, *, may_be_committed: bool = False) -> AbstractContextManager[None]:
+    """Raise ``StoreUnavailable`` for errors that may go away, and let bugs pass."""
+    return translate_errors(psycopg.Error, lambda error: _explain(name, error, may_be_committed=may_be_committed))
+
+
+def _explain(name: str, error: Exception, *, may_be_committed: bool) -> StoreUnavailable | None:
+    """Return the store's error for one of the database; None if it is a bug."""
+    state: str = getattr(error, "sqlstate", None) or ""
+    is_transient = isinstance(error, (psycopg.OperationalError, psycopg.InternalError))
+    if not (is_transient or state in STALE or state in TRANSIENT):
+        return None
+    return StoreUnavailable(f"{name}: {TRANSIENT.get(state, first_line(error))}", may_be_committed=may_be_committed)
+
+
+def _parse_url(url: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(url)
+    except psycopg.ProgrammingError:  # its message quotes the URL, which may hold a password
+        raise UserError(
+            "storage: PostgreSQL cannot read this URL: percent-encode what is special in names and passwords"
+        ) from None
+
+
+def _format_settings(connection: Connection, durable: bool) -> str:
+    """Return an expression that sets options for one transaction, so that a pooler's next client is not affected."""
+    # A table that is empty when a statement is planned may be large when it runs: forbid plans that scan it.
+    settings = {
+        "lock_timeout": f"{errors.LOCK_TIMEOUT_S:g}s",
+        "idle_in_transaction_session_timeout": f"{errors.LOCK_TIMEOUT_S:g}s",  # a process that hangs holds no lock
+        "enable_seqscan": "off",
+        "jit": "off",
+        "plan_cache_mode": "force_generic_plan",
+    }
+    if durable and _read_setting(connection, "synchronous_commit") == "off":
+        settings["synchronous_commit"] = "on"
+    return ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+
+
+def _read_setting(connection: Connection, name: str) -> str:
+    found = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+    return str(found[0]) if found else ""
+
+
+def _check_server(connection: Connection, name: str, durable: bool) -> None:
+    """Refuse a server that may lose acknowledged reports or cannot store every text."""
+    major = connection.info.server_version // 10_000
+    if major < MIN_SERVER_VERSION:
+        raise UserError(f"{name}: PostgreSQL {major} is too old: install {MIN_SERVER_VERSION} or newer")
+    encoding = _read_setting(connection, "server_encoding")
+    if encoding != "UTF8":
+        raise UserError(f"{name}: its encoding is {encoding}: create it with UTF8")
+    if durable and _read_setting(connection, "fsync") == "off":
+        raise UserError(
+            f"{name}: its server runs with fsync = off, so that a power cut would lose what is acknowledged: turn it "
+            "on, or add durable=no to the URL"
+        )
+    if _read_setting(connection, "default_transaction_isolation") != "read committed":
+        connection.execute("SET default_transaction_isolation = 'read committed'")
+
+
+def _create_tables(connection: Connection, name: str) -> None:
+    """Create all tables unless they exist."""
+    try:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
+            found = connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY(%s)",
+                (list(schema.TABLES),),
+            ).fetchall()
+            if not found:
+                for statement in schema.list_statements("postgresql"):
+                    connection.execute(statement.encode())
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidSchemaName) as error:
+        raise UserError(
+            f"{name}: {first_line(error)}: give this user a schema, and the right to create in it"
+        ) from error
+
+
+def _read_version(connection: Connection, name: str) -> int:
+    """Return the version of a store's tables; refuse a database without them."""
+    try:
+        found = connection.execute("SELECT value FROM meta WHERE key = %s", (schema.VERSION_KEY,)).fetchall()
+    except psycopg.errors.UndefinedTable:
+        raise UserError(f"{name}: there are no tables of ours: create the store first") from None
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise UserError(f"{name}: {first_line(error)}: grant this user all rights on the tables") from None
+    except (psycopg.ProgrammingError, psycopg.DataError):  # other columns, or of other types
+        found = []
+    if not (found and str(found[0][0]).isdigit()):
+        raise UserError(f"{name}: it has tables of another program: give a database or a schema of its own")
+    return int(found[0][0])

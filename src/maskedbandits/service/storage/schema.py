@@ -1,4 +1,7 @@
-"""The tables, once for both databases, and how those of an older version become those of this one."""
+"""The tables and columns of a store, defined once for both databases, and the steps that upgrade older versions.
+
+To add a column of the log, add it to ``TABLES["event"]`` and to a row in ``models.py``, and add a step to ``STEPS``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import NamedTuple
 
 from maskedbandits.errors import UserError
 
-VERSION = 3  # of the tables: `meta` holds it under this key
+VERSION = 3  # of the tables, stored in `meta`
 VERSION_KEY = "schema"
 DIALECTS = ("sqlite", "postgresql")
 TYPES = {
@@ -20,12 +23,12 @@ TYPES = {
 
 
 class Table(NamedTuple):
-    """Columns with their types (a question mark: may be NULL), the key, and whether rows are short."""
+    """The primary key, and the columns with their types; a question mark allows NULL."""
 
     key: tuple[str, ...]
     columns: Mapping[str, str]
-    short: bool = True  # rows: SQLite then keeps them in the order of the key, and many are copied at once
-    busy: bool = False  # rows are updated all the time: PostgreSQL leaves room for that beside them
+    has_short_rows: bool = True  # SQLite stores short rows in the order of the key, and many are copied at once
+    is_busy: bool = False  # PostgreSQL leaves room beside rows that are updated all the time
 
 
 TABLES = {
@@ -43,13 +46,13 @@ TABLES = {
             "created_hour": "int",
             "forgotten": "int",
         },
-        short=False,
-        busy=True,
+        has_short_rows=False,
+        is_busy=True,
     ),
     "arm": Table(
         ("experiment", "place"),
         {"experiment": "int", "place": "int", "name": "text", "payload": "text", "status": "text"},
-        short=False,
+        has_short_rows=False,
     ),
     "event": Table(
         ("experiment", "seq"),
@@ -73,17 +76,17 @@ TABLES = {
     "snapshot": Table(
         ("experiment", "kernel", "seq"),
         {"experiment": "int", "kernel": "text", "seq": "long", "body": "bytes", "sha256": "text"},
-        short=False,
+        has_short_rows=False,
     ),
     "issued": Table(
         ("experiment", "expires", "arm", "process"),
         {"experiment": "int", "arm": "int", "process": "text", "expires": "int", "count": "long"},
-        busy=True,
+        is_busy=True,
     ),
     "refused": Table(
         ("experiment", "reason", "minute"),
         {"experiment": "int", "reason": "text", "minute": "int", "count": "long"},
-        busy=True,
+        is_busy=True,
     ),
     "visitor": Table(
         ("experiment", "visitor"),
@@ -96,14 +99,14 @@ TABLES = {
 INDEXES = (
     "CREATE UNIQUE INDEX experiment_name ON experiment (name)",
     "CREATE UNIQUE INDEX arm_name ON arm (experiment, name)",
-    # The net below `append`: a decision has one report. Ids are dropped when they expire, and leave the indexes too.
+    # A second guard of the rule that a decision has one report. Expired ids are deleted, and leave the index, too.
     "CREATE UNIQUE INDEX event_decision ON event (experiment, decision) WHERE decision IS NOT NULL",
     "CREATE INDEX event_expires ON event (experiment, expires) WHERE expires IS NOT NULL",
     "CREATE INDEX visitor_expires ON visitor (expires)",
 )
 
-# Counts of one hour become one row; those that are summed up already stand under 0.
-HOURS_ALONE = (
+# Merge the counts of an hour into one row; compacted counts have minute 0.
+_ROUND_TO_HOURS = (
     "UPDATE event SET expires = (expires + 59) / 60 * 60 WHERE expires IS NOT NULL",
     "INSERT INTO issued (experiment, arm, process, expires, count) "
     "SELECT experiment, arm, process, (expires + 59) / 60 * 60, CAST(sum(count) AS BIGINT) FROM issued "
@@ -117,69 +120,71 @@ HOURS_ALONE = (
     "DELETE FROM refused WHERE minute <> minute / 60 * 60",
 )
 
-# From each older version, by the database's name, what leads to the next one. Version 1 is the first that was released.
+# The statements that lead from a version to the next, by database.
 STEPS: dict[int, dict[str, tuple[str, ...]]] = {
-    1: {  # experiments with groups; and under which version of its configuration a decision was made
+    1: {  # experiments with groups, and the version of the configuration at a decision
         "sqlite": ("ALTER TABLE event ADD COLUMN config INTEGER", "ALTER TABLE event ADD COLUMN question BLOB"),
         "postgresql": ("ALTER TABLE event ADD COLUMN config INTEGER", "ALTER TABLE event ADD COLUMN question BYTEA"),
     },
-    # No finer time than an hour, no token that a visitor's row tells, no secret; see ``service/upgrading.py``, too.
-    2: dict.fromkeys(DIALECTS, (*HOURS_ALONE, "DELETE FROM visitor", "DELETE FROM meta WHERE key = 'visitor_secret'")),
+    # Store no time finer than an hour, no readable token of a visitor, and no secret; see ``service/upgrade.py``, too.
+    2: dict.fromkeys(
+        DIALECTS, (*_ROUND_TO_HOURS, "DELETE FROM visitor", "DELETE FROM meta WHERE key = 'visitor_secret'")
+    ),
 }
 
 
-def bare(dialect: str) -> list[str]:
-    """Return what makes all tables, with nothing in them and no index."""
-    return [_created(name, table, dialect) for name, table in TABLES.items()]
+def list_table_statements(dialect: str) -> list[str]:
+    """Return the statements that create all tables, empty and without indexes."""
+    return [_format_create(name, table, dialect) for name, table in TABLES.items()]
 
 
-def statements(dialect: str) -> list[str]:
-    """Return what makes all tables, with the version in them, and their indexes."""
+def list_statements(dialect: str) -> list[str]:
+    """Return the statements that create all tables with their version and indexes."""
     version = f"INSERT INTO meta (key, value) VALUES ('{VERSION_KEY}', '{VERSION}')"  # noqa: S608 - our own words
-    return [*bare(dialect), *INDEXES, version]
+    return [*list_table_statements(dialect), *INDEXES, version]
 
 
-def at_once(table: str) -> int:
-    """Return how many rows of a table are copied at once, without filling the memory."""
-    return 2_000 if TABLES[table].short else 20
+def get_batch_size(table: str) -> int:
+    """Return how many rows of a table to copy at once without filling the memory."""
+    return 2_000 if TABLES[table].has_short_rows else 20
 
 
-def types(table: str, dialect: str) -> tuple[str, ...]:
-    """Return the types of a table's columns, in their order."""
+def list_types(table: str, dialect: str) -> tuple[str, ...]:
+    """Return the types of a table's columns, in order."""
     return tuple(TYPES[kind.rstrip("?")][dialect] for kind in TABLES[table].columns.values())
 
 
-def misfits(table: str) -> str:
-    """Return what holds of a row in SQLite that has a value of another type than its column."""
+def format_type_check(table: str) -> str:
+    """Return the condition for rows of SQLite that have a value of another type than its column."""
     kinds = {"text": "'text'", "bytes": "'blob'"}
-    told = TABLES[table].columns.items()
-    each = (
-        (column, kinds.get(kind.rstrip("?"), "'integer'"), ", 'null'" * kind.endswith("?")) for column, kind in told
-    )
-    return " OR ".join(f"typeof({column}) NOT IN ({kind}{nothing})" for column, kind, nothing in each)
+    conditions = []
+    for column, kind in TABLES[table].columns.items():
+        allowed = kinds.get(kind.rstrip("?"), "'integer'") + ", 'null'" * kind.endswith("?")
+        conditions.append(f"typeof({column}) NOT IN ({allowed})")
+    return " OR ".join(conditions)
 
 
-def columns(table: str) -> tuple[str, ...]:
-    """Return the names of a table's columns, in their order."""
+def list_columns(table: str) -> tuple[str, ...]:
+    """Return the names of a table's columns, in order."""
     return tuple(TABLES[table].columns)
 
 
-def steps(version: int, dialect: str) -> list[str]:
-    """Return what leads from an older version to this one."""
+def list_upgrade_steps(version: int, dialect: str) -> list[str]:
+    """Return the statements that lead from an older version to this one."""
     return [statement for older in range(version, VERSION) for statement in STEPS[older][dialect]]
 
 
-def version_of(told: object, name: str) -> int:
-    """Return the version that tables say they have; 0 if they say none."""
-    if told is None:
+def parse_version(text: object, name: str) -> int:
+    """Return the version that is stored in the tables; 0 if there is none."""
+    if text is None:
         return 0
-    if not (isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 10):
+    if not (isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 10):
         raise UserError(f"{name}: damaged: its version is no number; restore a backup, or take another one")
-    return int(told)
+    return int(text)
 
 
-def refuse_others(version: int, name: str) -> None:
-    """Refuse tables of another version, and say what to do."""
+def refuse_other_version(version: int, name: str) -> None:
+    """Refuse tables of another version."""
     if version > VERSION:
         raise UserError(
             f"{name}: its tables have version {version}, this maskedbandits knows {VERSION}: install a newer one"
@@ -191,14 +196,13 @@ def refuse_others(version: int, name: str) -> None:
         )
 
 
-def _created(name: str, table: Table, dialect: str) -> str:
-    """Return what makes one table."""
-    kinds = zip(table.columns.items(), types(name, dialect), strict=True)
+def _format_create(name: str, table: Table, dialect: str) -> str:
+    kinds = zip(table.columns.items(), list_types(name, dialect), strict=True)
     parts = [f"{column} {kind}{'' if word.endswith('?') else ' NOT NULL'}" for (column, word), kind in kinds]
     parts.append(f"PRIMARY KEY ({', '.join(table.key)})")
     end = ""
-    if dialect == "sqlite" and table.short:
+    if dialect == "sqlite" and table.has_short_rows:
         end = " WITHOUT ROWID"
-    if dialect == "postgresql" and table.busy:
+    if dialect == "postgresql" and table.is_busy:
         end = " WITH (fillfactor = 50)"
     return f"CREATE TABLE {name} ({', '.join(parts)}){end}"

@@ -1,4 +1,4 @@
-"""Opening a store by its URL: sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/database."""
+"""URLs of stores: sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/database."""
 
 from __future__ import annotations
 
@@ -8,71 +8,100 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import schema
-from maskedbandits.service.storage.base import Store
+from maskedbandits.service.storage.store import Store
 
 EXAMPLES = "sqlite:///bandits.db or postgresql://user@host/database"
 
 
 class Address(NamedTuple):
-    """A URL taken apart: which database, where, and whether what is acknowledged must survive a power cut."""
+    """A parsed URL: the database, its location, and whether acknowledged reports must survive a power cut."""
 
     dialect: str
-    place: str  # a path, or the URL that PostgreSQL's own library reads
+    location: str  # a path, or a URL for PostgreSQL's client library
     durable: bool
 
 
 def open_store(url: str, *, create: bool = False, any_version: bool = False) -> Store:
-    """Open a store; ``create`` makes an empty one where there is none.
+    """Open the store at a URL.
 
-    Tables of another version are refused, unless ``any_version`` says that somebody is about to upgrade them.
+    Parameters
+    ----------
+    url
+        ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/database``.
+    create
+        Create an empty store if there is none.
+    any_version
+        Accept tables of another version, to upgrade them.
+
+    Returns
+    -------
+    Store
+        An open store. Close it, or use it as a context manager.
+
+    Raises
+    ------
+    UserError
+        If the URL is wrong, there is no store, or it has another version.
+    Unreachable
+        If the store cannot be opened now.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with open_store(f"sqlite:///{folder.name}/bandits.db", create=True) as store:
+    ...     store.list_experiments()
+    []
+    >>> folder.cleanup()
+
     """
-    store = _opened(address_of(url), create)
+    store = _open_address(parse_url(url), create)
     if not any_version:
         try:
-            schema.refuse_others(store.version(), store.name)
+            schema.refuse_other_version(store.read_version(), store.name)
         except BaseException:
             store.close()
             raise
     return store
 
 
-def address_of(url: str) -> Address:
-    """Take a URL apart; what is wrong with it is said without repeating it, since it may hold a password."""
+def parse_url(url: str) -> Address:
+    """Parse a URL; errors do not repeat it, because it may hold a password."""
     scheme, _, rest = url.partition("://")
     if scheme not in ("sqlite", "postgresql", "postgres") or not rest:
         raise UserError(f"storage: give a URL such as {EXAMPLES}")
-    place, _, query = rest.partition("?")
+    location, _, query = rest.partition("?")
     durable, others = True, []
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key == "durable":
-            durable = _yes_or_no(value)
+            durable = _parse_durable(value)
         else:
             others.append((key, value))
     if scheme != "sqlite":
-        told = "&".join(f"{quote(key, safe='')}={quote(value, safe='')}" for key, value in others)
-        return Address("postgresql", f"postgresql://{place}{'?' if told else ''}{told}", durable)
+        options = "&".join(f"{quote(key, safe='')}={quote(value, safe='')}" for key, value in others)
+        return Address("postgresql", f"postgresql://{location}{'?' if options else ''}{options}", durable)
     if others:
         raise UserError(f"storage: {others[0][0]!r} is no option of sqlite: there is durable=no alone")
-    if not place.startswith("/") or place in ("/", "/:memory:"):
+    if not location.startswith("/") or location in ("/", "/:memory:"):
         raise UserError("storage: sqlite needs a file: sqlite:///relative.db, or four slashes for an absolute path")
-    return Address("sqlite", unquote(place[1:]), durable)
+    return Address("sqlite", unquote(location[1:]), durable)
 
 
-def _yes_or_no(value: str) -> bool:
+def _parse_durable(value: str) -> bool:
     if value not in ("yes", "no"):
         raise UserError("storage: durable = yes, or no where losing the last reports in a power cut does not matter")
     return value == "yes"
 
 
-def _opened(address: Address, create: bool) -> Store:
-    """Open either store; what the one needs is not imported for the other."""
+def _open_address(address: Address, create: bool) -> Store:
+    """Open a store, importing its backend alone."""
     if address.dialect == "sqlite":
         from maskedbandits.service.storage.sqlite import SqliteStore
 
-        return SqliteStore(Path(address.place), create=create, durable=address.durable)
+        return SqliteStore(Path(address.location), create=create, durable=address.durable)
     from maskedbandits._util.extras import need
 
     need("storage in PostgreSQL", ("psycopg",), "postgres")
     from maskedbandits.service.storage.postgres import PostgresStore
 
-    return PostgresStore(address.place, create=create, durable=address.durable)
+    return PostgresStore(address.location, create=create, durable=address.durable)

@@ -1,0 +1,330 @@
+"""The store: the logs of all experiments and their snapshots, in SQL that every backend understands.
+
+Counters and keys are in files of their own. The operations that each database does its own way are in ``base.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from maskedbandits.errors import UserError
+from maskedbandits.service.storage import changes, schema
+from maskedbandits.service.storage.base import MAX_PARAMETERS, Transaction, placeholders
+from maskedbandits.service.storage.counters import Counters
+from maskedbandits.service.storage.errors import Conflict
+from maskedbandits.service.storage.keys import Keys
+from maskedbandits.service.storage.models import (
+    DUPLICATE,
+    LATE,
+    MAX_MINUTE,
+    UNKNOWN,
+    ArmRow,
+    Change,
+    EventRow,
+    ExperimentRow,
+    NewArm,
+    NewReport,
+    SnapshotRow,
+    StoreStatus,
+    check_name,
+    check_text,
+)
+
+MAX_SNAPSHOTS = 3  # of an experiment and a kernel
+MAX_SEQ = 2**62  # no event has a higher number
+
+_Key = tuple[int, bytes]  # experiment, decision
+_Stored = dict[_Key, tuple[int, NewReport]]  # sequence number and report, by decision
+
+
+class Store(Counters, Keys):
+    """The logs of all experiments, their counters, keys and snapshots."""
+
+    def recover_append(self, reports: Sequence[NewReport], before: Mapping[int, int]) -> list[int] | None:
+        """Return the answers of an append whose reply was lost, or None if it was not committed.
+
+        Events up to ``before`` are older than the append. This waits for the lock that an unfinished append holds, so
+        one that is not committed by now never will be.
+        """
+        with self._begin_write() as tx:
+            forgotten = self._lock_experiments(tx, {report.experiment for report in reports})
+            return _recover_answers(tx, forgotten, reports, before)
+
+    def _refuse_unless_empty(self, tx: Transaction) -> None:
+        """Refuse to fill a store that holds something, and remove its version, which is filled in, too."""
+        for table in schema.TABLES:
+            if table != "meta" and tx.query(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - our own names
+                raise UserError(f"{self.name}: it is not empty: restore into a new store")
+        tx.execute("DELETE FROM meta")
+
+    def ping(self) -> None:
+        """Check that the database answers."""
+        with self._begin_read() as tx:
+            tx.query("SELECT value FROM meta WHERE key = ?", (schema.VERSION_KEY,))
+
+    # Metadata: texts by key, such as the version of the tables
+
+    def read_meta(self, key: str) -> str | None:
+        """Return the text stored under a key."""
+        with self._begin_read() as tx:
+            found = tx.query("SELECT value FROM meta WHERE key = ?", (key,))
+        return found[0][0] if found else None
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Store a text under a key."""
+        if key == schema.VERSION_KEY:
+            raise UserError(f"{key!r} says which version the tables have: give another key")
+        with self._begin_write() as tx:
+            tx.execute(
+                "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                (check_name("key", key), check_text("value", value)),
+            )
+
+    def set_default_meta(self, key: str, value: str) -> str:
+        """Store a text under a key unless it has one; return the stored text."""
+        with self._begin_write() as tx:
+            tx.execute("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO NOTHING", (key, value))
+            return str(tx.query("SELECT value FROM meta WHERE key = ?", (key,))[0][0])
+
+    def drop_meta(self, key: str) -> None:
+        """Remove the text under a key."""
+        with self._begin_write() as tx:
+            tx.execute("DELETE FROM meta WHERE key = ?", (key,))
+
+    def read_version(self) -> int:
+        """Return the version of the tables."""
+        return schema.parse_version(self.read_meta(schema.VERSION_KEY), self.name)
+
+    def upgrade(self, rewrite: Callable[[Transaction, int], None]) -> tuple[int, int]:
+        """Bring tables of an older version to this one in one transaction; return both versions.
+
+        ``rewrite`` gets the upgraded tables and the version that they had.
+        """
+        with self._begin_write(exclusive=True) as tx:
+            version = int(tx.query("SELECT value FROM meta WHERE key = ?", (schema.VERSION_KEY,))[0][0])
+            if version > schema.VERSION:
+                schema.refuse_other_version(version, self.name)
+            for statement in schema.list_upgrade_steps(version, self.DIALECT):
+                tx.execute(statement)
+            rewrite(tx, version)
+            tx.execute("UPDATE meta SET value = ? WHERE key = ?", (str(schema.VERSION), schema.VERSION_KEY))
+        return version, schema.VERSION
+
+    # Experiments
+
+    def create_experiment(
+        self, name: str, config: str, arms: Sequence[NewArm], default_arm: int, hour: int
+    ) -> ExperimentRow:
+        """Create an experiment; the first event of its log records how."""
+        with self._begin_write(exclusive=True) as tx:
+            if tx.query("SELECT 1 FROM experiment WHERE name = ?", (check_name("experiment name", name),)):
+                raise Conflict(f"an experiment is called {name!r} already: give another name")
+            last = tx.query("SELECT max(id) FROM experiment")[0][0] or 0
+            row = ExperimentRow(last + 1, name, "running", config, 0, 0, default_arm, hour, 0)
+            return changes.create_experiment(tx, row, arms)
+
+    def list_experiments(self) -> list[ExperimentRow]:
+        """Return all experiments, the oldest first."""
+        with self._begin_read() as tx:
+            return self._list_experiments(tx)
+
+    def list_arms(self, experiment: int) -> list[ArmRow]:
+        """Return all arms of an experiment by index, including retired ones."""
+        with self._begin_read() as tx:
+            return changes.list_arms(tx, experiment)
+
+    def change(
+        self, experiment: int, change: Change | Sequence[Change], check: changes.Check | None = None
+    ) -> ExperimentRow:
+        """Change an experiment in one or several ways at once, and append an event for each.
+
+        ``check`` gets the experiment and its arms after the change, while they are locked. If it raises, nothing
+        changes.
+        """
+        with self._begin_write() as tx:
+            found = tx.query(f"{changes.SELECT_EXPERIMENT} WHERE id = ?{self.FOR_UPDATE}", (experiment,))
+            if not found:
+                raise UserError(f"there is no experiment {experiment}")
+            row = ExperimentRow(*found[0])
+            for each in (change,) if isinstance(change, Change) else change:
+                row = changes.apply_change(tx, row, changes.list_arms(tx, experiment), each)
+            if check is not None:
+                check(row, changes.list_arms(tx, experiment))
+            return row
+
+    # Logs
+
+    def read_events(self, experiment: int, after: int, limit: int) -> list[EventRow]:
+        """Return up to ``limit`` events of a log after a sequence number, in order."""
+        with self._begin_read() as tx:
+            return list(map(EventRow._make, tx.query(_EVENTS, (experiment, after, limit))))
+
+    def read_heads(self) -> dict[int, int]:
+        """Return the last sequence number of each log, by experiment."""
+        return self.read_status().heads
+
+    def read_status(self) -> StoreStatus:
+        """Return the heads of the logs, the last forgotten minute, and the time of the store's clock."""
+        select = (
+            f"SELECT id, seq, forgotten, now FROM (SELECT {self.NOW} AS now) AS clock LEFT JOIN experiment ON 1 = 1"  # noqa: S608 - our own words
+        )
+        with self._begin_read() as tx:
+            rows = tx.query(select)
+        logs = [row for row in rows if row[0] is not None]
+        forgotten = [row[2] for row in logs if row[2] <= MAX_MINUTE]  # a later one is damage
+        return StoreStatus({row[0]: row[1] for row in logs}, max(forgotten, default=0), rows[0][3])
+
+    def count_reports(self, experiment: int, since_minute: int, seq: int) -> list[tuple[int, int, int]]:
+        """Return the reports up to a sequence number that expire from a minute on: arm, minute, count."""
+        with self._begin_read() as tx:
+            rows = tx.query(_REPORTS, (experiment, since_minute, seq))
+        return [(arm, minute, count) for arm, minute, count in rows]
+
+    def read_questions(self, experiment: int, since_minute: int, seq: int) -> list[tuple[bytes, int]]:
+        """Return question and minute of the reports up to a sequence number that expire from a minute on."""
+        with self._begin_read() as tx:
+            rows = tx.query(_QUESTIONS, (experiment, since_minute, seq))
+        return [(question, minute) for question, minute in rows]
+
+    def forget(self, minute: int) -> None:
+        """Delete decision ids and visitors that have expired by a minute, and compact the counters of earlier days.
+
+        The first step makes reports that expire by then late for good, whatever a clock says later. So the other steps
+        may take their time, and the next call does what an interrupted one has left.
+        """
+        with self._begin_write(exclusive=True) as tx:
+            experiments = [row.id for row in self._list_experiments(tx, self.FOR_UPDATE)]
+            tx.execute("UPDATE experiment SET forgotten = ? WHERE forgotten < ?", (minute, minute))
+        for experiment in experiments:
+            while self._forget_some(experiment, minute) == MAX_PARAMETERS:
+                pass  # other processes write in between
+        with self._begin_write() as tx:
+            tx.execute("DELETE FROM visitor WHERE expires <= ?", (minute,))
+        self._compact_counters(minute)
+
+    def _forget_some(self, experiment: int, minute: int) -> int:
+        """Delete a limited number of decision ids; return how many."""
+        with self._begin_read() as tx:
+            old = [seq for (seq,) in tx.query(_EXPIRED, (experiment, minute, MAX_PARAMETERS))]
+        if old:
+            with self._begin_write(exclusive=True) as tx:
+                tx.execute(f"{_DROP_IDS} WHERE experiment = ? AND seq IN ({placeholders(old)})", (experiment, *old))
+        return len(old)
+
+    def _list_experiments(self, tx: Transaction, end: str = "") -> list[ExperimentRow]:
+        return [ExperimentRow(*row) for row in tx.query(f"{changes.SELECT_EXPERIMENT} ORDER BY id{end}")]
+
+    # Snapshots
+
+    def save_snapshot(self, experiment: int, seq: int, kernel: str, body: bytes, sha256: str) -> None:
+        """Store a policy's state, and delete all but the newest three of the same kernel."""
+        check_name("kernel", kernel)
+        with self._begin_write() as tx:
+            tx.execute(
+                "INSERT INTO snapshot (experiment, kernel, seq, body, sha256) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (experiment, kernel, seq) DO UPDATE SET body = excluded.body, sha256 = excluded.sha256",
+                (experiment, kernel, seq, body, sha256),
+            )
+            for old, _ in tx.query(_SNAPSHOTS, (experiment, kernel))[MAX_SNAPSHOTS:]:
+                tx.execute(
+                    "DELETE FROM snapshot WHERE experiment = ? AND kernel = ? AND seq = ?", (experiment, kernel, old)
+                )
+
+    def list_snapshots(self, experiment: int, kernel: str) -> list[tuple[int, str]]:
+        """Return sequence number and digest of the stored snapshots, the newest first."""
+        with self._begin_read() as tx:
+            return [(seq, sha256) for seq, sha256 in tx.query(_SNAPSHOTS, (experiment, kernel))]
+
+    def read_snapshot(self, experiment: int, kernel: str, at_most: int | None = None) -> SnapshotRow | None:
+        """Return the newest snapshot, or the newest up to a sequence number."""
+        with self._begin_read() as tx:
+            found = tx.query(_SNAPSHOT, (experiment, kernel, MAX_SEQ if at_most is None else at_most))
+        return SnapshotRow(*found[0]) if found else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+_EVENTS = f"SELECT {', '.join(EventRow._fields)} FROM event WHERE experiment = ? AND seq > ? ORDER BY seq LIMIT ?"  # noqa: S608 - our own names
+_DROP_IDS = "UPDATE event SET decision = NULL, expires = NULL"
+_EXPIRED = "SELECT seq FROM event WHERE experiment = ? AND expires <= ? LIMIT ?"
+_REPORTS = (
+    "SELECT arm, expires, count(*) FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? AND arm IS NOT NULL "
+    "GROUP BY arm, expires"
+)
+_QUESTIONS = (
+    "SELECT question, expires FROM event WHERE experiment = ? AND expires >= ? AND seq <= ? AND question IS NOT NULL"
+)
+_SNAPSHOT = (
+    f"SELECT {', '.join(SnapshotRow._fields)} FROM snapshot WHERE experiment = ? AND kernel = ? AND seq <= ? "  # noqa: S608 - our own names
+    "ORDER BY seq DESC LIMIT 1"
+)
+_SNAPSHOTS = "SELECT seq, sha256 FROM snapshot WHERE experiment = ? AND kernel = ? ORDER BY seq DESC"
+_REPORTS_BY_ID = f"SELECT seq, {', '.join(NewReport._fields)} FROM event WHERE experiment = ? AND decision IN"  # noqa: S608 - our own names
+
+
+# Appends whose commit was not acknowledged
+
+
+def _recover_answers(
+    tx: Transaction, forgotten: Mapping[int, int], reports: Sequence[NewReport], before: Mapping[int, int]
+) -> list[int] | None:
+    """Return the answers of an append of these reports, or None if it was not committed.
+
+    ``forgotten`` has the locked experiments, and ``before`` a sequence number of each log from before the append. An
+    append is committed completely or not at all. So if a report is missing that it would have written, it was not
+    committed, and the reports that are there are from other processes.
+    """
+    stored = _find_reports(tx, forgotten, reports)
+    on_time = [each for each in reports if each.expires > forgotten.get(each.experiment, each.expires)]
+    if not stored or any((each.experiment, each.decision) not in stored for each in on_time):
+        return None
+    ours = _find_ours(reports, stored, before)
+    return [_answer(each, index in ours, stored, forgotten) for index, each in enumerate(reports)]
+
+
+def _find_reports(tx: Transaction, experiments: Mapping[int, int], reports: Sequence[NewReport]) -> _Stored:
+    """Return the stored reports of the same decisions."""
+    stored: _Stored = {}
+    for experiment in experiments:
+        decisions = list(dict.fromkeys(each.decision for each in reports if each.experiment == experiment))
+        for start in range(0, len(decisions), MAX_PARAMETERS - 1):
+            some = decisions[start : start + MAX_PARAMETERS - 1]
+            for seq, *row in tx.query(f"{_REPORTS_BY_ID} ({placeholders(some)})", (experiment, *some)):
+                report = NewReport(*row)
+                stored[experiment, report.decision] = seq, report
+    return stored
+
+
+def _find_ours(reports: Sequence[NewReport], stored: _Stored, before: Mapping[int, int]) -> set[int]:
+    """Return the indexes of the reports that were written together: equal, in their order, and without a gap.
+
+    They were the newest when they were written, so they end with the highest number. An equal report that another
+    process has sent at the same moment, and that is just before them or alone, cannot be told apart from one of them.
+    Then both senders get "accepted", and the report is still counted once.
+    """
+    firsts: dict[_Key, int] = {}
+    for index, report in enumerate(reports):
+        firsts.setdefault((report.experiment, report.decision), index)
+    newest: dict[int, int] = {}  # the number to expect next, by experiment, from the last report to the first
+    for (experiment, _), (seq, _) in stored.items():
+        newest[experiment] = max(newest.get(experiment, 0), seq)
+    ours = set()
+    for key, index in reversed(firsts.items()):
+        seq, written = stored.get(key, (0, None))
+        if seq == newest.get(key[0]) and seq > before.get(key[0], 0) and written == reports[index]:
+            ours.add(index)
+            newest[key[0]] -= 1
+    return ours
+
+
+def _answer(report: NewReport, is_ours: bool, stored: _Stored, forgotten: Mapping[int, int]) -> int:
+    key = report.experiment, report.decision
+    if key in stored:
+        return stored[key][0] if is_ours else DUPLICATE
+    return LATE if report.experiment in forgotten else UNKNOWN
