@@ -14,9 +14,9 @@ from docs import blocks
 from docs.privacy import markdown
 from maskedbandits.policies import make_policy
 from maskedbandits.service.arm_selection import DRAWS, PARTS, in_parts
-from maskedbandits.service.evaluation import evaluate, log_of
-from maskedbandits.service.evaluation.estimators import judge_arms
-from maskedbandits.service.evaluation.text import Words
+from maskedbandits.service.evaluation import evaluate, read_log
+from maskedbandits.service.evaluation.estimators import estimate_arms
+from maskedbandits.service.evaluation.text import EvaluationText
 from maskedbandits.service.schemas import MILLION
 from maskedbandits.service.state import mask_of
 from maskedbandits.service.storage.models import EventRow
@@ -62,9 +62,9 @@ def made_up(reports: int, means: Sequence[Sequence[float]], floor: float, holdou
 
 def example() -> str:
     """Return what the command prints."""
-    log = log_of("headlines", made_up(REPORTS, MEANS, FLOOR, HOLDOUT, seed=1))
+    log = read_log("headlines", made_up(REPORTS, MEANS, FLOOR, HOLDOUT, seed=1))
     found = evaluate(log, POLICIES, periods=PERIODS)
-    return "\n".join(["```text", f"$ {COMMAND}", *Words(found, False, "utf-8").lines(), "```"])
+    return "\n".join(["```text", f"$ {COMMAND}", *EvaluationText(found, False, "utf-8").format_lines(), "```"])
 
 
 def coverage() -> str:
@@ -73,13 +73,13 @@ def coverage() -> str:
     for reports, floor in SIZES:
         sure, approximate, widths = [], [], []
         for seed in range(LOGS):
-            judged = judge_arms(log_of("log", made_up(reports, MEANS[:1], floor, 0.0, seed)))
+            judged = estimate_arms(read_log("log", made_up(reports, MEANS[:1], floor, 0.0, seed)))
             for each, mean in zip(judged[:-1], MEANS[0], strict=True):
                 for found in filter(None, (each.ips, each.normalised, each.robust)):
-                    sure.append(not found.sure.low <= mean <= found.sure.high)
+                    sure.append(not found.interval.low <= mean <= found.interval.high)
                     if found.approximate is not None:
                         approximate.append(not found.approximate.low <= mean <= found.approximate.high)
-                        widths.append([np.ptp(found.sure), np.ptp(found.approximate)])
+                        widths.append([np.ptp(found.interval), np.ptp(found.approximate)])
         wide, narrow = (f"{width:.3f}" for width in np.mean(widths, axis=0))
         missed = [f"{100 * np.mean(which):.2f} %" for which in (sure, approximate)]
         rows.append([f"{reports:,}", f"{floor:g}", missed[0], missed[1], wide, narrow])

@@ -17,7 +17,7 @@ from web import SMALL, Served
 
 from commands import call, refused
 from maskedbandits import cli
-from maskedbandits.service.evaluation import evaluate, intervals, log_reading
+from maskedbandits.service.evaluation import evaluate, intervals, log
 from maskedbandits.service.server import warmup
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.models import EventRow
@@ -185,7 +185,7 @@ def test_a_damaged_store_is_not_exported(store: Store, two: Path) -> None:
     change(two, "UPDATE event SET detail = ? WHERE seq = 1 AND experiment = 1", DEEP)
     refused(call("export", "headline", "log.csv", "--storage", "sqlite:///bandits.db"), "damaged")
     with open_store("sqlite:///bandits.db") as again:
-        assert again.heads() == store.heads()
+        assert again.read_heads() == store.read_heads()
 
 
 def many_arms(arms: int, *, added: bool) -> list[EventRow]:
@@ -207,21 +207,21 @@ def many_arms(arms: int, *, added: bool) -> list[EventRow]:
 def test_work_does_not_grow_with_arms_that_have_no_reports(monkeypatch: pytest.MonkeyPatch, added: bool) -> None:
     """With 60,000 arms each was judged by itself, and each report looked through all that were added."""
     work: dict[int, tuple[int, int]] = {}
-    real_radius, real_looks = intervals.Sure.radius, log_reading._Reading._end_waits
+    real_radius, real_looks = intervals.EmpiricalBernstein.radius, log._LogReader._end_waits
     for arms in (10, 400):
         counted = [0, 0]
 
-        def radius(method: intervals.Sure, squares: float, counted: list[int] = counted) -> float:
+        def radius(method: intervals.EmpiricalBernstein, squares: float, counted: list[int] = counted) -> float:
             counted[0] += 1
             return real_radius(method, squares)
 
-        def look(self: log_reading._Reading, counted: list[int] = counted) -> None:
+        def look(self: log._LogReader, counted: list[int] = counted) -> None:
             counted[1] += 1
             real_looks(self)
 
-        monkeypatch.setattr(intervals.Sure, "radius", radius)
-        monkeypatch.setattr(log_reading._Reading, "_end_waits", look)
-        found = evaluate(log_reading.log_of("log", many_arms(arms, added=added)))
+        monkeypatch.setattr(intervals.EmpiricalBernstein, "radius", radius)
+        monkeypatch.setattr(log._LogReader, "_end_waits", look)
+        found = evaluate(log.read_log("log", many_arms(arms, added=added)))
         assert len(found.whole.arms) == (2 if added else arms)
         work[arms] = counted[0], counted[1]
     assert work[10] == work[400]

@@ -14,9 +14,9 @@ from made_up_logs import any_log, change, created, made_up, obvious, report, set
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import WHOLE
-from maskedbandits.service.evaluation import Log, evaluate, log_of
-from maskedbandits.service.evaluation.estimators import Choice, Estimate, Judged, Ledger, judge_arms
-from maskedbandits.service.evaluation.intervals import Normal, Sure
+from maskedbandits.service.evaluation import Log, evaluate, read_log
+from maskedbandits.service.evaluation.estimators import Choice, ChoiceEstimate, Estimate, ReportsByArm, estimate_arms
+from maskedbandits.service.evaluation.intervals import EmpiricalBernstein, NormalApproximation
 from maskedbandits.service.schemas import MILLION
 from maskedbandits.service.sources import FLAG_HELD
 from maskedbandits.service.state import mask_of
@@ -30,13 +30,13 @@ HALF, QUARTER = WHOLE // 2, WHOLE // 4
 @pytest.mark.parametrize("seed", range(40))
 def test_estimates_are_the_obvious_ones(seed: int) -> None:
     events = any_log(seed)
-    log, terms = log_of("log", events), naive.terms(obvious(events))
+    log, terms = read_log("log", events), naive.terms(obvious(events))
     assert log.size == len(terms)
-    assert log.open_arms().tolist() == [len(term.open) for term in terms]
-    ever = [arm for arm in log.arms if any(arm.place in term.open for term in terms)]
-    judged = judge_arms(log)
+    assert log.count_open_arms().tolist() == [len(term.open) for term in terms]
+    ever = [arm for arm in log.arms if any(arm.index in term.open for term in terms)]
+    judged = estimate_arms(log)
     assert [each.name for each in judged] == [*(arm.name for arm in ever), "uniform"]
-    for found, place in zip(judged, [*(arm.place for arm in ever), None], strict=True):
+    for found, place in zip(judged, [*(arm.index for arm in ever), None], strict=True):
         wanted = naive.judge(terms, place)
         assert (found.ips is not None) == (wanted["sure"] and found.reports > 0)
         for way in WAYS if found.ips is not None else ():
@@ -50,12 +50,12 @@ def test_what_is_held_back_is_left_out(seed: int) -> None:
         event._replace(flags=event.flags | FLAG_HELD) if event.flags is not None and lots.random() < 0.3 else event
         for event in any_log(seed)
     ]
-    log, terms = log_of("log", events), naive.terms(obvious(events))
+    log, terms = read_log("log", events), naive.terms(obvious(events))
     assert log.held_back == sum((event.flags or 0) & FLAG_HELD > 0 for event in events) > 0
     assert log.size == len(terms)
-    assert [arm.name for arm in log.arms] == [arm.name for arm in log_of("log", any_log(seed)).arms]
-    for found in judge_arms(log):
-        place = next((arm.place for arm in log.arms if arm.name == found.name), None)
+    assert [arm.name for arm in log.arms] == [arm.name for arm in read_log("log", any_log(seed)).arms]
+    for found in estimate_arms(log):
+        place = next((arm.index for arm in log.arms if arm.name == found.name), None)
         wanted = naive.judge(terms, place)
         for way in WAYS if found.ips is not None else ():
             assert getattr(found, way).value == pytest.approx(wanted[way], abs=1e-9), way
@@ -64,12 +64,12 @@ def test_what_is_held_back_is_left_out(seed: int) -> None:
 def test_a_log_that_is_all_held_back_has_nothing_to_judge_by() -> None:
     events = [created(2, settings(MILLION, 0.1, 0.0)), report(2, 0, 0, 1, HALF, flags=FLAG_HELD)]
     with pytest.raises(UserError, match="no reports to judge by but 1 that were held back; wait for some"):
-        log_of("log", events)
+        read_log("log", events)
 
 
 @pytest.mark.parametrize(("most", "rho", "squares"), [(1.0, 3.0, 50.0), (20.0, 400.0, 90.0), (7.0, 20.0, 300.0)])
 def test_a_sure_radius_is_where_the_evidence_reaches_its_level(most: float, rho: float, squares: float) -> None:
-    method = Sure(most, rho, 0.05)
+    method = EmpiricalBernstein(most, rho, 0.05)
     assert method.radius(squares) == pytest.approx(naive.radius(squares, most, rho, 0.05), rel=1e-6)
     for deviation in (0.5, 3.0, 40.0):
         wanted = naive.evidence(deviation, squares, most, rho)
@@ -78,17 +78,17 @@ def test_a_sure_radius_is_where_the_evidence_reaches_its_level(most: float, rho:
 
 def test_intervals_are_what_their_radius_makes_them() -> None:
     events = made_up([0.3, 0.6], 400, seed=5, floor=0.2)
-    log, terms = log_of("log", events), naive.terms(obvious(events))
-    wanted, found = naive.judge(terms, 1), judge_arms(log)[1]
+    log, terms = read_log("log", events), naive.terms(obvious(events))
+    wanted, found = naive.judge(terms, 1), estimate_arms(log)[1]
     method = Choice(log, slice(None), np.ones(log.size)).method
     assert found.ips is not None
     assert found.robust is not None
     assert found.normalised is not None
     reach = method.radius(wanted["squares"]) / wanted["whole"]
-    assert found.ips.sure == pytest.approx((wanted["ips"] - reach, min(1.0, wanted["ips"] + reach)))
-    reach = Normal().radius(wanted["robust_squares"]) / wanted["whole"]
+    assert found.ips.interval == pytest.approx((wanted["ips"] - reach, min(1.0, wanted["ips"] + reach)))
+    reach = NormalApproximation().radius(wanted["robust_squares"]) / wanted["whole"]
     assert found.robust.approximate == pytest.approx((wanted["robust"] - reach, wanted["robust"] + reach))
-    for end in found.normalised.sure:  # there the sum of h w (r - end) is as large as is believed
+    for end in found.normalised.interval:  # there the sum of h w (r - end) is as large as is believed
         own = [term.event for term in terms if term.event.arm == 1]
         parts = [event.worth * (event.reward - end) / event.probability for event in own]
         assert abs(sum(parts)) == pytest.approx(method.radius(sum(part**2 for part in parts)), rel=1e-6)
@@ -131,12 +131,12 @@ def test_on_average_over_all_outcomes_estimates_are_exactly_right(arm: int | Non
         for way in mean:
             mean[way] += chance * exact[way]
         whole = exact["whole"]
-        log = log_of("log", events)
+        log = read_log("log", events)
         shares = np.full(log.size, 1.0 if arm is not None else 0.5)
-        choice, ledger = Choice(log, slice(None), shares), Ledger(log)
-        sums = [ledger.sums(each, choice) for each in log.arms if arm in (None, each.place)]
-        assert sum(each.told for each in sums) / choice.whole == pytest.approx(float(exact["ips"]), abs=1e-12)
-        assert sum(each.robust for each in sums) / choice.whole == pytest.approx(float(exact["robust"]), abs=1e-12)
+        choice, by_arm = Choice(log, slice(None), shares), ReportsByArm(log)
+        sums = [by_arm.sum_arm(each, choice) for each in log.arms if arm in (None, each.index)]
+        assert sum(each.rewards for each in sums) / choice.worth == pytest.approx(float(exact["ips"]), abs=1e-12)
+        assert sum(each.robust for each in sums) / choice.worth == pytest.approx(float(exact["robust"]), abs=1e-12)
     truth = truth_of(outcomes()[0][1], arm)
     assert mean == {"ips": truth, "robust": truth, "weight": whole}
 
@@ -148,18 +148,18 @@ def test_on_average_over_all_outcomes_the_evidence_is_at_most_one(arm: int, side
     parts = np.linspace(0.05, 0.95, 19)
     mean, mistaken = np.zeros((3, parts.size)), np.zeros(parts.size)
     for chance, events in outcomes():
-        log, truth = log_of("log", events), float(truth_of(events, arm))
+        log, truth = read_log("log", events), float(truth_of(events, arm))
         choice = Choice(log, slice(None), np.ones(log.size))
-        sums, most = Ledger(log).sums(log.arms[arm], choice), choice.method.most
+        sums, most = ReportsByArm(log).sum_arm(log.arms[arm], choice), choice.method.reach
 
         def evidence(deviation: float, squares: float, most: float = most) -> Any:
             return np.array([naive.process(side * deviation, squares, most, part / most) for part in parts])
 
         chances = float(chance)
-        mean[0] += chances * evidence(sums.told - truth * choice.whole, sums.squares)
-        mean[1] += chances * evidence(sums.robust - truth * choice.whole, sums.robust_squares)
-        mean[2] += chances * evidence(sums.told - truth * sums.weight, sums.squares_about(truth))
-        mistaken += chances * evidence((1 + side) * sums.told - truth * choice.whole, sums.squares)
+        mean[0] += chances * evidence(sums.rewards - truth * choice.worth, sums.squares)
+        mean[1] += chances * evidence(sums.robust - truth * choice.worth, sums.robust_squares)
+        mean[2] += chances * evidence(sums.rewards - truth * sums.weight, sums.squares_about(truth))
+        mistaken += chances * evidence((1 + side) * sums.rewards - truth * choice.worth, sums.squares)
     assert np.all(mean <= 1.0)
     assert np.any(mistaken > 1.0)
 
@@ -171,15 +171,15 @@ def misses(logs: list[list[EventRow]], truths: list[float]) -> tuple[float, floa
     """How often intervals miss the truth, sure ones and approximate ones, and how wide the first are to the second."""
     missed, widths = np.zeros((2, 2)), np.zeros(2)
     for events in logs:
-        for judged, truth in zip(judge_arms(log_of("log", events)), truths, strict=True):
-            assert judged.shown is None or judged.shown.fits
+        for judged, truth in zip(estimate_arms(read_log("log", events)), truths, strict=True):
+            assert judged.show_ratio is None or judged.show_ratio.fits
             for way in WAYS:
                 estimate: Estimate = getattr(judged, way)
-                for kind, interval in enumerate((estimate.sure, estimate.approximate)):
+                for kind, interval in enumerate((estimate.interval, estimate.approximate)):
                     if interval is not None:
                         missed[kind] += 1, not interval.low <= truth <= interval.high
                 if estimate.approximate is not None:
-                    widths += estimate.sure.high - estimate.sure.low, np.ptp(estimate.approximate)
+                    widths += estimate.interval.high - estimate.interval.low, np.ptp(estimate.approximate)
     return missed[0, 1] / missed[0, 0], missed[1, 1] / missed[1, 0], widths[0] / widths[1]
 
 
@@ -223,19 +223,23 @@ def test_reports_of_tiny_epsilons_weigh_next_to_nothing() -> None:
     noisy = [
         event._replace(epsilon=100) if event.seq % 10 == 0 and event.bit is not None else event for event in events
     ]
-    plain, found = judge_arms(log_of("log", events)), judge_arms(log_of("log", noisy))
+    plain, found = estimate_arms(read_log("log", events)), estimate_arms(read_log("log", noisy))
     for before, after in zip(plain, found, strict=True):
         assert before.robust is not None
         assert after.robust is not None
         assert abs(after.robust.value - before.robust.value) < 0.05
-        assert np.ptp(after.robust.sure) < 1.2 * np.ptp(before.robust.sure)
+        assert np.ptp(after.robust.interval) < 1.2 * np.ptp(before.robust.interval)
 
 
 # Probabilities that are wrong, and reports that get lost
 
 
 def unfit(events: list[EventRow]) -> list[str]:
-    return [each.name for each in judge_arms(log_of("log", events)) if each.shown is not None and not each.shown.fits]
+    return [
+        each.name
+        for each in estimate_arms(read_log("log", events))
+        if each.show_ratio is not None and not each.show_ratio.fits
+    ]
 
 
 def test_probabilities_that_are_wrong_are_found_out() -> None:
@@ -254,11 +258,11 @@ def test_with_wrong_probabilities_ips_is_wrong() -> None:
     """What the check is for: the interval of a log with a planted mistake misses the truth."""
     events = made_up([0.3, 0.9], 6000, seed=8)
     halved = with_probabilities(events, lambda event: max(3328, (event.probability or 0) / 2))
-    found = judge_arms(log_of("log", halved))[1]
+    found = estimate_arms(read_log("log", halved))[1]
     assert found.ips is not None
-    assert found.ips.sure.low > 0.9
-    assert found.shown is not None
-    assert not found.shown.fits
+    assert found.ips.interval.low > 0.9
+    assert found.show_ratio is not None
+    assert not found.show_ratio.fits
 
 
 # Arms that could not be shown
@@ -268,7 +272,7 @@ def test_with_wrong_probabilities_ips_is_wrong() -> None:
 def test_arms_that_could_not_always_be_shown_are_not_judged(draws_from: str) -> None:
     means = [0.3, 0.6, 0.5]
     events = made_up(means, 4000, seed=2, floor=0.0, draws_from=draws_from)
-    judged = judge_arms(log_of("log", events))
+    judged = estimate_arms(read_log("log", events))
     assert all(each.ips is None and each.limits is not None for each in judged)
     for each, mean in zip(judged, [*means, sum(means) / 3], strict=True):
         assert each.limits is not None
@@ -276,15 +280,15 @@ def test_arms_that_could_not_always_be_shown_are_not_judged(draws_from: str) -> 
     if not draws_from:  # an index is certain of what it shows
         reports = np.bincount([event.arm for event in events[1:] if event.arm is not None])
         assert [each.unseen for each in judged[:3]] == pytest.approx(1 - reports / 4000)
-        assert all(found.estimate is None for found in evaluate(log_of("log", events), ["klucb-cf"]).whole.trials)
+        assert all(found.estimate is None for found in evaluate(read_log("log", events), ["klucb-cf"]).whole.policies)
 
 
 def test_a_holdout_supports_the_default_arm_alone() -> None:
-    judged = judge_arms(log_of("log", made_up([0.3, 0.6], 3000, seed=2, floor=0.0, holdout=0.1)))
+    judged = estimate_arms(read_log("log", made_up([0.3, 0.6], 3000, seed=2, floor=0.0, holdout=0.1)))
     assert [each.ips is not None for each in judged] == [True, False, False]
 
 
-def estimates(found: Judged) -> list[float]:
+def estimates(found: ChoiceEstimate) -> list[float]:
     return [getattr(found, way).value for way in WAYS]
 
 
@@ -298,36 +302,42 @@ def test_an_arm_is_judged_by_its_own_time() -> None:
         if len(events) == 3:
             events.append(change(4, hour, "arm", 2, name="late"))
     events += [report(19, 3, 2, 1, HALF), change(20, 3, "retire", 2, name="late"), report(21, 3, 2, 1, HALF)]
-    log = log_of("log", events)
+    log = read_log("log", events)
     assert [(arm.start, arm.end) for arm in log.arms] == [(0, 18), (0, 18), (8, 17)]  # from the first of hour 2 on
-    found = judge_arms(log)[2]
+    found = estimate_arms(log)[2]
     assert (found.reports, found.considered) == (1, 9)
     assert found.ips is not None
     assert found.ips.value == pytest.approx(log.rewards[16] * 2 / 9)
-    assert log.open_arms().tolist() == [2] * 8 + [3] * 9 + [2]
+    assert log.count_open_arms().tolist() == [2] * 8 + [3] * 9 + [2]
 
 
 def test_a_floor_counts_once_reports_of_decisions_without_it_are_in() -> None:
     def log_with(*later: EventRow) -> Log:
         events = [created(2, settings(MILLION, 0.0, 0.0)), report(2, 0, 0, 1, WHOLE)]
         events.append(change(3, 5, "config", config=settings(MILLION, 0.25, 0.0), default_arm=0))
-        return log_of("log", [*events, *later])
+        return read_log("log", [*events, *later])
 
     log = log_with(
         report(4, 5, 0, 1, WHOLE), report(5, 6, 1, 1, HALF), report(6, 7, 1, 1, HALF), report(7, 7, 0, 1, HALF)
     )
-    assert [log.part(start, 5).is_sure(log.part(start, 5).arms[1]) for start in range(5)] == [False] * 3 + [True] * 2
+    assert [log.cut(start, 5).is_supported(log.cut(start, 5).arms[1]) for start in range(5)] == [False] * 3 + [True] * 2
     gone = change(7, 9, "config", config=settings(MILLION, 0.0, 0.0), default_arm=0)
     log = log_with(*[report(4 + place, 7, 1, 1, HALF) for place in range(3)], gone, report(8, 9, 0, 1, WHOLE))
-    assert [log.part(start, start + 1).is_sure(log.arms[1]) for start in range(5)] == [False, True, True, True, False]
+    assert [log.cut(start, start + 1).is_supported(log.arms[1]) for start in range(5)] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_periods_are_logs_of_their_own() -> None:
-    log = log_of("log", made_up(turned, 800, seed=4, floor=0.2))
+    log = read_log("log", made_up(turned, 800, seed=4, floor=0.2))
     found = evaluate(log, periods=2)
     assert [part.log.size for part in found.periods] == [400, 400]
     for part, start in zip(found.periods, (0, 400), strict=True):
-        again = judge_arms(log.part(start, start + 400))
+        again = estimate_arms(log.cut(start, start + 400))
         assert [estimates(each) for each in part.arms] == [estimates(each) for each in again[:-1]]
         assert next(base.reports for base in part.baselines) == 400
     first, second = (part.arms[0].robust for part in found.periods)

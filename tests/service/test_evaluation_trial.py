@@ -11,8 +11,8 @@ from made_up_logs import any_log, change, created, made_up, obvious, report, set
 from maskedbandits import Problem, make_policy, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import WHOLE
-from maskedbandits.service.evaluation import Log, evaluate, log_of, policy_trial
-from maskedbandits.service.evaluation.estimators import sure_method
+from maskedbandits.service.evaluation import Log, evaluate, policy_trial, read_log
+from maskedbandits.service.evaluation.estimators import build_bound
 from maskedbandits.service.evaluation.log import Ints
 from maskedbandits.service.schemas import MILLION
 from maskedbandits.service.state import mask_of
@@ -51,25 +51,25 @@ class Restless:
 @pytest.mark.parametrize("seed", range(30))
 def test_a_run_is_the_obvious_one(seed: int) -> None:
     events = any_log(seed, 150)
-    log, terms = log_of("log", events), naive.terms(obvious(events))
+    log, terms = read_log("log", events), naive.terms(obvious(events))
     runs, obvious_runs = [], []
     for run in range(3):
         lots = np.random.default_rng([seed, run]).random(log.size)
-        found = policy_trial.run_over(log, Restless(2), lots, draws_lots=bool(run))
-        matched, told = naive.run_over(terms, Restless(2), lots.tolist(), log.least / WHOLE)
+        found = policy_trial.run_policy(log, Restless(2), lots, is_random=bool(run))
+        matched, told = naive.run_over(terms, Restless(2), lots.tolist(), log.min_probability / WHOLE)
         assert found.matched.tolist() == matched
-        assert found.told.tolist() == told
+        assert found.learned.tolist() == told
         runs.append(found)
         obvious_runs.append(matched)
     value, squares = naive.tried(terms, obvious_runs)
-    judged = policy_trial.judge(log, "restless", runs, 0, log.size)
+    judged = policy_trial.estimate_policy(log, "restless", runs, 0, log.size)
     assert judged.estimate is not None
     assert judged.estimate.value == pytest.approx(value, abs=1e-9)
-    sure = sure_method(log, slice(None), WHOLE / log.least)
+    sure = build_bound(log, slice(None), WHOLE / log.min_probability)
     reach = sure.radius(squares) / log.worth.sum()
-    assert judged.estimate.sure.high == pytest.approx(min(1.0, max(0.0, value + reach)))
-    parts = [policy_trial.judge(log, "restless", runs, *ends) for ends in ((0, 40), (40, log.size))]
-    assert sum(part.told for part in parts) == pytest.approx(judged.told)
+    assert judged.estimate.interval.high == pytest.approx(min(1.0, max(0.0, value + reach)))
+    parts = [policy_trial.estimate_policy(log, "restless", runs, *ends) for ends in ((0, 40), (40, log.size))]
+    assert sum(part.learned for part in parts) == pytest.approx(judged.learned)
 
 
 def test_all_arms_may_be_replaced_within_an_hour() -> None:
@@ -77,10 +77,10 @@ def test_all_arms_may_be_replaced_within_an_hour() -> None:
     events = [created(1, settings(MILLION, 0.25, 0.0)), report(2, 0, 0, 1, WHOLE)]
     events += [change(3, 0, "arm", 1, name="new"), change(4, 0, "retire", 0, name="arm 0")]
     events += [report(5, 1, 1, 1, WHOLE), report(6, 3, 1, 1, WHOLE), report(7, 3, 1, 0, WHOLE)]
-    log = log_of("log", events)
-    assert log.open_arms().tolist() == [1, 0, 1, 1]
+    log = read_log("log", events)
+    assert log.count_open_arms().tolist() == [1, 0, 1, 1]
     policy = Restless(1)
-    steps = policy_trial.run_over(log, policy, np.zeros(4), draws_lots=False)
+    steps = policy_trial.run_policy(log, policy, np.zeros(4), is_random=False)
     assert (policy.open, steps.matched.tolist()) == ([1], [True, False, True, True])
     assert [each.considered for each in evaluate(log).whole.arms] == [1, 2]
     assert evaluate(log).whole.uniform.considered == 3
@@ -89,7 +89,7 @@ def test_all_arms_may_be_replaced_within_an_hour() -> None:
 def even(seed: int, reports: int, means: tuple[float, ...], epsilon: int = 2 * MILLION) -> Log:
     """A log of arms that were all shown equally often."""
     floor = 1 / len(means) - 0.002
-    return log_of("log", made_up(means, reports, seed=seed, floor=floor, epsilon=epsilon))
+    return read_log("log", made_up(means, reports, seed=seed, floor=floor, epsilon=epsilon))
 
 
 @pytest.mark.slow
@@ -97,15 +97,17 @@ def even(seed: int, reports: int, means: tuple[float, ...], epsilon: int = 2 * M
 def test_a_policy_earns_what_it_earns_by_itself(name: str) -> None:
     """Ten logs, so that the luck of one of them does not matter; the intervals hold in nearly all."""
     means, reports = (0.2, 0.8), 1000
-    found = [evaluate(even(seed, reports, means), [name], repeats=4, seed=seed).whole.trials[0] for seed in range(10)]
-    steps = round(float(np.mean([each.told for each in found])))
+    found = [evaluate(even(seed, reports, means), [name], repeats=4, seed=seed).whole.policies[0] for seed in range(10)]
+    steps = round(float(np.mean([each.learned for each in found])))
     assert steps == pytest.approx(reports / 2, rel=0.05)
     problem = Problem([list(means)], [0], steps, mask_of(2 * MILLION))
     alone = 0.8 - simulate(problem, name, runs=400, seed=1).regret[:, -1].mean() / steps
     values = [each.estimate.value for each in found if each.estimate is not None]
     error = float(np.std(values, ddof=1)) / np.sqrt(len(values))
     assert abs(np.mean(values) - alone) < 3 * error
-    assert all(each.estimate is not None and each.estimate.sure.low < alone < each.estimate.sure.high for each in found)
+    assert all(
+        each.estimate is not None and each.estimate.interval.low < alone < each.estimate.interval.high for each in found
+    )
     assert alone > 0.65  # it has learnt something
 
 
@@ -120,23 +122,23 @@ def test_what_a_policy_is_told_does_not_depend_on_how_probable_it_was() -> None:
         def choose(self, among: list[int]) -> int:
             return self.arm
 
-    log = log_of("log", made_up([0.2, 0.9], 20_000, seed=6, floor=0.1, epsilon=4 * MILLION))
+    log = read_log("log", made_up([0.2, 0.9], 20_000, seed=6, floor=0.1, epsilon=4 * MILLION))
     shown = np.bincount(log.arm) / log.size
     assert shown.min() < 0.15
     lots = np.random.default_rng(1).random(log.size)
     for arm, mean in enumerate((0.2, 0.9)):
-        steps = policy_trial.run_over(log, Fixed(arm), lots, draws_lots=False)
-        assert steps.told.size / log.size == pytest.approx(log.least / WHOLE, rel=0.1)
-        assert log.rewards[steps.told].mean() == pytest.approx(mean, abs=0.03)
-        judged = policy_trial.judge(log, "fixed", [steps], 0, log.size).estimate
+        steps = policy_trial.run_policy(log, Fixed(arm), lots, is_random=False)
+        assert steps.learned.size / log.size == pytest.approx(log.min_probability / WHOLE, rel=0.1)
+        assert log.rewards[steps.learned].mean() == pytest.approx(mean, abs=0.03)
+        judged = policy_trial.estimate_policy(log, "fixed", [steps], 0, log.size).estimate
         assert judged is not None
-        assert judged.sure.low < mean < judged.sure.high
+        assert judged.interval.low < mean < judged.interval.high
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_gives_others() -> None:
     log = even(3, 400, (0.3, 0.6))
     first, again, other = (
-        evaluate(log, ["ts-cf", "ts-cf", "klucb-cf"], repeats=3, seed=seed).whole.trials for seed in (5, 5, 6)
+        evaluate(log, ["ts-cf", "ts-cf", "klucb-cf"], repeats=3, seed=seed).whole.policies for seed in (5, 5, 6)
     )
     assert first == again
     assert first != other
@@ -160,9 +162,9 @@ def test_arms_that_come_and_go_are_told_to_the_policy() -> None:
             arm = int(lots.choice(known))
             bit = int((lots.random() < means[arm]) == (lots.random() < mask_of(4 * MILLION).p00))
             events.append(report(seq, hour, arm, bit, round(WHOLE / len(known)), 4 * MILLION))
-    log = log_of("log", events)
+    log = read_log("log", events)
     assert [(arm.start, arm.end) for arm in log.arms] == [(0, 600), (0, 1200), (240, 1200)]
-    (found,) = evaluate(log, ["klucb-cf"], periods=2, repeats=5).periods[1].trials
+    (found,) = evaluate(log, ["klucb-cf"], periods=2, repeats=5).periods[1].policies
     assert found.estimate is not None
     assert found.estimate.value > 0.75
 
@@ -191,12 +193,12 @@ def test_policies_that_cannot_be_tried_are_refused(text: str, complaint: str) ->
 def test_windows_are_in_reports_of_the_log() -> None:
     """About every second report is learned from: a window of 40 reports holds 20 of those."""
     log = even(3, 300, (0.3, 0.6))
-    assert policy_trial.pace_of(log) == pytest.approx(2, rel=0.01)
-    found = policy_trial.one_run(log, policy_trial.candidate("sw-klucb-cf:window=40,c=0"), seed=5, run=0)
+    assert policy_trial.compute_pace(log) == pytest.approx(2, rel=0.01)
+    found = policy_trial.run_candidate(log, policy_trial.parse_candidate("sw-klucb-cf:window=40,c=0"), seed=5, run=0)
     lots = np.random.default_rng(int(np.random.SeedSequence([5, 0]).generate_state(2, np.uint64)[1])).random(log.size)
     same, longer = (
-        policy_trial.run_over(
-            log, make_policy("sw-klucb-cf", arms=2, corruption=MASK, window=w, c=0), lots, draws_lots=False
+        policy_trial.run_policy(
+            log, make_policy("sw-klucb-cf", arms=2, corruption=MASK, window=w, c=0), lots, is_random=False
         )
         for w in (20, 40)
     )
@@ -205,5 +207,5 @@ def test_windows_are_in_reports_of_the_log() -> None:
 
 
 def test_parameters_are_given_after_the_name() -> None:
-    found = policy_trial.candidate("sw-klucb-cf:window=2000,c=0.5,divergence=gaussian")
+    found = policy_trial.parse_candidate("sw-klucb-cf:window=2000,c=0.5,divergence=gaussian")
     assert found.parameters == {"window": 2000, "c": 0.5, "divergence": "gaussian"}

@@ -72,7 +72,7 @@ def test_a_file_says_what_was_held_back(tmp_path: Path, ending: str) -> None:
     events = [created(2, settings(MILLION, 0.25, 0.0))]
     events += [report(place + 2, 0, 0, 1, WHOLE // 2, flags=each) for place, each in enumerate(flags)]
     file = saved(events, tmp_path / f"log.{ending}")
-    assert [event.flags for event in export.exported(file)][1:] == flags
+    assert [event.flags for event in export.read_export(file)][1:] == flags
     told = json.loads(call("evaluate", file, "--json").stdout)
     assert (told["reports"], told["held_back"]) == (1, 2)
     assert "Held back: 2 reports over the source limit." in " ".join(call("evaluate", file).stdout.split())
@@ -114,7 +114,7 @@ def test_events_come_back_as_they_were(ending: str, tmp_path: Path) -> None:
         change(4, 480_001, "status", status="paused"),
         report(5, 480_002, 0, 1, WHOLE, 7 * MILLION),
     ]
-    found = list(export.exported(saved(events, tmp_path / f"log.{ending}")))
+    found = list(export.read_export(saved(events, tmp_path / f"log.{ending}")))
     for before, after in zip(events, found, strict=True):
         assert after._replace(detail=None) == before._replace(detail=None)
         told = json.loads(before.detail or "{}")
@@ -373,12 +373,12 @@ def test_a_store_that_is_lost_is_said_in_one_line(
     storage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from maskedbandits.service.storage import StoreUnavailable
-    from maskedbandits.service.storage.base import Store
+    from maskedbandits.service.storage.store import Store
 
     def gone(*_: Any) -> list[EventRow]:
         raise StoreUnavailable("bandits.db: the connection is lost")
 
-    monkeypatch.setattr(Store, "events", gone)
+    monkeypatch.setattr(Store, "read_events", gone)
     complaint = "bandits.db: the connection is lost: try again"
     refused(call("evaluate", "headlines", "--storage", storage), complaint, code=1)
     refused(call("export", "headlines", tmp_path / "log.csv", "--storage", storage), complaint, code=1)

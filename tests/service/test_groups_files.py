@@ -14,8 +14,8 @@ from web import Served
 
 from commands import call
 from maskedbandits.errors import UserError
-from maskedbandits.service.evaluation import export, log_of
-from maskedbandits.service.evaluation.log_reading import events_of
+from maskedbandits.service.evaluation import export, read_log
+from maskedbandits.service.evaluation.log import read_stored_events
 from maskedbandits.service.replay import replay
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.models import EventRow
@@ -30,21 +30,21 @@ def events(served: Served, store: Store) -> list[EventRow]:
     lived(served, 8)
     assert served.post(f"{ONE}/arms", {"name": "third"}).status == 201
     served.close()
-    return list(events_of(store, store.experiments()[1]))
+    return list(read_stored_events(store, store.list_experiments()[1]))
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_a_log_is_exported_with_its_questions(events: list[EventRow], tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"log.{ending}"
     export.export(events, file)
-    found = list(export.exported(file))
+    found = list(export.read_export(file))
     assert [event.seq for event in found] == list(range(1, 11))
     for before, after in zip(events, found, strict=True):
         assert after._replace(detail=None) == before._replace(detail=None, expires=None, question=None)
 
 
 def test_a_question_is_told_by_group(events: list[EventRow]) -> None:
-    row = list(export.as_rows(events))[1]
+    row = list(export.to_rows(events))[1]
     asked = json.loads(row["question"])
     assert set(asked) == {"grain", "arms", "signs"}
     assert len(asked["arms"]) == len(asked["signs"]) == 3
@@ -54,17 +54,18 @@ def test_a_question_is_told_by_group(events: list[EventRow]) -> None:
 
 def test_a_file_of_before_there_were_groups_is_read(events: list[EventRow], tmp_path: Path) -> None:
     with (tmp_path / "old.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, export.COLUMNS, extrasaction="ignore")
+        columns = [name for name, column in export.COLUMNS.items() if column.is_original]
+        writer = csv.DictWriter(stream, columns, extrasaction="ignore")
         writer.writeheader()
-        writer.writerows(export.as_rows(events))
-    found = list(export.exported(tmp_path / "old.csv"))
+        writer.writerows(export.to_rows(events))
+    found = list(export.read_export(tmp_path / "old.csv"))
     assert len(found) == 10
     assert {event.config for event in found} == {None}
 
 
 def test_no_arm_can_be_judged_by_it(events: list[EventRow], storage: str) -> None:
     with pytest.raises(UserError, match="it has groups, and nobody knows which arm a report is about") as caught:
-        log_of("kinds", events)
+        read_log("kinds", events)
     assert "\n" not in str(caught.value)
     reply = call("evaluate", "kinds", "--storage", storage)
     assert (reply.exit_code, "it has groups" in reply.output) == (2, True)
@@ -75,7 +76,7 @@ def test_a_backup_holds_it_and_a_restored_store_proves_it(events: list[EventRow]
     assert call("backup", "--storage", storage, str(tmp_path / "backup")).exit_code == 0
     assert call("restore", str(tmp_path / "backup"), "--storage", again).exit_code == 0
     with open_store(again) as store:
-        assert list(events_of(store, store.experiments()[1])) == events
+        assert list(read_stored_events(store, store.list_experiments()[1])) == events
     proof = json.loads(call("replay", "--storage", again, "--json").stdout)
     assert "kinds" in json.dumps(proof)
     assert call("replay", "--storage", again).exit_code == 0
@@ -88,7 +89,7 @@ def test_postgresql_keeps_it_as_well(postgres_server: Cluster, restless: None) -
         lived(served, 12)
         state = learnt(served, 12)
         served.close()
-        (row,) = store.experiments()
+        (row,) = store.list_experiments()
         found = replay(store, row, [])
         assert (found.holds, found.digest, found.reports) == (True, state["digest"], 12)
-        assert all(event.question for event in store.events(row.id, 1, 100))
+        assert all(event.question for event in store.read_events(row.id, 1, 100))

@@ -65,9 +65,11 @@ def evaluate(
     finally:
         watch.end()
     if json_wanted:
-        echo_json(text.as_json(found))
+        echo_json(text.to_json(found))
     else:
-        for line in text.Words(found, approximate, getattr(sys.stdout, "encoding", None) or "utf-8").lines():
+        for line in text.EvaluationText(
+            found, approximate, getattr(sys.stdout, "encoding", None) or "utf-8"
+        ).format_lines():
             echo(line)
 
 
@@ -79,15 +81,15 @@ def is_file(log: str, storage: Given) -> bool:
 def of_store(storage: Given, name: str, watch: Slow) -> Log:
     """Return the log of an experiment in a store."""
     with opened(storage, "evaluate") as store:
-        from maskedbandits.service.evaluation.log_reading import events_of, log_of
+        from maskedbandits.service.evaluation.log import read_log, read_stored_events
 
         (row,) = chosen(store, name)
-        return log_of(name, events_of(store, row, watch))
+        return read_log(name, read_stored_events(store, row, watch))
 
 
 def of_file(file: Path) -> Log:
     """Return the log that a file holds."""
-    from maskedbandits.service.evaluation.export import exported
-    from maskedbandits.service.evaluation.log_reading import log_of
+    from maskedbandits.service.evaluation.export import read_export
+    from maskedbandits.service.evaluation.log import read_log
 
-    return log_of(str(file), exported(file))
+    return read_log(str(file), read_export(file))

@@ -35,14 +35,14 @@ def export(experiment: str, file: Path, storage: Given, force: bool, json_wanted
     watch = Slow()
     with opened(storage, "export") as store:
         from maskedbandits.service.evaluation import export as exported
-        from maskedbandits.service.evaluation.log_reading import events_of
+        from maskedbandits.service.evaluation.log import read_stored_events
 
-        exported.format_of(file)
+        exported.get_format(file)
         if file.exists() and not force:
             raise UserError(f"{file}: it is there already: give another name, or --force to replace it")
         (row,) = chosen(store, experiment)
         try:
-            exported.export(events_of(store, row, watch), file)
+            exported.export(read_stored_events(store, row, watch), file)
         finally:
             watch.end()
     if json_wanted:

@@ -1,7 +1,7 @@
-"""Judging other choices off-line, by the log of a service: arms, arms at random, and policies that learn.
+"""Off-policy evaluation by the log of a service: single arms, arms at random, and policies that learn.
 
-What is estimated is said in `estimators.py`, for policies that learn in `policy_trial.py`; what intervals rest on, in
-`intervals.py`.
+`estimators.py` defines the estimators of fixed choices, `policy_trial.py` that of policies, `intervals.py` the
+confidence intervals, `log.py` the log, and `export.py` its files.
 """
 
 from __future__ import annotations
@@ -15,20 +15,35 @@ import numpy as np
 
 from maskedbandits.errors import check_int
 from maskedbandits.service.evaluation import policy_trial
-from maskedbandits.service.evaluation.estimators import UNIFORM, Estimate, Judged, judge_arms, mean_of
-from maskedbandits.service.evaluation.log import Ints, Log
-from maskedbandits.service.evaluation.log_reading import log_of
-from maskedbandits.service.evaluation.policy_trial import Steps, Trial
+from maskedbandits.service.evaluation.estimators import (
+    UNIFORM,
+    ChoiceEstimate,
+    Estimate,
+    estimate_arms,
+    estimate_mean,
+)
+from maskedbandits.service.evaluation.log import Ints, Log, read_log
+from maskedbandits.service.evaluation.policy_trial import PolicyEstimate, RunSteps
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT
 
-__all__ = ["Baseline", "Estimate", "Evaluation", "Judged", "Log", "Part", "Trial", "evaluate", "log_of"]
+__all__ = [
+    "Baseline",
+    "ChoiceEstimate",
+    "Estimate",
+    "Evaluation",
+    "Log",
+    "Part",
+    "PolicyEstimate",
+    "evaluate",
+    "read_log",
+]
 
-MOST_PERIODS = 1000
-MOST_REPEATS = 10_000
+MAX_PERIODS = 1000
+MAX_REPEATS = 10_000
 
 
 class Baseline(NamedTuple):
-    """How it went: the mean of some of the reports."""
+    """The mean reward of logged decisions."""
 
     name: str
     reports: int
@@ -37,18 +52,18 @@ class Baseline(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """What a stretch of the log says."""
+    """The estimates from a part of the log."""
 
     log: Log
     baselines: tuple[Baseline, ...]
-    arms: tuple[Judged, ...]
-    uniform: Judged
-    trials: tuple[Trial, ...]
+    arms: tuple[ChoiceEstimate, ...]
+    uniform: ChoiceEstimate
+    policies: tuple[PolicyEstimate, ...]
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a log says: all of it, and one stretch after the other."""
+    """The estimates from a log: from all of it, and from each period."""
 
     whole: Part
     periods: tuple[Part, ...]
@@ -61,41 +76,68 @@ def evaluate(
     policies: Sequence[str] = (),
     *,
     periods: int = 1,
-    repeats: int = policy_trial.REPEATS,
+    repeats: int = policy_trial.DEFAULT_REPEATS,
     seed: int = 0,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Evaluation:
-    """Judge all arms and some policies by a log, and by each of so many stretches of it."""
+    """Estimate all arms and some policies from a log, and from each of several periods.
+
+    Parameters
+    ----------
+    log
+        The reports, from ``read_log``.
+    policies
+        Policies that learn, as NAME or NAME:key=value,key=value.
+    periods
+        The number of parts, of the same size, to estimate from as well.
+    repeats
+        The number of runs of each policy.
+    seed
+        The seed of those runs.
+    progress
+        A function that gets the share of the work done.
+
+    Returns
+    -------
+    Evaluation
+        The estimates with their confidence intervals.
+
+    Raises
+    ------
+    UserError
+        If a number is out of its range, or a policy cannot be tried on this log.
+
+    """
     parts, runs = (
-        check_int("periods", periods, 1, min(MOST_PERIODS, log.size)),
-        check_int("repeats", repeats, 1, MOST_REPEATS),
+        check_int("periods", periods, 1, min(MAX_PERIODS, log.size)),
+        check_int("repeats", repeats, 1, MAX_REPEATS),
     )
-    candidates = [policy_trial.candidate(text) for text in dict.fromkeys(policies) if text != UNIFORM]
-    for found in candidates:
-        policy_trial.check(log, found)
-    steps: dict[str, list[Steps]] = {found.label: [] for found in candidates}
-    if policy_trial.can_be_tried(log):
-        for run, found in product(range(runs), candidates):
-            steps[found.label].append(policy_trial.one_run(log, found, check_int("seed", seed, 0), run))
+    candidates = [policy_trial.parse_candidate(text) for text in dict.fromkeys(policies) if text != UNIFORM]
+    for candidate in candidates:
+        policy_trial.check_candidate(log, candidate)
+    steps: dict[str, list[RunSteps]] = {candidate.label: [] for candidate in candidates}
+    if policy_trial.can_run(log):
+        for run, candidate in product(range(runs), candidates):
+            found = policy_trial.run_candidate(log, candidate, check_int("seed", seed, 0), run)
+            steps[candidate.label].append(found)
             progress((run + 1) / (runs + 1))
     ends = [log.size * part // parts for part in range(parts + 1)]
-    stretches = [_part(log, steps, *ends) for ends in pairwise(ends)] if parts > 1 else []
-    return Evaluation(_part(log, steps, 0, log.size), tuple(stretches), runs, seed)
+    in_periods = [_evaluate_part(log, steps, *ends) for ends in pairwise(ends)] if parts > 1 else []
+    return Evaluation(_evaluate_part(log, steps, 0, log.size), tuple(in_periods), runs, seed)
 
 
-def _part(log: Log, steps: Mapping[str, Sequence[Steps]], start: int, end: int) -> Part:
-    """Return what the reports from start up to end say."""
-    part = log.part(start, end)
-    *arms, uniform = judge_arms(part)
-    tried = [policy_trial.judge(log, name, runs, start, end) for name, runs in steps.items()]
-    return Part(part, tuple(_baselines(part)), tuple(arms), uniform, tuple(tried))
+def _evaluate_part(log: Log, steps: Mapping[str, Sequence[RunSteps]], start: int, end: int) -> Part:
+    part = log.cut(start, end)
+    *arms, uniform = estimate_arms(part)
+    policies = [policy_trial.estimate_policy(log, name, runs, start, end) for name, runs in steps.items()]
+    return Part(part, tuple(_estimate_baselines(part)), tuple(arms), uniform, tuple(policies))
 
 
-def _baselines(log: Log) -> list[Baseline]:
-    """Return how it went: with all decisions, with the policy's own, and with the default arm for those held out."""
+def _estimate_baselines(log: Log) -> list[Baseline]:
+    """Return the mean rewards of all decisions, of the policy's own, and of those held out."""
     beside = log.flags & (FLAG_FLOOR | FLAG_HOLDOUT)
     chosen: dict[str, Ints] = {"as it was": np.arange(log.size)}
     if beside.any():
         chosen["the policy's own choices"] = np.flatnonzero(beside == 0)
         chosen["holdout, the default arm"] = np.flatnonzero(log.flags & FLAG_HOLDOUT)
-    return [Baseline(name, at.size, mean_of(log, at)) for name, at in chosen.items() if at.size]
+    return [Baseline(name, at.size, estimate_mean(log, at)) for name, at in chosen.items() if at.size]

@@ -1,18 +1,18 @@
-"""A log as a file, for other tools and for `evaluate`: a row for each event, and nothing that names a decision.
+"""A log as a file, for other tools and for `evaluate`: a row for each event, without ids of decisions.
 
 seq          number of the event in its experiment, from 1 on
-hour         when it was written down, in whole hours since 1970 (UTC)
+hour         time of the event, in whole hours since 1970 (UTC)
 kind         report, create, arm, retire, config or status
-arm          place of the arm
+arm          index of the arm
 name         name of the arm
-bit          the report, masked
-epsilon      with which it was masked
-probability  of the arm, when it was chosen; a whole number of 65,536ths, so nothing is rounded
+bit          the masked report
+epsilon      of the mask
+probability  of the arm at the decision; an exact multiple of 1/65,536
 flags        the sum of 1 (shown for the arm's floor), 2 (held out), 4 (eligible arms were given), 16 (held back)
-detail       of what is no report: what was changed, as JSON, without payloads
-config       under which version of its configuration it was decided, modulo 65,536
-question     where there are groups: the arm of each, and its sign, if there are signs, as JSON; bit is the answer then,
-             and neither arm nor probability is known
+detail       the change that an event other than a report made, as JSON without payloads
+config       version of the configuration at the decision, modulo 65,536
+question     in experiments with groups: the arm and, if there are signs, the sign of each group, as JSON; bit is the
+             answer then, and neither arm nor probability is known
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from maskedbandits._util import extras
 from maskedbandits._util.files import write_whole
@@ -39,20 +39,42 @@ from maskedbandits.service.schemas import MILLION
 from maskedbandits.service.state import made
 from maskedbandits.service.storage.models import EventRow
 
-COLUMNS = ("seq", "hour", "kind", "arm", "name", "bit", "epsilon", "probability", "flags", "detail")
-ADDED = ("config", "question")  # which files of earlier releases have not
-TEXTS = ("kind", "name", "detail", "question")
-SHARES = ("epsilon", "probability")
+
+class Column(NamedTuple):
+    """A column of a file."""
+
+    type: str = "int64"  # of Arrow
+    parts: int = 1  # of one, that the stored integer counts
+    is_required: bool = False  # every row has a value
+    is_original: bool = True  # files of the first release have it
+
+
+# All columns, in the order of the file. Those that are not computed below are columns of ``EventRow``.
+COLUMNS = {
+    "seq": Column(is_required=True),
+    "hour": Column(is_required=True),
+    "kind": Column("string", is_required=True),
+    "arm": Column(),
+    "name": Column("string"),
+    "bit": Column(),
+    "epsilon": Column("float64", MILLION),
+    "probability": Column("float64", WHOLE),
+    "flags": Column(),
+    "detail": Column("string"),
+    "config": Column(is_original=False),
+    "question": Column("string", is_original=False),
+}
+READ_COLUMNS = [name for name in COLUMNS if name in EventRow._fields and name != "question"]
 FORMATS = (".csv", ".jsonl", ".parquet")
-AT_ONCE = 10_000  # rows of a group in a Parquet file
+ROWS_PER_GROUP = 10_000  # of a Parquet file
 EXPECTED = "give a file that maskedbandits export has made"
-LONGEST = 1 << 27  # letters of a detail: it names all arms
+MAX_FIELD_CHARS = 1 << 27  # a detail names all arms
 
-Row = dict[str, Any]
+ExportRow = dict[str, Any]
 
 
-def format_of(file: Path) -> str:
-    """Return in which format a file is, by its name."""
+def get_format(file: Path) -> str:
+    """Return the format that the name of a file says."""
     if file.suffix not in FORMATS:
         raise UserError(f"{file}: its name must say the format: end it in .csv, .jsonl or .parquet")
     if file.suffix == ".parquet":
@@ -61,123 +83,137 @@ def format_of(file: Path) -> str:
 
 
 def export(events: Iterable[EventRow], file: Path) -> None:
-    """Write events to a file that only its owner can read, whole or not at all."""
-    write = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}[format_of(file)]
-    write_whole(file, lambda stream: write(as_rows(events), stream), private=True)
+    """Write events to a file that its owner alone can read, completely or not at all."""
+    write = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}[get_format(file)]
+    write_whole(file, lambda stream: write(to_rows(events), stream), private=True)
 
 
-def as_rows(events: Iterable[EventRow]) -> Iterator[Row]:
-    """Yield events as rows, arms by their names."""
+def to_rows(events: Iterable[EventRow]) -> Iterator[ExportRow]:
+    """Yield events as rows, with the names of arms."""
     names: list[str] = []
     grouping: Grouping | None = None
     for event in events:
         try:
-            told = json.loads(event.detail) if event.detail else {}
+            detail = json.loads(event.detail) if event.detail else {}
             if event.kind == "create":
-                names = [arm["name"] for arm in told["arms"]]
-                grouping = _grouping(told["config"], len(names))
-                told["arms"] = [{"name": name} for name in names]
+                names = [arm["name"] for arm in detail["arms"]]
+                grouping = _build_grouping(detail["config"], len(names))
+                detail["arms"] = [{"name": name} for name in names]
             elif event.kind == "arm":
-                names.append(told["name"])
-            told.pop("payload", None)
+                names.append(detail["name"])
+            detail.pop("payload", None)
         except DAMAGE:
             raise UserError(
                 f"event {event.seq} is damaged, and does not say what it changes: restore a backup"
             ) from None
-        yield {
-            "seq": event.seq,
-            "hour": event.hour,
-            "kind": event.kind,
-            "arm": event.arm,
+        computed = {
             "name": None if event.arm is None else names[event.arm],
-            "bit": event.bit,
-            "epsilon": None if event.epsilon is None else event.epsilon / MILLION,
-            "probability": None if event.probability is None else event.probability / WHOLE,
-            "flags": event.flags,
-            "detail": json.dumps(told, ensure_ascii=False) if told else None,
-            "config": event.config,
-            "question": None if event.question is None else _told(event.question, grouping),
+            "detail": json.dumps(detail, ensure_ascii=False) if detail else None,
+            "question": None if event.question is None else _format_question(event.question, grouping),
+        }
+        yield {
+            name: computed[name] if name in computed else _divide(getattr(event, name), column.parts)
+            for name, column in COLUMNS.items()
         }
 
 
-def _grouping(config: dict[str, Any], arms: int) -> Grouping | None:
-    """Return how an experiment asks; None if it has no groups."""
+def _divide(value: Any, parts: int) -> Any:
+    return value if value is None or parts == 1 else value / parts
+
+
+def _build_grouping(config: dict[str, Any], arms: int) -> Grouping | None:
+    """Return the grouping of an experiment; None without groups."""
     policy = made(config, arms) if config.get("groups") else None
     return policy.grouping if isinstance(policy, Contextual) else None
 
 
-def _told(question: bytes, grouping: Grouping | None) -> str:
-    """Return a question in JSON; arms are told by their places."""
+def _format_question(question: bytes, grouping: Grouping | None) -> str:
+    """Return a question in JSON, with the indexes of arms."""
     if grouping is None:
         raise UserError("the log has a question, and its experiment no groups: restore a backup")
     grains, tables, signs = unpacked([question], grouping.sizes)
     part = grouping.parts[grains[0]]
-    asked: dict[str, Any] = {"grain": int(grains[0]), "arms": tables[0][part].tolist()}
+    document: dict[str, Any] = {"grain": int(grains[0]), "arms": tables[0][part].tolist()}
     if has_signs(question):
-        asked["signs"] = signs[0][part].tolist()
-    return json.dumps(asked)
+        document["signs"] = signs[0][part].tolist()
+    return json.dumps(document)
 
 
-def _write_csv(rows: Iterator[Row], stream: IO[bytes]) -> None:
+def _write_csv(rows: Iterator[ExportRow], stream: IO[bytes]) -> None:
     text = io.TextIOWrapper(stream, "utf-8", newline="")
-    writer = csv.DictWriter(text, (*COLUMNS, *ADDED), lineterminator="\n")
+    writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     text.detach()
 
 
-def _write_jsonl(rows: Iterator[Row], stream: IO[bytes]) -> None:
+def _write_jsonl(rows: Iterator[ExportRow], stream: IO[bytes]) -> None:
     for row in rows:
-        told = {name: value for name, value in row.items() if value is not None}
-        stream.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
+        values = {name: value for name, value in row.items() if value is not None}
+        stream.write((json.dumps(values, ensure_ascii=False) + "\n").encode())
 
 
-def _write_parquet(rows: Iterator[Row], stream: IO[bytes]) -> None:
+def _write_parquet(rows: Iterator[ExportRow], stream: IO[bytes]) -> None:
     arrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
-    kinds = {name: arrow.string() for name in TEXTS} | {name: arrow.float64() for name in SHARES}
-    schema = arrow.schema([(name, kinds.get(name, arrow.int64())) for name in (*COLUMNS, *ADDED)])
+    schema = arrow.schema([(name, getattr(arrow, column.type)()) for name, column in COLUMNS.items()])
     with parquet.ParquetWriter(stream, schema) as writer:
-        while group := list(islice(rows, AT_ONCE)):
+        while group := list(islice(rows, ROWS_PER_GROUP)):
             writer.write_table(arrow.Table.from_pylist(group, schema))
 
 
-def exported(file: Path) -> Iterator[EventRow]:
-    """Yield the events of a file; of questions nothing is read, as whoever judges by a log needs its arms."""
+def read_export(file: Path) -> Iterator[EventRow]:
+    """Read the events of a file that ``export`` has written.
+
+    Parameters
+    ----------
+    file
+        A file whose name ends in .csv, .jsonl or .parquet.
+
+    Yields
+    ------
+    EventRow
+        The events in order, without questions: evaluation needs to know the arms.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be read, or has a row that is not an event.
+
+    """
     read: Callable[[Path], Iterator[Mapping[str, Any]]]
-    read = {".csv": _read_csv, ".jsonl": _read_jsonl, ".parquet": _read_parquet}[format_of(file)]
+    read = {".csv": _read_csv, ".jsonl": _read_jsonl, ".parquet": _read_parquet}[get_format(file)]
     for number, row in enumerate(read(file), 1):
         try:
-            yield _event(row)
+            yield _read_event(row)
         except (KeyError, TypeError, ValueError, OverflowError):
             raise UserError(f"{file}: row {number} is no event: {EXPECTED}") from None
 
 
-def _event(row: Mapping[str, Any]) -> EventRow:
-    """Return the event of a row."""
-    arm, bit, flags = (_whole(name, row.get(name)) for name in ("arm", "bit", "flags"))
-    epsilon, probability = _parts(row.get("epsilon"), MILLION), _parts(row.get("probability"), WHOLE)
-    seq, hour, detail = _number("seq", row["seq"]), _number("hour", row["hour"]), row.get("detail") or None
-    config = _whole("config", row.get("config"))
-    return EventRow(seq, str(row["kind"]), arm, bit, epsilon, probability, flags, None, hour, detail, config)
+def _read_event(row: Mapping[str, Any]) -> EventRow:
+    return EventRow(**{name: _read_value(name, COLUMNS[name], row) for name in READ_COLUMNS}, expires=None)
+
+
+def _read_value(name: str, column: Column, row: Mapping[str, Any]) -> Any:
+    """Return the stored value of a column."""
+    value = row[name] if column.is_required else row.get(name)
+    if _is_blank(value) and not column.is_required:
+        return None
+    if column.type == "string":
+        return str(value) if column.is_required else value
+    return _count_parts(value, column.parts) if column.parts > 1 else _read_int(name, value)
 
 
 def _is_blank(value: Any) -> bool:
-    return value in (None, "") or value != value  # a frame's NaN, where a row has nothing
+    return value in (None, "") or value != value  # NaN: a missing value of a data frame
 
 
-def _whole(name: str, value: Any) -> int | None:
-    return None if _is_blank(value) else _number(name, value)
-
-
-def _number(name: str, value: Any) -> int:
-    """Return a whole number; refuse any other, which would be cut."""
+def _read_int(name: str, value: Any) -> int:
+    """Return a whole number; refuse any other, which would be rounded."""
     return check_int(name, int(value) if isinstance(value, str) else value, 0)
 
 
-def _parts(value: Any, parts: int) -> int | None:
-    """Return a number as a whole number of parts; refuse one that is none."""
-    if _is_blank(value):
-        return None
+def _count_parts(value: Any, parts: int) -> int:
+    """Return a number as a whole number of parts; refuse any other."""
     found = round(float(value) * parts)
     if found / parts != float(value):
         raise ValueError("not a whole number of parts")
@@ -185,10 +221,10 @@ def _parts(value: Any, parts: int) -> int | None:
 
 
 def _read_csv(file: Path) -> Iterator[Mapping[str, Any]]:
-    usual = csv.field_size_limit(LONGEST)
+    usual = csv.field_size_limit(MAX_FIELD_CHARS)
     try:
         with opened(file) as stream, table(stream, str(file)) as (heading, picked):
-            columns = [*COLUMNS, *(name for name in ADDED if name in heading)]
+            columns = [name for name, column in COLUMNS.items() if column.is_original or name in heading]
             for _, fields in picked(columns):
                 yield dict(zip(columns, fields, strict=True))
     finally:
@@ -211,7 +247,7 @@ def _read_parquet(file: Path) -> Iterator[Mapping[str, Any]]:
     arrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
     try:
         with parquet.ParquetFile(file) as stored:
-            for group in stored.iter_batches(AT_ONCE):
+            for group in stored.iter_batches(ROWS_PER_GROUP):
                 yield from group.to_pylist()
     except (OSError, arrow.ArrowException) as error:
         raise UserError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from error

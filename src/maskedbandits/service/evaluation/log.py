@@ -1,118 +1,389 @@
-"""A log as it is judged by: reports in the order in which they came, which arms were open, and what could be shown.
+"""A log to evaluate by: its reports in order of arrival, the arms that were open, and those that could be shown.
 
-A report says which arm was shown, a masked bit, how it was masked, and how probable that arm was when it was chosen, in
-65,536ths. Nothing is known of how probable the others were, but what the settings of the experiment guarantee: with a
-floor, every open arm can be shown at every decision; with a holdout, the default arm.
+A report has the arm shown, a masked bit, the epsilon of the mask, and the probability of that arm in 65,536ths. The
+probabilities of the other arms are unknown, except for the guarantees of the experiment's settings: with a floor, each
+decision can show every open arm; with a holdout, the default arm.
 
-A bit that is true with probability p tells (bit - (1 - p)) / (2p - 1) of a reward: never a number within (0, 1), and on
-average the reward itself. Reports with an epsilon of their own weigh as much as they tell, (2p - 1)^2.
+A bit that is true with probability p is an unbiased estimate (bit - (1 - p)) / (2p - 1) of the reward, which is never
+within (0, 1). Reports with another epsilon get the weight (2p - 1)^2, their worth.
+
+Reports come after their decisions. Those that arrive just after an arm or a floor was added may be of decisions that
+did not know it. So an arm counts as open, and a floor as given, from the first hour by which those reports are due. A
+retired arm or a removed floor counts as gone at once. Reports of decisions among eligible arms (FLAG_SUBSET) are left
+out, because the log does not say which arms could be shown. So are reports that were held back (FLAG_HELD).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedbandits.errors import UserError
+from maskedbandits.service.arm_selection import DRAWS, PARTS, WHOLE, in_parts
+from maskedbandits.service.config import DAMAGE
+from maskedbandits.service.schemas import millionths
+from maskedbandits.service.sources import FLAG_HELD
 from maskedbandits.service.state import mask_of
+from maskedbandits.service.storage import Store
+from maskedbandits.service.storage.models import EventRow, ExperimentRow
+from maskedbandits.service.tokens import FLAG_SUBSET
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NOBODY = -1
+NO_ARM = -1
+SECONDS_PER_HOUR = 3600
+SLACK_S = 1200  # by which devices, networks and processes may be late
+EVENTS_AT_ONCE = 5_000
+REPORTS_PER_BLOCK = 10_000
+DAMAGED = "the log is damaged: restore a backup, or export it again"
 
 
-class Arm(NamedTuple):
-    """An arm, and among which reports it is judged: from start, up to end."""
+@dataclass(frozen=True)
+class ArmSpan:
+    """An arm, and the reports by which it is evaluated: from start, up to end."""
 
-    place: int
+    index: int
     name: str
     start: int
     end: int
 
 
-class Stretch(NamedTuple):
-    """From which report on it is sure that every open arm, or this one, could be shown."""
+class Support(NamedTuple):
+    """The first report from which every open arm, or the default arm alone, could be shown for sure."""
 
     start: int
-    every: bool
-    one: int  # the default arm, if there is a holdout; else NOBODY
+    all_arms: bool
+    default_arm: int  # NO_ARM without a holdout
 
-    def shows(self, place: int) -> bool:
-        """Tell whether it is sure of an arm."""
-        return self.every or (place != NOBODY and self.one == place)
+    def covers(self, arm: int) -> bool:
+        """Tell whether an arm could be shown for sure."""
+        return self.all_arms or (arm != NO_ARM and self.default_arm == arm)
 
-    def and_also(self, other: Stretch) -> Stretch:
-        """Return what is sure under both."""
-        if self.every:
+    def intersect(self, other: Support) -> Support:
+        """Return the arms that are sure under both."""
+        if self.all_arms:
             return other._replace(start=self.start)
-        return Stretch(self.start, False, self.one if other.shows(self.one) else NOBODY)
+        return Support(self.start, False, self.default_arm if other.covers(self.default_arm) else NO_ARM)
 
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Reports, one an element of each array, with the arms and what is sure of them."""
+    """Reports, as an array for each column, with the arms and their support.
+
+    Arrays of integers are columns of ``EventRow`` with the same name. They are read in the order given here.
+    """
 
     name: str
-    arms: tuple[Arm, ...]
-    stretches: tuple[Stretch, ...]
-    least: int  # in 65,536ths: no arm that could be shown was less probable
-    epsilon: int  # in millionths, of the experiment as it was created
+    arms: tuple[ArmSpan, ...]
+    supports: tuple[Support, ...]
+    min_probability: int  # in 65,536ths, of the arms that could be shown
+    created_epsilon: int  # in millionths, of the experiment when it was created
     left_out: int  # reports of decisions among eligible arms
     held_back: int  # reports over a source limit, which are left out, too
     seq: Ints
     hour: Ints
     arm: Ints
     bit: Ints
-    epsilons: Ints
+    epsilon: Ints
     probability: Ints
     flags: Ints
-    rewards: Floats  # what reports tell on average
-    worth: Floats  # how much they tell: 1 for those that tell most
-    reach: float  # how far a reward may be from anything in [0, 1], times its worth
+    rewards: Floats  # unbiased estimates
+    worth: Floats  # weights, at most 1
+    reach: float  # the largest distance of a reward from a point of [0, 1], times its worth
 
     @property
     def size(self) -> int:
-        """How many reports there are to judge by."""
+        """The number of reports."""
         return self.seq.size
 
-    def part(self, start: int, end: int) -> Log:
-        """Return the reports from start up to end, as a log of their own."""
-        cut = {name: getattr(self, name)[start:end] for name in ARRAYS}
-        arms = [(_clipped(arm.start, start, end), _clipped(arm.end, start, end)) for arm in self.arms]
-        within = tuple(arm._replace(start=a, end=b) for arm, (a, b) in zip(self.arms, arms, strict=True))
-        met = [stretch._replace(start=stretch.start - start) for stretch in self.stretches if stretch.start < end]
-        first = max(place for place, stretch in enumerate(met) if stretch.start <= 0)
-        return replace(self, arms=within, stretches=(met[first]._replace(start=0), *met[first + 1 :]), **cut)
+    def cut(self, start: int, end: int) -> Log:
+        """Return the reports from start up to end as a log."""
+        columns = {name: getattr(self, name)[start:end] for name in ARRAYS}
+        arms = tuple(
+            replace(arm, start=_clip(arm.start, start, end), end=_clip(arm.end, start, end)) for arm in self.arms
+        )
+        met = [support._replace(start=support.start - start) for support in self.supports if support.start < end]
+        first = max(index for index, support in enumerate(met) if support.start <= 0)
+        return replace(self, arms=arms, supports=(met[first]._replace(start=0), *met[first + 1 :]), **columns)
 
-    def is_sure(self, arm: Arm) -> bool:
-        """Tell whether it is sure that an arm could be shown at every decision while it was open."""
-        ends = [stretch.start for stretch in self.stretches[1:]] + [self.size]
-        met = [each for each, end in zip(self.stretches, ends, strict=True) if each.start < arm.end and end > arm.start]
-        return all(stretch.shows(arm.place) for stretch in met)
+    def is_supported(self, arm: ArmSpan) -> bool:
+        """Tell whether each decision could show an arm for sure while it was open."""
+        ends = [support.start for support in self.supports[1:]] + [self.size]
+        met = [each for each, end in zip(self.supports, ends, strict=True) if each.start < arm.end and end > arm.start]
+        return all(support.covers(arm.index) for support in met)
 
-    def open_arms(self) -> Ints:
-        """Return how many arms were open at each report."""
+    def count_open_arms(self) -> Ints:
+        """Return the number of open arms at each report."""
         steps = np.zeros(self.size + 1, dtype=np.int64)
         np.add.at(steps, [arm.start for arm in self.arms], 1)
         np.add.at(steps, [arm.end for arm in self.arms], -1)
         return np.cumsum(steps)[:-1]
 
 
-ARRAYS = ("seq", "hour", "arm", "bit", "epsilons", "probability", "flags", "rewards", "worth")
+STORED_COLUMNS = tuple(each.name for each in fields(Log) if each.type == "Ints")
+ARRAYS = tuple(each.name for each in fields(Log) if each.type in ("Ints", "Floats"))
 
 
-def _clipped(place: int, start: int, end: int) -> int:
-    return min(max(place, start), end) - start
+def _clip(index: int, start: int, end: int) -> int:
+    return min(max(index, start), end) - start
 
 
-def debiased(bits: Ints, epsilons: Ints) -> tuple[Floats, Floats, float]:
-    """Return what reports tell on average, how much each tells, and how far it may be from anything in [0, 1]."""
+def debias(bits: Ints, epsilons: Ints) -> tuple[Floats, Floats, float]:
+    """Return the unbiased rewards of reports, their worths, and the reach of a reward."""
     known, each = np.unique(epsilons, return_inverse=True)
     masks = [mask_of(int(epsilon)) for epsilon in known]
     lows, slopes = np.array([1.0 - mask.p00 for mask in masks]), np.array([mask.slope for mask in masks])
     worth = (slopes / slopes.max()) ** 2
     reach = float(np.max(worth * (lows + slopes) / slopes))
     return (bits - lows[each]) / slopes[each], worth[each], reach
+
+
+def read_stored_events(
+    store: Store, row: ExperimentRow, progress: Callable[[float], None] = lambda share: None
+) -> Iterator[EventRow]:
+    """Yield the events that an experiment has now, and none that come meanwhile."""
+    seq = 0
+    while seq < row.seq:
+        events = store.read_events(row.id, seq, min(EVENTS_AT_ONCE, row.seq - seq))
+        if not events:
+            raise build_damage_error(row.name, f"after event {seq} comes none, and it has {row.seq}")
+        for event in events:
+            check_next(row.name, seq, event)
+            yield event
+            seq = event.seq
+        progress(seq / row.seq)
+
+
+def check_next(name: str, seq: int, event: EventRow) -> None:
+    """Refuse an event that is not the next one of its log."""
+    if event.seq != seq + 1:
+        raise build_damage_error(name, f"after event {seq} comes {event.seq}")
+
+
+def build_damage_error(name: str, what: str) -> UserError:
+    """Return the error for a log that is damaged."""
+    return UserError(f"{name}: {what}; {DAMAGED}")
+
+
+def read_log(name: str, events: Iterable[EventRow]) -> Log:
+    """Read a log from its first event on.
+
+    Parameters
+    ----------
+    name
+        The name that messages give to the log.
+    events
+        All events of an experiment, in order.
+
+    Returns
+    -------
+    Log
+        The reports to evaluate by.
+
+    Raises
+    ------
+    UserError
+        If the log is damaged, has no reports, or belongs to an experiment with groups.
+
+    """
+    reader = _LogReader(name)
+    for event in events:
+        reader.read(event)
+    return reader.finish()
+
+
+class _Wait(NamedTuple):
+    """The last hour to wait for before an arm, or the settings, are sure."""
+
+    hour: int
+    arm: int = NO_ARM
+
+
+@dataclass
+class _LogReader:
+    """The part of a log read so far."""
+
+    name: str
+    size: int = 0  # reports that count
+    blocks: list[Ints] = field(default_factory=list)
+    latest: list[tuple[int, ...]] = field(default_factory=list)  # not in a block yet
+    left_out: int = 0
+    held_back: int = 0
+    seq: int = 0
+    hour: int = 0
+    names: list[str] = field(default_factory=list)
+    starts: list[int | None] = field(default_factory=list)  # None: not yet
+    ends: list[int | None] = field(default_factory=list)
+    supports: list[Support] = field(default_factory=list)
+    waits: list[_Wait] = field(default_factory=list)
+    has_floor: bool = False  # by the current settings
+    default_arm: int = NO_ARM  # with a holdout in the current settings
+    hours: int = 0  # until the reports of a decision are due
+    checked_hour: int = -1  # in which the waits were last checked
+    min_probability: int = WHOLE
+    epsilon: int = 0
+
+    def read(self, event: EventRow) -> None:
+        """Read the next event."""
+        if event.kind == "create" and '"groups"' in (event.detail or ""):
+            self._refuse_groups(event.detail or "")
+        check_next(self.name, self.seq, event)
+        self.seq, self.hour = event.seq, event.hour
+        if bool(self.names) == (event.kind == "create"):
+            raise build_damage_error(self.name, "its first event, and no other, must say how it was created")
+        if event.kind == "report":
+            self._read_report(event)
+        elif event.kind in _CHANGES:
+            try:
+                _CHANGES[event.kind](self, event, json.loads(event.detail or ""))
+            except DAMAGE:
+                raise build_damage_error(self.name, f"event {event.seq} does not say what it changes") from None
+        elif event.kind != "status":
+            raise build_damage_error(self.name, f"event {event.seq} is of kind {event.kind!r}, which is unknown")
+
+    def _refuse_groups(self, detail: str) -> None:
+        try:
+            has_groups = bool(json.loads(detail)["config"].get("groups"))
+        except DAMAGE:
+            return  # the event is refused as damaged
+        if has_groups:
+            raise UserError(
+                f"{self.name}: it has groups, and nobody knows which arm a report is about: look at its state for what "
+                "each group likes"
+            )
+
+    def _read_report(self, event: EventRow) -> None:
+        report: tuple[Any, ...] = _get_stored(event)
+        if None in report or not (0 <= event.arm < len(self.names) and event.bit in (0, 1) and event.epsilon > 0):  # type: ignore[operator]
+            raise build_damage_error(self.name, f"event {event.seq} is no report that could have been")
+        flags, probability = event.flags or 0, event.probability or 0
+        if flags & FLAG_HELD:
+            self.held_back += 1
+            return
+        if flags & FLAG_SUBSET:
+            self.left_out += 1
+            return
+        if not self.min_probability <= probability <= WHOLE:
+            limits = f"its settings allow none below {self.min_probability / WHOLE:g}"
+            what = f"event {event.seq} has a probability of {probability / WHOLE:g}, and {limits}"
+            raise build_damage_error(self.name, what)
+        if self.waits and self.checked_hour != self.hour:  # later decisions are due in a later hour
+            self._end_waits()
+        self.size += 1
+        self.latest.append(report)
+        if len(self.latest) == REPORTS_PER_BLOCK:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        """Pack reports into an array, which takes a fifth of the memory."""
+        self.blocks.append(np.array(self.latest, dtype=np.int64).reshape(-1, len(STORED_COLUMNS)))
+        self.latest = []
+
+    def _end_waits(self) -> None:
+        """Open arms and trust settings for which the reports of earlier decisions have come."""
+        self.checked_hour = self.hour
+        over = [wait for wait in self.waits if wait.hour < self.hour]
+        self.waits = [wait for wait in self.waits if wait.hour >= self.hour]
+        for wait in over:
+            if wait.arm == NO_ARM:
+                self.supports.append(self._get_support())
+            else:
+                self.starts[wait.arm] = self.size
+
+    def _get_support(self) -> Support:
+        """Return the support that the current settings give."""
+        return Support(self.size, self.has_floor, self.default_arm)
+
+    def create(self, _: EventRow, detail: Any) -> None:
+        """Read how the experiment was created."""
+        self._read_settings(detail)
+        self.epsilon = millionths("epsilon", detail["config"]["epsilon"])
+        self.supports.append(self._get_support())
+        self.names = [str(arm["name"]) for arm in detail["arms"]]
+        self.starts, self.ends = [0] * len(self.names), [None] * len(self.names)
+
+    def configure(self, _: EventRow, detail: Any) -> None:
+        """Change the settings: trust what is sure under both at once, and what the new ones add later."""
+        self._read_settings(detail)
+        self.supports.append(self._get_support().intersect(self.supports[-1]))
+        self.waits = [wait for wait in self.waits if wait.arm != NO_ARM] + [_Wait(self.hour + self.hours)]
+
+    def _read_settings(self, detail: Any) -> None:
+        """Read floor and holdout, and so the least probability that an arm can have."""
+        config, default = detail["config"], int(detail["default_arm"])
+        floor, holdout = in_parts(config["floor"]), in_parts(config["holdout"])
+        if floor < 0 or holdout < 0 or floor + holdout >= PARTS or config["report_after"] < 0:
+            raise ValueError("no such settings")
+        self.hours = math.ceil((config["report_after"] + SLACK_S) / SECONDS_PER_HOUR)
+        self.has_floor, self.default_arm = floor > 0, default if holdout else NO_ARM
+        shares = [DRAWS * floor] if floor else [PARTS - holdout, *([DRAWS * holdout] if holdout else [])]
+        self.min_probability = min(self.min_probability, *shares)  # without a floor: a draw, or the holdout
+
+    def add_arm(self, event: EventRow, detail: Any) -> None:
+        """Add an arm."""
+        if event.arm != len(self.names):
+            raise ValueError("not the next index")
+        self.names.append(str(detail["name"]))
+        self.starts.append(None)
+        self.ends.append(None)
+        self.waits.append(_Wait(self.hour + self.hours, event.arm))
+
+    def retire_arm(self, event: EventRow, _: Any) -> None:
+        """Retire an arm."""
+        if event.arm is None or event.arm < 0 or self.ends[event.arm] is not None:
+            raise ValueError("no open arm")
+        self.ends[event.arm] = self.size
+
+    def finish(self) -> Log:
+        """Return the log."""
+        if not self.size:
+            others = [f"{self.left_out:,} that were among eligible_arms"] if self.left_out else []
+            others += [f"{self.held_back:,} that were held back"] if self.held_back else []
+            but = f" but {' and '.join(others)}" if others else ""
+            raise UserError(f"{self.name}: there are no reports to judge by{but}; wait for some")
+        self._end_block()
+        columns = dict(zip(STORED_COLUMNS, np.concatenate(self.blocks).T.copy(), strict=True))
+        rewards, worth, reach = debias(columns["bit"], columns["epsilon"])
+        return Log(
+            name=self.name,
+            arms=self._list_arms(),
+            supports=_drop_empty(self.supports),
+            min_probability=self.min_probability,
+            created_epsilon=self.epsilon,
+            left_out=self.left_out,
+            held_back=self.held_back,
+            rewards=rewards,
+            worth=worth,
+            reach=reach,
+            **columns,
+        )
+
+    def _list_arms(self) -> tuple[ArmSpan, ...]:
+        arms, first, size = [], 0, self.size
+        for index, (name, start, end) in enumerate(zip(self.names, self.starts, self.ends, strict=True)):
+            first = max(first, size if start is None else start)  # in the order of indexes, as policies add arms
+            arms.append(ArmSpan(index, name, first, max(first, size if end is None else end)))
+        return tuple(arms)
+
+
+_get_stored = attrgetter(*STORED_COLUMNS)
+_CHANGES = {
+    "create": _LogReader.create,
+    "config": _LogReader.configure,
+    "arm": _LogReader.add_arm,
+    "retire": _LogReader.retire_arm,
+}
+
+
+def _drop_empty(supports: Sequence[Support]) -> tuple[Support, ...]:
+    """Return supports without those of no report."""
+    ends = [*(support.start for support in supports[1:]), math.inf]
+    return tuple(each for each, end in zip(supports, ends, strict=True) if each.start < end)
