@@ -13,8 +13,7 @@ from pathlib import Path
 
 from docs import blocks
 from maskedbandits import Problem, RandomizedResponse, simulate
-from maskedbandits.demo import world
-from maskedbandits.demo.crowd import TICK, VISITORS
+from maskedbandits.demo import crowd
 
 PAGE = Path(__file__).with_suffix(".md")
 FIGURE = Path(__file__).parent / "figures" / "demo.png"
@@ -24,16 +23,16 @@ WATCHED = 50_000.0  # milliseconds: two changes
 
 def learning() -> str:
     """Return which share of visitors gets the best picture some seconds after the beginning, and after a change."""
-    second = round(VISITORS / TICK)
-    change = round(world.PHASE) * second
+    second = round(crowd.VISITORS / crowd.TICK_S)
+    change = round(crowd.PHASE_S) * second
     ends = [3 * second, 4 * second, 9 * second, 10 * second]
     at = [*ends, change, *(change + end for end in ends)]
     lines = ["| ε | 4th second | 10th second | 4th second after the change | 10th second |", "|--:|--:|--:|--:|--:|"]
-    for epsilon in world.EPSILONS:
+    for epsilon in crowd.EPSILONS:
         mask = RandomizedResponse.from_epsilon(epsilon)
-        problem = Problem(world.RATES[:2], [0, change], 2 * change, mask)
+        problem = Problem(crowd.RATES[:2], [0, change], 2 * change, mask)
         pulls = simulate(problem, "auto", runs=RUNS, seed=1, checkpoints=at).pulls_over_time / (RUNS * second)
-        best = [world.RATES[segment].index(max(world.RATES[segment])) for segment in (0, 1)]
+        best = [crowd.RATES[segment].index(max(crowd.RATES[segment])) for segment in (0, 1)]
         told = [pulls[place + 1, best[place > 4]] - pulls[place, best[place > 4]] for place in (0, 2, 5, 7)]
         lines.append(f"| {epsilon:g} | " + " | ".join(f"{100 * share:.1f} %" for share in told) + " |")
     return "\n".join(lines)

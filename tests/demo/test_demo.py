@@ -19,7 +19,7 @@ from web import Client
 
 from browsers import needs_browser, one_at_a_time
 from children import LONGEST, PROGRAM, child, finished
-from maskedbandits.demo import crowd, world
+from maskedbandits.demo import crowd
 from maskedbandits.demo.site import Site
 
 pytest_plugins = ["browsers"]
@@ -30,14 +30,14 @@ pytestmark = one_at_a_time
 
 
 def test_another_picture_is_the_best_in_every_phase() -> None:
-    best = [row.index(max(row)) for row in world.RATES]
-    assert sorted(best) == list(range(len(world.ARMS)))
-    assert [world.phase(at) for at in (0.0, 19.9, 20.0, 45.0, 60.0)] == [0, 0, 1, 2, 0]
-    assert world.rates(21.0) == world.RATES[1]
+    best = [row.index(max(row)) for row in crowd.RATES]
+    assert sorted(best) == list(range(len(crowd.ARMS)))
+    assert [crowd.get_phase(at) for at in (0.0, 19.9, 20.0, 45.0, 60.0)] == [0, 0, 1, 2, 0]
+    assert crowd.get_rates(21.0) == crowd.RATES[1]
 
 
 def test_experiments_have_names_of_their_own() -> None:
-    names = [world.name_of(epsilon) for epsilon in world.EPSILONS]
+    names = [crowd.format_name(epsilon) for epsilon in crowd.EPSILONS]
     assert names == ["epsilon-0-25", "epsilon-0-5", "epsilon-1", "epsilon-2", "epsilon-4"]
 
 
@@ -57,11 +57,11 @@ class Always:
 def test_what_is_lost_is_counted_against_the_best_picture() -> None:
     service, visits = Always("moon"), crowd.Visits(8.0)
     for tick in range(50):
-        visits.tick(service, tick * crowd.TICK)  # type: ignore[arg-type]
-    assert visits.lost() == pytest.approx(100 * (0.75 - 0.30))
+        visits.tick(service, tick * crowd.TICK_S)  # type: ignore[arg-type]
+    assert visits.compute_loss() == pytest.approx(100 * (0.75 - 0.30))
     assert len(service.reports) == 50 * crowd.VISITORS
     assert {tuple(report) for report in service.reports} == {("token", "bit")}  # and nothing of the click
-    assert list(visits.bits[1]) == [report["bit"] for report in service.reports][-crowd.BITS :]
+    assert list(visits.bits[1]) == [report["bit"] for report in service.reports][-crowd.MAX_BITS :]
 
 
 def test_reports_are_masked() -> None:
@@ -124,8 +124,8 @@ def test_a_newcomer_sees_it_learn(browser: Any, tmp_path: Path) -> None:
         page.on("request", lambda request: asked.add(request.url.split("/")[2].split(":")[0]))
         page.goto(address)
         followed(page)
-        assert page.locator("#noise i").count() == 3 * crowd.BITS
-        assert page.locator("#bars div").count() == len(world.EPSILONS)
+        assert page.locator("#noise i").count() == 3 * crowd.MAX_BITS
+        assert page.locator("#bars div").count() == len(crowd.EPSILONS)
         wire = page.locator("#wire").get_by_text(re.compile('"bit":[01],"epsilon":1')).inner_text(timeout=60_000)
         assert set(re.findall(r'"(\w+)":', wire)) == {"token", "bit", "epsilon"}
         page.locator("#epsilon").press("ArrowRight")

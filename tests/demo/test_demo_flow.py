@@ -16,22 +16,22 @@ from running import Running, running
 
 from browsers import needs_browser, one_at_a_time
 from children import wait_until
-from maskedbandits.demo import crowd, world
+from maskedbandits.demo import crowd
 from maskedbandits.demo.site import Site
 
 pytest_plugins = ["browsers"]
 pytestmark = one_at_a_time
 
 WAIT = 60_000  # milliseconds, for a busy machine
-SECOND = round(1 / crowd.TICK)  # ticks
+SECOND = round(1 / crowd.TICK_S)  # ticks
 SOON = 10  # seconds of the demonstration's own clock
 SHOWN = 1.0  # epsilon, where the slider is
 SIMULATION = {"MASKEDBANDITS_SIMULATION": "1"}  # reports after seconds
 
 
-def asked_of(service: Running) -> crowd.Service:
+def asked_of(service: Running) -> crowd.ServiceClient:
     host, _, port = service.address.removeprefix("http://").rpartition(":")
-    return crowd.Service(host, int(port))
+    return crowd.ServiceClient(host, int(port))
 
 
 # How soon it learns, whatever else this machine does: in visitors, 150 of which come in a second
@@ -41,24 +41,24 @@ def has_learnt(service: Running, name: str, reports: int) -> bool:
     return bool(sum(service.ask("GET", f"/v1/experiments/{name}/state")[1]["reported"]) == reports)
 
 
-def second_of(visits: crowd.Visits, service: Running, asked: crowd.Service, number: int) -> float:
+def second_of(visits: crowd.Visits, service: Running, asked: crowd.ServiceClient, number: int) -> float:
     """Let the visitors of one second come, and return which share of them was shown what they like best."""
     for tick in range(number * SECOND, (number + 1) * SECOND):
-        visits.tick(asked, tick * crowd.TICK)
+        visits.tick(asked, tick * crowd.TICK_S)
         wait_until(partial(has_learnt, service, visits.name, (tick + 1) * crowd.VISITORS), service.process)
-    likes = world.rates(number)
+    likes = crowd.get_rates(number)
     best = likes.index(max(likes))
     return sum(pulls[best] for _, pulls, _ in list(visits.ticks)[-SECOND:]) / (SECOND * crowd.VISITORS)
 
 
 def test_it_learns_and_follows_a_change_within_ten_seconds(tmp_path: Path) -> None:
     """In a second among ten most visitors are shown what they like best: later in none of 100,000 simulated runs."""
-    change = round(world.PHASE)
+    change = round(crowd.PHASE_S)
     with running(f"sqlite:///{tmp_path}/bandits.db?durable=no", "--workers", 1, environment=SIMULATION) as service:
         service.wait_until_ready()
         visits = crowd.Visits(SHOWN)
         with closing(asked_of(service)) as asked:
-            visits.created(asked)
+            visits.create_experiment(asked)
             shares = [second_of(visits, service, asked, number) for number in range(change + SOON)]
     assert max(shares[:SOON]) > 0.5
     assert max(shares[change:]) > 0.5
@@ -109,7 +109,7 @@ def test_what_the_page_reports_the_dashboard_counts(
         site.service, started = service.address, crowd.Crowd(asked_of(service))
         started.start()
         site.crowd = started
-        board = opened(browser, width, f"{service.address}/dashboard#{world.name_of(SHOWN)}", complaints)
+        board = opened(browser, width, f"{service.address}/dashboard#{crowd.format_name(SHOWN)}", complaints)
         count = board.locator(".tiles div", has=board.get_by_text("Reports learnt", exact=True)).locator("dd")
         sync_api.expect(count).to_have_text("0", timeout=WAIT)
         page = opened(browser, width, "about:blank", complaints)

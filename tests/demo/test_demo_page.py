@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from browsers import needs_browser, one_at_a_time
-from maskedbandits.demo import crowd, world
+from maskedbandits.demo import crowd
 from maskedbandits.demo.site import FILES
 from maskedbandits.service import static
 
@@ -46,7 +46,7 @@ class MadeUp:
         if path in files:
             route.fulfill(path=files[path], content_type=static.KINDS[files[path].suffix].decode())
         elif path == "/live":
-            told = json.dumps(crowd.Crowd(None).told(-1.0))  # type: ignore[arg-type]
+            told = json.dumps(crowd.Crowd(None).describe(-1.0))  # type: ignore[arg-type]
             route.fulfill(body=f"retry: {self.back_in}\ndata: {told}\n\n", content_type="text/event-stream")
         else:
             route.fulfill(json=self._told(path, route.request), headers={"date": DATE})
@@ -75,7 +75,7 @@ def test_the_answer_that_is_shown_is_the_one_that_leaves(browser: Any) -> None:
     """While the coin spins its time comes, and what silence says is offered: it is neither kept nor shown."""
     shown = MadeUp(browser, due=1.0, answers=[])
     expect(shown.page.locator("#card")).to_contain_text("sun")
-    expect(shown.page.locator("#noise i.none")).to_have_count(3 * crowd.BITS)  # nobody has reported a 0 there
+    expect(shown.page.locator("#noise i.none")).to_have_count(3 * crowd.MAX_BITS)  # nobody has reported a 0 there
     shown.page.locator("#like").click()
     expect(shown.page.locator("#truth")).to_contain_text("clicks.")
     shown.passes(0.5)
@@ -95,7 +95,7 @@ def test_the_answer_that_is_shown_is_the_one_that_leaves(browser: Any) -> None:
 
 def test_what_has_left_is_of_the_visitor_on_the_page(browser: Any) -> None:
     """Nobody took the first report, so that it leaves again half a minute later, when others have come."""
-    shown = MadeUp(browser, due=crowd.REPORT_AFTER, answers=["later"])
+    shown = MadeUp(browser, due=crowd.REPORT_AFTER_S, answers=["later"])
     expect(shown.page.locator("#card")).to_contain_text("sun")
     seen: set[str] = set()
     for step in range(600):
@@ -116,7 +116,7 @@ def test_what_has_left_is_of_the_visitor_on_the_page(browser: Any) -> None:
 
 
 def test_a_click_that_comes_too_late_is_the_next_visitors(browser: Any) -> None:
-    shown = MadeUp(browser, due=crowd.REPORT_AFTER, answers=[])
+    shown = MadeUp(browser, due=crowd.REPORT_AFTER_S, answers=[])
     expect(shown.page.locator("#card")).to_contain_text("sun")
     shown.page.locator("#leave").click()
     expect(shown.page.locator("#truth")).to_contain_text("does not click.")
@@ -132,7 +132,7 @@ def test_a_click_that_comes_too_late_is_the_next_visitors(browser: Any) -> None:
 
 
 def test_a_page_that_hears_of_another_demonstration_begins_anew(browser: Any) -> None:
-    shown = MadeUp(browser, due=crowd.REPORT_AFTER, answers=[], back_in=50)
+    shown = MadeUp(browser, due=crowd.REPORT_AFTER_S, answers=[], back_in=50)
     with shown.page.expect_navigation():
         pass
     assert shown.opened >= 2
@@ -142,7 +142,7 @@ def test_a_page_that_hears_of_another_demonstration_begins_anew(browser: Any) ->
 def test_its_words_are_those_of_the_code() -> None:
     page = (Path(__file__).parents[2] / "docs" / "demo.md").read_text(encoding="utf-8")
     words = " ".join((page + FILES["/"].read_text(encoding="utf-8")).split())
-    assert (crowd.REPORT_AFTER, "reports due after three seconds" in words) == (3, True)
-    assert (round(crowd.VISITORS / crowd.TICK), "150 visitors a second" in words) == (150, True)
-    assert (world.PHASE, "changes every 20 seconds" in words) == (20, True)
+    assert (crowd.REPORT_AFTER_S, "reports due after three seconds" in words) == (3, True)
+    assert (round(crowd.VISITORS / crowd.TICK_S), "150 visitors a second" in words) == (150, True)
+    assert (crowd.PHASE_S, "changes every 20 seconds" in words) == (20, True)
     assert "due at once" not in words

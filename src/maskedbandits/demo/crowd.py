@@ -1,8 +1,9 @@
-"""A crowd of simulated visitors: each asks what to show, clicks or does not, and sends a masked report.
+"""A crowd of simulated visitors in a changing world: each gets a picture, clicks or not, and sends a masked report.
 
-The same crowd visits one experiment for each epsilon, so that what privacy costs can be seen side by side. Clicks are
-drawn from the world, reports by the randomiser that real devices have. What the page shows is counted here, where the
-truth is known: the service learns from the reports alone.
+There are three pictures. Every twenty seconds another one becomes the most popular. The crowd visits one experiment for
+each epsilon, so that the page shows the cost of privacy side by side. Clicks are drawn from the world, and reports by
+the randomiser of real devices. The page's numbers are counted here, where the truth is known. The service learns from
+the reports alone.
 """
 
 from __future__ import annotations
@@ -16,25 +17,44 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits.demo import world
 from maskedbandits.privacy import Randomizer
 
-TICK = 0.2  # seconds
+ARMS = ("sun", "moon", "star")
+# The probability of a click, by phase and picture: one picture is always far better than the others.
+RATES = ((0.75, 0.30, 0.15), (0.15, 0.75, 0.30), (0.30, 0.15, 0.75))
+PHASE_S = 20.0
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)  # the stops of the slider; above them bars differ by chance
+TICK_S = 0.2
 VISITORS = 30  # of each experiment in a tick
-KEPT = 60.0  # seconds that are shown
-BITS = 48  # reports of each arm that are shown
-TIMEOUT = 30.0
-REPORT_AFTER = 3  # seconds: on the page a visitor takes two until a report is made
+SHOWN_S = 60.0  # of the plot
+MAX_BITS = 48  # reports of each arm that are shown
+TIMEOUT_S = 30.0
+REPORT_AFTER_S = 3  # on the page a visitor takes two seconds to report
 
 
-class Service:
-    """A service on this machine, asked over one connection."""
+def format_name(epsilon: float) -> str:
+    """Return the name of the experiment with this epsilon."""
+    return f"epsilon-{epsilon:g}".replace(".", "-")
+
+
+def get_phase(at: float) -> int:
+    """Return the phase of the world, a number of seconds after its start."""
+    return int(at // PHASE_S) % len(RATES)
+
+
+def get_rates(at: float) -> tuple[float, ...]:
+    """Return the probability of a click on each picture."""
+    return RATES[get_phase(at)]
+
+
+class ServiceClient:
+    """A client of the service on this machine, with one connection."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+        self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return what it answers; anything but a success is an OSError."""
+        """Return the reply; raise OSError for anything but a success."""
         try:
             self._connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
             answer = self._connection.getresponse()
@@ -46,80 +66,80 @@ class Service:
         return json.loads(content)
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close the connection."""
         self._connection.close()
 
 
 class Visits:
-    """The visits of one experiment, and what became of them in the last minute."""
+    """The visits of one experiment, and their outcomes in the last minute."""
 
     def __init__(self, epsilon: float) -> None:
-        self.epsilon, self.name = epsilon, world.name_of(epsilon)
+        self.epsilon, self.name = epsilon, format_name(epsilon)
         self.randomizer = Randomizer(epsilon)
-        self.ticks: deque[tuple[float, list[int], float]] = deque()  # when, pulls by arm, what they lost
-        self.bits: list[deque[int]] = [deque(maxlen=BITS) for _ in world.ARMS]
+        self.ticks: deque[tuple[float, list[int], float]] = deque()  # time, pulls by arm, expected clicks lost
+        self.bits: list[deque[int]] = [deque(maxlen=MAX_BITS) for _ in ARMS]
 
-    def created(self, service: Service) -> None:
-        """Have its experiment made; the minute until a report is due otherwise would be long to watch."""
-        arms = [{"name": arm} for arm in world.ARMS]
-        times = {"report_after": REPORT_AFTER, "expires_after": 120}
-        about = {"name": self.name, "arms": arms, "epsilon": self.epsilon, **times}
-        service.post("/v1/experiments", about)
+    def create_experiment(self, service: ServiceClient) -> None:
+        """Create the experiment; its reports are due soon, as a minute would be long to watch."""
+        arms = [{"name": arm} for arm in ARMS]
+        times = {"report_after": REPORT_AFTER_S, "expires_after": 120}
+        config = {"name": self.name, "arms": arms, "epsilon": self.epsilon, **times}
+        service.post("/v1/experiments", config)
 
-    def tick(self, service: Service, at: float) -> None:
-        """Let some people visit."""
+    def tick(self, service: ServiceClient, at: float) -> None:
+        """Send some visitors."""
         answer = service.post(f"/v1/experiments/{self.name}/decisions", {"n": VISITORS})
-        likes, pulls, reports = world.rates(at), [0] * len(world.ARMS), []
+        rates, pulls, reports = get_rates(at), [0] * len(ARMS), []
         for decision in answer["decisions"]:
-            arm = world.ARMS.index(decision["arm"])
-            clicked = random.random() < likes[arm]  # noqa: S311 -- nobody's click: it is simulated
+            arm = ARMS.index(decision["arm"])
+            clicked = random.random() < rates[arm]  # noqa: S311 -- a simulated click
             bit = self.randomizer.bit(clicked)
             reports.append({"token": decision["token"], "bit": bit})
             self.bits[arm].append(bit)
             pulls[arm] += 1
         service.post("/v1/reports", {"reports": reports})
-        lost = sum(many * (max(likes) - rate) for many, rate in zip(pulls, likes, strict=True))
+        lost = sum(count * (max(rates) - rate) for count, rate in zip(pulls, rates, strict=True))
         self.ticks.append((at, pulls, lost))
-        while self.ticks[0][0] < at - KEPT:
+        while self.ticks[0][0] < at - SHOWN_S:
             self.ticks.popleft()
 
-    def lost(self) -> float:
-        """Return how many clicks of 100 visitors were lost in the last minute, to somebody who knows everything."""
+    def compute_loss(self) -> float:
+        """Return the clicks lost per 100 visitors in the last minute, compared with always showing the best arm."""
         return 100.0 * sum(lost for _, _, lost in self.ticks) / max(1, VISITORS * len(self.ticks))
 
 
 class Crowd:
-    """Visits all experiments, in a thread of its own, until it is told to end."""
+    """Visits all experiments in a thread until it ends."""
 
-    def __init__(self, service: Service) -> None:
-        self.visits = [Visits(epsilon) for epsilon in world.EPSILONS]
+    def __init__(self, service: ServiceClient) -> None:
+        self.visits = [Visits(epsilon) for epsilon in EPSILONS]
         self.trouble: OSError | None = None
         self._service, self._ending, self._lock = service, threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._visit, name="maskedbandits-crowd", daemon=True)
-        self._began = 0.0
+        self._start = 0.0
 
     def start(self) -> None:
-        """Make the experiments, and begin to visit them."""
+        """Create the experiments and start to visit them."""
         for each in self.visits:
-            each.created(self._service)
-        self._began = time.monotonic()
+            each.create_experiment(self._service)
+        self._start = time.monotonic()
         self._thread.start()
 
     def end(self) -> None:
         """Stop visiting."""
         self._ending.set()
         if self._thread.is_alive():
-            self._thread.join(TIMEOUT)
+            self._thread.join(TIMEOUT_S)
         self._service.close()
 
     @property
     def now(self) -> float:
-        """Seconds since the world began."""
-        return time.monotonic() - self._began
+        """Seconds since the start of the world."""
+        return time.monotonic() - self._start
 
     def _visit(self) -> None:
         try:
-            while not self._ending.wait(TICK - self.now % TICK):
+            while not self._ending.wait(TICK_S - self.now % TICK_S):
                 for each in self.visits:
                     with self._lock:
                         each.tick(self._service, self.now)
@@ -127,22 +147,22 @@ class Crowd:
             if not self._ending.is_set():
                 self.trouble = error
 
-    def told(self, since: float) -> dict[str, Any]:
+    def describe(self, since: float) -> dict[str, Any]:
         """Return what has happened since a moment, as the page shows it."""
         with self._lock:
             now = self.now
             return {
                 "now": now,
-                "arms": world.ARMS,
-                "rates": world.rates(now),
-                "phase": world.PHASE,
-                "best": [row.index(max(row)) for row in world.RATES],
+                "arms": ARMS,
+                "rates": get_rates(now),
+                "phase": PHASE_S,
+                "best": [row.index(max(row)) for row in RATES],
                 "experiments": [
                     {
                         "name": each.name,
                         "epsilon": each.epsilon,
                         "truth": float(each.randomizer.p11),
-                        "lost": each.lost(),
+                        "lost": each.compute_loss(),
                         "ticks": [[at, pulls] for at, pulls, _ in each.ticks if at > since],
                         "bits": [list(bits) for bits in each.bits],
                     }

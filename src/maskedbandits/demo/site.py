@@ -1,4 +1,4 @@
-"""The page of the demonstration, and what it is told twice a second."""
+"""The page of the demonstration, and its stream of events, twice a second."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from maskedbandits.service import static
 
 PAGE = Path(__file__).with_name("page")
 FILES = {"/": PAGE / "index.html", "/demo.css": PAGE / "demo.css", "/demo.js": PAGE / "demo.js"}
-EVERY = 0.5  # seconds
-KEPT = -1.0  # before the beginning: all that is kept
+INTERVAL_S = 0.5
+BEFORE_START = -1.0  # to get all events so far
 
 
 class Site:
-    """Serves the page; until the crowd visits, it says that all is being prepared."""
+    """Serves the page, which waits until the crowd visits."""
 
     def __init__(self) -> None:
         self.crowd: Crowd | None = None
@@ -34,41 +34,41 @@ class Site:
         self.app = Starlette(
             routes=[
                 *(Route(path, self._file(file)) for path, file in files.items()),
-                Route("/where", self._where),
-                Route("/live", self._live),
+                Route("/where", self._send_address),
+                Route("/live", self._send_events),
             ],
-            # a page elsewhere whose name leads here, too, may not read along
+            # refuse pages of other sites whose names resolve to this machine
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
         )
 
     def end(self) -> None:
-        """Tell nothing more: whoever listens has heard the last of it."""
+        """End the streams."""
         self.is_ending = True
 
     def _file(self, path: Path) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            return FileResponse(path, media_type=static.KINDS[path.suffix].decode(), headers=self._guarded())
+            return FileResponse(path, media_type=static.KINDS[path.suffix].decode(), headers=self._build_headers())
 
         return answer
 
-    def _guarded(self) -> dict[str, str]:
-        """Return headers under which the page asks this machine, and nobody else."""
+    def _build_headers(self) -> dict[str, str]:
+        """Return headers that let the page connect to this machine alone."""
         connect = f"connect-src 'self' {self.service}".strip()
         policy = static.POLICY.decode().replace("connect-src 'self'", connect)
         return {"content-security-policy": policy, "cache-control": "no-store", "x-content-type-options": "nosniff"}
 
-    async def _where(self, request: Request) -> Response:
-        """Tell where the service is, once it can be asked."""
+    async def _send_address(self, request: Request) -> Response:
+        """Send the address of the service, once it is ready."""
         return JSONResponse({"service": self.service if self.crowd else None}, headers={"cache-control": "no-store"})
 
-    async def _live(self, request: Request) -> Response:
-        return StreamingResponse(self._told(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+    async def _send_events(self, request: Request) -> Response:
+        return StreamingResponse(self._stream(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
-    async def _told(self) -> AsyncIterator[str]:
-        since = KEPT
+    async def _stream(self) -> AsyncIterator[str]:
+        since = BEFORE_START
         while not self.is_ending:
             if self.crowd is not None:
-                told = await asyncio.to_thread(self.crowd.told, since)
-                since = max((at for each in told["experiments"] for at, _ in each["ticks"]), default=since)
-                yield f"data: {json.dumps(told)}\n\n"
-            await asyncio.sleep(EVERY)
+                news = await asyncio.to_thread(self.crowd.describe, since)
+                since = max((at for each in news["experiments"] for at, _ in each["ticks"]), default=since)
+                yield f"data: {json.dumps(news)}\n\n"
+            await asyncio.sleep(INTERVAL_S)
