@@ -10,14 +10,14 @@ from test_history import point
 
 from maskedbandits.service.dashboard import alerts as module
 from maskedbandits.service.dashboard.alerts import (
-    FEWEST_DUE,
-    FEWEST_HELD,
-    LATELY,
-    LATEST,
-    PATIENCE,
-    concerns,
-    stuck,
-    unanswered,
+    HELD_BACK_WINDOW_S,
+    MIN_HELD_BACK,
+    MIN_LATEST,
+    MIN_OVERDUE,
+    OVERDUE_S,
+    count_overdue,
+    find_alerts,
+    find_stuck,
 )
 
 
@@ -29,16 +29,16 @@ WELL = [arm("a", 0.1, 0.3, 0.0), arm("b", 0.4, 0.6, 1.0)]
 
 
 def kinds(*arguments: Any) -> list[str]:
-    return [each["kind"] for each in concerns(*arguments)]
+    return [each["kind"] for each in find_alerts(*arguments)]
 
 
 def test_where_all_is_well_there_is_nothing() -> None:
-    assert concerns("running", WELL, 1000, [point(0.0, decisions=5, reports=5)], 60) == []
-    assert concerns("running", [], 0, [point(0.0)], 60) == []
+    assert find_alerts("running", WELL, 1000, [point(0.0, decisions=5, reports=5)], 60) == []
+    assert find_alerts("running", [], 0, [point(0.0)], 60) == []
 
 
 def test_reports_that_no_honest_crowd_gives() -> None:
-    (found,) = concerns("paused", [arm("<b>", 0.9, 1.0, 1.0, suspect=True)], 0, [point(0.0)], 60)
+    (found,) = find_alerts("paused", [arm("<b>", 0.9, 1.0, 1.0, suspect=True)], 0, [point(0.0)], 60)
     assert found["kind"] == "suspect"
     assert "'<b>'" in found["text"]
     assert "\n" not in found["text"]
@@ -46,20 +46,22 @@ def test_reports_that_no_honest_crowd_gives() -> None:
 
 def test_a_policy_that_stays_where_it_should_not() -> None:
     rows = [arm("a", 0.1, 0.3, 0.995), arm("b", 0.4, 0.6, 0.005)]
-    assert stuck(rows, LATEST) == ("a", "b")
-    assert kinds("running", rows, LATEST, [point(0.0)], 60) == ["stuck"]
-    assert kinds("paused", rows, LATEST, [point(0.0)], 60) == []  # where it shows the default arm to all
-    assert stuck(rows, LATEST - 1) is None
-    assert stuck([arm("a", 0.1, 0.3, 0.98), rows[1]], LATEST) is None  # it still explores
-    assert stuck([rows[0], arm("b", 0.3, 0.6, 0.0)], LATEST) is None  # which may be no better
-    assert stuck([arm("a", 0.1, 0.3, None)], LATEST) is None
+    assert find_stuck(rows, MIN_LATEST) == ("a", "b")
+    assert kinds("running", rows, MIN_LATEST, [point(0.0)], 60) == ["stuck"]
+    assert kinds("paused", rows, MIN_LATEST, [point(0.0)], 60) == []  # where it shows the default arm to all
+    assert find_stuck(rows, MIN_LATEST - 1) is None
+    assert find_stuck([arm("a", 0.1, 0.3, 0.98), rows[1]], MIN_LATEST) is None  # it still explores
+    assert find_stuck([rows[0], arm("b", 0.3, 0.6, 0.0)], MIN_LATEST) is None  # which may be no better
+    assert find_stuck([arm("a", 0.1, 0.3, None)], MIN_LATEST) is None
 
 
 def test_reports_that_were_held_back_lately() -> None:
-    before, then = point(0.0, held_back=5), point(100.0, held_back=5 + FEWEST_HELD)
+    before, then = point(0.0, held_back=5), point(100.0, held_back=5 + MIN_HELD_BACK)
     assert kinds("paused", WELL, 0, [before, then], 60) == ["held_back"]
-    assert kinds("running", WELL, 0, [before, point(100.0, held_back=4 + FEWEST_HELD)], 60) == []
-    assert kinds("running", WELL, 0, [before, then, point(100.0 + LATELY, held_back=15)], 60) == []  # long ago
+    assert kinds("running", WELL, 0, [before, point(100.0, held_back=4 + MIN_HELD_BACK)], 60) == []
+    assert (
+        kinds("running", WELL, 0, [before, then, point(100.0 + HELD_BACK_WINDOW_S, held_back=15)], 60) == []
+    )  # long ago
     assert kinds("running", WELL, 0, [then], 60) == []  # before this process began
     assert kinds("running", WELL, 0, [], 60) == []
 
@@ -72,26 +74,26 @@ def test_the_list_of_experiments_has_a_word_for_each_kind() -> None:
 
 
 def test_decisions_that_nobody_reports() -> None:
-    after, due = 60.0, 60.0 + PATIENCE
+    after, due = 60.0, 60.0 + OVERDUE_S
     learnt = point(0.0, decisions=10, reports=10)
-    made = point(10.0, decisions=10 + FEWEST_DUE, reports=10)
+    made = point(10.0, decisions=10 + MIN_OVERDUE, reports=10)
     later = point(10.0 + due, decisions=1000, reports=10)
-    assert unanswered([learnt, made, later], after) == FEWEST_DUE
+    assert count_overdue([learnt, made, later], after) == MIN_OVERDUE
     assert kinds("running", WELL, 0, [learnt, made, later], after) == ["silent"]
     assert kinds("paused", WELL, 0, [learnt, made, later], after) == []
     early = point(9.0 + due, decisions=1000, reports=10)
-    assert unanswered([learnt, made, early], after) == 0  # a report may still be under way
+    assert count_overdue([learnt, made, early], after) == 0  # a report may still be under way
     answered = point(10.0 + due, decisions=1000, reports=11)
-    assert unanswered([learnt, made, answered], after) == 0
-    assert unanswered([], after) == 0
+    assert count_overdue([learnt, made, answered], after) == 0
+    assert count_overdue([], after) == 0
 
 
 def test_what_goes_on_is_told_in_the_same_words() -> None:
     """A page says anew what has other words, to whoever listens to it: so there is no count in it that grows."""
     points = [point(0.0, decisions=10, reports=10)]
     points += [point(second, decisions=round(second), reports=10) for second in (50.0, 100.0, 2000.0, 4000.0)]
-    early, late = (concerns("running", WELL, 0, points[:many], 60) for many in (4, 5))
-    assert unanswered(points[:4], 60) != unanswered(points, 60)
+    early, late = (find_alerts("running", WELL, 0, points[:many], 60) for many in (4, 5))
+    assert count_overdue(points[:4], 60) != count_overdue(points, 60)
     assert [each["kind"] for each in early] == ["silent"]
     assert early == late
 
@@ -99,5 +101,5 @@ def test_what_goes_on_is_told_in_the_same_words() -> None:
 def test_decisions_before_the_last_report_do_not_count() -> None:
     points = [point(0.0, decisions=500, reports=1), point(1.0, decisions=500, reports=2)]
     points += [point(500.0, decisions=519, reports=2), point(2000.0, decisions=900, reports=2)]
-    assert unanswered(points, 60) == 19
+    assert count_overdue(points, 60) == 19
     assert kinds("running", WELL, 0, points, 60) == []

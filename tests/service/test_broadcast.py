@@ -17,9 +17,9 @@ from web import Client
 
 from maskedbandits.service.app import App
 from maskedbandits.service.dashboard import broadcast, history
-from maskedbandits.service.dashboard.broadcast import Seen, Watch
-from maskedbandits.service.dashboard.history import PER_ARM, SUMS, Point
-from maskedbandits.service.dashboard.view import MOST_ARMS
+from maskedbandits.service.dashboard.broadcast import Broadcaster, ExperimentFeed
+from maskedbandits.service.dashboard.history import ARM_NUMBERS, TOTALS, Point
+from maskedbandits.service.dashboard.view import MAX_ARMS
 from maskedbandits.service.keys import create_key, revoke_key
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.server.settings import Settings
@@ -32,7 +32,7 @@ LIVE = "/v1/experiments/headline/live"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
-    monkeypatch.setattr(broadcast, "EVERY", 0.02)
+    monkeypatch.setattr(broadcast, "INTERVAL_S", 0.02)
 
 
 @asynccontextmanager
@@ -74,13 +74,13 @@ def live_of(registry: ExperimentRegistry) -> Any:
 
 
 def test_who_comes_later_sees_what_was_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broadcast, "UNWATCHED", 0.0)
+    monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.0)
 
     async def use() -> None:
         async with opened(tmp_path) as (app, registry):
             await reported(registry, live_of(registry), 20)
-            seen = app.watch._seen
-            await until(lambda: seen and any(p.sum("reports") == 20 for p in seen[live_of(registry).id].points))
+            seen = app.broadcaster.feeds
+            await until(lambda: seen and any(p.get_total("reports") == 20 for p in seen[live_of(registry).id].points))
             async with reading(app, LIVE) as reader:
                 assert 20 in (await reader.event("history"))["reports"]
 
@@ -91,24 +91,24 @@ def test_what_was_before_is_made_once_and_beside_those_who_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
-    whole = history.columns
+    whole = history.to_columns
 
     def columns(points: Sequence[Point], names: Sequence[str], most: int) -> dict[str, Any]:
         threads.append(threading.get_ident())
         return whole(points, names, most)
 
-    monkeypatch.setattr(broadcast, "columns", columns)
-    monkeypatch.setattr(broadcast, "EVERY", 3600.0)  # there is one look
+    monkeypatch.setattr(broadcast, "to_columns", columns)
+    monkeypatch.setattr(broadcast, "INTERVAL_S", 3600.0)  # there is one look
 
     async def use() -> None:
         async with opened(tmp_path, arms=300) as (app, registry), AsyncExitStack() as stack:
-            seen = await app.watch.look(live_of(registry))
+            seen = await app.broadcaster.refresh(live_of(registry))
             for at in range(400):
-                rows = [{"place": (at + 7 * each) % 300, **dict.fromkeys(PER_ARM, 0.5)} for each in range(MOST_ARMS)]
-                seen.points.append(Point.of(float(at), dict.fromkeys(SUMS, 0), rows))
+                rows = [{"place": (at + 7 * each) % 300, **dict.fromkeys(ARM_NUMBERS, 0.5)} for each in range(MAX_ARMS)]
+                seen.points.append(Point.build(float(at), dict.fromkeys(TOTALS, 0), rows))
             readers = [await stack.enter_async_context(reading(app, LIVE)) for _ in range(20)]
             told = [await reader.event("history") for reader in readers]
-            assert len(told[0]["arms"]) == MOST_ARMS  # of the 300 that there have been
+            assert len(told[0]["arms"]) == MAX_ARMS  # of the 300 that there have been
             assert all(each == told[0] for each in told)
             assert len(threads) == 2  # of the look, and of what was before
             assert threading.get_ident() not in threads
@@ -238,7 +238,7 @@ def test_a_fault_does_not_end_the_looking(
         async with opened(tmp_path) as (app, _), reading(app, LIVE) as reader:
             await reader.event("state")
             with monkeypatch.context() as patch:
-                patch.setattr(Seen, "take", lambda *_: 1 / 0)
+                patch.setattr(ExperimentFeed, "update", lambda *_: 1 / 0)
                 await until(lambda: "an experiment could not be looked at" in capsys.readouterr().err)
             await reader.event("state")
 
@@ -256,21 +256,21 @@ def test_one_that_cannot_be_looked_at_does_not_hide_the_others(
         return await seen(self, live)
 
     async def use() -> None:
-        monkeypatch.setattr(broadcast, "UNWATCHED", 0.02)
-        monkeypatch.setattr(broadcast, "AT_ONCE", 1)
+        monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.02)
+        monkeypatch.setattr(broadcast, "MAX_IDLE_REFRESHES", 1)
         monkeypatch.setattr(ExperimentRegistry, "view", view)
         async with opened(tmp_path) as (app, registry):
             await registry.create(config("another"))
             number = registry.experiment("another").id  # type: ignore[union-attr]
             await until(lambda: "an experiment could not be looked at" in capsys.readouterr().err)
-            await until(lambda: number in app.watch._seen and app.watch._seen[number].event)
+            await until(lambda: number in app.broadcaster.feeds and app.broadcaster.feeds[number].event)
 
     asyncio.run(use())
 
 
 def test_a_stream_ends_after_a_while_and_says_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broadcast, "SILENCE", 0.05)
-    monkeypatch.setattr(broadcast, "LONGEST", 0.5)
+    monkeypatch.setattr(broadcast, "KEEPALIVE_S", 0.05)
+    monkeypatch.setattr(broadcast, "MAX_STREAM_S", 0.5)
 
     async def use() -> None:
         async with opened(tmp_path) as (app, _), reading(app, "/v1/live") as reader:
@@ -281,23 +281,23 @@ def test_a_stream_ends_after_a_while_and_says_that_it_lives(tmp_path: Path, monk
 
 
 def test_shares_are_of_the_latest_decisions() -> None:
-    seen = Seen()
-    assert seen._shares([0, 0]) == ([None, None], 0)
-    assert seen._shares([60, 20]) == ([0.75, 0.25], 80)
-    assert seen._shares([60, 60]) == ([0.5, 0.5], 120)
-    assert seen._shares([60, 140, 0]) == ([0.3, 0.7, 0.0], 200)
-    assert seen._shares([60, 360, 0]) == ([0.0, 1.0, 0.0], 300)  # of those since the look at 120
+    seen = ExperimentFeed()
+    assert seen.compute_shares([0, 0]) == ([None, None], 0)
+    assert seen.compute_shares([60, 20]) == ([0.75, 0.25], 80)
+    assert seen.compute_shares([60, 60]) == ([0.5, 0.5], 120)
+    assert seen.compute_shares([60, 140, 0]) == ([0.3, 0.7, 0.0], 200)
+    assert seen.compute_shares([60, 360, 0]) == ([0.0, 1.0, 0.0], 300)  # of those since the look at 120
 
 
 def test_what_is_not_looked_at_any_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broadcast, "UNWATCHED", 0.0)
+    monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.0)
 
     async def use() -> None:
         async with opened(tmp_path) as (app, registry):
-            watch: Watch = app.watch
-            await until(lambda: live_of(registry).id in watch._seen)
+            watch: Broadcaster = app.broadcaster
+            await until(lambda: live_of(registry).id in watch.feeds)
             await registry.change(live_of(registry), {"status": "archived"})
-            await until(lambda: not watch._seen)
+            await until(lambda: not watch.feeds)
 
     asyncio.run(use())
 
@@ -305,17 +305,17 @@ def test_what_is_not_looked_at_any_more_is_forgotten(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("later", range(4))
 def test_a_stream_that_is_to_end_when_a_round_comes_ends(later: int) -> None:
     """However many turns of the loop lie between the two."""
-    watch = Watch(SimpleNamespace())  # type: ignore[arg-type]
+    watch = Broadcaster(SimpleNamespace())  # type: ignore[arg-type]
 
     async def follow() -> None:
-        async for _ in watch._each_round(lambda: iter(()), lambda: frozenset({"read"})):
+        async for _ in watch._stream_rounds(lambda: iter(()), lambda: frozenset({"read"})):
             pass
 
     async def use() -> None:
         following = asyncio.create_task(follow())
         for _ in range(5):
             await asyncio.sleep(0)
-        turn, watch._turn = watch._turn, asyncio.Event()
+        turn, watch._round = watch._round, asyncio.Event()
         turn.set()
         for _ in range(later):
             await asyncio.sleep(0)

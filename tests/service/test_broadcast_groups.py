@@ -14,7 +14,7 @@ from web import Client
 
 from maskedbandits.service.app import App
 from maskedbandits.service.dashboard import broadcast
-from maskedbandits.service.dashboard.group_view import groups_of, lead_by_group
+from maskedbandits.service.dashboard.view import build_groups, describe_group_leader
 from maskedbandits.service.registry import ExperimentRegistry
 
 pytest_plugins = ["service_fixtures"]
@@ -26,7 +26,7 @@ LIKED = ["arm 0", "arm 1", "arm 1"]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
-    monkeypatch.setattr(broadcast, "EVERY", 0.02)
+    monkeypatch.setattr(broadcast, "INTERVAL_S", 0.02)
 
 
 async def asked(app: App, path: str, body: Any, method: str = "POST") -> Any:
@@ -67,7 +67,7 @@ def test_its_stream_tells_what_each_group_likes(tmp_path: Path) -> None:
                     assert [arm["probability"] for arm in group["arms"]] == view["probabilities"][place]
                     assert group["best"]["name"] == LIKED[place]
                 assert "one of 6 answers, masked, that hides group, arm and reward together" in told["meaning"]
-                assert told["lead"] == lead_by_group(groups_of(view, [0, 1]), 90)
+                assert told["lead"] == describe_group_leader(build_groups(view, [0, 1]), 90)
                 assert (told["point"]["arms"], told["point"]["reports"]) == ([], [90])
                 assert told["concerns"] == []
 
@@ -77,12 +77,12 @@ def test_its_stream_tells_what_each_group_likes(tmp_path: Path) -> None:
 def test_it_is_looked_at_and_listed_beside_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(broadcast, "UNWATCHED", 0.0)
+    monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.0)
 
     async def use() -> None:
         async with opened(tmp_path) as (app, registry):
             await lived(app, registry, 5)
-            seen = app.watch._seen
+            seen = app.broadcaster.feeds
             await until(lambda: len(seen) == 2)
             await until(lambda: all(each.number > 2 for each in seen.values()))
             async with reading(app, "/v1/live") as reader:

@@ -30,7 +30,7 @@ COUNTED = "INSERT INTO refused (experiment, reason, minute, count) SELECT id, 'l
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
-    monkeypatch.setattr(broadcast, "EVERY", 0.02)
+    monkeypatch.setattr(broadcast, "INTERVAL_S", 0.02)
 
 
 @asynccontextmanager

@@ -10,8 +10,8 @@ import pytest
 from running import Running, running
 
 from browsers import needs_browser, one_at_a_time
-from maskedbandits.service.dashboard.history import PER_ARM, SUMS
-from maskedbandits.service.dashboard.view import MOST_ARMS
+from maskedbandits.service.dashboard.history import ARM_NUMBERS, TOTALS
+from maskedbandits.service.dashboard.view import MAX_ARMS
 from maskedbandits.service.sse import framed
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
@@ -36,8 +36,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def columns(times: list[float], arms: list[str], alarms: list[int], reports: int) -> dict[str, Any]:
     """Points as the service tells them: each arm has the same numbers all the time."""
-    told: dict[str, Any] = {"at": times, **{name: [reports] * len(times) for name in SUMS}, "alarms": alarms}
-    numbers = dict(zip(PER_ARM, (0.5, 0.25, 0.75, 0.1), strict=True))
+    told: dict[str, Any] = {"at": times, **{name: [reports] * len(times) for name in TOTALS}, "alarms": alarms}
+    numbers = dict(zip(ARM_NUMBERS, (0.5, 0.25, 0.75, 0.1), strict=True))
     lists = {name: [number] * len(times) for name, number in numbers.items()}
     return {**told, "arms": [{"place": int(arm[1:]), "name": arm, **lists} for arm in arms]}
 
@@ -46,7 +46,7 @@ def state(at: float, arms: list[str], alarms: int, reports: int, concerns: list[
     numbers = {"estimate": 0.5, "low": 0.25, "high": 0.75, "share": 0.1, "awaited": 0, "missing": 0, "suspect": False}
     rows = [{"place": int(a[1:]), "name": a, "decisions": reports, "reports": reports, **numbers} for a in arms]
     about = {"name": "made-up", "status": "running", "policy": "auto", "epsilon": 1.0, "meaning": "", "lead": ""}
-    sums = dict.fromkeys((*SUMS, "refused"), reports)
+    sums = dict.fromkeys((*TOTALS, "refused"), reports)
     told = {**about, "at": at, "sums": sums, "open": len(arms), "retired": 0, "arms": rows, "latest": 100}
     found = [{"kind": "silent", "text": text} for text in concerns]
     return {**told, "concerns": found, "point": columns([at], arms, [alarms], reports)}
@@ -148,7 +148,7 @@ def test_the_list_stays_where_it_is(browser: Any, service: Running) -> None:
 
 
 def test_of_very_many_arms_no_more_are_drawn_than_can_be_told_apart(browser: Any, service: Running) -> None:
-    sets = [[f"a{(start + 5 * each) % 1000}" for each in range(MOST_ARMS)] for start in range(0, 40, 2)]
+    sets = [[f"a{(start + 5 * each) % 1000}" for each in range(MAX_ARMS)] for start in range(0, 40, 2)]
     states = [framed("state", state(BEGAN + at, arms, 0, at, [])) for at, arms in enumerate(sets, start=1)]
     told = Told(browser, service, "#made-up", framed("history", columns([BEGAN], sets[0], [0], 0)) + b"".join(states))
     legend = told.page.locator(".legend").first.locator("li")

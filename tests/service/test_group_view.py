@@ -7,15 +7,15 @@ from typing import Any
 
 from test_history import point
 
-from maskedbandits.service.dashboard.alerts import FEWEST_DUE, MOST_NAMED, concerns_by_group
-from maskedbandits.service.dashboard.group_view import (
-    MOST_GROUPS,
-    groups_of,
-    lead_by_group,
-    meaning_of_answers,
-    shown_of,
+from maskedbandits.service.dashboard.alerts import MAX_NAMED, MIN_OVERDUE, find_group_alerts
+from maskedbandits.service.dashboard.view import (
+    MAX_ARMS,
+    MAX_GROUPS,
+    build_groups,
+    describe_group_leader,
+    explain_answers,
+    select_groups,
 )
-from maskedbandits.service.dashboard.view import MOST_ARMS
 
 NARROW, WIDE = 0.05, 0.4
 
@@ -34,7 +34,7 @@ def view(estimates: list[list[float | None]], width: float, shares: list[float] 
 
 
 def lead(told: dict[str, Any], *known: int, reports: int = 9) -> str:
-    return lead_by_group(groups_of(told, known), reports)
+    return describe_group_leader(build_groups(told, known), reports)
 
 
 def test_what_leads_is_said_no_stronger_than_the_intervals() -> None:
@@ -53,7 +53,7 @@ def test_what_leads_is_said_no_stronger_than_the_intervals() -> None:
 
 
 def test_an_arm_that_is_retired_is_not_the_best() -> None:
-    (group, _) = groups_of(view([[0.9, 0.5, 0.1]] * 2, NARROW), [1, 2])
+    (group, _) = build_groups(view([[0.9, 0.5, 0.1]] * 2, NARROW), [1, 2])
     assert (group["best"]["name"], group["clear"]) == ("arm 1", True)
     assert [arm["place"] for arm in group["arms"]] == [1, 2]
 
@@ -65,9 +65,9 @@ def test_of_very_many_groups_and_arms_some_are_shown() -> None:
     told["estimates"][200][150] = 0.9
     told["probabilities"] = [[0.0] * arms for _ in range(many)]
     told["probabilities"][200][180] = 1.0
-    shown = shown_of(groups_of(told, range(arms)))
-    assert [group["name"] for group in shown] == [f"group {place}" for place in [*range(MOST_GROUPS - 1), 200]]
-    assert {len(group["arms"]) for group in shown} == {MOST_ARMS}
+    shown = select_groups(build_groups(told, range(arms)))
+    assert [group["name"] for group in shown] == [f"group {place}" for place in [*range(MAX_GROUPS - 1), 200]]
+    assert {len(group["arms"]) for group in shown} == {MAX_ARMS}
     places = [arm["place"] for arm in shown[-1]["arms"]]
     assert places == sorted(places)
     assert {150, 180} <= set(places)
@@ -76,21 +76,21 @@ def test_of_very_many_groups_and_arms_some_are_shown() -> None:
 def test_what_epsilon_means_for_bits_and_for_one_of_many() -> None:
     for answers in (2, 6, 20):
         truth = 100 * math.exp(2) / (math.exp(2) + answers - 1)
-        assert f"group, arm and reward together: it is true {truth:.1f} % of the time" in meaning_of_answers(
+        assert f"group, arm and reward together: it is true {truth:.1f} % of the time" in explain_answers(
             2_000_000, answers
         )
         belief = 100 * math.exp(2) / (math.exp(2) + 1)  # of two truths that somebody wavers between
-        assert f"a guess of 50 % into {belief:.1f} %" in meaning_of_answers(2_000_000, answers)
+        assert f"a guess of 50 % into {belief:.1f} %" in explain_answers(2_000_000, answers)
 
 
 def test_what_to_look_into_is_told_in_one_line_each() -> None:
-    pairs = [(f"<b>{place}", "long") for place in range(MOST_NAMED + 2)]
-    (found,) = concerns_by_group("paused", pairs, [point(0.0)], 60)
+    pairs = [(f"<b>{place}", "long") for place in range(MAX_NAMED + 2)]
+    (found,) = find_group_alerts("paused", pairs, [point(0.0)], 60)
     assert found["kind"] == "suspect"
     assert "'long' in '<b>0'" in found["text"]
-    assert f"'long' in '<b>{MOST_NAMED - 1}' and 2 more" in found["text"]
-    assert f"<b>{MOST_NAMED}" not in found["text"]
-    assert "more" not in concerns_by_group("running", pairs[:1], [point(0.0)], 60)[0]["text"]
-    silent = [point(0.0), point(1.0, decisions=FEWEST_DUE), point(2000.0, decisions=FEWEST_DUE)]
-    assert [each["kind"] for each in concerns_by_group("running", [], silent, 60)] == ["silent"]
-    assert concerns_by_group("running", [], [point(0.0)], 60) == []
+    assert f"'long' in '<b>{MAX_NAMED - 1}' and 2 more" in found["text"]
+    assert f"<b>{MAX_NAMED}" not in found["text"]
+    assert "more" not in find_group_alerts("running", pairs[:1], [point(0.0)], 60)[0]["text"]
+    silent = [point(0.0), point(1.0, decisions=MIN_OVERDUE), point(2000.0, decisions=MIN_OVERDUE)]
+    assert [each["kind"] for each in find_group_alerts("running", [], silent, 60)] == ["silent"]
+    assert find_group_alerts("running", [], [point(0.0)], 60) == []

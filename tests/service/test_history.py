@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.service.dashboard.history import SLOTS, SUMS, History, Point, columns
+from maskedbandits.service.dashboard.history import SLOTS, TOTALS, History, Point, to_columns
 
 MOST = 28  # arms
 
@@ -18,7 +18,7 @@ def row(place: int, estimate: float | None = 0.5, **others: Any) -> dict[str, An
 
 
 def point(at: float, rows: list[dict[str, Any]] | None = None, **sums: int) -> Point:
-    return Point.of(at, {**dict.fromkeys(SUMS, 0), **sums}, [row(0)] if rows is None else rows)
+    return Point.build(at, {**dict.fromkeys(TOTALS, 0), **sums}, [row(0)] if rows is None else rows)
 
 
 def naive_times(times: list[float]) -> list[float]:
@@ -39,22 +39,22 @@ def test_points_are_those_of_an_obvious_twin(steps: list[int], start: int) -> No
         at += step / 8
         times.append(at)
         history.add(point(at))
-    assert [each.at for each in history.points()] == naive_times(times)
+    assert [each.at for each in history.list_points()] == naive_times(times)
 
 
 def test_a_year_takes_no_more_room_than_a_week() -> None:
     history = History()
     for at in range(0, 366 * 86_400, 600):
         history.add(point(float(at)))
-    points = history.points()
+    points = history.list_points()
     assert len(points) <= sum(most for _, most in SLOTS)
     assert points[-1].at - points[0].at == pytest.approx(7 * 86_400, rel=0.05)
 
 
 def test_a_point_says_what_it_was_told() -> None:
     made = point(1.0, [row(0), row(7, None, share=None)], reports=3, late=2)
-    assert (made.sum("reports"), made.sum("late"), made.sum("missing")) == (3, 2, 0)
-    told = columns([made], [f"arm {place}" for place in range(8)], MOST)
+    assert (made.get_total("reports"), made.get_total("late"), made.get_total("missing")) == (3, 2, 0)
+    told = to_columns([made], [f"arm {place}" for place in range(8)], MOST)
     assert told["reports"] == [3]
     assert [(arm["place"], arm["name"], arm["estimate"], arm["share"]) for arm in told["arms"]] == [
         (0, "arm 0", [0.5], [0.5]),
@@ -64,7 +64,7 @@ def test_a_point_says_what_it_was_told() -> None:
 
 def test_an_arm_that_comes_or_goes_leaves_gaps() -> None:
     points = [point(1.0, [row(0)]), point(2.0, [row(0), row(1)]), point(3.0, [row(1, 0.25)])]
-    told = columns(points, ["a", "b"], MOST)
+    told = to_columns(points, ["a", "b"], MOST)
     assert told["at"] == [1.0, 2.0, 3.0]
     assert [arm["estimate"] for arm in told["arms"]] == [[0.5, 0.5, None], [None, 0.5, 0.25]]
 
@@ -73,11 +73,11 @@ def test_of_very_many_arms_those_are_told_that_were_shown_last() -> None:
     """At every point other arms of 1,000 are shown: the history would grow with each."""
     names = [f"arm {place}" for place in range(1000)]
     rows = [[row((7 * at + 31 * each) % 1000) for each in range(MOST)] for at in range(438)]
-    told = columns([point(float(at), some) for at, some in enumerate(rows)], names, MOST)
+    told = to_columns([point(float(at), some) for at, some in enumerate(rows)], names, MOST)
     assert len(told["at"]) == 438
     assert [arm["place"] for arm in told["arms"]] == sorted(each["place"] for each in rows[-1])
     few = [point(1.0, [row(0), row(1)]), point(2.0, [row(2)]), point(3.0, [row(3)])]
-    assert [arm["place"] for arm in columns(few, names, 3)["arms"]] == [
+    assert [arm["place"] for arm in to_columns(few, names, 3)["arms"]] == [
         0,
         2,
         3,
@@ -85,4 +85,4 @@ def test_of_very_many_arms_those_are_told_that_were_shown_last() -> None:
 
 
 def test_nothing_is_no_column() -> None:
-    assert columns([], [], MOST) == {"at": [], **{name: [] for name in SUMS}, "arms": []}
+    assert to_columns([], [], MOST) == {"at": [], **{name: [] for name in TOTALS}, "arms": []}

@@ -101,7 +101,7 @@ class Proxied(Served):
         """The state once all that is written has been folded."""
 
         def heads(store: Store) -> dict[int, int]:
-            return store.heads()
+            return store.read_heads()
 
         wanted = self.run(_awaited(self.registry.ask(heads)))
         self.run(until(lambda: all(live.fold.seq >= wanted[live.id] for live in self.registry.experiments())))
@@ -137,7 +137,7 @@ def proxied(storage: str, store: Store, now: list[float], restless: None) -> Ite
 
 
 def reports(store: Store) -> list[EventRow]:
-    return [event for event in store.events(1, 0, 10_000) if event.kind == "report"]
+    return [event for event in store.read_events(1, 0, 10_000) if event.kind == "report"]
 
 
 def held(event: EventRow) -> bool:
@@ -177,16 +177,16 @@ def test_a_burst_of_lies_from_one_address_moves_little(proxied: Proxied, store: 
 def test_what_is_held_back_is_shown(proxied: Proxied) -> None:
     proxied.create(source_limit={"address": 1})
     live = proxied.registry.experiments()[0]
-    assert proxied.run(proxied.app.watch.look(live)).concerns == []
+    assert proxied.run(proxied.app.broadcaster.refresh(live)).alerts == []
     for token in proxied.tokens(11):
         proxied.report(token)
     proxied.state()
     text = proxied.send("GET", "/metrics").body.decode()
     assert 'maskedbandits_reports_held_back{experiment="headline"} 10' in text.splitlines()
-    seen = proxied.app.watch._seen[live.id]
+    seen = proxied.app.broadcaster.feeds[live.id]
     seen.at = -10.0  # long enough ago to look again
-    assert b'"held_back":10' in proxied.run(proxied.app.watch.look(live)).event
-    assert [each["kind"] for each in seen.concerns] == ["held_back"]
+    assert b'"held_back":10' in proxied.run(proxied.app.broadcaster.refresh(live)).event
+    assert [each["kind"] for each in seen.alerts] == ["held_back"]
 
 
 def test_a_report_that_is_held_back_is_answered_like_any_other(proxied: Proxied) -> None:
@@ -208,11 +208,11 @@ def test_live_replayed_restarted_and_restored_states_are_the_same(
         proxied.report(token)
     state = proxied.state()
     assert (state["observations"], state["held_back"]) == (2, 18)
-    (row,) = store.experiments()
+    (row,) = store.list_experiments()
     found = replay(store, row, [Claim("live", state["seq"], state["digest"])])
     assert (found.holds, found.digest, found.reports) == (True, state["digest"], 20)
     proxied.close()
-    kept = store.snapshots(1, state["kernel"])  # the next start begins with it
+    kept = store.list_snapshots(1, state["kernel"])  # the next start begins with it
     assert kept == [(state["seq"], state["digest"])]
     backup(store, tmp_path / "copy")
     restored = f"sqlite:///{tmp_path / 'restored.db'}?durable=no"
@@ -291,7 +291,7 @@ def test_groups_are_limited_alike(proxied: Proxied, store: Store) -> None:
     state = proxied.state()
     assert (state["held_back"], state["reported"], state["pending"]) == (7, [10], [0])
     assert [held(event) for event in reports(store)] == [False] * 3 + [True] * 7
-    found = replay(store, store.experiments()[0], [Claim("live", state["seq"], state["digest"])])
+    found = replay(store, store.list_experiments()[0], [Claim("live", state["seq"], state["digest"])])
     assert found.holds
 
 
@@ -376,8 +376,8 @@ def test_a_limit_that_cannot_be(served: Served, ask: str, limit: Any, complaint:
 
 @pytest.mark.parametrize("limit", [7, [], {}, {"address": 0}, {"key": "x"}])
 def test_a_damaged_limit_is_named(served: Served, store: Store, limit: Any) -> None:
-    (row,) = store.experiments()
-    arms = store.arms(row.id)
+    (row,) = store.list_experiments()
+    arms = store.list_arms(row.id)
     assert fault_of(row, arms) is None
     config = {**json.loads(row.config), "source_limit": limit}
     fault = fault_of(row._replace(config=json.dumps(config)), arms)

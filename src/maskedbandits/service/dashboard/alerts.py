@@ -1,16 +1,20 @@
-"""What somebody who looks after an experiment should look into: liars, silence, and a policy that is stuck.
+"""Alerts of the dashboard: dishonest reports, silence, reports held back, and a policy that is stuck.
 
-**Suspect**: the policy finds that reports of an arm are none that an honest crowd gives (``Policy.suspects``).
+To add an alert, find it in ``find_alerts`` and give its kind a word in ``page/dashboard.js``.
 
-**Silent**: at least 20 decisions were due for their report twenty minutes ago or earlier, and since before the first of
-them no report was learnt. A report is due ``report_after`` seconds after its decision, and devices add a delay.
+**Suspect**: the policy rejects that the reports of an arm come from an honest crowd (``Policy.suspects``).
+
+**Silent**: at least 20 decisions were due for their report twenty minutes ago or earlier, and no report has come since
+the first of them. A report is due ``report_after`` seconds after its decision, and devices add a delay.
+
+**Held back**: the source limit has held back at least ten reports in the last hour.
 
 **Stuck**: while an experiment runs, 99 % of its latest decisions, at least 100 of them, are for one arm, though the
-interval of another open arm lies above that arm's. A policy that learns leaves such an arm; one that does not is kept
-there, as by ``eligible_arms``, a holdout of nearly all, or a fault of ours.
+interval of another open arm is above that arm's. A policy that learns leaves such an arm, unless ``eligible_arms``, a
+very large holdout or a bug keeps it there.
 
-Where there are groups nobody counts decisions by arm, so that nothing is said of being stuck; suspects are told in one
-line, as somebody who lies does so to all groups at once.
+With groups, decisions are not counted by arm, so there is no alert for being stuck. Suspects are one alert, because a
+liar lies to all groups at once.
 """
 
 from __future__ import annotations
@@ -20,67 +24,68 @@ from typing import Any
 
 from maskedbandits.service.dashboard.history import Point
 
-PATIENCE = 1200.0  # seconds for which a report may be overdue: devices delay them, by up to 16 minutes unless set
-FEWEST_DUE = 20  # decisions
-LATEST = 100  # decisions, at least, of which shares are told
+OVERDUE_S = 1200.0  # devices delay reports, by up to 16 minutes unless set
+MIN_OVERDUE = 20  # decisions
+MIN_LATEST = 100  # decisions that shares are of
 NEARLY_ALL = 0.99
-# How many they are is left out: a page says it anew whenever it changes.
+# Without a count: a page announces a text again whenever it changes.
 SILENT = "No report has been learnt for a while, though decisions are due for theirs: look whether devices can report."
-FEWEST_HELD, LATELY = 10, 3600.0  # reports held back, and within how many seconds
+MIN_HELD_BACK = 10  # reports
+HELD_BACK_WINDOW_S = 3600.0
 HELD = (
     "Reports of the last hour were held back by the source limit: look for a burst of lies, or raise the limit if many "
     "honest people share an address block, key or second."
 )
-MOST_NAMED = 3  # suspects of an experiment with groups, which may have thousands
+MAX_NAMED = 3  # suspects of an experiment with groups, which may have thousands
 
 
-def concerns(
+def find_alerts(
     status: str, rows: Sequence[Mapping[str, Any]], latest: int, points: Sequence[Point], report_after: float
 ) -> list[dict[str, str]]:
-    """Return what to look into, each in one line; rows are of open arms, ``latest`` how many decisions shares are of.
+    """Return the alerts of an experiment, each with a kind and a text of one line.
 
-    The last of the points is now.
+    Rows are those of open arms, and their shares are of the ``latest`` decisions. The last of the points is now.
     """
-    found = [("suspect", _suspect(row)) for row in rows if row["suspect"]]
-    if held_lately(points) >= FEWEST_HELD:
+    found = [("suspect", _format_suspect(row)) for row in rows if row["suspect"]]
+    if count_held_back(points) >= MIN_HELD_BACK:
         found.append(("held_back", HELD))
     if status == "running":
-        if unanswered(points, report_after) >= FEWEST_DUE:
+        if count_overdue(points, report_after) >= MIN_OVERDUE:
             found.append(("silent", SILENT))
-        if (pair := stuck(rows, latest)) is not None:
-            found.append(("stuck", _stuck(*pair)))
+        if (pair := find_stuck(rows, latest)) is not None:
+            found.append(("stuck", _format_stuck(*pair)))
     return [{"kind": kind, "text": text} for kind, text in found]
 
 
-def concerns_by_group(
+def find_group_alerts(
     status: str, suspects: Sequence[tuple[str, str]], points: Sequence[Point], report_after: float
 ) -> list[dict[str, str]]:
-    """Return what to look into where there are groups; suspects are names of a group and of an arm."""
-    found = [{"kind": "suspect", "text": _suspect_by_group(suspects)}] if suspects else []
-    return found + concerns(status, [], 0, points, report_after)
+    """Return the alerts of an experiment with groups; suspects are names of a group and an arm."""
+    found = [{"kind": "suspect", "text": _format_group_suspects(suspects)}] if suspects else []
+    return found + find_alerts(status, [], 0, points, report_after)
 
 
-def unanswered(points: Sequence[Point], report_after: float) -> int:
-    """Return how many decisions that are overdue were made since the last report was learnt."""
+def count_overdue(points: Sequence[Point], report_after: float) -> int:
+    """Return the number of overdue decisions since the last report."""
     if not points:
         return 0
     now = points[-1]
-    since = next(point for point in points if point.sum("reports") == now.sum("reports"))
-    due = [point for point in points if since.at <= point.at <= now.at - report_after - PATIENCE]
-    return max(0, due[-1].sum("decisions") - since.sum("decisions")) if due else 0
+    since = next(point for point in points if point.get_total("reports") == now.get_total("reports"))
+    due = [point for point in points if since.at <= point.at <= now.at - report_after - OVERDUE_S]
+    return max(0, due[-1].get_total("decisions") - since.get_total("decisions")) if due else 0
 
 
-def held_lately(points: Sequence[Point]) -> int:
-    """Return how many reports were held back in the last hour, as far as the points go back."""
+def count_held_back(points: Sequence[Point]) -> int:
+    """Return the number of reports held back in the last hour, as far as the points go back."""
     if not points:
         return 0
-    first = next(point for point in points if point.at >= points[-1].at - LATELY)
-    return points[-1].sum("held_back") - first.sum("held_back")
+    first = next(point for point in points if point.at >= points[-1].at - HELD_BACK_WINDOW_S)
+    return points[-1].get_total("held_back") - first.get_total("held_back")
 
 
-def stuck(rows: Sequence[Mapping[str, Any]], latest: int) -> tuple[str, str] | None:
-    """Return the arm that gets nearly everything, and one whose interval lies above its own; None if all is well."""
-    if latest < LATEST:
+def find_stuck(rows: Sequence[Mapping[str, Any]], latest: int) -> tuple[str, str] | None:
+    """Return the arm that gets nearly all decisions, and one whose interval is above its own; None if not stuck."""
+    if latest < MIN_LATEST:
         return None
     taking = next((row for row in rows if (row["share"] or 0.0) >= NEARLY_ALL), None)
     if taking is None:
@@ -89,23 +94,23 @@ def stuck(rows: Sequence[Mapping[str, Any]], latest: int) -> tuple[str, str] | N
     return None if better is None else (taking["name"], better["name"])
 
 
-def _suspect(row: Mapping[str, Any]) -> str:
+def _format_suspect(row: Mapping[str, Any]) -> str:
     return (
         f"Reports of {row['name']!r} are none that an honest crowd gives: somebody may be lying, or devices mask with "
         "another ε than they say. Do not believe its estimate."
     )
 
 
-def _suspect_by_group(suspects: Sequence[tuple[str, str]]) -> str:
-    named = ", ".join(f"{arm!r} in {group!r}" for group, arm in suspects[:MOST_NAMED])
-    more = f" and {len(suspects) - MOST_NAMED:,} more" if len(suspects) > MOST_NAMED else ""
+def _format_group_suspects(suspects: Sequence[tuple[str, str]]) -> str:
+    named = ", ".join(f"{arm!r} in {group!r}" for group, arm in suspects[:MAX_NAMED])
+    more = f" and {len(suspects) - MAX_NAMED:,} more" if len(suspects) > MAX_NAMED else ""
     return (
         f"Answers are none that an honest crowd gives, of {named}{more}: somebody may be lying, groups may be larger "
         "or smaller than is assumed, or devices mask with another ε than they say. Do not believe these estimates."
     )
 
 
-def _stuck(taking: str, better: str) -> str:
+def _format_stuck(taking: str, better: str) -> str:
     return (
         f"Nearly all decisions are for {taking!r}, though the interval of {better!r} lies above its own: look whether "
         "whoever asks limits the choice, or the holdout is nearly all."

@@ -1,8 +1,8 @@
-"""What an experiment was like before: some hundred points in memory, dense for the last minutes, thin for a week.
+"""The history of an experiment: some hundred points in memory, dense for the last minutes and sparse for a week.
 
-Time is cut into slots, of two seconds, a minute and an hour, and of each slot the first point is kept: for five
-minutes, two hours and a week. So it takes the same room however long the service runs. Each process keeps points of its
-own, and begins anew when it starts: what was learnt is in the log, and none of it is lost.
+Time is cut into slots of two seconds, a minute and an hour. The first point of each slot is stored for five minutes,
+two hours and a week, so the memory is bounded. Each process has its own points and starts with none. The log has all
+reports, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -14,70 +14,70 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 SLOTS = ((2.0, 150), (60.0, 120), (3600.0, 168))  # seconds, and how many of them
-PER_ARM = ("estimate", "low", "high", "share")
-SUMS = ("decisions", "reports", "awaited", "missing", "duplicate", "late", "alarms", "held_back")
+ARM_NUMBERS = ("estimate", "low", "high", "share")
+TOTALS = ("decisions", "reports", "awaited", "missing", "duplicate", "late", "alarms", "held_back")
 
 
 class Point(NamedTuple):
-    """An experiment at one time; of each arm that is shown four numbers in a row, NaN where there is none."""
+    """An experiment at one time, with four numbers for each shown arm; NaN where there is none."""
 
     at: float  # unix seconds
-    sums: tuple[int, ...]  # by SUMS
-    places: Sequence[int]
+    totals: tuple[int, ...]  # by TOTALS
+    arms: Sequence[int]  # indexes
     numbers: array[float]
 
     @classmethod
-    def of(cls, at: float, sums: Mapping[str, int], rows: Sequence[Mapping[str, Any]]) -> Point:
-        """Return a point of numbers by their names."""
-        numbers = array("f", [math.nan if row[name] is None else row[name] for row in rows for name in PER_ARM])
-        return cls(at, tuple(sums[name] for name in SUMS), array("H", [row["place"] for row in rows]), numbers)
+    def build(cls, at: float, totals: Mapping[str, int], rows: Sequence[Mapping[str, Any]]) -> Point:
+        """Return a point from numbers by name."""
+        numbers = array("f", [math.nan if row[name] is None else row[name] for row in rows for name in ARM_NUMBERS])
+        return cls(at, tuple(totals[name] for name in TOTALS), array("H", [row["place"] for row in rows]), numbers)
 
-    def sum(self, name: str) -> int:
+    def get_total(self, name: str) -> int:
         """Return a number of all arms together."""
-        return self.sums[SUMS.index(name)]
+        return self.totals[TOTALS.index(name)]
 
 
 class History:
     """The points of one experiment."""
 
     def __init__(self) -> None:
-        self._kept: list[deque[Point]] = [deque(maxlen=most) for _, most in SLOTS]
+        self._series: list[deque[Point]] = [deque(maxlen=slots) for _, slots in SLOTS]
 
     def add(self, point: Point) -> None:
-        """Keep a point in each series in which its slot is empty; it is later than all before."""
-        for (seconds, _), kept in zip(SLOTS, self._kept, strict=True):
-            if not kept or point.at // seconds > kept[-1].at // seconds:
-                kept.append(point)
+        """Store a point, later than all before, in each series in which its slot is empty."""
+        for (seconds, _), series in zip(SLOTS, self._series, strict=True):
+            if not series or point.at // seconds > series[-1].at // seconds:
+                series.append(point)
 
-    def points(self) -> list[Point]:
-        """Return all of them, the oldest first."""
-        return sorted({point.at: point for kept in self._kept for point in kept}.values())
+    def list_points(self) -> list[Point]:
+        """Return all points, the oldest first."""
+        return sorted({point.at: point for series in self._series for point in series}.values())
 
 
-def columns(points: Sequence[Point], names: Sequence[str], most: int) -> dict[str, Any]:
+def to_columns(points: Sequence[Point], names: Sequence[str], max_arms: int) -> dict[str, Any]:
     """Return points as a page draws them: a list for each number, null where an arm was not shown.
 
-    Of more arms than ``most`` those are told that were shown last: of very many, others come with every point.
+    Of more than ``max_arms`` arms those that were shown last are returned, as every point may show others.
     """
-    told: dict[str, Any] = {"at": [round(point.at, 1) for point in points]}
-    told |= {name: [point.sum(name) for point in points] for name in SUMS}
-    latest = dict.fromkeys(place for point in reversed(points) for place in point.places)
-    shown = sorted(list(latest)[:most])
-    found = [dict(zip(point.places, range(0, len(point.numbers), len(PER_ARM)), strict=True)) for point in points]
-    told["arms"] = [
+    columns: dict[str, Any] = {"at": [round(point.at, 1) for point in points]}
+    columns |= {name: [point.get_total(name) for point in points] for name in TOTALS}
+    latest = dict.fromkeys(arm for point in reversed(points) for arm in point.arms)
+    shown = sorted(list(latest)[:max_arms])
+    starts = [dict(zip(point.arms, range(0, len(point.numbers), len(ARM_NUMBERS)), strict=True)) for point in points]
+    columns["arms"] = [
         {
-            "place": place,
-            "name": names[place],
+            "place": arm,
+            "name": names[arm],
             **{
-                name: [_number(point, at.get(place), which) for point, at in zip(points, found, strict=True)]
-                for which, name in enumerate(PER_ARM)
+                name: [_get_number(point, start.get(arm), offset) for point, start in zip(points, starts, strict=True)]
+                for offset, name in enumerate(ARM_NUMBERS)
             },
         }
-        for place in shown
+        for arm in shown
     ]
-    return told
+    return columns
 
 
-def _number(point: Point, start: int | None, which: int) -> float | None:
-    value = math.nan if start is None else point.numbers[start + which]
+def _get_number(point: Point, start: int | None, offset: int) -> float | None:
+    value = math.nan if start is None else point.numbers[start + offset]
     return None if math.isnan(value) else round(value, 4)
