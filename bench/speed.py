@@ -65,8 +65,8 @@ def simulated(
     pulls, wasted, recent, over_time = np.zeros((4, arms), dtype=np.int64)
     tally = Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), pulls, wasted, recent, over_time[None, :])
     checkpoints = np.array([problem.horizon])
-    start, advance = policy.entries.simulator(kernels.advance, world, checkpoints, tally, 0)
-    state.lots[:] = rng.seeded(0)
+    start, advance = policy.entries.compile_simulator(kernels.advance, world, checkpoints, tally, 0)
+    state.rng[:] = rng.seeded(0)
     start(state)
     advance(state, world, checkpoints, tally, ramp)
     return timed(lambda: advance(state, world, checkpoints, tally, ramp + steps)) / steps
@@ -177,7 +177,7 @@ def detection() -> Rates:
     for name, seen, repeats in (("test at n = 10^3", 1_000, 100), ("test at n = 10^6", 1_000_000, 1)):
         seconds = 0.0
         for repeat in range(repeats):
-            state = ALONE.made({"arms": 1}, {key: what.default for key, what in ALONE.given.items()})
+            state = ALONE.build({"arms": 1}, {key: what.default for key, what in ALONE.params.items()})
             types = [numba.typeof(each) for each in (state, bits)]  # type: ignore[no-untyped-call]
             show: Any = _show.compile(tuple(types))  # as a policy calls its code
             _forget(state)

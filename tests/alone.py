@@ -35,16 +35,16 @@ def _layout(detector: Any) -> Layout:
 def fresh(detector: ModuleType, **parameters: Any) -> Any:
     """Return the state of a detector that has seen nothing, of one arm."""
     layout = _layout(detector)
-    known = {**{key: what.default for key, what in layout.given.items()}, **parameters}
+    known = {**{key: what.default for key, what in layout.params.items()}, **parameters}
     sizes = detector.sizes(known) if hasattr(detector, "sizes") else {}
-    state = layout.made({"arms": 1, **sizes}, known)
+    state = layout.build({"arms": 1, **sizes}, known)
     restart(state, 0)
     return state
 
 
 def remembered(state: Any) -> dict[str, list[float]]:
     """Return what a detector's sections hold; of hulls, what is part of them."""
-    found = {key: getattr(state, key).tolist() for key in layout_of(state).sections}
+    found = {key: getattr(state, key).tolist() for key in layout_of(state).arrays}
     for hull in {"lower", "upper"} & set(found):
         found[hull] = found[hull][: 2 * found[f"{hull}_sizes"][0]]
     return found

@@ -74,7 +74,7 @@ def places(state: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
     layout = layout_of(state)
     for key in layout.saved_dtype.names or ():
         yield "own", key
-    for key in layout.sections:
+    for key in layout.arrays:
         size = getattr(state, key).size
         if size:
             yield from ((key, place) for place in sorted({0, size - 1, *rng.integers(0, size, 2).tolist()}))
@@ -82,7 +82,7 @@ def places(state: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
 
 def change(state: Any, section: str, place: Any, rng: np.random.Generator) -> Any:
     """Change one number, and return what it is now."""
-    array = state.own[place] if section == "own" else getattr(state, section)
+    array = state.scalars[place] if section == "own" else getattr(state, section)
     value = rng.choice(OTHERS) if array.dtype == np.float64 else WHOLE[rng.integers(len(WHOLE))]
     if array.dtype == np.uint64:
         value = abs(int(value))

@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _plain_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interpret all policies in tests that are marked plain."""
     if request.node.get_closest_marker("plain") and not request.config.getoption("--compiled"):
-        monkeypatch.setattr(Entries, "get_ready", lambda entries: None)
+        monkeypatch.setattr(Entries, "prepare", lambda entries: None)
 
 
 @pytest.fixture(autouse=True)

@@ -30,12 +30,12 @@ import maskedbandits, os, pathlib
 from maskedbandits._numba import cache
 from maskedbandits.policies import runtime
 print(maskedbandits.__file__)
-child = runtime.start_child(["uniform"])
+child = runtime.start_compiler(["uniform"])
 assert child.wait(1200) == 0
 folder = cache.folder()
 private = folder.parent.stat()
 temporary = pathlib.Path(os.environ["TMPDIR"])
-print(cache.is_marked("uniform"), private.st_mode & 0o777 == 0o700, list(temporary.iterdir()) == [folder.parent])
+print(cache.is_stored("uniform"), private.st_mode & 0o777 == 0o700, list(temporary.iterdir()) == [folder.parent])
 """
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="who may write is told otherwise there")
 
@@ -107,7 +107,7 @@ def test_a_full_disk_is_no_reason_to_stop(tmp_path: Path, expected: str) -> None
         "def save(*arguments): raise OSError(28, 'No space left on device')\n"
         "caching.IndexDataCacheFile._save_data = save\n"
     )
-    other = tmp_path / f"compiled-{package_key(MACHINE_CODE)[: cache.DIGITS]}" / "another_kind.ready"
+    other = tmp_path / f"compiled-{package_key(MACHINE_CODE)[: cache.KEY_DIGITS]}" / "another_kind.ready"
     other.parent.mkdir(mode=0o700)
     other.touch()
     done = run(full + PLAY, tmp_path)
@@ -213,7 +213,7 @@ def mistaken(files: type[Any], folder: Path) -> int:
 
 
 def test_what_two_processes_keep_at_the_same_moment_is_not_taken_for_each_other(tmp_path: Path) -> None:
-    assert mistaken(cache.ApartFiles, tmp_path) == 0
+    assert mistaken(cache.KernelFiles, tmp_path) == 0
 
 
 def test_numba_by_itself_would_take_one_for_the_other(tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_numba_by_itself_would_take_one_for_the_other(tmp_path: Path) -> None:
 
 
 def test_every_kernel_that_is_kept_has_such_files() -> None:
-    kinds = {type(kernel._cache._cache_file) for kernel in cache._kept}
-    assert kinds == {cache.ApartFiles}
+    kinds = {type(kernel._cache._cache_file) for kernel in cache._kernels}
+    assert kinds == {cache.KernelFiles}
 
 
 def test_code_of_other_versions_is_removed_beside_the_source_and_kept_elsewhere(
@@ -276,12 +276,12 @@ def test_with_no_home_children_share_a_private_folder(tmp_path: Path) -> None:
 
 @POSIX
 def test_an_edit_of_any_source_that_counts_has_another_folder(tmp_path: Path) -> None:
-    """Also of ``_numba/sections.py``, which tells the compiler where arrays are; but not of what only shows things."""
+    """Also of ``_numba/internals.py``, which tells the compiler where arrays are; but not of what only shows things."""
     installed = tmp_path / "maskedbandits"
     shutil.copytree(cache.HERE, installed, ignore=shutil.ignore_patterns("__pycache__"))
     tell = "from maskedbandits._numba import cache\nprint(cache.__file__, cache.folder().name)"
     names = []
-    for edited in (None, "report/page.py", "_numba/sections.py", "policies/index/scores.py"):
+    for edited in (None, "report/page.py", "_numba/internals.py", "policies/index/scores.py"):
         if edited is not None:
             source = installed / edited
             source.write_text(source.read_text(encoding="utf-8") + "# edited\n", encoding="utf-8")
@@ -325,8 +325,8 @@ def test_what_is_compiled_after_an_edit_of_this_package_is_not_kept(tmp_path: Pa
 def test_of_your_own_policies_the_code_that_was_used_longest_ago_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "KEPT_OWN", 2)
-    made: Any = cache.ApartFiles
+    monkeypatch.setattr(cache, "MAX_OWN_FILES", 2)
+    made: Any = cache.KernelFiles
     files = made(str(tmp_path), "kernel", "stamp")
     files.save("ours", "code of ours")
     monkeypatch.setattr(files, "_fingerprint", lambda key: (f"digest of {key}", ""))
@@ -337,6 +337,6 @@ def test_of_your_own_policies_the_code_that_was_used_longest_ago_is_removed(
     files.load("a")
     files.save("c", "code of c")
     assert [files.load(name) for name in ("a", "b", "c")] == ["code of a", None, "code of c"]
-    assert len(list(tmp_path.glob(f"*{cache.OWN}"))) == 2
+    assert len(list(tmp_path.glob(f"*{cache.OWN_SUFFIX}"))) == 2
     monkeypatch.setattr(files, "_fingerprint", lambda key: ("", ""))
     assert files.load("ours") == "code of ours"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from maskedbandits._numba import cache
-from maskedbandits._numba.state import Floats, Layout, record, section
+from maskedbandits._numba.state import Floats, Layout, array, record
 from maskedbandits.errors import UserError
 from maskedbandits.policies.state import Arms
 
@@ -132,7 +132,7 @@ def test_a_policy_at_a_prompt_is_compiled_in_every_process(folder: Folder) -> No
         assert arm == ("2" if more else "1")
         assert f"{COMPILED}; this takes" in said
         assert said.count(f"{NOT_KEPT}choose is not defined in a file") == 1
-    assert not list((folder.path / "cache").rglob(f"*{cache.OWN}"))
+    assert not list((folder.path / "cache").rglob(f"*{cache.OWN_SUFFIX}"))
     assert not list((folder.path / "cache").rglob("*.ready"))
 
 
@@ -235,7 +235,7 @@ def test_kernels_and_states_of_your_own_go_by_what_they_import(folder: Folder, o
     for arm in ("1", "3"):
         folder.write("deep/down.py", f"ARM = {arm}\n")
         assert folder.run("-c", use) == (arm, "")
-    assert len(list((folder.path / "cache").rglob(f"*{cache.OWN}"))) == 2
+    assert len(list((folder.path / "cache").rglob(f"*{cache.OWN_SUFFIX}"))) == 2
 
 
 def test_a_name_that_the_state_has_already_is_refused() -> None:
@@ -243,7 +243,7 @@ def test_a_name_that_the_state_has_already_is_refused() -> None:
 
     @record
     class Own(Arms):
-        unanswered: Floats = section(lambda own: own.arms)
+        unanswered: Floats = array(lambda own: own.arms)
 
     with pytest.raises(UserError, match="unanswered"):
         Layout("own", [Own], __name__)

@@ -37,9 +37,9 @@ def feedbacks(most: int) -> st.SearchStrategy[list[float]]:
 def lending(policy: Policy, lots: np.random.Generator) -> Iterator[None]:
     """Let a policy draw from numpy's generator."""
     state: Any = lots.bit_generator.state
-    policy._state.lots[:] = state["state"]["state"]
+    policy._state.rng[:] = state["state"]["state"]
     yield
-    state["state"]["state"] = policy._state.lots.copy()
+    state["state"]["state"] = policy._state.rng.copy()
     lots.bit_generator.state = state
 
 
@@ -93,10 +93,10 @@ def play_both(
 
 def planned_look(policy: Policy) -> int | None:
     """The arm that is to be looked at now, whatever its index: the twin is told, the plan has tests of its own."""
-    own = policy._state.own[0]
-    if "explore_at" not in own.dtype.names:
+    scalars = policy._state.scalars[0]
+    if "explore_at" not in scalars.dtype.names:
         return None
-    return int(own.explore_arm) if own.exploration > 0 and own.time >= own.explore_at else None
+    return int(scalars.explore_arm) if scalars.exploration > 0 and scalars.time >= scalars.explore_at else None
 
 
 def check_choice(arm: int, expected: np.ndarray[tuple[int, ...], np.dtype[np.float64]], forced: int | None) -> None:

@@ -11,7 +11,7 @@ from maskedbandits.cli.compile import compile_featured, to_compile
 from maskedbandits.contextual.compile import compile_groups
 from maskedbandits.errors import UserError
 from maskedbandits.policies.groups.kernels import advance_groups
-from maskedbandits.policies.runtime import entries
+from maskedbandits.policies.runtime import get_entries
 from maskedbandits.simulation.runs import Batch, Order
 
 
@@ -44,4 +44,4 @@ def test_groups_are_compiled_as_they_are_played(context: bool) -> None:
     )
     Batch(Order(problem, 1, 0, np.array([10])), policy, 1).compile()
     assert len(advance_groups.signatures) == before  # type: ignore[attr-defined]
-    assert entries(policies.kind_of("klucb-cf").layout, "klucb-cf", ".groups").is_machine_code
+    assert get_entries(policies.kind_of("klucb-cf").layout, "klucb-cf", ".groups").is_machine_code

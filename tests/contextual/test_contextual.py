@@ -78,7 +78,7 @@ def test_one_group_is_the_policy_of_today(name: str) -> None:
     """Choice for choice, whatever the signs are."""
     contextual = make_contextual(name, groups=1, arms=3, epsilon=1, answers="bit", seed=4)
     plain = make_policy(name, arms=3, corruption=RandomizedResponse.from_epsilon(1))
-    plain._state.lots[:] = contextual._policies[0]._state.lots
+    plain._state.rng[:] = contextual._policies[0]._state.rng
     bits = np.random.default_rng(2).integers(0, 2, 200).tolist()
     for bit in bits:
         question = contextual.ask()

@@ -182,7 +182,7 @@ def test_what_is_awaited_is_counted_by_policy_and_arm() -> None:
     counts = np.arange(8).reshape(4, 2)
     policy.await_exactly(counts)
     assert np.array_equal(policy.pending, counts)
-    assert [int(own._state.own[0].awaited) for own in policy._policies] == counts.sum(axis=1).tolist()
+    assert [int(own._state.scalars[0].awaited) for own in policy._policies] == counts.sum(axis=1).tolist()
 
 
 def test_shares_are_told_by_answers_of_all_epsilons() -> None:

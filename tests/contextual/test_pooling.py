@@ -34,7 +34,7 @@ def test_a_live_policy_is_its_twin(kind: str) -> None:
         lambda slope: Twin([RandomizedResponse(0.5 + slope / 2, 0.5 + slope / 2)] * 2, "klucb"),
         2,
     )
-    lots, answers = same_lots(policy._state.lots[:4]), np.random.default_rng(1)
+    lots, answers = same_lots(policy._state.rng[:4]), np.random.default_rng(1)
     for _ in range(150):
         question, grain = policy.ask(), twin.drawn(lots)
         table = [own.choose() for own in twin.policies[grain]]

@@ -50,7 +50,7 @@ def test_a_live_tree_is_its_twin(kind: str) -> None:
         2,
         tree=True,
     )
-    lots, rng, roles = same_lots(policy._state.lots[:4]), np.random.default_rng(1), set()
+    lots, rng, roles = same_lots(policy._state.rng[:4]), np.random.default_rng(1), set()
     for _ in range(250):
         question, decides = policy.ask(), twin.drawn(lots)
         grain = twin.listening(decides, lots)

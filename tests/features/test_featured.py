@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskedbandits import Featured, RandomizedResponse, load_featured, make_featured
-from maskedbandits._numba.jit import interpreted
+from maskedbandits._numba.jit import interpret
 from maskedbandits.errors import UserError
 from maskedbandits.features import NAMES, linear
 from maskedbandits.features.kernels import choose_live, observe_live
@@ -22,7 +22,7 @@ from maskedbandits.math.linalg import invert
 from naive.features import DiscountedLinUCB, LogisticTS, Policy, sigma
 
 ARMS, D = 3, 4
-masked, half_width = interpreted(logistic.masked), interpreted(linear.half_width)
+masked, half_width = interpret(logistic.masked), interpret(linear.half_width)
 MASK = RandomizedResponse.from_epsilon(1)
 MASKS = [MASK, RandomizedResponse(1, 1), RandomizedResponse(0.9, 0.6), RandomizedResponse(0.2, 0.1)]
 CASES: list[tuple[str, dict[str, float]]] = [
@@ -76,9 +76,9 @@ def test_the_interpreter_does_the_same(name: str, parameters: dict[str, float]) 
     other, _ = pair(name, MASK, parameters)
     for x, lot in stream(40):
         arm = ours.choose(x)
-        assert interpreted(choose_live)(other._state, x) == arm
+        assert interpret(choose_live)(other._state, x) == arm
         ours.observe(x, arm, float(lot < 0.5))
-        interpreted(observe_live)(other._state, x, arm, float(lot < 0.5))
+        interpret(observe_live)(other._state, x, arm, float(lot < 0.5))
     for one, two in zip(ours._state, other._state, strict=True):
         assert two == pytest.approx(one, rel=1e-9)
 
@@ -243,7 +243,7 @@ def test_a_saved_one_goes_on_where_it_stood(name: str, tmp_path: Path) -> None:
             each.observe(x, arm, float(lot < 0.5))
         assert np.array_equal(again.estimates(x), policy.estimates(x), equal_nan=True)
     assert np.array_equal(other._state.pulls, policy._state.pulls)
-    assert not np.array_equal(other._state.lots, policy._state.lots)
+    assert not np.array_equal(other._state.rng, policy._state.rng)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -254,14 +254,14 @@ def test_copies_share_nothing_and_draw_the_same(name: str) -> None:
     before, again = policy.estimates(x), pickle.loads(pickle.dumps(policy))  # noqa: S301 -- our own
     for twin in (copy.copy(policy), copy.deepcopy(policy)):
         assert repr(twin) == repr(policy)
-        assert np.array_equal(twin._state.lots, policy._state.lots)
+        assert np.array_equal(twin._state.rng, policy._state.rng)
         twin.observe(x, 0, 1.0)
         twin.choose(x)
         assert twin._lock is not policy._lock
         assert not np.array_equal(twin.estimates(x), before)
         assert np.array_equal(policy.estimates(x), before)
     assert np.array_equal(again.estimates(x), before)
-    assert not np.array_equal(again._state.lots, policy._state.lots)
+    assert not np.array_equal(again._state.rng, policy._state.rng)
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -105,14 +105,14 @@ def test_nothing_that_kernels_import_is_excluded_from_machine_code() -> None:
     kernels = [path for path in HERE.rglob("*.py") if imports(path) & (marked | COMPILERS)]
     kernels = [path for path in kernels if path.parent.name != "cli"]  # which asks the compiler for its version
     assert HERE / "policies" / "kernels.py" in kernels
-    assert HERE / "_numba/sections.py" in kernels
+    assert HERE / "_numba/internals.py" in kernels
     found = {*kernels, *reached(path for path in kernels)} - {HERE / "__init__.py"}
     assert {path for path in found if is_excluded(path, MACHINE_CODE)} == set()
 
 
 def test_nothing_that_cells_import_is_excluded_but_what_shows_them() -> None:
     found = reached([HERE / "experiments" / "runner.py"])
-    assert HERE / "_numba/sections.py" in found
+    assert HERE / "_numba/internals.py" in found
     left_out = {path.relative_to(HERE).as_posix() for path in found if is_excluded(path, CELLS)}
     assert left_out <= SHOWN
 

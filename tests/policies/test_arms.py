@@ -85,9 +85,9 @@ class TestAdding:
         with pytest.raises(ValueError, match="say which one the new arm has"):
             mixed.add_arm()
         assert mixed.arms == 2
-        nodes = mixed._state.own[0].nodes
+        nodes = mixed._state.scalars[0].nodes
         mixed.add_arm(MASKS[1])  # whose nodes are there
-        assert mixed._state.own[0].nodes == nodes
+        assert mixed._state.scalars[0].nodes == nodes
         mixed.add_arm(MASKS[2])
         curve = Monotone(lambda x: 0.1 + 0.8 * x * x)
         mixed.add_arm(curve)
@@ -200,7 +200,7 @@ class TestRetiring:
         means, seen, rng = [0.9, 0.1, 0.1, 0.1], np.zeros(4, dtype=np.int64), np.random.default_rng(3)
         for step in range(1200):
             if step == 300:
-                policy.retire(int(policy._state.own[0].explore_arm))
+                policy.retire(int(policy._state.scalars[0].explore_arm))
             arm = policy.choose()
             seen[arm] += step > 900
             policy.observe(arm, float(rng.random() < means[arm]))
@@ -213,7 +213,7 @@ class TestRetiring:
         policy.choose()
         policy.expire(0)
         state = policy._state
-        assert state.own[0].waiting > 10
+        assert state.scalars[0].waiting > 10
         left = set(range(40))
         for _ in range(39):
             arm = policy.choose()
@@ -335,7 +335,7 @@ class TestSaves:
 
         refused(lambda state: state.closed.__setitem__(0, 1), "closed as are retired")
         refused(lambda state: state.closed.__setitem__(1, 2), "out of range")
-        refused(lambda state: state.own.retired.__setitem__(0, 3), "out of range")
-        refused(lambda state: state.own.explore_arm.__setitem__(0, 1), "look at an arm that is retired")
-        refused(lambda state: state.values.__setitem__(state.own[0].leaves + 1, 1.0), "scores are not in order")
-        refused(lambda state: state.own.settled.__setitem__(0, 1), "out of range", "sw-klucb-cf")
+        refused(lambda state: state.scalars.retired.__setitem__(0, 3), "out of range")
+        refused(lambda state: state.scalars.explore_arm.__setitem__(0, 1), "look at an arm that is retired")
+        refused(lambda state: state.values.__setitem__(state.scalars[0].leaves + 1, 1.0), "scores are not in order")
+        refused(lambda state: state.scalars.settled.__setitem__(0, 1), "out of range", "sw-klucb-cf")

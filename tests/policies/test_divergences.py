@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import GaussianNoise, LaplaceNoise, Monotone, RandomizedResponse, make_policy
-from maskedbandits._numba.jit import interpreted
+from maskedbandits._numba.jit import interpret
 from maskedbandits.policies import check_policy, names
 from maskedbandits.policies.indices import sub_gamma, ucb
 from naive import real
@@ -86,8 +86,8 @@ class TestIndex:
         """d(mean, u) = spread, for both; the heavier tail has the higher bound, by tail times the spread."""
         heavy = make_policy("klucb-cf", arms=1, corruption=HEAVY, sigma=sigma, tail=tail)._state
         light = make_policy("klucb-cf", arms=1, corruption=NORMAL, sigma=sigma)._state
-        high = interpreted(sub_gamma.bound)(heavy, mean, spread)
-        low = interpreted(ucb.bound)(light, mean, spread)
+        high = interpret(sub_gamma.bound)(heavy, mean, spread)
+        low = interpret(ucb.bound)(light, mean, spread)
         assert real.gaussian_divergence(mean, low, sigma) == pytest.approx(spread, rel=1e-6)
         assert real.sub_gamma_divergence(mean, high, sigma, tail) == pytest.approx(spread, rel=1e-5)
         assert high - low == pytest.approx(tail * spread, rel=1e-6, abs=1e-9)
@@ -96,7 +96,7 @@ class TestIndex:
     def test_the_slope_is_that_of_the_bound_and_falls(self, spread: float, sigma: float, tail: float) -> None:
         """As the search for the highest index needs: a tangent stays above what it touches."""
         state = make_policy("klucb-cf", arms=1, corruption=HEAVY, sigma=sigma, tail=tail)._state
-        bound, slope = interpreted(sub_gamma.bound), interpreted(sub_gamma.slope)
+        bound, slope = interpret(sub_gamma.bound), interpret(sub_gamma.slope)
         at = bound(state, 0.0, spread)
         step = 1e-4 * spread
         rise = (bound(state, 0.0, spread + step) - bound(state, 0.0, spread - step)) / (2 * step)

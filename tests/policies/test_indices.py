@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import naive
 from maskedbandits import Monotone, RandomizedResponse, make_policy
-from maskedbandits._numba.jit import interpreted
+from maskedbandits._numba.jit import interpret
 from maskedbandits.corruption import Corruption
 from maskedbandits.math.confidence import exploration, plus_level
 from maskedbandits.policies.indices import kl, ucb
@@ -152,6 +152,6 @@ def test_ucb_is_wider_than_kl_by_pinsker(count: int, ones: int, level: float, xi
     """Pinsker: a bonus of sqrt(f / 2 N) is never below the KL bound."""
     mean, spread = min(ones, count) / count, level / count
     state = make_policy("ucb-cf", arms=1, corruption=CERTAIN, xi=xi)._state
-    bound = interpreted(ucb.bound)(state, mean, spread)
+    bound = interpret(ucb.bound)(state, mean, spread)
     assert bound >= kl.kl_bound(mean, spread) - 1e-9
     assert bound == pytest.approx(mean + math.sqrt(xi * spread))

@@ -194,9 +194,9 @@ class TestGivingUp:
                     slow.decide(each)
             assert fast.pending.tolist() == slow.counts()
             assert np.allclose(fast._state.unanswered, slow.unanswered)
-            assert fast._state.own[0].awaited == fast.pending.sum()
-            assert fast._state.own[0].prompt == pytest.approx(slow.prompt)
-            assert fast._state.own[0].delay == pytest.approx(-1 if slow.delay is None else slow.delay)
+            assert fast._state.scalars[0].awaited == fast.pending.sum()
+            assert fast._state.scalars[0].prompt == pytest.approx(slow.prompt)
+            assert fast._state.scalars[0].delay == pytest.approx(-1 if slow.delay is None else slow.delay)
 
     @pytest.mark.parametrize("after", [1, 5, 8, 9, 20, 100])
     def test_it_waits_as_long_as_it_says_and_at_most_a_quarter_longer(self, after: int) -> None:

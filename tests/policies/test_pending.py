@@ -155,9 +155,9 @@ class TestDecisionsMadeElsewhere:
         third.note(1, n=7)
         third.await_exactly(here.pending)
         assert third.pending.tolist() == here.pending.tolist()
-        assert third._state.own[0].decisions >= 30
+        assert third._state.scalars[0].decisions >= 30
         third.await_exactly([0, 0, 0])
-        assert third.pending.sum() == third._state.own[0].awaited == 0
+        assert third.pending.sum() == third._state.scalars[0].awaited == 0
 
     @pytest.mark.parametrize(
         "pending", [[1, 1], [1, 1, -1], [1, 1, 1.5], "abc", [[1, 1, 1]], [1, [1], 1], 3, [2**62] * 3]
@@ -252,9 +252,9 @@ class TestChoosingAhead:
         for _ in range(400):
             arm = policy.choose()
             policy.observe(arm, float(rng.random() < RR([0.9, 0.1][arm])))
-        while policy._state.own[0].explore_at > policy.observations:
+        while policy._state.scalars[0].explore_at > policy.observations:
             policy.observe(0, float(rng.random() < RR(0.9)))
-        looked = int(policy._state.own[0].explore_arm)
+        looked = int(policy._state.scalars[0].explore_arm)
         burst = policy.choose(20)
         assert burst[0] == looked
         assert np.sum(burst == 1) < 10

@@ -144,7 +144,7 @@ class TestCopies:
         assert np.array_equal(one.indices(), other.indices())
         assert (other.name, other.parameters, other.observations) == (one.name, one.parameters, 60)
         if name == "auto":  # several processes that are handed one should not all draw the same
-            assert not np.array_equal(other._state.lots, one._state.lots)
+            assert not np.array_equal(other._state.rng, one._state.rng)
         else:
             assert stream(other, DRAWS[60:]) == stream(one, DRAWS[60:])
 
@@ -164,7 +164,7 @@ def test_the_simulator_refuses_what_overrides_a_policy(tmp_path: Any) -> None:
             return 0
 
     plain = make_policy("klucb-cf", arms=2, corruption=RR)
-    mine = Mine(plain.kind, plain.parameters, plain._snapshot(), plain._state.lots.copy())
+    mine = Mine(plain.kind, plain.parameters, plain._snapshot(), plain._state.rng.copy())
     problem = Problem([[0.1, 0.9]], [0], 100, RR)
     with pytest.raises(ValueError, match="a fresh one for every run") as caught:
         simulate(problem, mine, runs=1)

@@ -257,7 +257,7 @@ class TestFeedbackOfAnySize:
         policy.observe(1, -5.0)
         policy.save(path)
         assert load_policy(path).estimates().tolist() == [1.0, 0.0]
-        rewrite(path, {"parameters": {"window": 30, "xi": float(policy._state.own[0].xi)}})
+        rewrite(path, {"parameters": {"window": 30, "xi": float(policy._state.scalars[0].xi)}})
         refused(path, "out of range")
         policy.save(path)
         rewrite(path, {"parameters": {**policy._given, "sigma": 7.0}})

@@ -64,16 +64,16 @@ def tied(name: str, arms: int) -> Policy:
 def test_a_step_looks_at_few_of_many_equals(name: str) -> None:
     """Those that a search would look at are the arms whose ceiling is above the best score: once half of all were."""
     policy = tied(name, 3000)
-    leaves = int(policy._state.own[0].leaves)
+    leaves = int(policy._state.scalars[0].leaves)
     ceilings = policy._state.values[leaves : leaves + policy.arms]
     assert np.sum(ceilings >= policy.indices().max()) < 60
-    assert policy._state.own[0].waiting > 500
+    assert policy._state.scalars[0].waiting > 500
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "d-ucb-cf"])
 def test_saved_and_loaded_it_goes_on_exactly(name: str, tmp_path: Path) -> None:
     one = tied(name, 300)
-    assert one._state.own[0].waiting > 0
+    assert one._state.scalars[0].waiting > 0
     one.save(tmp_path / "policy")
     copy = load_policy(tmp_path / "policy", exact=True)
     for bit in np.random.default_rng(2).integers(0, 2, 300):

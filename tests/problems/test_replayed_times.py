@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from maskedbandits import Problem, make_policy, simulate, theory
-from maskedbandits._numba.jit import interpreted
+from maskedbandits._numba.jit import interpret
 from maskedbandits.errors import UserError
 from maskedbandits.policies import kernels
 from maskedbandits.policies.runtime import Entries
@@ -25,8 +25,8 @@ A, B = 0, 1
 def _interpreted_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interpret the loop: short plays are over long before many kinds of policies are compiled."""
     if not request.config.getoption("--compiled"):
-        start = interpreted(kernels.start_live)
-        monkeypatch.setattr(Entries, "simulator", lambda entries, advance, *_: (start, interpreted(advance)))
+        start = interpret(kernels.start_live)
+        monkeypatch.setattr(Entries, "compile_simulator", lambda entries, advance, *_: (start, interpret(advance)))
         monkeypatch.setattr(runs, "_READY", {})
 
 

@@ -90,8 +90,8 @@ def test_a_fault_of_a_module_names_the_module(capsys: pytest.CaptureFixture[str]
 
 
 def test_others_speak_in_these_lines_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_teller", cache._teller)  # as before, afterwards
-    cache.tell_by(logs.event)
+    monkeypatch.setattr(cache, "_listener", cache._listener)  # as before, afterwards
+    cache.set_listener(logs.event)
     logs.take_over()
     cache.say("compiling a policy that was never heard of")
     logger = logging.getLogger("uvicorn.error")

@@ -202,14 +202,14 @@ import sys
 from maskedbandits.policies import runtime
 from maskedbandits.service.server import logging, main, settings, warmup
 
-plain = runtime.interpreted
+plain = runtime.interpret
 def watched(kernel):
     def call(*arguments):
         logging.event("interpreted", kernel=kernel.__name__)
         return plain(kernel)(*arguments)
     return call
 
-runtime.interpreted, warmup.DEFAULT = watched, "ts-cf"
+runtime.interpret, warmup.DEFAULT = watched, "ts-cf"
 sys.exit(main.serve(settings.Settings(storage=sys.argv[1], port=0), lambda line: print(line, flush=True)))
 """
 

@@ -21,10 +21,10 @@ class First:
     """Tries two arms by chance and then stays with whatever brought most."""
 
     def __init__(self, generator: np.random.Generator, arms: int) -> None:
-        self.sums, self.seen, self.lots = [0.0] * arms, 0, generator.random(20)
+        self.sums, self.seen, self.rng = [0.0] * arms, 0, generator.random(20)
 
     def choose(self) -> int:
-        return int(2 * self.lots[self.seen]) if self.seen < 20 else int(np.argmax(self.sums))
+        return int(2 * self.rng[self.seen]) if self.seen < 20 else int(np.argmax(self.sums))
 
     def observe(self, arm: int, feedback: float) -> None:
         self.seen += 1

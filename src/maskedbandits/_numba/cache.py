@@ -1,17 +1,17 @@
-"""Where machine code is kept between processes, and what is done when it cannot be.
+"""Stores machine code between processes, and compiles without storing it where that is impossible.
 
-Numba decides whether cached machine code is still good by looking at the file of the outermost function alone: after an
-edit of a helper in another file it would run the old code. So the folder is named after the key of machine code
-(``fingerprint``): the sources that count, versions, and the processor. In it, code compiled for a policy of your own is
-found by the fingerprint of that policy. The folder is in the first of these places that can be written to:
+Numba decides whether stored machine code is still valid by the file of the outermost function alone. After an edit of a
+helper in another file it would run the old code. So the folder is named after the key of machine code
+(``fingerprint``): the sources that count, versions, and the processor. In the folder, code that was compiled for a
+policy outside this package is found by the fingerprint of that policy. The folder is in the first writable location of:
 
-    $MASKEDBANDITS_CACHE        if that is set
-    beside the source           as __pycache__ does
+    $MASKEDBANDITS_CACHE        if it is set
+    beside the source           as __pycache__ is
     $XDG_CACHE_HOME/maskedbandits, or ~/.cache/maskedbandits
-    a temporary folder          gone with the process: then all is compiled each time, which is said once
+    a temporary folder          removed with the process: then every process compiles, and a warning says so once
 
-What is loaded from there is run. So the folder is this user's own, and nobody else can write to it: one that somebody
-has put in its place is not used.
+Code that is loaded from the folder is executed. So only this user may write to it, and a folder that others can write
+to is not used.
 """
 
 import atexit
@@ -29,30 +29,29 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import IndexDataCacheFile, NullCache
-from numba.core.errors import NumbaError
 
+from maskedbandits._numba import internals
 from maskedbandits._util.files import user_cache
 from maskedbandits.fingerprint import MACHINE_CODE, Origin, package_has_changed, package_key, trace
 
 HERE = Path(__file__).parents[1]
 VARIABLE = "MASKEDBANDITS_CACHE"
-NAME, DIGITS = "compiled-", 16  # of the folder, with so many of the digest's
-KEPT_FOR = 30 * 86_400.0  # seconds after which the code of another version is removed from a shared place
-OWN, KEPT_OWN = ".own.nbc", 32  # files for policies of your own, and how many of them a kernel keeps
+FOLDER_PREFIX, KEY_DIGITS = "compiled-", 16  # of the folder's name
+MAX_AGE_S = 30 * 86_400.0  # after which the code of another version is removed from a shared location
+OWN_SUFFIX, MAX_OWN_FILES = ".own.nbc", 32  # files for policies outside this package, and how many a kernel keeps
 
 
-def _places() -> Iterator[Path]:
-    """Yield where the folder may lie, the best place first."""
+def _list_locations() -> Iterator[Path]:
+    """Yield the locations for the folder, the best first."""
     if os.environ.get(VARIABLE):
         yield Path(os.environ[VARIABLE])
     yield HERE / "__pycache__"
-    with contextlib.suppress(RuntimeError):  # nobody's home
+    with contextlib.suppress(RuntimeError):  # there is no home directory
         yield user_cache()
 
 
 def _is_writable(folder: Path) -> bool:
-    """Tell whether this user can write to a folder, and nobody else; it is made if there is none."""
+    """Create a folder if needed, and tell whether this user, and no other, can write to it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -62,163 +61,163 @@ def _is_writable(folder: Path) -> bool:
         return False
 
 
-def _is_private(about: os.stat_result) -> bool:
-    return sys.platform == "win32" or (about.st_uid == os.geteuid() and not about.st_mode & 0o022)
+def _is_private(status: os.stat_result) -> bool:
+    return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove the code of other versions: at once beside the source, where no other is used, elsewhere after a while."""
-    alone = folder.parent == HERE / "__pycache__"
-    for other in folder.parent.glob(f"{NAME}{'[0-9a-f]' * DIGITS}"):
+    """Remove the code of other versions: beside the source at once, since no other version is used, elsewhere later."""
+    is_alone = folder.parent == HERE / "__pycache__"
+    for other in folder.parent.glob(f"{FOLDER_PREFIX}{'[0-9a-f]' * KEY_DIGITS}"):
         with contextlib.suppress(OSError):  # another process may be removing it too
-            if other != folder and (alone or time.time() - other.stat().st_mtime > KEPT_FOR):
+            if other != folder and (is_alone or time.time() - other.stat().st_mtime > MAX_AGE_S):
                 shutil.rmtree(other)
 
 
 @cache
 def folder() -> Path | None:
-    """Return the folder of this version's machine code, or None if nothing can be kept anywhere."""
+    """Return the folder of this version's machine code, or None if there is none."""
     if not package_key(MACHINE_CODE):
         say("the sources of maskedbandits cannot be read, so all is compiled in every process; install it unpacked")
         return None
-    name = f"{NAME}{package_key(MACHINE_CODE)[:DIGITS]}"
-    for place in _places():
-        if _is_writable(place / name):
-            _remove_stale(place / name)
-            return place / name
-        if str(place) == os.environ.get(VARIABLE):
-            what = f"{VARIABLE} = {place} cannot be written to by this user, or can be by others"
+    name = f"{FOLDER_PREFIX}{package_key(MACHINE_CODE)[:KEY_DIGITS]}"
+    for location in _list_locations():
+        if _is_writable(location / name):
+            _remove_stale(location / name)
+            return location / name
+        if str(location) == os.environ.get(VARIABLE):
+            what = f"{VARIABLE} = {location} cannot be written to by this user, or can be by others"
             say(f"{what}: machine code is kept elsewhere; name a folder of this user's own")
-    return _temporary(name)
+    return _create_temporary(name)
 
 
-def _temporary(name: str) -> Path | None:
-    """Return a folder that is gone with the process, if there can be one, and say what that means.
+def _create_temporary(name: str) -> Path | None:
+    """Return a folder that is removed with the process, if it can be created, and say what that means.
 
-    It lies in another that nobody else can look into: children are told of that one, as of any place.
+    It is inside another folder that only this user can read. Child processes use that one as their location.
     """
-    made = None
+    created = None
     with contextlib.suppress(OSError):
-        place = Path(tempfile.mkdtemp(prefix="maskedbandits-"))
-        atexit.register(shutil.rmtree, place, ignore_errors=True)
-        made = place / name
-        made.mkdir(mode=0o700)
+        location = Path(tempfile.mkdtemp(prefix="maskedbandits-"))
+        atexit.register(shutil.rmtree, location, ignore_errors=True)
+        created = location / name
+        created.mkdir(mode=0o700)
     say(f"no folder for machine code can be written to, so all is compiled in every process; name one with {VARIABLE}")
-    return made
+    return created
 
 
-def for_children() -> dict[str, str]:
-    """Return the environment of a child that keeps machine code where this process looks for it."""
-    place = folder()
-    return {**os.environ} if place is None else {**os.environ, VARIABLE: str(place.parent)}
+def child_environment() -> dict[str, str]:
+    """Return the environment of a child process that stores machine code where this process looks for it."""
+    found = folder()
+    return {**os.environ} if found is None else {**os.environ, VARIABLE: str(found.parent)}
 
 
-_said: set[str] = set()  # once is enough
+_said: set[str] = set()
 
 
-def _to_standard_error(line: str) -> None:
+def _write_to_standard_error(line: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"maskedbandits: {line}\n")
         sys.stderr.flush()
 
 
-_teller: Callable[[str], None] = _to_standard_error
+_listener: Callable[[str], None] = _write_to_standard_error
 
 
-def tell_by(teller: Callable[[str], None]) -> None:
-    """Let somebody else say what is to be said, such as a log with a form of its own."""
-    global _teller
-    _teller = teller
+def set_listener(listener: Callable[[str], None]) -> None:
+    """Send messages to a function, such as a structured log, instead of standard error."""
+    global _listener
+    _listener = listener
 
 
 def say(line: str) -> None:
-    """Say something once, to whoever is there to read it."""
+    """Send a message, at most once in a process."""
     if line not in _said:
         _said.add(line)
-        _teller(line)
+        _listener(line)
 
 
-def mark(name: str) -> None:
-    """Note that the machine code of this name is kept, if it is."""
-    place = folder()
+def mark_stored(name: str) -> None:
+    """Note that the machine code of this name is stored, if it is."""
+    found = folder()
     with contextlib.suppress(OSError):
-        if place is not None and not any(isinstance(each._cache, NullCache) for each in _kept):
-            (place / f"{name}.ready").touch()
+        if found is not None and all(map(internals.is_storing, _kernels)):
+            (found / f"{name}.ready").touch()
 
 
-def is_marked(name: str) -> bool:
-    """Tell whether the machine code of this name is kept."""
-    place = folder()
-    return place is not None and (place / f"{name}.ready").exists()
+def is_stored(name: str) -> bool:
+    """Tell whether the machine code of this name is stored."""
+    found = folder()
+    return internals.CAN_STORE and found is not None and (found / f"{name}.ready").exists()
 
 
-def entry_point(kernel: Any, signature: tuple[Any, ...]) -> Any:
-    """Return the machine code of a kernel, loaded or compiled; what is kept and damaged is thrown away."""
+def load_entry(kernel: Any, signature: tuple[Any, ...]) -> Any:
+    """Return the machine code of a kernel, loaded or compiled; damaged files are removed."""
     try:
-        return kernel.compile(signature)
-    except NumbaError:
+        return internals.compile_entry(kernel, signature)
+    except numba.errors.NumbaError:
         raise
-    except OSError as error:  # what is there already stays: others can use it
+    except OSError as error:  # stored files stay: other processes can use them
         say(f"there is no room for machine code ({error.strerror}): it is compiled without keeping it")
-    except Exception:  # a damaged file shows as anything
+    except Exception:  # a damaged file can raise anything
         say("machine code that was kept is damaged: it is thrown away, and compiled without keeping it")
-        _throw_away()
-    _keep_no_more()
-    return kernel.compile(signature)
+        _remove_files()
+    _stop_storing()
+    return internals.compile_entry(kernel, signature)
 
 
-def _keep_no_more() -> None:
-    for each in _kept:
-        each._cache = NullCache()
+def _stop_storing() -> None:
+    for kernel in _kernels:
+        internals.stop_storing(kernel)
 
 
-def _throw_away() -> None:
-    """Throw away what is kept, so that the next process makes it anew."""
-    place = folder()
-    for file in place.rglob("*") if place is not None else []:
+def _remove_files() -> None:
+    """Remove all stored code, so that the next process stores it again."""
+    found = folder()
+    for file in found.rglob("*") if found is not None else []:
         with contextlib.suppress(OSError):
             if file.suffix in (".nbi", ".nbc", ".ready"):
                 file.unlink()
 
 
-_kept: list[Any] = []  # kernels that have a cache
+_kernels: list[Any] = []  # those that may store their code
 
 
-class ApartFiles(IndexDataCacheFile):
+class KernelFiles(internals.CacheFiles):  # type: ignore[misc]
     """The files of one kernel's machine code, a new one for each kind of state.
 
-    Numba numbers them. Two processes that compile a kernel for two kinds at once would give both the same number, and
-    one kind would be run by the code of the other. Here one of the two is forgotten at worst, and compiled again.
+    Numba numbers the files. Two processes that compile a kernel for two kinds at once would use the same number, and
+    one kind would run the code of the other. Here one of the two is lost at worst, and compiled again.
 
-    The index has every kind packed by itself: a policy of somebody's own is not known to every process that reads it.
-    Numba knows a class by its name alone, so the fingerprint of code from outside the package is part of the key.
+    Each entry of the index is packed separately, because a process may lack the policy of another entry. Numba
+    identifies a class by its name alone, so the fingerprint of code from outside the package is part of the key.
     """
 
     kernel: Any = None
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep machine code; a file stands in the index only when all of it is there."""
+        """Store machine code; the index lists a file only when it is complete."""
         own, doubt = self._fingerprint(key)
         if package_has_changed(MACHINE_CODE):
             say("the sources of maskedbandits have changed since it was imported: machine code is not kept")
-            _keep_no_more()
+            _stop_storing()
         elif doubt:
             say(f"machine code of your own policy is not kept, and is compiled in every process: {doubt}")
         else:
-            name = f"{self._index_name.removesuffix('.nbi')}.{uuid.uuid4().hex}{OWN if own else '.nbc'}"
+            name = f"{self._index_name.removesuffix('.nbi')}.{uuid.uuid4().hex}{OWN_SUFFIX if own else '.nbc'}"
             self._save_data(name, data)
             self._save_index(self._trim({**self._load_index(), self._dump((key, own)): name}))
 
     def load(self, key: Any) -> Any:
-        """Return machine code that is kept, or None; kinds that this process does not know are passed over."""
+        """Return stored machine code, or None; entries of kinds that this process lacks are skipped."""
         own, doubt = self._fingerprint(key)
         for packed, name in {} if doubt else self._load_index().items():
             with contextlib.suppress(AttributeError, ImportError):
-                if pickle.loads(packed) == (key, own):  # noqa: S301 -- the folder is this user's own
-                    return self._used(name)
+                if pickle.loads(packed) == (key, own):  # noqa: S301 -- only this user can write to the folder
+                    return self._load_and_touch(name)
         return None
 
-    def _used(self, name: str) -> Any:
+    def _load_and_touch(self, name: str) -> Any:
         """Return machine code from a file, and note when it was used; None if the file has just been removed."""
         with contextlib.suppress(OSError):
             os.utime(self._data_path(name))
@@ -227,50 +226,51 @@ class ApartFiles(IndexDataCacheFile):
         return None
 
     def _fingerprint(self, key: Any) -> tuple[str, str]:
-        """Return a digest of all code behind a key that is not this package's, and why it may not be relied on."""
+        """Return a digest of all code behind a key from outside the package, and why it may be unreliable."""
         origins = [trace((self.kernel, None))] if self.kernel is not None else []
-        for each in _classes(key):
+        for each in _list_classes(key):
             origin = getattr(each, "origin", None)
             origins.append(origin if isinstance(origin, Origin) else trace((each, None)))
         return " ".join(o.digest for o in origins if o.digest), "; ".join({o.doubt: 0 for o in origins if o.doubt})
 
     def _trim(self, index: dict[bytes, str]) -> dict[bytes, str]:
-        """Return an index without the code of your own policies that was used longest ago, and remove that."""
+        """Return an index without the code of outside policies that was used longest ago, and remove its files."""
         used = {}
-        for name in filter(lambda name: name.endswith(OWN), index.values()):
+        for name in filter(lambda name: name.endswith(OWN_SUFFIX), index.values()):
             path = Path(self._data_path(name))
             with contextlib.suppress(OSError):  # another process may have removed it
                 used[path] = path.stat().st_mtime
-        old = sorted(used, key=lambda path: used[path])[:-KEPT_OWN]
+        old = sorted(used, key=lambda path: used[path])[:-MAX_OWN_FILES]
         for path in old:
             path.unlink(missing_ok=True)
         gone = {path.name for path in old}
         return {packed: name for packed, name in index.items() if name not in gone}
 
 
-def _classes(types: Any) -> Iterator[type]:
+def _list_classes(kinds: Any) -> Iterator[type]:
     """Yield the classes of all tuples among numba's types."""
-    if isinstance(types, (tuple, list)):
-        for each in types:
-            yield from _classes(each)
-    elif isinstance(getattr(types, "instance_class", None), type):
-        yield types.instance_class
-        yield from _classes(types.types)
-    elif hasattr(types, "return_type"):  # a signature
-        yield from _classes(types.args)
+    if isinstance(kinds, (tuple, list)):
+        for each in kinds:
+            yield from _list_classes(each)
+    elif isinstance(internals.class_of(kinds), type):
+        yield internals.class_of(kinds)
+        yield from _list_classes(kinds.types)
+    elif hasattr(kinds, "return_type"):  # a signature
+        yield from _list_classes(kinds.args)
 
 
-def keep(kernel: Any) -> None:
-    """Take note of a kernel that has a cache."""
-    if not isinstance(kernel._cache, NullCache):
-        kernel._cache._cache_file.__class__ = ApartFiles
-        kernel._cache._cache_file.kernel = kernel
-    _kept.append(kernel)
+def register(kernel: Any) -> None:
+    """Let a kernel that stores its machine code use ``KernelFiles``."""
+    internals.set_cache_files(kernel, KernelFiles)
+    _kernels.append(kernel)
 
 
 @contextlib.contextmanager
-def in_its_folder() -> Iterator[None]:
-    """Let numba keep what is declared meanwhile in the folder."""
+def redirect_numba() -> Iterator[None]:
+    """Let numba use the folder for kernels that are declared meanwhile."""
+    if not internals.CAN_STORE:
+        yield
+        return
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, str(folder() or "")
     try:

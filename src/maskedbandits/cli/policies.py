@@ -12,7 +12,7 @@ from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.verb import Verb, as_json
 
 if TYPE_CHECKING:
-    from maskedbandits._numba.state import Given
+    from maskedbandits._numba.state import Param
     from maskedbandits.policies import Kind
 
 ON_A_LOG = {  # kinds of times, as ``state.py`` names them; docs/data.md says more
@@ -58,7 +58,7 @@ class Featured:
 
     name: str
     summary: str
-    parameters: Mapping[str, Given]
+    parameters: Mapping[str, Param]
     learns_from: str = "masked feedback, and features that everybody may see: make_featured"
     reference: str = ""
 

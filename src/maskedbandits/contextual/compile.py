@@ -7,7 +7,7 @@ from maskedbandits.policies.groups.kernels import Groups, advance_groups
 from maskedbandits.policies.groups.levels import NO_GRAINS
 from maskedbandits.policies.kernels import Tally, World
 from maskedbandits.policies.registry import Kind
-from maskedbandits.policies.runtime import entries
+from maskedbandits.policies.runtime import get_entries
 
 
 def compile_groups(kind: Kind) -> None:
@@ -16,9 +16,9 @@ def compile_groups(kind: Kind) -> None:
         return
     layout, title = kind.layout, kind.name
     if kind.sees_corruption and not kind.sees_rewards:
-        entries(layout, title, ".groups").load()
+        get_entries(layout, title, ".groups").load()
     times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
     world = World(times, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), dtype=np.bool_))
     tally = Tally(times, zeros, zeros, times, times, times, times[None, :])
     groups = Groups(zeros, times, zeros, zeros[None, :])
-    entries(layout, title).simulator(advance_groups, world, times, tally, 0, groups, NO_GRAINS)
+    get_entries(layout, title).compile_simulator(advance_groups, world, times, tally, 0, groups, NO_GRAINS)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits._numba.stacks import rows
+from maskedbandits._numba.state import stack_rows
 from maskedbandits.contextual.hierarchy import Grouping
 from maskedbandits.contextual.shares import of_any_share, remade, shares_from, stretched, stretches
 from maskedbandits.policies import Policy
@@ -89,7 +89,7 @@ class View:
     def observations(self) -> int:
         """How many answers it has taken in."""
         with self._lock:
-            firsts, times = self._grains.firsts, self._state.own["time"]
+            firsts, times = self._grains.firsts, self._state.scalars["time"]
             ends = np.where(self._grains.one_bit == 1, firsts[:-1] + 1, firsts[1:])  # a bit is one to all of its parts
             return int(sum(times[begin:end].sum() for begin, end in zip(firsts, ends, strict=False)))
 
@@ -97,13 +97,13 @@ class View:
     def pending(self) -> Ints:
         """How many answers are awaited of each arm, a row for each part of each grain."""
         with self._lock:
-            return np.array(rows(self._state, "pending"))
+            return np.array(stack_rows(self._state, "pending"))
 
     @property
     def alarms(self) -> int:
         """How many changes the policies of single groups have seen, all together."""
         with self._lock:
-            return int(self._state.own["alarms"][-self.groups :].sum())
+            return int(self._state.scalars["alarms"][-self.groups :].sum())
 
     @property
     def parameters(self) -> Mapping[str, Any]:

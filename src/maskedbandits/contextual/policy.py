@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits._numba.stacks import nth, rows, stacked
-from maskedbandits._numba.state import copied
+from maskedbandits._numba.state import copy_state, select_state, stack, stack_rows
 from maskedbandits.contextual import masks
 from maskedbandits.contextual.description import LEARNT, View
 from maskedbandits.contextual.hierarchy import Grouping, Read
@@ -26,7 +25,7 @@ from maskedbandits.policies import arms as changes
 from maskedbandits.policies import pending as pending_reports
 from maskedbandits.policies.groups.levels import Grains
 from maskedbandits.policies.index import report_masks
-from maskedbandits.policies.runtime import entries, look_after_group
+from maskedbandits.policies.runtime import get_entries, hold_group_during_forks
 from maskedbandits.privacy import Question
 
 AT_ONCE = 1 << 14  # answers times groups that are taken in at once, lest whoever asks wait for long
@@ -55,14 +54,14 @@ class Contextual(View):
         self._grains = grouping.fresh(self.arms)
         self._lock = threading.Lock()
         self._stack()
-        self._live = entries(self.kind.layout, self.name, ".groups")
-        look_after_group(self)
+        self._live = get_entries(self.kind.layout, self.name, ".groups")
+        hold_group_during_forks(self)
 
     def _stack(self) -> None:
         """Lay the states of all policies into one."""
-        self._state = stacked([policy._state for policy in self._policies])
+        self._state = stack([policy._state for policy in self._policies])
         for place, policy in enumerate(self._policies):
-            policy._state = nth(self._state, place)
+            policy._state = select_state(self._state, place)
 
     def __repr__(self) -> str:
         return f"<{self.name}, groups={self.groups}, arms={self.arms}, epsilon={float(self.epsilon):g}, {self.answers}>"
@@ -80,7 +79,7 @@ class Contextual(View):
         places = None if among is None else self._open_ones(among)
         table = np.zeros(self._grains.told.size, dtype=np.int64)
         with self._lock:
-            closed = rows(self._state, "closed")
+            closed = stack_rows(self._state, "closed")
             before = None if places is None else closed.copy()
             try:
                 if places is not None:
@@ -226,7 +225,7 @@ class Contextual(View):
 
     def for_simulation(self, horizon: int, memo: int) -> Any:
         """Return the state of fresh policies of this kind, of all groups."""
-        return stacked([policy.for_simulation(horizon, memo) for policy in self._policies])
+        return stack([policy.for_simulation(horizon, memo) for policy in self._policies])
 
     def fresh_grains(self) -> Grains:
         """Return the grains as they are before the first question."""
@@ -239,7 +238,7 @@ class Contextual(View):
         """
         with self._lock:
             learnt = {key: getattr(self._grains, key).copy() for key in LEARNT}
-            return copied(self._state), learnt, copy.deepcopy(self._signs)
+            return copy_state(self._state), learnt, copy.deepcopy(self._signs)
 
     def know(self, learnt: Mapping[str, Any]) -> None:
         """Take over what the grains of another have learnt."""
@@ -248,7 +247,7 @@ class Contextual(View):
 
     def __copy__(self) -> "Contextual":
         state, learnt, signs = self.copied_parts()
-        each = [remade(policy, nth(state, place)) for place, policy in enumerate(self._policies)]
+        each = [remade(policy, select_state(state, place)) for place, policy in enumerate(self._policies)]
         made = Contextual(each, self.epsilon, self.grouping, self.known_shares, signs)
         made.know(learnt)
         return made

@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from maskedbandits import _validation
-from maskedbandits._numba.stacks import nth
+from maskedbandits._numba.state import select_state
 from maskedbandits._util.files import (
     MOST,
     WrongLoaderError,
@@ -94,7 +94,10 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Contextual:
     except DAMAGED as error:
         raise UserError(f"{path} is not a saved contextual policy, or is damaged: save it again ({error})") from None
     given = about["policy"].get("parameters")
-    each = [serialization.revived(kind, given, nth(state, place), path, exact=exact) for place in range(state.own.size)]
+    each = [
+        serialization.revived(kind, given, select_state(state, place), path, exact=exact)
+        for place in range(state.scalars.size)
+    ]
     if not grouping.fits() or not _are_of_grains(grouping, **learnt) or not _are_of_groups(grouping, each):
         raise UserError(f"{path} is damaged: its groups do not fit together; load an older copy")
     made = Contextual(each, epsilon, grouping, shares, signs)
@@ -129,7 +132,7 @@ def _sees(policy: Policy, mask: RandomizedResponse) -> bool:
     state, honest = policy._state, 1.0 - policy.contamination
     low, span = honest * (1.0 - mask.p00), honest * mask.slope
     same = np.allclose(state.lows, low, 0.0, ROUNDING) and np.allclose(1.0 / state.rates, span, 0.0, ROUNDING)
-    return bool(same and not state.flips.any() and not state.own[0].curved)
+    return bool(same and not state.flips.any() and not state.scalars[0].curved)
 
 
 def _signs(state: Any) -> np.random.Generator | None:

@@ -105,7 +105,7 @@ def of_any_share(bounds: Floats) -> Floats:
 
 def remade(policy: Policy, state: Any) -> Policy:
     """Return a policy of the same kind that has this state."""
-    return Policy(policy.kind, policy._given, state, state.lots.copy(), fresh=False)
+    return Policy(policy.kind, policy._given, state, state.rng.copy(), fresh=False)
 
 
 def stretched(policy: Policy, times: float) -> Policy:

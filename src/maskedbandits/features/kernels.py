@@ -87,10 +87,10 @@ def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: in
     x = world.features
     while done < until:
         weights = world.weights[segment]
-        _draw_features(state.lots, x)
+        _draw_features(state.rng, x)
         arm = choose(state, x)
         one, _, _ = masked(dot(weights[arm], x), world.p00, world.p11)
-        observe(state, x, arm, 1.0 if rng.uniform(state.lots) < one else 0.0)
+        observe(state, x, arm, 1.0 if rng.uniform(state.rng) < one else 0.0)
         lost = _lost(weights, x, arm)
         tally.total[0] += lost
         tally.pulls[arm] += 1

@@ -31,23 +31,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._numba.jit import inlined
-from maskedbandits._numba.state import REQUIRED, Floats, Given, Ints, Words, given
+from maskedbandits._numba.state import REQUIRED, Floats, Ints, Param, Words, param
 from maskedbandits.math.linalg import add_square, dot, form, invert, times
 from maskedbandits.policies.validation import between
 
-PARAMETERS: dict[str, Given] = {
-    "gamma": given(REQUIRED, between(0.5, 1.0), "the discount of a step, such as 0.999; 1 forgets nothing"),
-    "size": given(1.0, between(0.0, 1e3, above=True), "how long the weights of an arm are at most"),
-    "ridge": given(1.0, between(1e-3, 1e6), "what is added to the diagonal"),
-    "delta": given(0.05, between(0.0, 1.0, above=True, below=True), "how often an interval may miss"),
-    "width": given(1.0, between(0.0, 10.0), "what the proved width is multiplied by; below 1 nothing is proved"),
+PARAMETERS: dict[str, Param] = {
+    "gamma": param(REQUIRED, between(0.5, 1.0), "the discount of a step, such as 0.999; 1 forgets nothing"),
+    "size": param(1.0, between(0.0, 1e3, above=True), "how long the weights of an arm are at most"),
+    "ridge": param(1.0, between(1e-3, 1e6), "what is added to the diagonal"),
+    "delta": param(0.05, between(0.0, 1.0, above=True, below=True), "how often an interval may miss"),
+    "width": param(1.0, between(0.0, 10.0), "what the proved width is multiplied by; below 1 nothing is proved"),
 }
 
 
 class State(NamedTuple):
     """What is known of every arm's weights."""
 
-    lots: Words  # (4,) of which it draws none
+    rng: Words  # (4,) of which it draws none
     pulls: Ints  # (K,) reports taken in
     weights: NDArray[np.float64]  # (K, d) V^-1 b
     grams: NDArray[np.float64]  # (K, d, d) V

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._numba.jit import inlined
-from maskedbandits._numba.state import Floats, Given, Ints, Words, given
+from maskedbandits._numba.state import Floats, Ints, Param, Words, param
 from maskedbandits.math import rng
 from maskedbandits.math.linalg import add_square, dot, form, times
 from maskedbandits.math.logistic import masked, sigmoid
@@ -32,16 +32,16 @@ from maskedbandits.policies.validation import between
 
 MODERATION = math.pi / 8.0  # MacKay 1992: a logistic function's mean over a normal law is one, flatter by this
 
-PARAMETERS: dict[str, Given] = {
-    "prior": given(1.0, between(1e-3, 1e3), "the standard deviation of every weight before anything is seen"),
-    "gamma": given(1.0, between(0.5, 1.0), "what is left of the certainty after a step; 1 forgets nothing"),
+PARAMETERS: dict[str, Param] = {
+    "prior": param(1.0, between(1e-3, 1e3), "the standard deviation of every weight before anything is seen"),
+    "gamma": param(1.0, between(0.5, 1.0), "what is left of the certainty after a step; 1 forgets nothing"),
 }
 
 
 class State(NamedTuple):
     """What is known of every arm's weights."""
 
-    lots: Words  # (4,)
+    rng: Words  # (4,)
     pulls: Ints  # (K,) reports taken in
     means: NDArray[np.float64]  # (K, d)
     covariances: NDArray[np.float64]  # (K, d, d)
@@ -78,7 +78,7 @@ def choose(state: State, x: Floats) -> int:
     chosen = 0
     for arm in range(state.pulls.size):
         spread = math.sqrt(form(state.covariances[arm], x))
-        lot = dot(state.means[arm], x) + spread * rng.normal(state.lots)
+        lot = dot(state.means[arm], x) + spread * rng.normal(state.rng)
         if lot > best:
             best = lot
             chosen = arm

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maskedbandits import _validation
-from maskedbandits._numba.state import REQUIRED, Floats, Given, Words
+from maskedbandits._numba.state import REQUIRED, Floats, Param, Words
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import UserError, check_int, nearest, shown
 from maskedbandits.features import linear, logistic
 from maskedbandits.features.kernels import choose_live, estimates_live, observe_live
 from maskedbandits.math import rng
 from maskedbandits.policies import validation
-from maskedbandits.policies.runtime import look_after
+from maskedbandits.policies.runtime import hold_during_forks
 
 MODULES: dict[str, ModuleType] = {"logistic-ts-cf": logistic, "d-linucb-cf": linear}
 NAMES = tuple(MODULES)
@@ -59,7 +59,7 @@ def make_featured(
 
 def completed(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all parameters of a policy, checked: those given and the defaults of the others."""
-    known: dict[str, Given] = MODULES[name].PARAMETERS
+    known: dict[str, Param] = MODULES[name].PARAMETERS
     for key in given:
         if key not in known:
             raise UserError(f"{name} has no parameter {key!r}{nearest(key, known)}")
@@ -86,9 +86,9 @@ class Featured:
         self.name, self.corruption = name, corruption
         self.parameters: Mapping[str, Any] = MappingProxyType(parameters)
         self._state = state
-        self._state.lots[:] = words
+        self._state.rng[:] = words
         self._lock = threading.Lock()
-        look_after(self)
+        hold_during_forks(self)
 
     @property
     def arms(self) -> int:
@@ -139,7 +139,7 @@ class Featured:
     def __copy__(self) -> "Featured":
         with self._lock:
             state = type(self._state)(*(copy.copy(each) for each in self._state))
-        return Featured(self.name, self.corruption, dict(self.parameters), state, state.lots.copy())
+        return Featured(self.name, self.corruption, dict(self.parameters), state, state.rng.copy())
 
     def __deepcopy__(self, memo: Any) -> "Featured":
         return self.__copy__()

@@ -90,7 +90,7 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Featured:
     except DAMAGED as error:
         raise UserError(f"{path} is not a saved policy over features, or is damaged: save it again ({error})") from None
     if not exact:
-        policy._state.lots[:] = rng.seeded()
+        policy._state.rng[:] = rng.seeded()
     return policy
 
 

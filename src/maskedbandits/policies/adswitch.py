@@ -31,7 +31,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from maskedbandits._numba.jit import compiled, inlined, inner
-from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section
+from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, array, computed, param, record, variable
 from maskedbandits.math import rng
 from maskedbandits.policies import exp3_weights, validation
 from maskedbandits.policies.exp3_weights import Gains
@@ -53,49 +53,57 @@ LONG = float(1 << 32)  # a wait that outweighs any other
 class Policy(Gains):
     """What is gathered of an episode, beside the counts."""
 
-    horizon: int = given(REQUIRED, validation.count, "how many steps will be played", stored=False, time=DURATION)
-    strictness: float = given(
+    horizon: int = param(REQUIRED, validation.count, "how many steps will be played", stored=False, time=DURATION)
+    strictness: float = param(
         16.0,
         validation.between(0, math.inf),
         "how much evidence it takes to evict an arm: 16 in the proof, 2 plays better",
     )
-    finest: float = given(  # less, and an arm with a large gap would never be checked
+    finest: float = param(  # less, and an arm with a large gap would never be checked
         16.0,
         validation.between(2, math.inf),
         "an evicted arm is checked for changes down to its gap divided by this: 16 in the proof",
     )
-    log: float = derived()  # log T
-    rate: float = derived()  # 1 / sqrt(K T log T)
-    since: int = gathered(0, most=lambda own: own.time)  # when the episode began
-    last: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.time)  # when the arm was last pulled
-    gained: Floats = section(lambda own: own.arms, least=-FOREVER, most=FOREVER)  # gains, added up
-    lowest: Floats = section(lambda own: own.arms, least=-FAR, most=FAR)  # highest lower end of an interval so far
-    highest: Floats = section(lambda own: own.arms, least=-FAR, most=FAR)  # lowest upper end
-    evicted: Ints = section(lambda own: own.arms, least=0, most=1)
-    means: Floats = section(lambda own: own.arms, least=-FAR, most=FAR)  # what an evicted arm had
-    gaps: Floats = section(lambda own: own.arms, least=-FAR, most=FAR)  # and by how much that was less than the best
-    quotas: Floats = section(lambda own: own.arms, least=0, most=FOREVER)  # the count up to which it is pulled
-    check_counts: Floats = section(lambda own: own.arms, least=0, most=FOREVER)  # count and sum when its check began
-    check_sums: Floats = section(lambda own: own.arms, least=-FOREVER, most=FOREVER)
+    log: float = computed()  # log T
+    rate: float = computed()  # 1 / sqrt(K T log T)
+    since: int = variable(0, most=lambda scalars: scalars.time)  # when the episode began
+    last: Ints = array(
+        lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.time
+    )  # when the arm was last pulled
+    gained: Floats = array(lambda scalars: scalars.arms, least=-FOREVER, most=FOREVER)  # gains, added up
+    lowest: Floats = array(
+        lambda scalars: scalars.arms, least=-FAR, most=FAR
+    )  # highest lower end of an interval so far
+    highest: Floats = array(lambda scalars: scalars.arms, least=-FAR, most=FAR)  # lowest upper end
+    evicted: Ints = array(lambda scalars: scalars.arms, least=0, most=1)
+    means: Floats = array(lambda scalars: scalars.arms, least=-FAR, most=FAR)  # what an evicted arm had
+    gaps: Floats = array(
+        lambda scalars: scalars.arms, least=-FAR, most=FAR
+    )  # and by how much that was less than the best
+    quotas: Floats = array(lambda scalars: scalars.arms, least=0, most=FOREVER)  # the count up to which it is pulled
+    check_counts: Floats = array(
+        lambda scalars: scalars.arms, least=0, most=FOREVER
+    )  # count and sum when its check began
+    check_sums: Floats = array(lambda scalars: scalars.arms, least=-FOREVER, most=FOREVER)
     # The grid: of each level j, counts and sums at the last multiple of 2^j steps, and at the one before
-    last_counts: Floats = section(lambda own: LEVELS * own.arms, least=0, most=FOREVER)
-    last_sums: Floats = section(lambda own: LEVELS * own.arms, least=-FOREVER, most=FOREVER)
-    start_counts: Floats = section(lambda own: LEVELS * own.arms, least=0, most=FOREVER)
-    start_sums: Floats = section(lambda own: LEVELS * own.arms, least=-FOREVER, most=FOREVER)
+    last_counts: Floats = array(lambda scalars: LEVELS * scalars.arms, least=0, most=FOREVER)
+    last_sums: Floats = array(lambda scalars: LEVELS * scalars.arms, least=-FOREVER, most=FOREVER)
+    start_counts: Floats = array(lambda scalars: LEVELS * scalars.arms, least=0, most=FOREVER)
+    start_sums: Floats = array(lambda scalars: LEVELS * scalars.arms, least=-FOREVER, most=FOREVER)
 
 
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
     """Write down what the horizon makes of its constants."""
     exp3_weights.configure(state, parameters)
-    own = state.own[0]
-    own.log = max(1.0, math.log(parameters["horizon"]))
-    own.rate = 1.0 / math.sqrt(own.arms * parameters["horizon"] * own.log)
+    scalars = state.scalars[0]
+    scalars.log = max(1.0, math.log(parameters["horizon"]))
+    scalars.rate = 1.0 / math.sqrt(scalars.arms * parameters["horizon"] * scalars.log)
 
 
 @inlined
 def _depth(state: Policy) -> int:
     """Return how many levels of the grid have a start in this episode."""
-    played = state.own[0].time - state.own[0].since
+    played = state.scalars[0].time - state.scalars[0].since
     depth = 0
     while depth < LEVELS and played >> depth > 0:
         depth += 1
@@ -115,7 +123,7 @@ def _begin_episode(state: Policy) -> None:
     """Begin an episode: all arms are good, and nothing is known."""
     state.counts[:] = 0.0
     state.sums[:] = 0.0
-    state.own[0].since = state.own[0].time
+    state.scalars[0].since = state.scalars[0].time
     state.gained[:] = 0.0
     state.lowest[:] = -FAR
     state.highest[:] = FAR
@@ -135,7 +143,7 @@ def _begin_episode(state: Policy) -> None:
 def _waiting(state: Policy, arm: int) -> int:
     if state.evicted[arm] and state.counts[arm] >= state.quotas[arm]:
         return -1
-    return state.own[0].time - state.last[arm]
+    return state.scalars[0].time - state.last[arm]
 
 
 @inner
@@ -151,9 +159,9 @@ def score_ahead(state: Policy, arm: int) -> float:
     Of an arm that nothing was heard of since it was first chosen, all of them fade from then on: so it is chosen again
     as often later as at first, however many of its reports were lost.
     """
-    own = state.own[0]
+    scalars = state.scalars[0]
     since = state.first_asked[arm] if state.heard[arm] < state.first_asked[arm] else state.asked[arm]
-    unanswered = state.unanswered[arm] / (1.0 + float(own.decisions - since) / (PATIENCE * float(own.arms)))
+    unanswered = state.unanswered[arm] / (1.0 + float(scalars.decisions - since) / (PATIENCE * float(scalars.arms)))
     pending = math.floor(unanswered + 0.5)
     if state.evicted[arm] and state.counts[arm] + pending >= state.quotas[arm]:
         return -math.inf
@@ -163,34 +171,34 @@ def score_ahead(state: Policy, arm: int) -> float:
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Take in a gain; restart, evict, or draw what to check in the next step."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     state.gained[arm] += exp3_weights.gain_of(state, arm, counted(state, arm, feedback))
-    state.last[arm] = own.time
+    state.last[arm] = scalars.time
     depth = _depth(state)
     _move_grid(state, depth)
     good = not state.evicted[arm]
     if _contradicts_itself(state, arm, depth) if good else _has_changed(state, arm, depth):
-        own.alarms += 1
+        scalars.alarms += 1
         _begin_episode(state)
         return
     if good:
         _evict(state, depth)
-    _draw_checks(state, own.rate * math.sqrt(own.alarms + 1.0))
+    _draw_checks(state, scalars.rate * math.sqrt(scalars.alarms + 1.0))
 
 
 @inner
 def _move_grid(state: Policy, depth: int) -> None:
     """Note counts and sums at the levels whose multiple has come."""
-    own = state.own[0]
-    played = own.time - own.since
+    scalars = state.scalars[0]
+    played = scalars.time - scalars.since
     counts, gained = state.counts, state.gained  # found once, not at every turn
     start_counts, start_sums = state.start_counts, state.start_sums
     last_counts, last_sums = state.last_counts, state.last_sums
     for level in range(depth):
         if played & ((1 << level) - 1):
             return
-        for arm in range(own.arms):
-            at = level * own.arms + arm
+        for arm in range(scalars.arms):
+            at = level * scalars.arms + arm
             start_counts[at] = last_counts[at]
             start_sums[at] = last_sums[at]
             last_counts[at] = counts[arm]
@@ -200,15 +208,15 @@ def _move_grid(state: Policy, depth: int) -> None:
 @inner
 def _contradicts_itself(state: Policy, arm: int, depth: int) -> bool:
     """Tell whether two confidence intervals of a good arm have nothing in common."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     count, gained = state.counts[arm], state.gained[arm]
     lowest, highest = state.lowest[arm], state.highest[arm]
     for level in range(depth):
-        at = level * own.arms + arm
+        at = level * scalars.arms + arm
         number = count - state.start_counts[at]
         if number > 0.0:
             mean = (gained - state.start_sums[at]) / number
-            radius = math.sqrt(2.0 * own.log / number)
+            radius = math.sqrt(2.0 * scalars.log / number)
             lowest = max(lowest, mean - radius)
             highest = min(highest, mean + radius)
     state.lowest[arm] = lowest
@@ -221,7 +229,7 @@ def _is_far(state: Policy, arm: int, number: float, total: float) -> bool:
     """Tell whether gains of an evicted arm are too far from what it had when evicted."""
     if number <= 0.0:
         return False
-    slack = 0.25 * state.gaps[arm] + math.sqrt(2.0 * state.own[0].log / number)
+    slack = 0.25 * state.gaps[arm] + math.sqrt(2.0 * state.scalars[0].log / number)
     return abs(total / number - state.means[arm]) > slack
 
 
@@ -233,7 +241,7 @@ def _has_changed(state: Policy, arm: int, depth: int) -> bool:
     if _is_far(state, arm, count - state.check_counts[arm], total - state.check_sums[arm]):
         return True
     for level in range(depth):
-        at = level * state.own[0].arms + arm
+        at = level * state.scalars[0].arms + arm
         if _is_far(state, arm, count - state.start_counts[at], total - state.start_sums[at]):
             return True
     return False
@@ -242,20 +250,20 @@ def _has_changed(state: Policy, arm: int, depth: int) -> bool:
 @inner
 def _evict(state: Policy, depth: int) -> None:
     """Evict the good arms that are clearly worse than another, on the longest interval that says so."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     good = 0
-    for arm in range(own.arms):
+    for arm in range(scalars.arms):
         if not state.evicted[arm]:
             good += 1
     if good > 1:
         for level in range(depth - 1, -1, -1):
-            _evict_since(state, level * own.arms)
+            _evict_since(state, level * scalars.arms)
 
 
 @inner
 def _evict_since(state: Policy, start: int) -> None:
     """Evict by what was gained since a place in the grid."""
-    strictness = state.own[0].strictness * state.own[0].log
+    strictness = state.scalars[0].strictness * state.scalars[0].log
     counts, gained, evicted = state.counts, state.gained, state.evicted  # found once, not at every turn
     since_counts, since_sums = state.start_counts[start:], state.start_sums[start:]
     best = -FAR
@@ -280,21 +288,21 @@ def _evict_since(state: Policy, start: int) -> None:
 @inner
 def _draw_checks(state: Policy, rate: float) -> None:
     """Draw, for each evicted arm, the longest check that begins now, if any."""
-    own = state.own[0]
-    for arm in range(own.arms):
+    scalars = state.scalars[0]
+    for arm in range(scalars.arms):
         if not state.evicted[arm]:
             continue
-        lot = rng.uniform(state.lots)
+        lot = rng.uniform(state.rng)
         if lot >= rate:  # the probabilities of all lengths add up to less
             continue
-        exponent = longest_check(lot, rate, state.gaps[arm] / own.finest)
+        exponent = longest_check(lot, rate, state.gaps[arm] / scalars.finest)
         if exponent == 0:
             continue
         count = state.counts[arm]
         if count >= state.quotas[arm]:
             state.check_counts[arm] = count
             state.check_sums[arm] = state.gained[arm]
-        state.quotas[arm] = max(state.quotas[arm], count + math.ceil(2.0 * own.log * 4.0**exponent))
+        state.quotas[arm] = max(state.quotas[arm], count + math.ceil(2.0 * scalars.log * 4.0**exponent))
 
 
 @compiled

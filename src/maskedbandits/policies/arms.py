@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits._numba.state import Ints, has_field, widened
+from maskedbandits._numba.state import Ints, copy_widened, has_field
 from maskedbandits.corruption import IDENTITY, Corruption, Noise, Polyline, per_arm
 from maskedbandits.errors import UserError
 from maskedbandits.policies.registry import Kind
@@ -36,16 +36,16 @@ def line_of(kind: Kind, corruption: Corruption | None, arms: int, noisy: bool) -
 
 def added(kind: Kind, parameters: Mapping[str, Any], state: Any, line: Polyline | None) -> Any:
     """Return the state with one arm more."""
-    arm, honest = int(state.own[0].arms), 1.0 - parameters.get("contamination", 0.0)
+    arm, honest = int(state.scalars[0].arms), 1.0 - parameters.get("contamination", 0.0)
     like = _shared(state) if line is None else _one_like(state, line, honest)
     more = 0 if like is not None or line is None else line.means.size
-    if line is not None and line.means.size != 2 and has_field(state, "mixed") and state.own[0].mixed:
+    if line is not None and line.means.size != 2 and has_field(state, "mixed") and state.scalars[0].mixed:
         raise UserError(
             "reports had corruptions of their own, which a Monotone does not go with: give a RandomizedResponse"
         )
-    nodes = int(state.own[0].nodes)
-    new = widened(state, {"arms": arm + 1, "nodes": nodes + more, "leaves": 1 << arm.bit_length()})
-    own = new.own[0]
+    nodes = int(state.scalars[0].nodes)
+    new = copy_widened(state, {"arms": arm + 1, "nodes": nodes + more, "leaves": 1 << arm.bit_length()})
+    scalars = new.scalars[0]
     if like is not None:
         for key in ("flips", "first_node", "last_node", "lows", "rates"):
             getattr(new, key)[arm] = getattr(state, key)[like]
@@ -55,11 +55,11 @@ def added(kind: Kind, parameters: Mapping[str, Any], state: Any, line: Polyline 
         new.first_node[arm], new.last_node[arm] = nodes, nodes + more - 1
         new.node_means[nodes:] = line.means
         new.node_feedbacks[nodes:] = honest * line.feedbacks
-        own.curved = own.curved or more != 2
-    gathered = {key: own[key] for key in kind.layout.gathered}
+        scalars.curved = scalars.curved or more != 2
+    gathered = {key: scalars[key] for key in kind.layout.variables}
     kind.configure(new, parameters)
     for key, value in gathered.items():
-        own[key] = value
+        scalars[key] = value
     for module in kind.modules:
         if hasattr(module, "widen"):
             module.widen(state, new)
@@ -96,13 +96,13 @@ def _nodes(state: Any, arm: int) -> tuple[Any, Any]:
 
 def retire(kind: Kind, state: Any, arm: int) -> None:
     """Let an arm never be chosen again."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     if state.closed[arm]:
         raise UserError(f"arm {arm} is retired already: its place is not used again")
-    if own.retired + 1 == own.arms:
+    if scalars.retired + 1 == scalars.arms:
         raise UserError(f"arm {arm} is the last that is left: add another one first")
     state.closed[arm] = 1
-    own.retired += 1
+    scalars.retired += 1
     for module in kind.modules:
         if hasattr(module, "retire"):
             module.retire(state, arm)

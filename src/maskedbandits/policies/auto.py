@@ -69,12 +69,12 @@ def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
         state.alphas[arm] = max(1.0, mean * weight)
         state.betas[arm] = max(1.0, (1.0 - mean) * weight)
     state.worths[:] = (state.alphas + state.betas + 1.0) / 3.0  # 1 / s^2 for randomised response
-    state.own[0].beat = max(1, int(BEAT * state.worths.mean()))
+    state.scalars[0].beat = max(1, int(BEAT * state.worths.mean()))
 
 
 def contradiction(state: Policy, parameters: Mapping[str, Any]) -> str:
     """Return where saved beliefs contradict themselves."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     live = np.zeros(ROOM, dtype=np.bool_)
     in_order = True
     for kind in range(KINDS):
@@ -84,23 +84,25 @@ def contradiction(state: Policy, parameters: Mapping[str, Any]) -> str:
         in_order &= np.array_equal(np.sort(slots), kind * EACH + np.arange(EACH))
         in_order &= bool(np.all(np.diff(state.begins[held]) > 0.0))
     rows = (state.since_counts, state.since_sums), (state.old_counts, state.old_sums)
-    fit = own.mixed or all(np.all((sums >= 0.0) & (sums <= counts + 1e-9 * (1.0 + counts))) for counts, sums in rows)
-    weighed = live[own.heaviest] and not state.weights[~live].any() and 0.99 < state.weights.sum() < 1.01
+    fit = scalars.mixed or all(
+        np.all((sums >= 0.0) & (sums <= counts + 1e-9 * (1.0 + counts))) for counts, sums in rows
+    )
+    weighed = live[scalars.heaviest] and not state.weights[~live].any() and 0.99 < state.weights.sum() < 1.01
     return "" if in_order and fit and weighed else "its beliefs are not in order"
 
 
 @inner
 def choose(state: Policy) -> int:
     """Draw a hypothesis, a mean of every arm if it holds, and return the arm with the highest."""
-    own = state.own[0]
-    words = state.lots
+    scalars = state.scalars[0]
+    words = state.rng
     slot = _drawn(state)
-    curious = slot == own.heaviest or slot // EACH == ONE
+    curious = slot == scalars.heaviest or slot // EACH == ONE
     since_counts, since_sums, all_moved = state.since_counts, state.since_sums, state.moved
-    lows, rates, straight, closed = state.lows, state.rates, not own.curved, state.closed
+    lows, rates, straight, closed = state.lows, state.rates, not scalars.curved, state.closed
     best = -np.inf
     chosen = 0
-    for arm in range(own.arms):
+    for arm in range(scalars.arms):
         if closed[arm]:
             continue
         at = arm * ROOM + slot
@@ -123,15 +125,15 @@ def choose(state: Policy) -> int:
 @inlined
 def _drawn(state: Policy) -> int:
     """Draw a hypothesis, and return its slot."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     weights = state.weights
-    heaviest = own.heaviest & NOT_NEGATIVE
+    heaviest = scalars.heaviest & NOT_NEGATIVE
     others = 1.0 - weights[heaviest]
-    doubt = 1.0 + own.singly * (DOUBT * math.sqrt(own.beat / BEAT) - 1.0)
-    if rng.uniform(state.lots) >= min(doubt * others, max(MOST_DOUBT, others)):
+    doubt = 1.0 + scalars.singly * (DOUBT * math.sqrt(scalars.beat / BEAT) - 1.0)
+    if rng.uniform(state.rng) >= min(doubt * others, max(MOST_DOUBT, others)):
         return heaviest
     found = heaviest
-    left = others * rng.uniform(state.lots)
+    left = others * rng.uniform(state.rng)
     for place in range(ROOM):
         slot = state.order[place]
         if slot != heaviest and weights[slot] > 0.0:
@@ -179,7 +181,7 @@ def observe_masked(
     if usual:
         _take_in_usual(state, arm, feedback)
         return
-    state.own[0].mixed = 1
+    state.scalars[0].mixed = 1
     share = span * state.rates[arm]
     lowest = low - share * state.lows[arm]
     rising = 2.0 * feedback - 1.0

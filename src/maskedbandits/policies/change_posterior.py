@@ -33,7 +33,7 @@ that the hypothesis and the likeliest one gave to it, less 1. That sum is never 
 import numpy as np
 
 from maskedbandits._numba.jit import inlined, inner
-from maskedbandits._numba.state import Floats, Ints, derived, fixed, gathered, given, record, section, size
+from maskedbandits._numba.state import Floats, Ints, array, computed, fixed_array, param, record, size, variable
 from maskedbandits.policies.state import NOT_NEGATIVE, Arms, forget
 from maskedbandits.policies.validation import share_of_lies
 
@@ -55,39 +55,49 @@ NOTHING = 1e-100  # a smaller weight is none: numbers with less than all their d
 class Beliefs(Arms):
     """What is believed: hypotheses live in slots, those of a kind together, and each arm has a row of them."""
 
-    contamination: float = given(0.0, share_of_lies, "the share of reports that may be lies, also in a burst")
+    contamination: float = param(0.0, share_of_lies, "the share of reports that may be lies, also in a burst")
     wary: int = size()  # 1 if contamination is above 0
-    beat: int = derived()  # steps from one new hypothesis to the next
-    heaviest: int = gathered(0, most=ROOM - 1)  # the slot of the likeliest hypothesis
-    singly: float = gathered(0.0, most=1.0)  # the share of changes, if it holds, that were of one arm
-    mixed: int = gathered(0, most=1)  # 1 if some report had a mask of its own
-    alphas: Floats = fixed(lambda own: own.arms)  # the priors of the feedback means
-    betas: Floats = fixed(lambda own: own.arms)
-    worths: Floats = fixed(lambda own: own.arms)  # how many observations are worth an unmasked one
-    lives: Ints = section(lambda own: KINDS, least=0, most=EACH)  # how many hypotheses there are of a kind
-    order: Ints = section(lambda own: ROOM, least=0, most=ROOM - 1)  # slots, the oldest of a kind first, then free ones
-    begins: Floats = section(lambda own: ROOM, least=0.0, most=lambda own: own.time)  # when the last change was
-    weights: Floats = section(lambda own: ROOM, least=0.0, most=1.0 + 1e-9)
-    tallies: Floats = section(lambda own: KINDS * ROOM, least=0.0, most=lambda own: own.time + 1.0)  # changes of a kind
-    since_counts: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=VAST)  # observations since the change
-    since_sums: Floats = section(lambda own: own.arms * ROOM, least=-VAST, most=VAST)
-    old_counts: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=VAST)  # and before it
-    old_sums: Floats = section(lambda own: own.arms * ROOM, least=-VAST, most=VAST)
-    moved: Floats = section(lambda own: own.arms * ROOM, least=0.0, most=1.0, added=1.0)  # how likely it moved then
+    beat: int = computed()  # steps from one new hypothesis to the next
+    heaviest: int = variable(0, most=ROOM - 1)  # the slot of the likeliest hypothesis
+    singly: float = variable(0.0, most=1.0)  # the share of changes, if it holds, that were of one arm
+    mixed: int = variable(0, most=1)  # 1 if some report had a mask of its own
+    alphas: Floats = fixed_array(lambda scalars: scalars.arms)  # the priors of the feedback means
+    betas: Floats = fixed_array(lambda scalars: scalars.arms)
+    worths: Floats = fixed_array(lambda scalars: scalars.arms)  # how many observations are worth an unmasked one
+    lives: Ints = array(lambda scalars: KINDS, least=0, most=EACH)  # how many hypotheses there are of a kind
+    order: Ints = array(
+        lambda scalars: ROOM, least=0, most=ROOM - 1
+    )  # slots, the oldest of a kind first, then free ones
+    begins: Floats = array(
+        lambda scalars: ROOM, least=0.0, most=lambda scalars: scalars.time
+    )  # when the last change was
+    weights: Floats = array(lambda scalars: ROOM, least=0.0, most=1.0 + 1e-9)
+    tallies: Floats = array(
+        lambda scalars: KINDS * ROOM, least=0.0, most=lambda scalars: scalars.time + 1.0
+    )  # changes of a kind
+    since_counts: Floats = array(
+        lambda scalars: scalars.arms * ROOM, least=0.0, most=VAST
+    )  # observations since the change
+    since_sums: Floats = array(lambda scalars: scalars.arms * ROOM, least=-VAST, most=VAST)
+    old_counts: Floats = array(lambda scalars: scalars.arms * ROOM, least=0.0, most=VAST)  # and before it
+    old_sums: Floats = array(lambda scalars: scalars.arms * ROOM, least=-VAST, most=VAST)
+    moved: Floats = array(
+        lambda scalars: scalars.arms * ROOM, least=0.0, most=1.0, added=1.0
+    )  # how likely it moved then
     # With contamination alone: reports set aside as possible lies, and by how much they favoured it.
-    aside_counts: Floats = section(lambda own: own.wary * own.arms * ROOM, least=0.0, most=VAST)
-    aside_sums: Floats = section(lambda own: own.wary * own.arms * ROOM, least=0.0, most=VAST)
-    last_weights: Floats = section(lambda own: own.wary * ROOM, least=0.0, most=1.0 + 1e-9, scratch=True)
+    aside_counts: Floats = array(lambda scalars: scalars.wary * scalars.arms * ROOM, least=0.0, most=VAST)
+    aside_sums: Floats = array(lambda scalars: scalars.wary * scalars.arms * ROOM, least=0.0, most=VAST)
+    last_weights: Floats = array(lambda scalars: scalars.wary * ROOM, least=0.0, most=1.0 + 1e-9, scratch=True)
 
 
 @inner
 def start(state: Beliefs) -> None:
     """Believe in one hypothesis: that the first change is yet to come."""
     forget(state)
-    own = state.own[0]
-    own.heaviest = 0
-    own.singly = 0.0
-    own.mixed = 0
+    scalars = state.scalars[0]
+    scalars.heaviest = 0
+    scalars.singly = 0.0
+    scalars.mixed = 0
     for kind in range(KINDS):
         state.lives[kind] = 1 if kind == ALL else 0
     for slot in range(ROOM):
@@ -96,13 +106,13 @@ def start(state: Beliefs) -> None:
         state.weights[slot] = 1.0 if slot == 0 else 0.0
     for place in range(KINDS * ROOM):
         state.tallies[place] = 0.0
-    for at in range(own.arms * ROOM):
+    for at in range(scalars.arms * ROOM):
         state.since_counts[at] = 0.0
         state.since_sums[at] = 0.0
         state.old_counts[at] = 0.0
         state.old_sums[at] = 0.0
         state.moved[at] = 1.0
-        if own.wary:
+        if scalars.wary:
             state.aside_counts[at] = 0.0
             state.aside_sums[at] = 0.0
 
@@ -110,17 +120,17 @@ def start(state: Beliefs) -> None:
 @inner
 def take_in(state: Beliefs, arm: int, still: float, rising: float, count: float, ones: float) -> None:
     """Take in what has the probability still + rising p if p is the feedback mean, and what it counts for."""
-    own = state.own[0]
-    own.time += 1
-    if own.wary:
+    scalars = state.scalars[0]
+    scalars.time += 1
+    if scalars.wary:
         _weigh_warily(state, arm, still, rising, count, ones)
     else:
         _weigh(state, arm, still, rising, count, ones)
     _normalise(state)
-    if own.time % own.beat == 0:
+    if scalars.time % scalars.beat == 0:
         _renew(state)
     else:
-        _remember(state, own.heaviest, arm)
+        _remember(state, scalars.heaviest, arm)
 
 
 @inlined
@@ -152,13 +162,13 @@ def _weigh(state: Beliefs, arm: int, still: float, rising: float, count: float, 
 @inner
 def _weigh_warily(state: Beliefs, arm: int, still: float, rising: float, count: float, ones: float) -> None:
     """Show what came to all hypotheses, and take back what lies may explain."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     weights, before = state.weights, state.last_weights
     for slot in range(ROOM):
         before[slot] = weights[slot]
     _weigh(state, arm, still, rising, count, ones)
-    most = own.contamination * min(state.counts[arm], STRETCH)
-    set_aside(weights, before, own.heaviest, most, arm * ROOM, state.aside_counts, state.aside_sums)
+    most = scalars.contamination * min(state.counts[arm], STRETCH)
+    set_aside(weights, before, scalars.heaviest, most, arm * ROOM, state.aside_counts, state.aside_sums)
 
 
 @inlined
@@ -202,11 +212,11 @@ def _remember(state: Beliefs, slot: int, arm: int) -> None:
 @inner
 def _renew(state: Beliefs) -> None:
     """Add a hypothesis: that the next step is the first after a change, of the kind whose turn it is."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     weights, tallies = state.weights, state.tallies
-    kind = own.time // own.beat % KINDS
+    kind = scalars.time // scalars.beat % KINDS
     few = FEW if kind == ALL else FEWER
-    steps = float(KINDS * own.beat) / (float(own.time) + 1.0)
+    steps = float(KINDS * scalars.beat) / (float(scalars.time) + 1.0)
     changes = _expected(state, 0), _expected(state, 1), _expected(state, 2), _expected(state, 3)
     born = 0.0
     for slot in range(ROOM):
@@ -223,7 +233,7 @@ def _renew(state: Beliefs) -> None:
     for each in range(KINDS):
         tallies[each * ROOM + slot] = changes[each] + (1.0 if each == kind else 0.0)
     weights[slot] = born
-    state.begins[slot] = own.time
+    state.begins[slot] = scalars.time
     _inherit(state, slot, kind)
 
 
@@ -231,7 +241,7 @@ def _renew(state: Beliefs) -> None:
 def _merge(state: Beliefs, kind: int) -> None:
     """Make one hypothesis of two neighbours of a kind, where it matters least."""
     order, begins, weights, tallies = state.order, state.begins, state.weights, state.tallies
-    time = float(state.own[0].time)
+    time = float(state.scalars[0].time)
     first, last = kind * EACH, (kind + 1) * EACH - 1
     least = np.inf
     choice = first
@@ -262,30 +272,30 @@ def _merge(state: Beliefs, kind: int) -> None:
 @inner
 def _look_around(state: Beliefs) -> None:
     """Find the likeliest hypothesis, and write down what counts if it holds."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     heaviest = 0
     for slot in range(1, ROOM):
         if state.weights[slot] > state.weights[heaviest]:
             heaviest = slot
-    own.heaviest = heaviest
+    scalars.heaviest = heaviest
     changes = 0.0
     for kind in range(KINDS):
         changes += state.tallies[kind * ROOM + heaviest]
-    own.alarms = int(changes + 0.5)
-    own.singly = (state.tallies[ONE * ROOM + heaviest] + FEWER) / (changes + FEW + (KINDS - 1) * FEWER)
-    for arm in range(own.arms):
+    scalars.alarms = int(changes + 0.5)
+    scalars.singly = (state.tallies[ONE * ROOM + heaviest] + FEWER) / (changes + FEW + (KINDS - 1) * FEWER)
+    for arm in range(scalars.arms):
         _remember(state, heaviest, arm)
 
 
 @inner
 def _inherit(state: Beliefs, slot: int, kind: int) -> None:
     """Let a new hypothesis know before the change what the likeliest knows."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     since_counts, since_sums = state.since_counts, state.since_sums
     old_counts, old_sums = state.old_counts, state.old_sums
-    moves = 1.0 - STAYS if kind == ALL else (1.0 / (own.arms - own.retired) if kind == ONE else 0.0)
+    moves = 1.0 - STAYS if kind == ALL else (1.0 / (scalars.arms - scalars.retired) if kind == ONE else 0.0)
     step = FINE if kind == FINE_STEP else COARSE
-    for arm in range(own.arms):
+    for arm in range(scalars.arms):
         at = arm * ROOM + slot
         count = state.counts[arm]
         worth = step * state.worths[arm]
@@ -295,7 +305,7 @@ def _inherit(state: Beliefs, slot: int, kind: int) -> None:
         old_counts[at] = kept * count
         old_sums[at] = kept * state.sums[arm]
         state.moved[at] = moves
-        if own.wary:
+        if scalars.wary:
             state.aside_counts[at] = 0.0
             state.aside_sums[at] = 0.0
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from maskedbandits._numba.state import Given
+from maskedbandits._numba.state import Param
 from maskedbandits.corruption import BOUNDED, Corruption, Noise, Spread, spread
 from maskedbandits.errors import UserError
 from maskedbandits.policies import registry, validation
@@ -27,20 +27,20 @@ from maskedbandits.policies.validation import LARGEST
 INDICES = {"gaussian": ucb, "sub-gamma": sub_gamma}
 _positive = validation.perhaps(validation.between(0, LARGEST, above=True))
 PARAMETERS = {
-    "divergence": Given(
+    "divergence": Param(
         None,
         validation.perhaps(validation.one_of("kl", *INDICES)),
         "what the index measures by: by default what fits the corruption, 'gaussian' of GaussianNoise and 'sub-gamma' "
         "of LaplaceNoise",
         stored=False,
     ),
-    "sigma": Given(
+    "sigma": Param(
         None,
         _positive,
         "how far feedback strays that is no bits: by default sqrt(1/4 + variance of the noise), for rewards in [0, 1]",
         stored=False,
     ),
-    "tail": Given(
+    "tail": Param(
         None, _positive, "how heavy its tail is: by default the scale of LaplaceNoise, else there is none", stored=False
     ),
 }

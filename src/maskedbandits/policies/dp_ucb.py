@@ -19,7 +19,7 @@ state holds true sums, and is as secret as the rewards are.
 import math
 
 from maskedbandits._numba.jit import compiled, inlined, inner
-from maskedbandits._numba.state import REQUIRED, Floats, given, record, section
+from maskedbandits._numba.state import REQUIRED, Floats, array, param, record
 from maskedbandits.math import rng
 from maskedbandits.policies import validation
 from maskedbandits.policies.pending import ENOUGH, FOREVER, lateness, open_decisions, patience
@@ -35,13 +35,13 @@ DEPTH = 48  # of the tree: more rewards than can be counted in a float
 class Policy(Arms):
     """A binary tree over the rewards of every arm."""
 
-    epsilon: float = given(REQUIRED, validation.epsilon, "the privacy loss of a reward, such as 1.0")
-    true: Floats = section(lambda own: own.arms * DEPTH, least=-FOREVER, most=FOREVER)  # sums of the nodes
-    public: Floats = section(lambda own: own.arms * DEPTH, least=-FOREVER, most=FOREVER)  # and with noise
-    base: Floats = section(
-        lambda own: own.arms, least=-FOREVER, most=FOREVER
+    epsilon: float = param(REQUIRED, validation.epsilon, "the privacy loss of a reward, such as 1.0")
+    true: Floats = array(lambda scalars: scalars.arms * DEPTH, least=-FOREVER, most=FOREVER)  # sums of the nodes
+    public: Floats = array(lambda scalars: scalars.arms * DEPTH, least=-FOREVER, most=FOREVER)  # and with noise
+    base: Floats = array(
+        lambda scalars: scalars.arms, least=-FOREVER, most=FOREVER
     )  # up to the last power of two, with noise
-    open: Floats = section(lambda own: own.arms, least=-FOREVER, most=FOREVER)  # rewards since
+    open: Floats = array(lambda scalars: scalars.arms, least=-FOREVER, most=FOREVER)  # rewards since
 
 
 @inner
@@ -87,14 +87,14 @@ def _index(state: Policy, arm: int, all_pending: int, unanswered: float, pending
     count = state.counts[arm] + unanswered
     if count <= 0.0:
         return math.inf
-    step = float(state.own[0].time + all_pending + 1)
+    step = float(state.scalars[0].time + all_pending + 1)
     total = state.sums[arm]
     if unanswered > 0.0:
         total += unanswered * (total / state.counts[arm] if state.counts[arm] > 0.0 else 0.5)
     known = int(min(state.counts[arm], 1e15))
-    noise = noise_bound(known, state.own[0].epsilon, step)
-    if pending > 0 and state.own[0].prompt < ENOUGH:
-        noise = min(noise, noise_bound(known + pending, state.own[0].epsilon, step))
+    noise = noise_bound(known, state.scalars[0].epsilon, step)
+    if pending > 0 and state.scalars[0].prompt < ENOUGH:
+        noise = min(noise, noise_bound(known + pending, state.scalars[0].epsilon, step))
     return (total + noise) / count + math.sqrt(2.0 * math.log(step) / count)
 
 
@@ -107,16 +107,16 @@ def score(state: Policy, arm: int) -> float:
 @inner
 def score_ahead(state: Policy, arm: int) -> float:
     """Return the index with pending reports."""
-    own = state.own[0]
-    unanswered = open_decisions(state, arm, own.decisions, lateness(state), patience(state))
-    return _index(state, arm, own.awaited, unanswered, state.pending[arm])
+    scalars = state.scalars[0]
+    unanswered = open_decisions(state, arm, scalars.decisions, lateness(state), patience(state))
+    return _index(state, arm, scalars.awaited, unanswered, state.pending[arm])
 
 
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Take in the reward, and make the arm's sum public anew: one node of the tree closes, with fresh noise."""
-    own = state.own[0]
-    own.time += 1
+    scalars = state.scalars[0]
+    scalars.time += 1
     state.counts[arm] += 1.0
     reward = flipped(state, arm, feedback)
     count = int(min(state.counts[arm], 1e15))
@@ -124,7 +124,7 @@ def observe(state: Policy, arm: int, feedback: float) -> None:
     level = _level(count)
     rest = count - (1 << level)
     if rest <= 0:
-        state.base[arm] += state.open[arm] + rng.laplace(state.lots, 2.0 / own.epsilon)
+        state.base[arm] += state.open[arm] + rng.laplace(state.rng, 2.0 / scalars.epsilon)
         state.open[arm] = 0.0
         state.sums[arm] = state.base[arm]
         return
@@ -141,7 +141,7 @@ def _close_node(state: Policy, arm: int, reward: float, rest: int, level: int) -
         total += true[node]  # the smaller nodes merge into this one
         node += 1
     true[node] = total
-    public[node] = total + rng.laplace(state.lots, 2.0 * level / state.own[0].epsilon)
+    public[node] = total + rng.laplace(state.rng, 2.0 * level / state.scalars[0].epsilon)
     told = state.base[arm]
     for bit in range(level):
         if (rest >> bit) & 1:

@@ -109,7 +109,7 @@ def _excess(state: Any, arm: int, contamination: float, delta: float) -> tuple[f
 
 def _heaviest(state: Any) -> float:
     """Return what the latest feedback weighs: 1 but under a discount."""
-    return float(state.own[0].weight) if has_field(state, "weight") else 1.0
+    return float(state.scalars[0].weight) if has_field(state, "weight") else 1.0
 
 
 def _remembered(state: Any, arm: int) -> tuple[float, float]:
@@ -121,7 +121,7 @@ def _remembered(state: Any, arm: int) -> tuple[float, float]:
 
 def _is_mixed(state: Any) -> bool:
     """Tell whether some report came with a mask of its own."""
-    return has_field(state, "mixed") and bool(state.own[0].mixed)
+    return has_field(state, "mixed") and bool(state.scalars[0].mixed)
 
 
 def _line(state: Any, arm: int) -> tuple[float, float]:

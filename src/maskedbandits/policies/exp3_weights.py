@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from maskedbandits._numba.jit import inlined, inner
-from maskedbandits._numba.state import DURATION, REQUIRED, Floats, derived, given, record, section
+from maskedbandits._numba.state import DURATION, REQUIRED, Floats, array, computed, param, record
 from maskedbandits.math import rng
 from maskedbandits.policies import validation
 from maskedbandits.policies.state import Arms, counted, forget
@@ -34,22 +34,22 @@ from maskedbandits.policies.state import Arms, counted, forget
 class Gains(Arms):
     """The range of debiased feedbacks, the same for all arms."""
 
-    floor: float = derived()
-    width: float = derived()
+    floor: float = computed()
+    width: float = computed()
 
 
 def configure(state: Gains, parameters: Mapping[str, Any]) -> None:
     """Write down the range."""
-    own = state.own[0]
-    own.floor = float((-state.lows * state.rates).min())
-    own.width = float(((1.0 - state.lows) * state.rates).max()) - own.floor
+    scalars = state.scalars[0]
+    scalars.floor = float((-state.lows * state.rates).min())
+    scalars.width = float(((1.0 - state.lows) * state.rates).max()) - scalars.floor
 
 
 @inlined
 def gain_of(state: Gains, arm: int, feedback: float) -> float:
     """Return the gain that a feedback stands for."""
-    own = state.own[0]
-    return ((feedback - state.lows[arm]) * state.rates[arm] - own.floor) / own.width
+    scalars = state.scalars[0]
+    return ((feedback - state.lows[arm]) * state.rates[arm] - scalars.floor) / scalars.width
 
 
 HEAVY = 1e100  # a sum of weights at which all are scaled down ...
@@ -62,11 +62,11 @@ LEARNS_FROM = "debiased feedback"
 class Weights(Gains):
     """Weights of the arms, and how fast they learn."""
 
-    horizon: int = given(REQUIRED, validation.count, "how many steps will be played", stored=False, time=DURATION)
-    gamma: float = derived()
-    alpha: float = derived()
-    batch: float = derived()
-    weights: Floats = section(lambda own: own.arms, least=5e-324, most=1e300)
+    horizon: int = param(REQUIRED, validation.count, "how many steps will be played", stored=False, time=DURATION)
+    gamma: float = computed()
+    alpha: float = computed()
+    batch: float = computed()
+    weights: Floats = array(lambda scalars: scalars.arms, least=5e-324, most=1e300)
 
 
 @inner
@@ -87,8 +87,8 @@ def _total(state: Weights) -> float:
 
 @inlined
 def _probability(state: Weights, arm: int, total: float) -> float:
-    own = state.own[0]
-    return (1.0 - own.gamma) * state.weights[arm] / total + own.gamma / own.arms
+    scalars = state.scalars[0]
+    return (1.0 - scalars.gamma) * state.weights[arm] / total + scalars.gamma / scalars.arms
 
 
 @inner
@@ -101,8 +101,8 @@ def score(state: Weights, arm: int) -> float:
 def choose(state: Weights) -> int:
     """Draw an arm."""
     total = _total(state)
-    left = rng.uniform(state.lots)
-    last = state.own[0].arms - 1
+    left = rng.uniform(state.rng)
+    last = state.scalars[0].arms - 1
     for arm in range(last):
         left -= _probability(state, arm, total)
         if left < 0.0:
@@ -113,16 +113,16 @@ def choose(state: Weights) -> int:
 @inner
 def observe(state: Weights, arm: int, feedback: float) -> None:
     """Raise the weight of the arm for its gain, and share out a little of all weight."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     gain = gain_of(state, arm, counted(state, arm, feedback))
     total = _total(state)
     gain /= _probability(state, arm, total)
     weights = state.weights
-    weights[arm] *= math.exp(own.gamma * gain / own.arms)
-    share = math.e * own.alpha * total / own.arms
+    weights[arm] *= math.exp(scalars.gamma * gain / scalars.arms)
+    share = math.e * scalars.alpha * total / scalars.arms
     for each in range(weights.size):
         weights[each] += share
-    if own.batch > 0.0 and own.time % int(own.batch) == 0:
+    if scalars.batch > 0.0 and scalars.time % int(scalars.batch) == 0:
         state.weights[:] = 1.0
     elif total > HEAVY:
         for each in range(weights.size):

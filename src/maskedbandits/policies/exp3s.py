@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maskedbandits._numba.state import given, record
+from maskedbandits._numba.state import param, record
 from maskedbandits.policies import exp3_weights, validation
 from maskedbandits.policies.exp3_weights import (  # noqa: F401 -- it plays by them
     DRAWS_FROM,
@@ -24,7 +24,7 @@ REFERENCE = "Auer et al. 2002"
 class Policy(Weights):
     """What the tuning needs to know."""
 
-    changes: int = given(
+    changes: int = param(
         1, validation.count, "how many segments to be ready for; a world that never changes has 1", stored=False
     )
 
@@ -32,7 +32,7 @@ class Policy(Weights):
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
     """Tune it for so many changes."""
     exp3_weights.configure(state, parameters)
-    own, horizon = state.own[0], parameters["horizon"]
-    effort = own.arms * (parameters["changes"] * math.log(own.arms * horizon) + math.e)
-    own.gamma = min(1.0, math.sqrt(effort / ((math.e - 1.0) * horizon)))
-    own.alpha = 1.0 / horizon
+    scalars, horizon = state.scalars[0], parameters["horizon"]
+    effort = scalars.arms * (parameters["changes"] * math.log(scalars.arms * horizon) + math.e)
+    scalars.gamma = min(1.0, math.sqrt(effort / ((math.e - 1.0) * horizon)))
+    scalars.alpha = 1.0 / horizon

@@ -54,7 +54,7 @@ def choose(state: Arms) -> int:
     """Return the arm to pull next: that of the highest score, the lowest such arm."""
     best = -math.inf
     chosen = 0
-    for arm in range(state.own[0].arms):
+    for arm in range(state.scalars[0].arms):
         value = score_ahead(state, arm)
         if value > best:
             best = value
@@ -109,7 +109,7 @@ def observe_masked(state: Arms, arm: int, feedback: float, low: float, span: flo
 @inlined
 def next_arm(state: Arms) -> int:
     """Choose an arm."""
-    return choose(state) if state.own[0].awaited == 0 else choose_ahead(state)
+    return choose(state) if state.scalars[0].awaited == 0 else choose_ahead(state)
 
 
 @inlined
@@ -212,7 +212,7 @@ def observe_masked_live(
 @entry
 def scores_live(state: Any, out: Floats) -> None:
     """Write down the scores."""
-    for arm in range(state.own[0].arms):
+    for arm in range(state.scalars[0].arms):
         out[arm] = score(state, arm)
 
 
@@ -221,7 +221,7 @@ def _play(state: Arms, feedback_means: Floats, recent: Ints, steps: int) -> None
     """Play on in a world that stands still."""
     for _ in range(steps):
         arm = choose(state)
-        feedback = 1.0 if rng.uniform(state.lots) < feedback_means[arm] else 0.0
+        feedback = 1.0 if rng.uniform(state.rng) < feedback_means[arm] else 0.0
         observe(state, arm, feedback)
         recent[arm] += 1
 

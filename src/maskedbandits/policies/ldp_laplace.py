@@ -10,7 +10,7 @@ from lots that anyone can repeat.
 import math
 
 from maskedbandits._numba.jit import inlined, inner
-from maskedbandits._numba.state import REQUIRED, given, record
+from maskedbandits._numba.state import REQUIRED, param, record
 from maskedbandits.math import rng
 from maskedbandits.policies import validation
 from maskedbandits.policies.pending import lateness, open_decisions, patience
@@ -26,19 +26,19 @@ FAR = 1e100  # the score of an arm that must be pulled first, shared by its unan
 class Policy(Arms):
     """How much noise it adds."""
 
-    epsilon: float = given(REQUIRED, validation.epsilon, "the privacy loss of a reward, such as 1.0")
+    epsilon: float = param(REQUIRED, validation.epsilon, "the privacy loss of a reward, such as 1.0")
 
 
 @inlined
 def _index(state: Policy, arm: int, awaited: int, pending: float) -> float:
     """Return the index with pending reports, of all arms and of this one, counted as come."""
     count = state.counts[arm] + pending
-    step = float(state.own[0].time + awaited + 1)
+    step = float(state.scalars[0].time + awaited + 1)
     if count <= 4.0 * math.log(step + 1.0):
         return math.inf if pending == 0.0 else FAR / count
     mean = state.sums[arm] / state.counts[arm] if state.counts[arm] > 0.0 else 0.5
     log = math.log(step)
-    noise = math.sqrt(32.0 * log / count) / state.own[0].epsilon
+    noise = math.sqrt(32.0 * log / count) / state.scalars[0].epsilon
     return mean + math.sqrt(2.0 * log / count) + noise
 
 
@@ -51,14 +51,16 @@ def score(state: Policy, arm: int) -> float:
 @inner
 def score_ahead(state: Policy, arm: int) -> float:
     """Return the index with pending reports."""
-    own = state.own[0]
-    return _index(state, arm, own.awaited, open_decisions(state, arm, own.decisions, lateness(state), patience(state)))
+    scalars = state.scalars[0]
+    return _index(
+        state, arm, scalars.awaited, open_decisions(state, arm, scalars.decisions, lateness(state), patience(state))
+    )
 
 
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Add noise to the reward and forget what it was."""
-    own = state.own[0]
-    own.time += 1
+    scalars = state.scalars[0]
+    scalars.time += 1
     state.counts[arm] += 1.0
-    state.sums[arm] += flipped(state, arm, feedback) + rng.laplace(state.lots, 1.0 / own.epsilon)
+    state.sums[arm] += flipped(state, arm, feedback) + rng.laplace(state.rng, 1.0 / scalars.epsilon)

@@ -76,13 +76,13 @@ def rows_of(kind: Kind, given: Mapping[str, Any]) -> list[int]:
 
 def remade(kind: Kind, parameters: Mapping[str, Any], state: Any) -> Any:
     """Return a state with other parameters, whose arms are masked as those of a state."""
-    old = state.own[0]
+    old = state.scalars[0]
     sizes: dict[str, int] = {key: int(old[key]) for key in ("arms", "nodes", "leaves") if key in kind.layout.sizes}
     sizes["ages"] = pending.age_groups(parameters["expire_after"])
-    new = kind.layout.made({**sizes, **kind.sizes(parameters)}, parameters)
+    new = kind.layout.build({**sizes, **kind.sizes(parameters)}, parameters)
     for key in CORRUPTIONS:
         getattr(new, key)[:] = getattr(state, key)
-    new.own[0].curved = old.curved
+    new.scalars[0].curved = old.curved
     pending.configure(new, parameters["expire_after"])
     kind.configure(new, parameters)
     return new

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from maskedbandits._numba.jit import inlined, inner
-from maskedbandits._numba.state import POSITION, REQUIRED, Ints, fixed, gathered, given, record, size
+from maskedbandits._numba.state import POSITION, REQUIRED, Ints, fixed_array, param, record, size, variable
 from maskedbandits.errors import UserError, WrongValueError
 from maskedbandits.policies import validation
 from maskedbandits.policies.index.restarts import times
@@ -19,13 +19,13 @@ class Policy(Arms):
     """When segments begin, and the best arm of each."""
 
     segments: int = size(1)
-    restarts: Any = given(
+    restarts: Any = param(
         REQUIRED, validation.restarts, "when segments begin, such as [0, 5000]", stored=False, time=POSITION
     )
-    best: Any = given(REQUIRED, validation.best_arms, "the best arm of every segment, such as [0, 2]", stored=False)
-    following: int = gathered(0, most=lambda own: own.segments - 1)  # changes so far
-    begins: Ints = fixed(lambda own: own.segments - 1)
-    told: Ints = fixed(lambda own: own.segments)
+    best: Any = param(REQUIRED, validation.best_arms, "the best arm of every segment, such as [0, 2]", stored=False)
+    following: int = variable(0, most=lambda scalars: scalars.segments - 1)  # changes so far
+    begins: Ints = fixed_array(lambda scalars: scalars.segments - 1)
+    told: Ints = fixed_array(lambda scalars: scalars.segments)
 
 
 def check(parameters: Mapping[str, Any], arms: int) -> None:
@@ -54,28 +54,31 @@ def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
 def start(state: Policy) -> None:
     """Begin with the first segment."""
     forget(state)
-    state.own[0].following = 0
+    state.scalars[0].following = 0
 
 
 @inlined
 def begin_segment(state: Policy) -> None:
     """Go on to the next segment."""
-    own = state.own[0]
-    own.following = min(own.following + 1, state.begins.size)
+    scalars = state.scalars[0]
+    scalars.following = min(scalars.following + 1, state.begins.size)
 
 
 @inlined
 def choose(state: Policy) -> int:
     """Return the arm that is best in this segment."""
-    return state.told[state.own[0].following]
+    return state.told[state.scalars[0].following]
 
 
 @inner
 def choose_ahead(state: Policy) -> int:
     """Return the arm that is best when all reports that are awaited would have come."""
-    own = state.own[0]
-    following = own.following
-    while following < state.begins.size and max(own.decisions, own.time + own.awaited) >= state.begins[following]:
+    scalars = state.scalars[0]
+    following = scalars.following
+    while (
+        following < state.begins.size
+        and max(scalars.decisions, scalars.time + scalars.awaited) >= state.begins[following]
+    ):
         following += 1
     return state.told[following]
 
@@ -84,9 +87,9 @@ def choose_ahead(state: Policy) -> int:
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Count the feedback, and the segments."""
     counted(state, arm, feedback)
-    own = state.own[0]
-    if own.following < state.begins.size and own.time == state.begins[own.following]:
-        own.following += 1
+    scalars = state.scalars[0]
+    if scalars.following < state.begins.size and scalars.time == state.begins[scalars.following]:
+        scalars.following += 1
 
 
 @inlined

@@ -25,9 +25,20 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits._numba.jit import inlined, inner, interpreted
-from maskedbandits._numba.stacks import nth, rows
-from maskedbandits._numba.state import Floats, Ints, Record, derived, gathered, given, record, section, size
+from maskedbandits._numba.jit import inlined, inner, interpret
+from maskedbandits._numba.state import (
+    Floats,
+    Ints,
+    Record,
+    array,
+    computed,
+    param,
+    record,
+    select_state,
+    size,
+    stack_rows,
+    variable,
+)
 from maskedbandits.errors import WrongValueError, check_int
 
 FOREVER = 1 << 62  # more than any number of steps
@@ -58,26 +69,36 @@ class Pending(Record):
 
     arms: int = size()
     ages: int = size(scratch=True)  # age groups, or 0 if a policy waits for ever
-    expire_after: Any = given(
+    expire_after: Any = param(
         EXPIRE_AFTER,
         check_expire_after,
         "after how many further decisions to give up on a report that has not arrived; 0 ignores pending reports",
         stored=False,
     )
-    lifetime: int = derived(scratch=True)  # the same number, or NEVER
-    awaited: int = gathered(0, most=FOREVER, scratch=True)  # decisions whose reports are pending
-    decisions: int = gathered(0, most=FOREVER, scratch=True)  # decisions so far
-    delay: float = gathered(-1.0, least=-1.0, most=float(FOREVER), scratch=True)  # in decisions, or -1 if unknown
-    prompt: float = gathered(0.0, most=1.0, scratch=True)  # the share of reports that were prompt
-    pending: Ints = section(lambda own: own.arms, least=0, most=FOREVER, scratch=True)
-    unanswered: Floats = section(lambda own: own.arms, least=0.0, most=float(FOREVER), scratch=True)
-    decided: Floats = section(lambda own: own.arms, least=0.0, most=float(FOREVER), scratch=True)  # decisions, fading
-    asked: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # last decision
-    first_asked: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # after it
-    heard: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # last report
-    timed: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.decisions, scratch=True)  # decision, or 0
-    by_age: Ints = section(
-        lambda own: own.arms * own.ages, least=0, most=FOREVER, scratch=True
+    lifetime: int = computed(scratch=True)  # the same number, or NEVER
+    awaited: int = variable(0, most=FOREVER, scratch=True)  # decisions whose reports are pending
+    decisions: int = variable(0, most=FOREVER, scratch=True)  # decisions so far
+    delay: float = variable(-1.0, least=-1.0, most=float(FOREVER), scratch=True)  # in decisions, or -1 if unknown
+    prompt: float = variable(0.0, most=1.0, scratch=True)  # the share of reports that were prompt
+    pending: Ints = array(lambda scalars: scalars.arms, least=0, most=FOREVER, scratch=True)
+    unanswered: Floats = array(lambda scalars: scalars.arms, least=0.0, most=float(FOREVER), scratch=True)
+    decided: Floats = array(
+        lambda scalars: scalars.arms, least=0.0, most=float(FOREVER), scratch=True
+    )  # decisions, fading
+    asked: Ints = array(
+        lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.decisions, scratch=True
+    )  # last decision
+    first_asked: Ints = array(
+        lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.decisions, scratch=True
+    )  # after it
+    heard: Ints = array(
+        lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.decisions, scratch=True
+    )  # last report
+    timed: Ints = array(
+        lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.decisions, scratch=True
+    )  # decision, or 0
+    by_age: Ints = array(
+        lambda scalars: scalars.arms * scalars.ages, least=0, most=FOREVER, scratch=True
     )  # pending, by age group
 
 
@@ -91,15 +112,15 @@ def age_groups(expire_after: int | None) -> int:
 
 def configure(state: Any, expire_after: int | None) -> None:
     """Write down after how many decisions to give up."""
-    state.own[0].lifetime = NEVER if expire_after is None else expire_after
+    state.scalars[0].lifetime = NEVER if expire_after is None else expire_after
 
 
 def contradiction(state: Any) -> str:
     """Return where saved pending reports contradict themselves."""
-    own = state.own[0]
-    if state.pending.sum() != own.awaited:
+    scalars = state.scalars[0]
+    if state.pending.sum() != scalars.awaited:
         return "its pending reports do not add up to their total"
-    if own.ages and not np.array_equal(state.by_age.reshape(-1, own.ages).sum(axis=1), state.pending):
+    if scalars.ages and not np.array_equal(state.by_age.reshape(-1, scalars.ages).sum(axis=1), state.pending):
         return "its pending reports are not those of their ages"
     return "" if np.all(state.unanswered <= state.pending) else "more decisions are unanswered than reports pending"
 
@@ -107,11 +128,11 @@ def contradiction(state: Any) -> str:
 @inlined
 def await_nothing(state: Pending) -> None:
     """Forget all decisions."""
-    state.own[0].awaited = 0
-    state.own[0].decisions = 0
-    state.own[0].delay = -1.0
-    state.own[0].prompt = 0.0
-    for arm in range(state.own[0].arms):
+    state.scalars[0].awaited = 0
+    state.scalars[0].decisions = 0
+    state.scalars[0].delay = -1.0
+    state.scalars[0].prompt = 0.0
+    for arm in range(state.scalars[0].arms):
         state.pending[arm] = 0
         state.unanswered[arm] = 0.0
         state.decided[arm] = 0.0
@@ -124,24 +145,24 @@ def await_nothing(state: Pending) -> None:
 
 
 @inlined
-def _group_width(own: Pending) -> int:
+def _group_width(scalars: Pending) -> int:
     """Return how many decisions an age group spans."""
-    return 1 if own.lifetime < AGES else (own.lifetime + AGES - 2) // (AGES - 1)
+    return 1 if scalars.lifetime < AGES else (scalars.lifetime + AGES - 2) // (AGES - 1)
 
 
 @inner
 def _advance(state: Pending, n: int) -> None:
     """Count n decisions, and give up on reports that are older than the policy waits."""
-    own = state.own[0]
-    before = own.decisions
-    own.decisions += n
-    if own.ages == 0:
+    scalars = state.scalars[0]
+    before = scalars.decisions
+    scalars.decisions += n
+    if scalars.ages == 0:
         return
-    width = _group_width(own)
-    first, last = before // width + 1, own.decisions // width
-    for group in range(max(first, last - own.ages + 1), last + 1):
-        for arm in range(own.arms):
-            place = arm * own.ages + group % own.ages
+    width = _group_width(scalars)
+    first, last = before // width + 1, scalars.decisions // width
+    for group in range(max(first, last - scalars.ages + 1), last + 1):
+        for arm in range(scalars.arms):
+            place = arm * scalars.ages + group % scalars.ages
             _take_away(state, arm, state.by_age[place])
             state.by_age[place] = 0
 
@@ -150,7 +171,7 @@ def _advance(state: Pending, n: int) -> None:
 def _take_away(state: Pending, arm: int, n: int) -> None:
     """Give up on n pending reports of an arm."""
     if n > 0:
-        state.own[0].awaited -= n
+        state.scalars[0].awaited -= n
         state.pending[arm] -= n
         state.unanswered[arm] = min(state.unanswered[arm], float(state.pending[arm]))
 
@@ -158,41 +179,41 @@ def _take_away(state: Pending, arm: int, n: int) -> None:
 @inlined
 def _recent_decisions(state: Pending, arm: int) -> float:
     """Return about how many decisions of an arm are more recent than reports are late: weights fade with the delay."""
-    own = state.own[0]
-    if own.delay < 0.0:
+    scalars = state.scalars[0]
+    if scalars.delay < 0.0:
         return state.decided[arm]
-    return state.decided[arm] * math.exp(-float(own.decisions - state.asked[arm]) / max(own.delay, 1.0))
+    return state.decided[arm] * math.exp(-float(scalars.decisions - state.asked[arm]) / max(scalars.delay, 1.0))
 
 
 @inlined
 def await_reports(state: Pending, arm: int, n: int) -> None:
     """Note n decisions for an arm."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     _advance(state, n)
-    if own.lifetime == 0:
+    if scalars.lifetime == 0:
         return
-    own.awaited += n
+    scalars.awaited += n
     state.pending[arm] += n
-    if own.decisions - state.asked[arm] > state.asked[arm]:  # what was not answered for so long is lost
+    if scalars.decisions - state.asked[arm] > state.asked[arm]:  # what was not answered for so long is lost
         state.unanswered[arm] = min(state.unanswered[arm], 1.0)
     state.unanswered[arm] += float(n)
     state.decided[arm] = _recent_decisions(state, arm) + float(n)
     if state.heard[arm] >= state.asked[arm]:  # nothing was asked since the last report
-        state.first_asked[arm] = own.decisions
-        is_alone = state.pending[arm] == n or float(own.decisions - state.asked[arm]) > ALONE + 4.0 * own.delay
-        state.timed[arm] = own.decisions if is_alone else 0
-    state.asked[arm] = own.decisions
-    if own.ages > 0:
-        state.by_age[arm * own.ages + own.decisions // _group_width(own) % own.ages] += n
+        state.first_asked[arm] = scalars.decisions
+        is_alone = state.pending[arm] == n or float(scalars.decisions - state.asked[arm]) > ALONE + 4.0 * scalars.delay
+        state.timed[arm] = scalars.decisions if is_alone else 0
+    state.asked[arm] = scalars.decisions
+    if scalars.ages > 0:
+        state.by_age[arm * scalars.ages + scalars.decisions // _group_width(scalars) % scalars.ages] += n
 
 
 @inner
 def _age_out(state: Pending, arm: int, n: int) -> None:
     """Take n reports of an arm out of the age groups, the oldest first."""
-    own = state.own[0]
-    oldest = own.decisions // _group_width(own) + 1
-    for group in range(oldest, oldest + own.ages):
-        place = arm * own.ages + group % own.ages
+    scalars = state.scalars[0]
+    oldest = scalars.decisions // _group_width(scalars) + 1
+    for group in range(oldest, oldest + scalars.ages):
+        place = arm * scalars.ages + group % scalars.ages
         taken = min(n, state.by_age[place])
         state.by_age[place] -= taken
         n -= taken
@@ -201,33 +222,33 @@ def _age_out(state: Pending, arm: int, n: int) -> None:
 @inner
 def _learn_delay(state: Pending, arm: int) -> None:
     """Note how long the report of a timed decision took: a longer delay counts at once, a shorter one by an eighth."""
-    own = state.own[0]
-    took = float(own.decisions - state.timed[arm])
+    scalars = state.scalars[0]
+    took = float(scalars.decisions - state.timed[arm])
     is_prompt = 1.0 if took < PROMPT else 0.0
-    own.prompt += (is_prompt - own.prompt) * (0.125 if own.delay >= 0.0 else 1.0)
-    if own.delay >= 0.0:
+    scalars.prompt += (is_prompt - scalars.prompt) * (0.125 if scalars.delay >= 0.0 else 1.0)
+    if scalars.delay >= 0.0:
         if state.asked[arm] != state.timed[arm]:  # the report may be of a later decision, and the timed one's lost
-            took = min(took, 16.0 + 2.0 * own.delay)
-        took = max(took, own.delay + (took - own.delay) / 8.0)
-    own.delay = took
+            took = min(took, 16.0 + 2.0 * scalars.delay)
+        took = max(took, scalars.delay + (took - scalars.delay) / 8.0)
+    scalars.delay = took
     state.timed[arm] = 0
 
 
 @inlined
 def stop_awaiting(state: Pending, arm: int) -> None:
     """Note that a report has arrived; one that is not pending may arrive, too."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     pending = state.pending[arm]
-    state.heard[arm] = own.decisions
+    state.heard[arm] = scalars.decisions
     if state.timed[arm] > 0:
         _learn_delay(state, arm)
     if pending > 0:
-        own.awaited -= 1
+        scalars.awaited -= 1
         state.pending[arm] = pending - 1
         left = max(state.unanswered[arm] - 1.0, 0.0)
-        on_their_way = _recent_decisions(state, arm) if own.prompt < ENOUGH else 0.0
+        on_their_way = _recent_decisions(state, arm) if scalars.prompt < ENOUGH else 0.0
         state.unanswered[arm] = left - FADING * max(left - on_their_way, 0.0)
-        if own.ages > 0:
+        if scalars.ages > 0:
             _age_out(state, arm, 1)
 
 
@@ -236,7 +257,7 @@ def give_up(state: Pending, arm: int, n: int) -> int:
     """Give up on up to n pending reports of an arm, the oldest first; return on how many."""
     n = min(n, state.pending[arm])
     _take_away(state, arm, n)
-    if state.own[0].ages > 0:
+    if state.scalars[0].ages > 0:
         _age_out(state, arm, n)
     return n
 
@@ -244,14 +265,14 @@ def give_up(state: Pending, arm: int, n: int) -> int:
 @inlined
 def patience(state: Any) -> float:
     """Return the patience of a policy that remembers everything: as many decisions as it has made reports of."""
-    return max(1.0, float(state.own[0].time + state.own[0].awaited))
+    return max(1.0, float(state.scalars[0].time + state.scalars[0].awaited))
 
 
 @inlined
 def lateness(state: Pending) -> float:
     """Return by how many decisions reports are late; 0 if enough of them are prompt, or nothing is known."""
-    own = state.own[0]
-    return own.delay if own.prompt < ENOUGH and own.delay > 0.0 else 0.0
+    scalars = state.scalars[0]
+    return scalars.delay if scalars.prompt < ENOUGH and scalars.delay > 0.0 else 0.0
 
 
 @inlined
@@ -273,41 +294,41 @@ def _recent_of(recent: Floats, age: Ints, delay: Any) -> Floats:
 
 def set_pending(state: Any, counts: Ints) -> None:
     """Let so many reports of each arm be pending, whatever was before: more are of decisions made just now."""
-    own = state.own[0]
-    if own.lifetime == 0:
+    scalars = state.scalars[0]
+    if scalars.lifetime == 0:
         return
     more = np.maximum(counts - state.pending, 0)
-    own.decisions += more.sum()
-    own.awaited = counts.sum()
-    state.decided[:] = _recent_of(state.decided, own.decisions - state.asked, own.delay) + more
-    state.asked[:] = np.where(more > 0, own.decisions, state.asked)
+    scalars.decisions += more.sum()
+    scalars.awaited = counts.sum()
+    state.decided[:] = _recent_of(state.decided, scalars.decisions - state.asked, scalars.delay) + more
+    state.asked[:] = np.where(more > 0, scalars.decisions, state.asked)
     state.unanswered[:] = np.minimum(state.unanswered + more, counts)
     state.pending[:] = counts
-    if own.ages:
-        by_age = state.by_age.reshape(-1, own.ages)
+    if scalars.ages:
+        by_age = state.by_age.reshape(-1, scalars.ages)
         by_age[:] = 0
-        by_age[:, own.decisions // interpreted(_group_width)(own) % own.ages] = counts
+        by_age[:, scalars.decisions // interpret(_group_width)(scalars) % scalars.ages] = counts
 
 
 def note_many(state: Any, places: Ints, arms: Ints, n: int) -> None:
-    """Note n decisions, or give up on -n, for one arm each of several policies side by side (``stacks.py``)."""
-    own = state.own
-    if own[0].ages:
+    """Note n decisions, or give up on -n, for one arm each of several policies side by side (``_numba/state.py``)."""
+    scalars = state.scalars
+    if scalars[0].ages:
         for place, arm in zip(places.tolist(), arms.tolist(), strict=True):
-            interpreted(await_reports if n > 0 else give_up)(nth(state, place), arm, abs(n))
+            interpret(await_reports if n > 0 else give_up)(select_state(state, place), arm, abs(n))
         return
-    if own[0].lifetime == 0:
+    if scalars[0].lifetime == 0:
         return
-    pending, unanswered = rows(state, "pending"), rows(state, "unanswered")
+    pending, unanswered = stack_rows(state, "pending"), stack_rows(state, "unanswered")
     more = np.maximum(n, -pending[places, arms])
     pending[places, arms] += more
-    own["awaited"][places] += more
+    scalars["awaited"][places] += more
     if n > 0:
-        own["decisions"][places] += n
-        asked, recent = rows(state, "asked"), rows(state, "decided")
-        age = own["decisions"][places] - asked[places, arms]
-        recent[places, arms] = _recent_of(recent[places, arms], age, own["delay"][places]) + n
-        is_lost = own["decisions"][places] > 2 * asked[places, arms]
-        asked[places, arms] = own["decisions"][places]
+        scalars["decisions"][places] += n
+        asked, recent = stack_rows(state, "asked"), stack_rows(state, "decided")
+        age = scalars["decisions"][places] - asked[places, arms]
+        recent[places, arms] = _recent_of(recent[places, arms], age, scalars["delay"][places]) + n
+        is_lost = scalars["decisions"][places] > 2 * asked[places, arms]
+        asked[places, arms] = scalars["decisions"][places]
         unanswered[places, arms] = np.minimum(unanswered[places, arms], np.where(is_lost, 1.0, np.inf)) + n
     unanswered[places, arms] = np.minimum(unanswered[places, arms], pending[places, arms])

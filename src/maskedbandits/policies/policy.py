@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maskedbandits._numba.state import Floats, Ints, Words, relaid
+from maskedbandits._numba.state import Floats, Ints, Words, copy_resized
 from maskedbandits.corruption import Corruption, Polyline
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.policies import arms as changes
@@ -18,7 +18,7 @@ from maskedbandits.policies import pending as pending_reports
 from maskedbandits.policies.index import report_masks
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.registry import Kind
-from maskedbandits.policies.runtime import entries, look_after
+from maskedbandits.policies.runtime import get_entries, hold_during_forks
 from maskedbandits.policies.views import MOST, View
 
 
@@ -30,7 +30,7 @@ def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -
     first = [places[id(line)] for line in lines]
     common = {"arms": len(lines), "nodes": int(ends[-1]), "leaves": 1 << (len(lines) - 1).bit_length()}
     common["ages"] = pending_reports.age_groups(parameters["expire_after"])
-    state = kind.layout.made({**common, **kind.sizes(parameters)}, parameters)
+    state = kind.layout.build({**common, **kind.sizes(parameters)}, parameters)
     honest = 1.0 - parameters.get("contamination", 0.0)  # see Policy.contamination
     state.flips[:] = [line.flipped for line in lines]
     state.first_node[:] = first
@@ -39,7 +39,7 @@ def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -
     state.node_feedbacks[:] = np.concatenate([honest * line.feedbacks for line in distinct.values()])
     state.lows[:] = [honest * line.feedbacks[0] for line in lines]
     state.rates[:] = [1.0 / (honest * line.feedbacks[-1] - honest * line.feedbacks[0]) for line in lines]
-    state.own[0].curved = any(line.means.size != 2 for line in distinct.values())
+    state.scalars[0].curved = any(line.means.size != 2 for line in distinct.values())
     pending_reports.configure(state, parameters["expire_after"])
     kind.configure(state, parameters)
     return state
@@ -57,17 +57,17 @@ class Policy(View):
     def __init__(self, kind: Kind, given: Mapping[str, Any], state: Any, words: Words, *, fresh: bool = True) -> None:
         self._kind = kind
         self._given = copy.deepcopy(dict(given))  # lists may change in the hands of whoever gave them
-        self._parameters = kind.complete(given, int(state.own[0].arms))
+        self._parameters = kind.complete(given, int(state.scalars[0].arms))
         self._state = state
-        self._arms = int(state.own[0].arms)
-        self._mixed = kind.on_axes and bool(state.own[0].mixed)
+        self._arms = int(state.scalars[0].arms)
+        self._mixed = kind.on_axes and bool(state.scalars[0].mixed)
         self._most = 1.0 if self.sigma is None else validation.LARGEST
         self._lock = threading.Lock()
-        self._entries = entries(kind.layout, kind.name)
-        state.lots[:] = words
+        self._entries = get_entries(kind.layout, kind.name)
+        state.rng[:] = words
         if fresh:
             self._entries.start(state)
-        look_after(self)
+        hold_during_forks(self)
 
     @overload
     def choose(self, n: None = None, *, among: ArrayLike | None = None) -> int: ...
@@ -233,7 +233,7 @@ class Policy(View):
 
     def __copy__(self) -> "Policy":
         state = self._snapshot()
-        return Policy(self._kind, self._given, state, state.lots.copy(), fresh=False)
+        return Policy(self._kind, self._given, state, state.rng.copy(), fresh=False)
 
     def __deepcopy__(self, memo: Any) -> "Policy":
         return self.__copy__()
@@ -254,23 +254,23 @@ class Policy(View):
         given = log_times.in_plays(self._kind, self._given, self._arms, pace)
         state = log_times.remade(self._kind, self._kind.complete(given, self._arms), self._state)
         rows = np.array(log_times.rows_of(self._kind, self._given), dtype=np.int64)
-        return Policy(self._kind, given, state, self._state.lots.copy()), rows
+        return Policy(self._kind, given, state, self._state.rng.copy()), rows
 
     def for_simulation(self, horizon: int, memo: int, expire_after: int | None = None) -> Any:
         """Return the state of a fresh policy of this kind, with no window longer than the horizon."""
         layout = self._kind.layout
         sizes = {key: value for key, value in (("memo", memo), ("mixed", 0)) if key in layout.sizes}
-        own = self._state.own[0]
-        endless = "span" in layout.derived and own.span >= horizon
+        scalars = self._state.scalars[0]
+        endless = "span" in layout.computed and scalars.span >= horizon
         if endless:
             sizes["ring"] = 0
         if expire_after is not None:
             sizes["ages"] = pending_reports.age_groups(expire_after)
-        fixed = [key for key, section in layout.sections.items() if section.fixed]
-        state = relaid(self._state, sizes, fixed)
+        fixed = [key for key, section in layout.arrays.items() if section.fixed]
+        state = copy_resized(self._state, sizes, fixed)
         if expire_after is not None:
             pending_reports.configure(state, expire_after)
-        state.own[0].retired = 0
+        state.scalars[0].retired = 0
         if endless:
-            state.own[0].span = FOREVER
+            state.scalars[0].span = FOREVER
         return state

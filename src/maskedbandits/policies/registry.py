@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
+from maskedbandits._numba import internals
 from maskedbandits._numba.jit import HOOKS, Choice
-from maskedbandits._numba.state import REQUIRED, Given, Layout, Storage, declarations_of
+from maskedbandits._numba.state import REQUIRED, Layout, Param, Storage, declarations_of
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.fingerprint import Origin, trace
@@ -44,8 +45,8 @@ class Kind:
     required: frozenset[str] = frozenset()  # parameters that have a default elsewhere, and none here
     learns_from: str = "masked feedback"
     fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that it does not have, and their values
-    added: Mapping[str, Given] = field(default_factory=dict)  # parameters beside those of its state
-    told: Mapping[str, Given] | None = None  # its parameters, where they are not those of its state
+    added: Mapping[str, Param] = field(default_factory=dict)  # parameters beside those of its state
+    told: Mapping[str, Param] | None = None  # its parameters, where they are not those of its state
     variants: Mapping[str, "Kind"] = field(default_factory=dict)  # what plays it, by the divergence (divergences.py)
 
     @lockfree_cached_property
@@ -57,7 +58,7 @@ class Kind:
         name = "_".join([*names, *filter(None, [origin.digest[:DIGITS]])])
         if name not in _layouts:
             for kernel in origin.kernels:
-                kernel._reset_overloads()  # what it refers to may have changed since it was compiled
+                internals.forget_compiled(kernel)  # a value that it refers to may have changed since
             made = Layout(name, _records(self.modules), __name__, origin=origin, **self._storage(origin))
             _layouts.setdefault(name, made)  # another thread may be first
         return _layouts[name]
@@ -87,9 +88,9 @@ class Kind:
         return self._traced(*HOOKS, *PARTS, *ASKED)
 
     @lockfree_cached_property
-    def parameters(self) -> dict[str, Given]:
+    def parameters(self) -> dict[str, Param]:
         """Its parameters by name: those that must be given come first."""
-        given = {**self.layout.given, **self.added} if self.told is None else self.told
+        given = {**self.layout.params, **self.added} if self.told is None else self.told
         told = {key: what for key, what in given.items() if key not in self.fixed}
         told = {key: replace(what, default=REQUIRED) if key in self.required else what for key, what in told.items()}
         last = ("contamination", "expire_after")

@@ -1,8 +1,10 @@
-"""The entry points of each kind of state: machine code as soon as there is some, until then the same code interpreted.
+"""The entry points of each kind of state: machine code once it is compiled, until then the same code interpreted.
 
-Machine code takes seconds to make, and is kept (``cache.py``). Where it is not there yet, a live policy starts at once,
-interpreted, while a child process fills the cache; then it goes on with machine code, and chooses the same. A
-simulation waits for its code. ``MASKEDBANDITS_COMPILE=now`` makes live policies wait, too.
+Compiling takes seconds, and the machine code is stored (``_numba/cache.py``). Until it is stored, a live policy runs
+interpreted while a child process compiles. Then it continues with machine code, with the same choices. A simulation
+waits for its code. ``MASKEDBANDITS_COMPILE=now`` makes live policies wait, too.
+
+The end of the module holds policies still while the process forks.
 """
 
 import contextlib
@@ -18,7 +20,9 @@ import numba
 import numpy as np
 
 from maskedbandits._numba import cache
-from maskedbandits._numba.jit import INTERPRETED, interpreted
+from maskedbandits._numba.internals import CAN_STORE
+from maskedbandits._numba.internals import CAN_SWITCH as CAN_INTERPRET
+from maskedbandits._numba.jit import INTERPRETED, interpret
 from maskedbandits._numba.state import Layout
 from maskedbandits.errors import UserError
 from maskedbandits.math import rng
@@ -27,12 +31,12 @@ from maskedbandits.policies.groups import kernels as group_kernels
 from maskedbandits.policies.groups.levels import NO_GRAINS
 
 MODE = "MASKEDBANDITS_COMPILE"
-# Seconds of CPU that it takes to compile what a live policy needs, and as much again for a simulation: of all policies
-# that share a kernel, or of one that stands alone.
-SHARED_SECONDS, ALONE_SECONDS = 25, 10
-PATIENCE = 600.0  # seconds that the child may take
+# CPU seconds to compile the entry points of a live policy, and about as much for a simulation: for all policies that
+# share a kernel, and for any other policy.
+SHARED_COMPILE_S, SINGLE_COMPILE_S = 25, 10
+CHILD_TIMEOUT_S = 600.0
 
-Kernels = dict[str, tuple[Any, tuple[Any, ...]]]  # by name, each with the types of what it takes beside the state
+Kernels = dict[str, tuple[Any, tuple[Any, ...]]]  # by name, each with the types of its arguments after the state
 
 _LOG = (numba.int64[::1], numba.float64[::1])  # arms and feedbacks
 _LIVE: Kernels = {
@@ -41,7 +45,7 @@ _LIVE: Kernels = {
     "observe": (kernels.observe_live, (numba.int64, numba.float64)),
     "wait": (kernels.wait_live, (numba.int64, numba.int64)),
 }
-_MASKS = (numba.int64[::1], numba.float64[:, ::1], numba.float64)  # those of reports, the lines, how many are honest
+_MASKS = (numba.int64[::1], numba.float64[:, ::1], numba.float64)  # of reports, the lines, the share of honest ones
 _MASKED: Kernels = {
     "tell_apart": (kernels.tell_apart_live, (numba.int64[::1], *_MASKS)),
     "observe_masked": (kernels.observe_masked_live, (*_LOG, *_MASKS)),
@@ -58,7 +62,7 @@ _GROUPS: Kernels = {
     "ask_groups": (group_kernels.ask_groups, (_GRAINS, numba.int64[::1], numba.int64, numba.int64)),
     "take_in_answers": (group_kernels.take_in_answers, (_GRAINS, _ANSWERS, numba.int64, numba.float64)),
 }
-# What is compiled together: few need more than the first.
+# Kernels that are compiled together. Few policies need more than the first group.
 _PARTS = {
     "": _LIVE,
     ".masked": _MASKED,
@@ -70,41 +74,41 @@ _PARTS = {
 }
 
 
-def _mode() -> str:
-    """Return how live policies get their code: now, or in the background."""
-    asked = os.environ.get(MODE) or "background"
-    if asked not in ("now", "background"):
-        cache.say(f"{MODE} = {asked!r} is taken for background: give now or background")
-    return asked
+def _compile_mode() -> str:
+    """Return when live policies get machine code: now, or once it is compiled in the background."""
+    mode = os.environ.get(MODE) or "background"
+    if mode not in ("now", "background"):
+        cache.say(f"{MODE} = {mode!r} is taken for background: give now or background")
+    return mode if CAN_INTERPRET else "now"
 
 
 class Entries:
-    """The entry points of a kind of state; ``start``, ``choose``, ``observe`` and the others, or some of them."""
+    """Some entry points of a kind of state, such as ``start``, ``choose`` and ``observe``."""
 
     def __init__(self, layout: Layout, part: str) -> None:
         self.layout = layout
         self.name = layout.storage.name + part
-        self.title = layout.name  # what people call it: the first policy that uses it
+        self.title = layout.name  # for messages: the name of the first policy that uses it
         self.kernels = _PARTS[part]
         self.is_machine_code = False
-        self._time = f"about {SHARED_SECONDS if layout.storage.choices else ALONE_SECONDS} s of CPU"
+        self._time = f"about {SHARED_COMPILE_S if layout.storage.choices else SINGLE_COMPILE_S} s of CPU"
         self._lock = threading.Lock()
-        self._helped = False
+        self._is_compiling = False
         for name, (kernel, _) in self.kernels.items():
-            setattr(self, name, self._plain(name, kernel))
+            setattr(self, name, self._interpret(name, kernel))
 
-    def _plain(self, name: str, kernel: Any) -> Callable[..., Any]:
-        """Return a kernel interpreted; when first used, it gets machine code ready, unless it only starts a state."""
-        run = interpreted(kernel)
+    def _interpret(self, name: str, kernel: Any) -> Callable[..., Any]:
+        """Return a function that interprets a kernel; every call but ``start`` has machine code prepared."""
+        run = interpret(kernel)
 
         def call(*arguments: Any) -> Any:
             self.refuse_if_changed()
             if name != "start":
-                self.get_ready()
+                self.prepare()
                 if self.is_machine_code:
                     return getattr(self, name)(*arguments)
             out = run(*arguments)
-            return None if out is None else int(out)  # a plain number, as from machine code
+            return None if out is None else int(out)  # Python's own type, as machine code returns it
 
         return call
 
@@ -123,7 +127,7 @@ class Entries:
     take_in_answers: Callable[[Any, Any, Any, int, float], None]
 
     def refuse_if_changed(self) -> None:
-        """Refuse to go on if it is a policy of your own whose code has changed in this process."""
+        """Refuse a policy outside this package whose code has changed in this process."""
         self.layout.refuse_if_changed(self.title)
 
     def load(self) -> None:
@@ -133,84 +137,85 @@ class Entries:
                 return
             self.refuse_if_changed()
             for name, (kernel, others) in self.kernels.items():
-                setattr(self, name, cache.entry_point(kernel, (self.layout.storage.numba_type, *others)))
-            self._note(self.name)
+                setattr(self, name, cache.load_entry(kernel, (self.layout.storage.numba_type, *others)))
+            self._mark_stored(self.name)
             self.is_machine_code = True
 
-    def get_ready(self) -> None:
-        """Have machine code now if it is kept, or see to it that there will be some."""
-        if self.is_machine_code or self._helped or INTERPRETED:
+    def prepare(self) -> None:
+        """Load machine code if it is stored, or have it compiled."""
+        if self.is_machine_code or self._is_compiling or INTERPRETED:
             return
-        if cache.is_marked(self.name):
+        if cache.is_stored(self.name):
             self.load()
-        elif _mode() == "now":
+        elif _compile_mode() == "now":
             cache.say(f"compiling {self.title} for this machine{self._once}; this takes {self._time} ...")
             self.load()
         else:
-            self._get_help()
+            self._compile_in_background()
 
-    def _get_help(self) -> None:
-        """Let a child process compile, and go on with what it has made."""
+    def _compile_in_background(self) -> None:
+        """Let a child process compile, then load its machine code."""
         with self._lock:
-            if self._helped:
+            if self._is_compiling:
                 return
-            self._helped = True
+            self._is_compiling = True
         cache.say(
             f"compiling {self.title} for this machine in the background{self._once}, {self._time}; "
             "until then it decides more slowly"
         )
-        threading.Thread(target=self._wait_for_help, name="maskedbandits-compile", daemon=True).start()
+        threading.Thread(target=self._wait_and_load, name="maskedbandits-compile", daemon=True).start()
 
-    def _wait_for_help(self) -> None:
-        if not self.layout.origin.digest:  # a child does not know a policy of your own
-            failing = contextlib.suppress(OSError, subprocess.SubprocessError)  # then it is compiled here
-            with failing, start_child([self.name]) as child:
+    def _wait_and_load(self) -> None:
+        is_builtin = not self.layout.origin.digest  # a child process lacks the policies of this one
+        if is_builtin and CAN_STORE:
+            failures = contextlib.suppress(OSError, subprocess.SubprocessError)  # then this process compiles
+            with failures, start_compiler([self.name]) as child:
                 try:
-                    child.wait(PATIENCE)
+                    child.wait(CHILD_TIMEOUT_S)
                 finally:
                     child.kill()
-        with contextlib.suppress(UserError):  # its code has changed: the next call says so
+        with contextlib.suppress(UserError):  # its code has changed: the next call raises the error
             self.load()
 
     @property
     def _once(self) -> str:
         return "" if self.layout.origin.doubt else ", once"
 
-    def _note(self, name: str) -> None:
-        """Note that machine code is kept, if it may be."""
+    def _mark_stored(self, name: str) -> None:
+        """Note that machine code is stored, unless the policy's sources are unreliable."""
         if not self.layout.origin.doubt:
-            cache.mark(name)
+            cache.mark_stored(name)
 
-    def simulator(self, advance: Any, *arguments: Any) -> tuple[Callable[[Any], None], Callable[..., None]]:
-        """Return what starts a run and what plays it on (such as ``kernels.advance``, of such arguments), compiled."""
+    def compile_simulator(self, advance: Any, *arguments: Any) -> tuple[Callable[[Any], None], Callable[..., None]]:
+        """Return compiled functions that start and advance a run, such as ``kernels.advance`` with such arguments."""
         first = group_kernels.start_groups if advance is group_kernels.advance_groups else kernels.start_live
         self.refuse_if_changed()
         if INTERPRETED:
             return first, advance
-        if not self.simulates(advance):
+        if not self.has_simulator(advance):
             cache.say(f"compiling {self.title} for simulations{self._once}; this takes {self._time} ...")
         types = [numba.typeof(each) for each in arguments]
         with self._lock:
-            start = cache.entry_point(first, (self.layout.storage.numba_type,))
-            made = cache.entry_point(advance, (self.layout.storage.numba_type, *types))
-        self._note(self._mark(advance))
+            start = cache.load_entry(first, (self.layout.storage.numba_type,))
+            play = cache.load_entry(advance, (self.layout.storage.numba_type, *types))
+        self._mark_stored(self._simulator_name(advance))
         if first is kernels.start_live:
-            self.start = start  # also for policies that are made from now on
-        return start, made
+            self.start = start  # also for policies that are created later
+        return start, play
 
-    def simulates(self, advance: Any) -> bool:
-        """Tell whether what plays a run on is compiled, and kept."""
-        return INTERPRETED or cache.is_marked(self._mark(advance))
+    def has_simulator(self, advance: Any) -> bool:
+        """Tell whether the function that advances a run is compiled and stored."""
+        return INTERPRETED or cache.is_stored(self._simulator_name(advance))
 
-    def _mark(self, advance: Any) -> str:
+    def _simulator_name(self, advance: Any) -> str:
         return f"{self.layout.storage.name}.{advance.__name__}"
 
 
 _all: dict[str, Entries] = {}
 
 
-def entries(layout: Layout, title: str, part: str = "") -> Entries:
-    """Return the entry points of a kind of state: the same for all policies of the kind."""
+def get_entries(layout: Layout, title: str, part: str = "") -> Entries:
+    """Return the entry points of a kind of state, which all its policies share."""
     name = layout.storage.name + part
     if name not in _all:
         found = _all.setdefault(name, Entries(layout, part))
@@ -218,125 +223,113 @@ def entries(layout: Layout, title: str, part: str = "") -> Entries:
     return _all[name]
 
 
-def parts(layout: Layout) -> list[str]:
-    """Return the parts that a kind of state has, beside the first."""
+def list_parts(layout: Layout) -> list[str]:
+    """Return the groups of entry points of a kind of state, after the first."""
     takes_masks = hasattr(layout.State.code, "observe_masked")
     return [part for part in _PARTS if part not in ("", ".groups") and (part != ".masked" or takes_masks)]
 
 
-_held: list[Entries] = []  # during a fork
-
-
-def hold_still() -> None:
-    """Let nothing be in the middle of being compiled when the process forks."""
-    _held.extend(list(_all.values()))
-    for each in _held:
-        each._lock.acquire()
-
-
-def go_on(*, in_child: bool) -> None:
-    """Go on after a fork; a child has no thread that waits for its code."""
-    while _held:
-        each = _held.pop()
-        each._lock.release()
-        if in_child:
-            each._helped = False
-
-
 def compile_all(layout: Layout, title: str) -> None:
-    """Compile all that live policies of a kind need, and simulations of them."""
-    found = entries(layout, title)
+    """Compile all entry points of a kind of state, and its simulator."""
+    found = get_entries(layout, title)
     if not INTERPRETED:
         found.load()
-        for part in parts(layout):
-            entries(layout, title, part).load()
+        for part in list_parts(layout):
+            get_entries(layout, title, part).load()
         times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
         world = kernels.World(times, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), dtype=np.bool_))
         tally = kernels.Tally(times, zeros, zeros, times, times, times, times[None, :])
-        found.simulator(kernels.advance, world, times, tally, 0)
+        found.compile_simulator(kernels.advance, world, times, tally, 0)
 
 
 def is_loaded(name: str) -> bool:
-    """Tell whether machine code of this name, a layout's and a part's, is at work in this process."""
+    """Tell whether this process uses machine code of this name: a storage's with a group's."""
     return name in _all and _all[name].is_machine_code
 
 
-def fill_cache(name: str) -> None:
-    """Compile some of what live policies of a layout need."""
+def compile_named(name: str) -> None:
+    """Compile the entry points of this name: a storage's with a group's."""
     from maskedbandits.policies import KINDS, registry
 
     for kind in registry.every(KINDS):
         for part in _PARTS:
             if kind.layout.storage.name + part == name:
-                entries(kind.layout, kind.name, part).load()
+                get_entries(kind.layout, kind.name, part).load()
                 return
 
 
-def start_child(names: Iterable[str]) -> "subprocess.Popen[bytes]":
-    """Start a process that compiles what is not kept yet, beside those who decide."""
+def start_compiler(names: Iterable[str]) -> "subprocess.Popen[bytes]":
+    """Start a process that compiles and stores the entry points of these names, if they are not stored yet."""
     return subprocess.Popen(  # noqa: S603 -- this program
-        [sys.executable, "-P", "-m", __name__, *names],  # -P: nothing in the present folder is imported
-        env=cache.for_children(),
+        [sys.executable, "-P", "-m", __name__, *names],  # -P: import nothing from the present folder
+        env=cache.child_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # an interrupt is meant for the program that decides
+        start_new_session=True,  # an interrupt is meant for the parent
     )
 
 
 if __name__ == "__main__":
     with contextlib.suppress(AttributeError, OSError):
-        os.nice(5)  # those who decide come first
+        os.nice(5)  # the parent, which decides, comes first
     for each in sys.argv[1:]:
-        if not cache.is_marked(each):
-            fill_cache(each)
+        if not cache.is_stored(each):
+            compile_named(each)
 
 
-_alive: "weakref.WeakSet[Any]" = weakref.WeakSet()
-_around: "weakref.WeakSet[Any]" = weakref.WeakSet()  # which hold some of those, and wait for them with their own lock
+_policies: "weakref.WeakSet[Any]" = weakref.WeakSet()
+_groups: "weakref.WeakSet[Any]" = weakref.WeakSet()  # objects that hold several policies, and a lock of their own
+_held_entries: list[Entries] = []  # during a fork
 _held_policies: list[Any] = []  # during a fork
-_forking = threading.RLock()  # forks do not meet, and nobody joins those alive meanwhile
+_forking = threading.RLock()  # one fork at a time, and no policy is registered meanwhile
 
 
-def look_after(policy: Any) -> None:
+def hold_during_forks(policy: Any) -> None:
     """Hold a policy still whenever the process forks."""
     with _forking:
-        _alive.add(policy)
+        _policies.add(policy)
 
 
-def look_after_group(policies: Any) -> None:
-    """Hold an object still that has policies, before these; in a child it is told to draw apart.
+def hold_group_during_forks(group: Any) -> None:
+    """Hold an object with policies still, before these; in a child process its ``draw_apart`` is called.
 
-    While it has its lock, it may wait for those of its policies, and must make none: that waits for a fork to end.
+    An object that holds its lock may wait for the locks of its policies. It must not create policies meanwhile: that
+    waits for a fork to end.
     """
     with _forking:
-        _around.add(policies)
+        _groups.add(group)
 
 
-def _hold_still() -> None:
-    """Let no policy be in the middle of a step when the process forks."""
+def _hold() -> None:
+    """Wait until no policy is in the middle of a step, and nothing is being compiled."""
     _forking.acquire()
-    _held_policies.extend([*_around, *_alive])
-    for policy in _held_policies:
-        policy._lock.acquire()
-    hold_still()
+    _held_policies.extend([*_groups, *_policies])
+    _held_entries.extend(_all.values())
+    for each in (*_held_policies, *_held_entries):
+        each._lock.acquire()
 
 
-def _go_on(*, in_child: bool = False) -> None:
-    go_on(in_child=in_child)
+def _release(*, in_child: bool = False) -> None:
+    """Continue after a fork; in a child, draw other random numbers, and expect no machine code from a thread."""
+    while _held_entries:
+        entries = _held_entries.pop()
+        entries._lock.release()
+        if in_child:
+            entries._is_compiling = False
     while _held_policies:
         policy = _held_policies.pop()
-        if in_child and policy in _around:
+        if in_child and policy in _groups:
             policy.draw_apart()
-        elif in_child:  # or parent and child would draw the same
-            policy._state.lots[:] = rng.seeded()
+        elif in_child:
+            policy._state.rng[:] = rng.seeded()
         policy._lock.release()
     _forking.release()
 
 
-def _go_on_apart() -> None:
-    _go_on(in_child=True)
+def _release_in_child() -> None:
+    _release(in_child=True)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold_still, after_in_parent=_go_on, after_in_child=_go_on_apart)
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release_in_child)

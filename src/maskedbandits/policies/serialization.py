@@ -27,7 +27,7 @@ from maskedbandits.policies import KINDS, pending
 from maskedbandits.policies.policy import Policy, made
 from maskedbandits.policies.registry import Kind
 
-FORMAT = 10
+FORMAT = 11
 ARRAYS = ("own", "ints", "floats")
 
 # numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once
@@ -63,7 +63,7 @@ def description(policy: Policy) -> dict[str, Any]:
 def write_arrays(stream: IO[bytes], about: dict[str, Any], state: Any, **others: Any) -> None:
     """Write a description and a state down, and other arrays."""
     arrays: dict[str, Any] = {key: np.asarray(array) for key, array in zip(ARRAYS, state, strict=True)}
-    arrays["own"] = layout_of(state).packed(state.own)
+    arrays["own"] = layout_of(state).pack(state.scalars)
     np.savez_compressed(stream, about=np.array(json.dumps(about, default=_plain)), **arrays, **others)
 
 
@@ -104,13 +104,13 @@ def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
 
 
 def state_of(kind: Kind, file: Any, sizes: Mapping[str, int], many: int) -> Any:
-    """Return the state that an archive holds, of so many policies side by side (``stacks.py``)."""
-    own = kind.layout.unpacked(file["own"])
-    if own.shape != (many,):
+    """Return the state that an archive holds, of so many policies side by side (``_numba/state.py``)."""
+    scalars = kind.layout.unpack(file["own"])
+    if scalars.shape != (many,):
         raise ValueError("it does not hold as many policies as it says")
-    _, lengths = kind.layout.contents_told(own[:1])
+    _, lengths = kind.layout.check_extents(scalars[:1])
     refuse_more(sizes, ("ints", "floats"), many * 8 * sum(lengths.values()) + HEADERS)
-    state = kind.layout.State(own, file["ints"], file["floats"])
+    state = kind.layout.State(scalars, file["ints"], file["floats"])
     if [state.ints.shape, state.floats.shape] != [(many * lengths["ints"],), (many * lengths["floats"],)]:
         raise ValueError("the lengths disagree")
     return state
@@ -121,9 +121,9 @@ def revived(kind: Kind, given: Any, state: Any, path: str, *, exact: bool) -> Po
     fault = _fault(kind, given, state)
     if fault:
         raise UserError(f"{path} is damaged: {fault}; load an older copy")
-    if "ahead_weight" in kind.layout.gathered:
-        state.own[0].ahead_weight = 0.0  # what was found on the way to a choice is found again, not believed
-    words = state.lots.copy() if exact else rng.seeded()
+    if "ahead_weight" in kind.layout.variables:
+        state.scalars[0].ahead_weight = 0.0  # what was found on the way to a choice is found again, not believed
+    words = state.rng.copy() if exact else rng.seeded()
     return Policy(kind, given, state, words, fresh=False)
 
 
@@ -146,15 +146,15 @@ def _fault(kind: Kind, given: Any, state: Any) -> str:
     layout = kind.layout
     if not isinstance(given, dict):
         return "its parameters are missing"
-    if not layout.is_of_this_kind(state):
+    if not layout.fits(state):
         return "the lengths disagree"
-    arms = int(state.own[0].arms)
+    arms = int(state.scalars[0].arms)
     if arms < 1:
         return "it has no arms"
     try:
         parameters = kind.complete(given, arms)
         for key, value in kind.sizes(parameters).items():  # before arrays are made as large as asked for
-            if state.own[0][key] != value:
+            if state.scalars[0][key] != value:
                 return "it is not of the size that its parameters say"
         with np.errstate(all="ignore"):  # a line without a slope is refused below
             fresh = made(kind, parameters, _lines(state, parameters.get("contamination", 0.0)))
@@ -181,13 +181,13 @@ def _lines(state: Any, contamination: float) -> list[Polyline]:
 
 def _difference(layout: Any, state: Any, fresh: Any) -> str:
     """Return where a state differs from a fresh one of the same kind though it should not."""
-    own, new = state.own[0], fresh.own[0]
-    for key in (*layout.sizes, *layout.stored, *layout.derived):
-        if own[key] != new[key] and key not in ("mixed", "memo"):
+    scalars, new = state.scalars[0], fresh.scalars[0]
+    for key in (*layout.sizes, *layout.stored, *layout.computed):
+        if scalars[key] != new[key] and key not in ("mixed", "memo"):
             return f"its {key} is not what its parameters say"
-    if "mixed" in layout.sizes and own["mixed"] > 1:
+    if "mixed" in layout.sizes and scalars["mixed"] > 1:
         return "it is not of the size that its parameters say"
-    for key, section in layout.sections.items():
+    for key, section in layout.arrays.items():
         if section.fixed and not np.allclose(getattr(state, key), getattr(fresh, key), rtol=1e-12, atol=0.0):
             return f"its {key} are not what its parameters say"
     return ""
@@ -195,14 +195,14 @@ def _difference(layout: Any, state: Any, fresh: Any) -> str:
 
 def _contradiction(kind: Kind, parameters: dict[str, Any], state: Any) -> str:
     """Return where a state contradicts itself."""
-    own = state.own[0]
-    for key, what in kind.layout.gathered.items():
-        most = what.most(own) if callable(what.most) else what.most
-        if not what.least <= own[key] <= most:  # nor is NaN
+    scalars = state.scalars[0]
+    for key, what in kind.layout.variables.items():
+        most = what.most(scalars) if callable(what.most) else what.most
+        if not what.least <= scalars[key] <= most:  # nor is NaN
             return "a number is out of range"
-    for key, section in kind.layout.sections.items():
+    for key, section in kind.layout.arrays.items():
         numbers = getattr(state, key)
-        most = section.most(own) if callable(section.most) else section.most
+        most = section.most(scalars) if callable(section.most) else section.most
         if section.least > -math.inf and not np.all(numbers >= section.least):
             return "a number is out of range"
         if numbers.dtype == np.float64 and (np.any(np.isnan(numbers)) or not np.all(numbers <= most)):
@@ -211,7 +211,7 @@ def _contradiction(kind: Kind, parameters: dict[str, Any], state: Any) -> str:
             return "a number is out of range"
     if fault := pending.contradiction(state):
         return fault
-    if state.closed.sum() != own.retired or (own.retired and not kind.takes_arms):
+    if state.closed.sum() != scalars.retired or (scalars.retired and not kind.takes_arms):
         return "not as many arms are closed as are retired"
     for module in kind.modules:
         told = module.contradiction(state, parameters) if hasattr(module, "contradiction") else ""

@@ -13,11 +13,11 @@ LEARNS_FROM = "nothing"
 @inlined
 def choose(state: Arms) -> int:
     """Draw an arm."""
-    arms = state.own[0].arms
-    return min(int(rng.uniform(state.lots) * arms), arms - 1)
+    arms = state.scalars[0].arms
+    return min(int(rng.uniform(state.rng) * arms), arms - 1)
 
 
 @inlined
 def score(state: Arms, arm: int) -> float:
     """Return the probability of the arm."""
-    return 1.0 / state.own[0].arms
+    return 1.0 / state.scalars[0].arms

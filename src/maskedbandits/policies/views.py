@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits._numba.state import Floats, Ints, copied, digest
+from maskedbandits._numba.state import Floats, Ints, copy_state, digest
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.math import rng
 from maskedbandits.policies import estimates
 from maskedbandits.policies.pending import EXPIRE_AFTER
 from maskedbandits.policies.registry import Kind
-from maskedbandits.policies.runtime import Entries, entries
+from maskedbandits.policies.runtime import Entries, get_entries
 
 MOST = 1 << 27  # decisions or draws at once: what answers them takes up a GiB
 
@@ -80,7 +80,7 @@ class View:
     @property
     def observations(self) -> int:
         """How many observations it has taken in."""
-        return int(self._state.own[0].time)
+        return int(self._state.scalars[0].time)
 
     @property
     def nbytes(self) -> int:
@@ -90,7 +90,7 @@ class View:
     @property
     def alarms(self) -> int:
         """How many changes it has seen."""
-        return int(self._state.own[0].alarms)
+        return int(self._state.scalars[0].alarms)
 
     def __repr__(self) -> str:
         usual = ("expire_after", EXPIRE_AFTER)  # of interest only if it was changed
@@ -99,7 +99,7 @@ class View:
 
     def _part(self, name: str) -> Entries:
         """Return the entry points that few need, compiled on their own."""
-        return entries(self._kind.layout, self.name, name)
+        return get_entries(self._kind.layout, self.name, name)
 
     @property
     def pending(self) -> Ints:
@@ -129,7 +129,7 @@ class View:
             return self.indices()
         drawn = np.zeros(tries if self._kind.draws_from else 1, dtype=np.int64)
         snapshot = self._snapshot()
-        snapshot.lots[:] = rng.seeded()
+        snapshot.rng[:] = rng.seeded()
         self._part(".sample").sample(snapshot, drawn)
         return np.bincount(drawn, minlength=snapshot.counts.size) / drawn.size
 
@@ -169,7 +169,7 @@ class View:
     def _snapshot(self) -> Any:
         """Return a copy of the state that nobody changes."""
         with self._lock:
-            return copied(self._state)
+            return copy_state(self._state)
 
     def fold_digest(self) -> str:
         """Return the SHA-256 of all that was learnt, in hexadecimal digits: the same if the same was observed in order.

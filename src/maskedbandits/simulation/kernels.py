@@ -73,7 +73,7 @@ def _delay(state: Arms, mail: Mail) -> int:
     """Draw a delay."""
     if mail.delays.size == 1:
         return mail.delays[0]
-    lot = rng.uniform(state.lots)
+    lot = rng.uniform(state.rng)
     if mail.delays.size > 1:
         return mail.delays[int(lot * mail.delays.size)]
     return int(min(math.log(1.0 - lot) / mail.decay[0], 1e15))
@@ -127,8 +127,8 @@ def advance_late(state: Any, world: World, checkpoints: Ints, tally: Tally, unti
             begin_segment(state)
             begun += 1
         arm = decide(state)
-        feedback = 1.0 if rng.uniform(state.lots) < world.feedback_means[segment, arm] else 0.0
-        is_lost = mail.lost[0] > 0.0 and rng.uniform(state.lots) < mail.lost[0]
+        feedback = 1.0 if rng.uniform(state.rng) < world.feedback_means[segment, arm] else 0.0
+        is_lost = mail.lost[0] > 0.0 and rng.uniform(state.rng) < mail.lost[0]
         if not is_lost and not _send(mail, done + 1 + _delay(state, mail), arm, feedback):
             take_in(state, arm, feedback)  # no room: of geometric delays not once in a lifetime
         tally.recent[arm] += 1
@@ -154,7 +154,7 @@ def advance_log(state: Any, world: World, checkpoints: Ints, tally: Tally, until
             segment += 1
         arm = choose(state)
         if arm == log.chosen[done]:
-            observe(state, arm, 1.0 if rng.uniform(state.lots) < world.feedback_means[done, 0] else 0.0)
+            observe(state, arm, 1.0 if rng.uniform(state.rng) < world.feedback_means[done, 0] else 0.0)
             tally.pulls[arm] += 1
             tally.suboptimal_pulls[arm] += int(world.worse[done, 0])
             tally.total[0] += world.gaps[done, 0]
@@ -229,7 +229,7 @@ def advance_noisy(state: Any, world: World, checkpoints: Ints, tally: Tally, unt
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     while done < until:
         arm = choose(state)
-        observe(state, arm, _drawn(state.lots, feedback, arm, world.feedback_means[segment, arm]))
+        observe(state, arm, _drawn(state.rng, feedback, arm, world.feedback_means[segment, arm]))
         tally.recent[arm] += 1
         done += 1
         segment, following = reckoned(world, checkpoints, tally, done, segment, following)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits._numba.stacks import nth
+from maskedbandits._numba.state import select_state
 from maskedbandits._util.progress import Progress, shown
 from maskedbandits.contextual import Contextual, one_for_all
 from maskedbandits.errors import UserError
@@ -215,7 +215,7 @@ class Batch(Runs):
         self.policy.entries.refuse_if_changed()
         key = (self.policy.entries, self.kernel, _form(arguments))
         if key not in _READY:
-            _READY[key] = self.policy.entries.simulator(self.kernel, *arguments)
+            _READY[key] = self.policy.entries.compile_simulator(self.kernel, *arguments)
         self.start, self.advance = _READY[key]
 
     def get_ready(self) -> None:
@@ -250,9 +250,9 @@ class Batch(Runs):
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
         state, tally, more = self.states[worker], self.tally(run, worker), self.more(run)
-        state.lots[:] = self.words[run] if run < len(self.words) else rng.seeded(self.order.lot(run))
-        for group in range(1, state.own.size):
-            nth(state, group).lots[:] = rng.seeded(self.order.lot(run, group))
+        state.rng[:] = self.words[run] if run < len(self.words) else rng.seeded(self.order.lot(run))
+        for group in range(1, state.scalars.size):
+            select_state(state, group).rng[:] = rng.seeded(self.order.lot(run, group))
         self.start(state)
         advance, world, times = self.advance, self.world, self.times
         self._advance(run, worker, look, lambda until: advance(state, world, times, tally, until, *more))
@@ -277,7 +277,7 @@ class FeaturedBatch(Runs):
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
         state, world, tally = self.policy.for_simulation(), self._world(), self.tally(run, worker)
-        state.lots[:] = rng.seeded(self.order.lot(run))
+        state.rng[:] = rng.seeded(self.order.lot(run))
         self._advance(run, worker, look, lambda until: features.advance(state, world, self.times, tally, until))
 
 

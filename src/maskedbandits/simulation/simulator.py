@@ -184,7 +184,7 @@ def _workers(threads: int | None, runs: int) -> int:
 def get_ready(problem: Problem | ContextualProblem, policy: Policy | Contextual, *, only_new: bool = False) -> None:
     """Compile what simulates a policy on a problem, or load it; or do nothing unless it has never been compiled."""
     batch = Batch(Order(problem, 1, 0, np.array([problem.horizon])), policy, 1)
-    if not (only_new and policy.entries.simulates(batch.kernel)):
+    if not (only_new and policy.entries.has_simulator(batch.kernel)):
         batch.compile()
 
 

@@ -30,9 +30,9 @@ def test_a_restart_forgets_everything(detector: ModuleType) -> None:
     level = "delta" if detector is glr else "threshold"
     used, new = (alone.fresh(detector, **alone.PARAMETERS[detector]) for _ in range(2))
     rng = np.random.default_rng(7)
-    used.own[level] = 1e-9 if detector is glr else np.inf  # no alarm meanwhile
+    used.scalars[level] = 1e-9 if detector is glr else np.inf  # no alarm meanwhile
     assert alone.first_alarm(used, rng.random(77)) == 0
-    used.own[level] = new.own[level]
+    used.scalars[level] = new.scalars[level]
     alone.restart(used, 0)
     for feedback in alone.bits(rng, (100, 0.9), (60, 0.2)):
         assert alone.observe(used, 0, feedback, 400.0) == alone.observe(new, 0, feedback, 400.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from alone import Floats, bits, first_alarm, fresh, observe, restart, streams_with_alarm
-from maskedbandits._numba.jit import interpreted
+from maskedbandits._numba.jit import interpret
 from maskedbandits.policies.detectors import glr
 from naive import detectors as naive
 from trials import INTERPRETED, outside
@@ -70,7 +70,7 @@ def test_alarms_when_the_full_scan_does(stream: list[float], delta: float) -> No
 def test_a_level_that_changes_is_that_of_the_moment(stream: list[float], schedule: list[float]) -> None:
     state = fresh(glr)
     for n, (feedback, delta) in enumerate(zip(stream, itertools.cycle(schedule), strict=False), start=1):
-        state.own["delta"] = delta
+        state.scalars["delta"] = delta
         assert observe(state, 0, feedback, 1.0) == naive.glr(stream[:n], delta)
 
 
@@ -83,11 +83,11 @@ def test_the_level_sinks_with_the_root_of_the_time(stream: list[float], delta: f
 
 def test_it_looks_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 2,000 observations without a change, one in ten is enough to be sure that there is no alarm."""
-    looks, look = itertools.count(), interpreted(glr._look)
+    looks, look = itertools.count(), interpret(glr._look)
     monkeypatch.setattr(glr, "_look", lambda *arguments: next(looks) < 0 or look(*arguments))
     state = fresh(glr, delta=0.01)
     for feedback in bits(np.random.default_rng(8), (2000, 0.3)):
-        assert not interpreted(glr.detects)(state, 0, feedback, 1.0)
+        assert not interpret(glr.detects)(state, 0, feedback, 1.0)
     assert 2 < next(looks) < 200
 
 
@@ -131,11 +131,11 @@ def test_a_full_hull_never_exaggerates(stream: list[float], room: int, delta: fl
         patch.setattr(glr, "VERTICES", 2 * room)
         state = fresh(glr, delta=delta)
         for n, feedback in enumerate(stream, start=1):
-            alarm = interpreted(glr.detects)(state, 0, feedback, 1.0)
+            alarm = interpret(glr.detects)(state, 0, feedback, 1.0)
             assert max(state.lower_sizes[0], state.upper_sizes[0]) <= room
             if alarm or n == len(stream):
                 full = naive.glr_statistic(stream[:n])
-                assert interpreted(glr.statistic)(state, 0) <= full + 1e-9
+                assert interpret(glr.statistic)(state, 0) <= full + 1e-9
                 assert not alarm or full >= naive.glr_threshold(n, delta) - 1e-9
                 break
 

@@ -36,7 +36,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from maskedbandits._numba.jit import compiled, inlined, inner
-from maskedbandits._numba.state import Floats, Ints, given, record, section
+from maskedbandits._numba.state import Floats, Ints, array, param, record
 from maskedbandits.policies import validation
 from maskedbandits.policies.index.exploration import Watch
 from maskedbandits.policies.state import NOT_NEGATIVE
@@ -53,26 +53,26 @@ HUGE = 1e300  # the cost of what the past excludes
 class Detector(Watch):
     """Two hulls of every arm, and when to look at them."""
 
-    delta: float = given(
+    delta: float = param(
         1.0,
         validation.between(1e-300, 1.0),
         "how readily it raises an alarm: less means fewer false ones, and later true ones",
     )
-    follow_up: float = given(
+    follow_up: float = param(
         3.0,
         validation.between(0, math.inf),
         "the evidence from which a look at an idle arm is followed by another at once; 0 is never",
     )
-    lengths: Floats = section(lambda own: own.arms, least=0.0, most=MOST)  # n, observations since the restart
-    totals: Floats = section(lambda own: own.arms, least=0.0, most=MOST)  # S_n
-    lower_sizes: Ints = section(lambda own: own.arms, least=1, most=HULL, added=1)
-    upper_sizes: Ints = section(lambda own: own.arms, least=1, most=HULL, added=1)
-    budgets: Floats = section(lambda own: own.arms)  # what may be used up before the next look,
-    costs_of_one: Floats = section(lambda own: own.arms)  # by a feedback of 1,
-    costs_of_zero: Floats = section(lambda own: own.arms)  # or of 0,
-    levels: Floats = section(lambda own: own.arms)  # as long as delta does not pass the last look's
-    lower: Floats = section(lambda own: own.arms * VERTICES)  # vertices (s, S_s)
-    upper: Floats = section(lambda own: own.arms * VERTICES)
+    lengths: Floats = array(lambda scalars: scalars.arms, least=0.0, most=MOST)  # n, observations since the restart
+    totals: Floats = array(lambda scalars: scalars.arms, least=0.0, most=MOST)  # S_n
+    lower_sizes: Ints = array(lambda scalars: scalars.arms, least=1, most=HULL, added=1)
+    upper_sizes: Ints = array(lambda scalars: scalars.arms, least=1, most=HULL, added=1)
+    budgets: Floats = array(lambda scalars: scalars.arms)  # what may be used up before the next look,
+    costs_of_one: Floats = array(lambda scalars: scalars.arms)  # by a feedback of 1,
+    costs_of_zero: Floats = array(lambda scalars: scalars.arms)  # or of 0,
+    levels: Floats = array(lambda scalars: scalars.arms)  # as long as delta does not pass the last look's
+    lower: Floats = array(lambda scalars: scalars.arms * VERTICES)  # vertices (s, S_s)
+    upper: Floats = array(lambda scalars: scalars.arms * VERTICES)
 
 
 def contradiction(state: Detector, parameters: Mapping[str, Any]) -> str:
@@ -96,7 +96,7 @@ def restart(state: Detector, arm: int) -> None:
 @inner
 def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
     """Add a point to both hulls, and look at them if the statistic can have passed the threshold."""
-    delta = state.own[0].delta / math.sqrt(time)
+    delta = state.scalars[0].delta / math.sqrt(time)
     n = state.lengths[arm] + 1.0
     total = state.totals[arm] + feedback
     state.lengths[arm] = n
@@ -114,12 +114,12 @@ def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
 @inner
 def is_worth_another_look(state: Detector, arm: int) -> bool:
     """Tell whether a look at an arm raised the evidence of a change."""
-    own = state.own[0]
-    if own.follow_up <= 0.0:
+    scalars = state.scalars[0]
+    if scalars.follow_up <= 0.0:
         return False
-    before = own.evidence
-    own.evidence = statistic(state, arm)
-    return own.evidence > max(own.follow_up, before)
+    before = scalars.evidence
+    scalars.evidence = statistic(state, arm)
+    return scalars.evidence > max(scalars.follow_up, before)
 
 
 @inner

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from maskedbandits._numba.jit import inner
-from maskedbandits._numba.state import Floats, Ints, given, record, section, size
+from maskedbandits._numba.state import Floats, Ints, array, param, record, size
 from maskedbandits.policies import validation
 from maskedbandits.policies.index.exploration import Watch
 
@@ -19,13 +19,13 @@ class Detector(Watch):
     """A ring of observations of every arm."""
 
     ring: int = size()  # w, an even number
-    width: int = given(200, validation.count, "how many observations the two windows hold together", stored=False)
-    threshold: float = given(30.0, validation.between(0, math.inf), "the evidence of a change that raises the alarm")
-    lengths: Floats = section(lambda own: own.arms, least=0.0, most=lambda own: own.ring)
-    recent: Floats = section(lambda own: own.arms)  # sum of the last w/2
-    older: Floats = section(lambda own: own.arms)  # and of those before
-    slots: Ints = section(lambda own: own.arms, least=0, most=lambda own: own.ring - 1)
-    rings: Floats = section(lambda own: own.arms * own.ring, least=0.0, most=1.0)
+    width: int = param(200, validation.count, "how many observations the two windows hold together", stored=False)
+    threshold: float = param(30.0, validation.between(0, math.inf), "the evidence of a change that raises the alarm")
+    lengths: Floats = array(lambda scalars: scalars.arms, least=0.0, most=lambda scalars: scalars.ring)
+    recent: Floats = array(lambda scalars: scalars.arms)  # sum of the last w/2
+    older: Floats = array(lambda scalars: scalars.arms)  # and of those before
+    slots: Ints = array(lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.ring - 1)
+    rings: Floats = array(lambda scalars: scalars.arms * scalars.ring, least=0.0, most=1.0)
 
 
 def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
@@ -36,7 +36,7 @@ def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
 @inner
 def restart(state: Detector, arm: int) -> None:
     """Forget every observation of an arm."""
-    window = state.own[0].ring
+    window = state.scalars[0].ring
     state.lengths[arm] = 0.0
     state.recent[arm] = 0.0
     state.older[arm] = 0.0
@@ -47,8 +47,8 @@ def restart(state: Detector, arm: int) -> None:
 @inner
 def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
     """Compare the sums of the two halves of a ring."""
-    own = state.own[0]
-    window = own.ring
+    scalars = state.scalars[0]
+    window = scalars.ring
     half = window // 2
     slot = state.slots[arm]
     ring = state.rings[arm * window : (arm + 1) * window]
@@ -65,4 +65,4 @@ def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
             state.older[arm] += ring[place]
             state.recent[arm] += ring[half + place]
     state.lengths[arm] = min(state.lengths[arm] + 1.0, float(window))
-    return state.lengths[arm] == window and abs(state.recent[arm] - state.older[arm]) > own.threshold
+    return state.lengths[arm] == window and abs(state.recent[arm] - state.older[arm]) > scalars.threshold

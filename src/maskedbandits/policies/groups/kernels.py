@@ -1,6 +1,6 @@
 """Policies for groups of people, at several grains: their compiled steps.
 
-The policies of all parts of all grains are one state (``stacks.py``); which grain is asked ``levels.py`` tells.
+The policies of all parts of all grains are one state (``_numba/state.py``); which grain is asked ``levels.py`` tells.
 """
 
 from typing import Any, NamedTuple
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._numba.jit import compiled, entry, inlined
-from maskedbandits._numba.stacks import nth
-from maskedbandits._numba.state import Floats, Ints
+from maskedbandits._numba.state import Floats, Ints, select_state
 from maskedbandits.math import rng
 from maskedbandits.policies.groups.levels import Grains, drawn_grain, hand_down, listening_grain, weigh_bit, weigh_one
 from maskedbandits.policies.index.report_masks import ARMS_OWN, as_seen
@@ -59,8 +58,8 @@ NO_ANSWERS = Answers(_INTS, _TABLE, _TABLE, _INTS, _INTS, np.zeros((0, 3)), np.z
 @entry
 def start_groups(state: Any) -> None:
     """Forget everything, in all groups."""
-    for each in range(state.own.size):
-        start(nth(state, each))
+    for each in range(state.scalars.size):
+        start(select_state(state, each))
 
 
 @entry
@@ -73,25 +72,25 @@ def ask_groups(state: Any, grains: Grains, table: Ints, limited: int, decides: i
     grain = drawn_grain(state, grains)
     listening = listening_grain(state, grains, grain)
     for part in range(grains.firsts[grain + 1] - grains.firsts[grain]):
-        own = nth(state, grains.firsts[grain] + part)
-        grains.decided[part] = choose_open(own) if limited else next_arm(own)
+        policy = select_state(state, grains.firsts[grain] + part)
+        grains.decided[part] = choose_open(policy) if limited else next_arm(policy)
     hand_down(grains, grain, listening, table)
     if decides:
         first = grains.firsts[listening]
         for part in range(grains.firsts[listening + 1] - first):
-            await_reports(nth(state, first + part), table[part], 1)
+            await_reports(select_state(state, first + part), table[part], 1)
     return listening
 
 
 @inlined
-def _learn(own: Any, arm: int, feedback: float, answers: Answers, line: int, masked: int, honest: float) -> None:
+def _learn(policy: Any, arm: int, feedback: float, answers: Answers, line: int, masked: int, honest: float) -> None:
     """Let a part learn from what an answer says to it, by its own mask or by a line of the answers'."""
-    stop_awaiting(own, arm)
+    stop_awaiting(policy, arm)
     if masked:
-        value, low, span, shown = as_seen(own, arm, feedback, line, answers.lines, honest)
-        observe_masked(own, arm, value, low, span, shown, line == ARMS_OWN)
+        value, low, span, shown = as_seen(policy, arm, feedback, line, answers.lines, honest)
+        observe_masked(policy, arm, value, low, span, shown, line == ARMS_OWN)
     else:
-        observe(own, arm, feedback)
+        observe(policy, arm, feedback)
 
 
 @entry
@@ -100,7 +99,7 @@ def take_in_answers(state: Any, grains: Grains, answers: Answers, masked: int, h
 
     Masked: some answer has, or had, another mask than the policies know (``axes/reports.py``).
     """
-    every = state.own.size
+    every = state.scalars.size
     for place in range(answers.values.size):
         grain, value, mask = answers.grains[place], answers.values[place], answers.masks[place]
         table = answers.tables[place]
@@ -118,17 +117,17 @@ def take_in_answers(state: Any, grains: Grains, answers: Answers, masked: int, h
             if grain == grains.weights.size - 1:
                 _count_named(grains, begin, many, slope)
             arm, line = table[begin], mask * every + first + begin
-            rate = nth(state, first + begin).rates[arm]
+            rate = select_state(state, first + begin).rates[arm]
             if mask != ARMS_OWN:
                 rate = 1.0 / (honest * (answers.lines[line, 2] - answers.lines[line, 1]))
             weigh_one(state, grains, grain, begin, arm, grains.told[begin], rate)
         for part in range(many):
-            own = nth(state, first + part)
+            policy = select_state(state, first + part)
             if begin <= part < end:
                 line = ARMS_OWN if mask == ARMS_OWN else mask * every + first + part
-                _learn(own, table[part], grains.told[part], answers, line, masked, honest)
+                _learn(policy, table[part], grains.told[part], answers, line, masked, honest)
             else:  # of the others no report will come
-                stop_awaiting(own, table[part])
+                stop_awaiting(policy, table[part])
 
 
 @inlined
@@ -142,7 +141,7 @@ def _count_named(grains: Grains, part: int, many: int, slope: float) -> None:
 @inlined
 def _visitor(state: Arms, groups: Groups) -> int:
     """Draw the group of the next visitor."""
-    lot = rng.uniform(state.lots)
+    lot = rng.uniform(state.rng)
     group = 0
     while group < groups.ends.size - 1 and lot >= groups.ends[group]:
         group += 1
@@ -157,46 +156,46 @@ def _answer_by_a_bit(
 
     To the visitor's own part the bit is the masked reward, to every other a fair coin: its sign is one.
     """
-    own = nth(state, 0)
+    policy = select_state(state, 0)
     for part in range(grains.firsts[grain + 1] - grains.firsts[grain]):
-        grains.decided[part] = choose(nth(state, grains.firsts[grain] + part))
+        grains.decided[part] = choose(select_state(state, grains.firsts[grain] + part))
     hand_down(grains, grain, listening, table)
-    arms, first, visited = own.own[0].arms, grains.firsts[listening], grains.parts[listening, group]
+    arms, first, visited = policy.scalars[0].arms, grains.firsts[listening], grains.parts[listening, group]
     many = grains.firsts[listening + 1] - first
     arm = table[visited]
     chance = 0.5 + grains.slopes[listening] * (means[group * arms + arm] - 0.5)
-    feedback = 1.0 if rng.uniform(own.lots) < chance else 0.0
+    feedback = 1.0 if rng.uniform(policy.rng) < chance else 0.0
     coins = np.uint64(0)
     for part in range(many):
         if part % BITS == 0:
-            coins = rng.word(own.lots)
+            coins = rng.word(policy.rng)
         coin = float(coins >> np.uint64(part % BITS) & np.uint64(1))
         grains.told[part] = feedback if part == visited else coin
     weigh_bit(state, grains, listening, table, grains.slopes[listening])
     for part in range(many):
-        observe(nth(state, first + part), table[part], grains.told[part])
+        observe(select_state(state, first + part), table[part], grains.told[part])
     return arm
 
 
 @inlined
 def _answer_by_one_of_many(state: Any, grains: Grains, grain: int, listening: int, means: Floats, group: int) -> int:
     """Ask for part and reward together, and let the part learn that is named; return the arm that was played."""
-    own = nth(state, 0)
+    policy = select_state(state, 0)
     first, slope, visited = grains.firsts[listening], grains.slopes[listening], grains.parts[listening, group]
-    arms, many = own.own[0].arms, 2 * (grains.firsts[listening + 1] - first)
+    arms, many = policy.scalars[0].arms, 2 * (grains.firsts[listening + 1] - first)
     decides = grains.parts[grain, group]
-    arm = choose(nth(state, grains.firsts[grain] + decides))
-    lot = rng.uniform(own.lots)
+    arm = choose(select_state(state, grains.firsts[grain] + decides))
+    lot = rng.uniform(policy.rng)
     if lot < slope:  # what is named is true
         named, other = visited, arm
-        feedback = 1.0 if rng.uniform(own.lots) < means[group * arms + arm] else 0.0
+        feedback = 1.0 if rng.uniform(policy.rng) < means[group * arms + arm] else 0.0
     else:
         place = min(int((lot - slope) / (1.0 - slope) * many), many - 1)  # any of all answers
         named = place >> 1
         above = grains.parts[grain, grains.someone[first + named]]
-        other = arm if above == decides else choose(nth(state, grains.firsts[grain] + above))
+        other = arm if above == decides else choose(select_state(state, grains.firsts[grain] + above))
         feedback = float(place & 1)
-    learner = nth(state, first + named)
+    learner = select_state(state, first + named)
     weigh_one(state, grains, listening, named, other, feedback, learner.rates[other])
     observe(learner, other, feedback)
     return arm
@@ -208,10 +207,10 @@ def advance_groups(
 ) -> None:
     """Play one run on, up to step ``until``: in a row of the world the arms of one group follow those of the other."""
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
-    own = nth(state, 0)
-    arms = own.own[0].arms
+    policy = select_state(state, 0)
+    arms = policy.scalars[0].arms
     while done < until:
-        group = _visitor(own, groups)
+        group = _visitor(policy, groups)
         means = world.feedback_means[segment]
         grain = drawn_grain(state, grains)
         listening = listening_grain(state, grains, grain)

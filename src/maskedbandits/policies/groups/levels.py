@@ -37,8 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._numba.jit import dispatch, inlined
-from maskedbandits._numba.stacks import nth
-from maskedbandits._numba.state import Floats, Ints
+from maskedbandits._numba.state import Floats, Ints, select_state
 from maskedbandits.math import rng
 from maskedbandits.policies.state import Arms
 
@@ -117,10 +116,10 @@ def _is_settled(grains: Grains) -> bool:
 
 
 @dispatch("code")
-def evidence_of(own: Arms, arm: int) -> tuple[float, float]:
+def evidence_of(state: Arms, arm: int) -> tuple[float, float]:
     """Return how many unmasked observations of an arm a policy's are worth, and by how much they are above 1/2."""
-    count, rate = own.counts[arm], own.rates[arm]
-    return count / (rate * rate), (own.sums[arm] - own.lows[arm] * count - 0.5 * count / rate) / rate
+    count, rate = state.counts[arm], state.rates[arm]
+    return count / (rate * rate), (state.sums[arm] - state.lows[arm] * count - 0.5 * count / rate) / rate
 
 
 @inlined
@@ -128,16 +127,16 @@ def _known(state: Any, grains: Grains, grain: int) -> float:
     """Return how many unmasked observations the parts of a grain have seen, so to speak, on average."""
     total = 0.0
     for each in range(grains.firsts[grain], grains.firsts[grain + 1]):
-        own = nth(state, each)
-        for arm in range(own.own[0].arms):
-            total += evidence_of(own, arm)[0]
+        policy = select_state(state, each)
+        for arm in range(policy.scalars[0].arms):
+            total += evidence_of(policy, arm)[0]
     return total / (grains.firsts[grain + 1] - grains.firsts[grain])
 
 
 @inlined
 def _is_ripe(state: Any, grains: Grains, grain: int) -> bool:
     """Tell whether a finer grain may decide: its parts have seen enough."""
-    ripe = grains.habits.ripe * state.own[0].arms
+    ripe = grains.habits.ripe * state.scalars[0].arms
     return ripe == 0.0 or _known(state, grains, grain) >= ripe
 
 
@@ -159,12 +158,12 @@ def drawn_grain(state: Any, grains: Grains) -> int:
     finest = grains.weights.size - 1
     if _is_settled(grains):
         return finest
-    first = nth(state, 0)
-    own = first.own[0]
-    if float(own.time + own.awaited) < FIRST * own.arms * first.rates[0] * first.rates[0]:
+    first = select_state(state, 0)
+    scalars = first.scalars[0]
+    if float(scalars.time + scalars.awaited) < FIRST * scalars.arms * first.rates[0] * first.rates[0]:
         return 0
     best = _best_ripe(state, grains)
-    lot = rng.uniform(first.lots)
+    lot = rng.uniform(first.rng)
     if lot < grains.habits.curious and best < finest:
         return best + 1 + min(int(lot / grains.habits.curious * (finest - best)), finest - best - 1)
     total = 0.0
@@ -173,7 +172,7 @@ def drawn_grain(state: Any, grains: Grains) -> int:
         if grain <= best or _is_ripe(state, grains, grain):
             grains.chances[grain] = math.exp(grains.weights[grain] - grains.weights[best])
         total += grains.chances[grain]
-    left = total * rng.uniform(first.lots)
+    left = total * rng.uniform(first.rng)
     for grain in range(finest):
         left -= grains.chances[grain]
         if left < 0.0:
@@ -189,7 +188,7 @@ def listening_grain(state: Any, grains: Grains, grain: int) -> int:
         return grain
     known = _known(state, grains, grain)
     chance = MOST * known / (known + grains.habits.enough)
-    lot = rng.uniform(nth(state, 0).lots)
+    lot = rng.uniform(select_state(state, 0).rng)
     return grain if lot >= chance else grain + 1 + min(int(lot / chance * finer), finer - 1)
 
 
@@ -204,13 +203,13 @@ def hand_down(grains: Grains, grain: int, listening: int, table: Ints) -> None:
 @inlined
 def _find_means(state: Any, grains: Grains) -> None:
     """Write down what every part takes means to be: all that was seen in it, drawn towards the part above."""
-    arms, above, worths, means = state.own[0].arms, grains.above, grains.worths, grains.means
+    arms, above, worths, means = state.scalars[0].arms, grains.above, grains.worths, grains.means
     for grain in range(grains.weights.size):
         counts = 1.0 if grains.weights[grain] > -np.inf else 0.0  # one that is out learns no more
         for each in range(grains.firsts[grain], grains.firsts[grain + 1]):
-            own = nth(state, each)
+            policy = select_state(state, each)
             for arm in range(arms):
-                worth, more = evidence_of(own, arm)
+                worth, more = evidence_of(policy, arm)
                 worths[each * arms + arm] = counts * worth
                 means[each * arms + arm] = counts * more
     for each in range(above.size - 1, 0, -1):
@@ -230,7 +229,7 @@ def _find_means(state: Any, grains: Grains) -> None:
 @inlined
 def _expected(state: Any, grains: Grains, grain: int, group: int, arm: int) -> float:
     """Return by how much a grain takes the mean of an arm in a group to be above 1/2."""
-    return grains.means[(grains.firsts[grain] + grains.parts[grain, group]) * state.own[0].arms + arm]
+    return grains.means[(grains.firsts[grain] + grains.parts[grain, group]) * state.scalars[0].arms + arm]
 
 
 @inlined

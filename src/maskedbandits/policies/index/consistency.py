@@ -12,8 +12,8 @@ from maskedbandits.policies.index import ties
 
 def contradiction(state: Any, parameters: Mapping[str, Any]) -> str:
     """Return where it does."""
-    own = state.own[0]
-    if own.since > own.time:
+    scalars = state.scalars[0]
+    if scalars.since > scalars.time:
         return "it was forgotten later than it is"
     if parameters.get("sigma") is None and not _sums_fit(state):  # feedback that is no bits adds up to anything
         return "a count is out of range"
@@ -25,7 +25,7 @@ def contradiction(state: Any, parameters: Mapping[str, Any]) -> str:
 def _sums_fit(state: Any) -> bool:
     """Tell whether sums are sums of as many numbers in [0, 1] as are counted, but for rounding."""
     fit = _are_of_shares(state.sums, state.counts)
-    return bool(fit and _masks_fit(state)) if state.own[0].mixed else fit
+    return bool(fit and _masks_fit(state)) if state.scalars[0].mixed else fit
 
 
 def _are_of_shares(sums: Any, weights: Any) -> bool:
@@ -50,8 +50,8 @@ def _masks_fit(state: Any) -> bool:
 
 def _tournament_holds(state: Any) -> bool:
     """Tell whether every match went to the higher score, and none to an arm that does not exist."""
-    own = state.own[0]
-    leaves, first_absent = int(own.leaves), int(own.leaves + own.arms)
+    scalars = state.scalars[0]
+    leaves, first_absent = int(scalars.leaves), int(scalars.leaves + scalars.arms)
     if np.any(state.winners[leaves:] != np.arange(leaves)) or np.any(state.values[first_absent:] != -math.inf):
         return False
     away = (state.leaders != ties.NONE) | (state.closed != 0)

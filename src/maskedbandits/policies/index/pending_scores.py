@@ -30,7 +30,7 @@ LEAP = 16.0  # unanswered decisions of an arm for each report of it, and one mor
 @inlined
 def patience_of(state: Scores) -> float:
     """Return after how many decisions without a pull an arm's unanswered ones count half."""
-    return max(1.0, memories.seen_with(state, state.own[0].awaited))
+    return max(1.0, memories.seen_with(state, state.scalars[0].awaited))
 
 
 @inlined
@@ -57,7 +57,7 @@ def _score_ahead(
 @inner
 def highest_ahead(state: Scores) -> int:
     """Return the arm of the highest score with the reports that are awaited, the lowest such arm."""
-    if state.own[0].arms > FEW:
+    if state.scalars[0].arms > FEW:
         return _highest_of_many(state)
     return _highest_of_few(state)
 
@@ -65,16 +65,18 @@ def highest_ahead(state: Scores) -> int:
 @inner
 def _highest_of_few(state: Scores) -> int:
     """Return it by scoring every arm that is open."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     heavy = memories.weight(state)
-    level = indices.level_of(state, memories.seen_with(state, own.awaited))
+    level = indices.level_of(state, memories.seen_with(state, scalars.awaited))
     late, patience = lateness(state), patience_of(state)
     best = -math.inf
     chosen = 0
-    for arm in range(own.arms):
+    for arm in range(scalars.arms):
         if state.closed[arm]:
             continue
-        value = _score_ahead(state, arm, heavy, level, own.time + own.awaited, own.decisions, late, patience)
+        value = _score_ahead(
+            state, arm, heavy, level, scalars.time + scalars.awaited, scalars.decisions, late, patience
+        )
         if value > best:
             best = value
             chosen = arm
@@ -102,29 +104,31 @@ def _rounded_clock(decisions: int, patience: float) -> int:
 @inner
 def _highest_of_many(state: Scores) -> int:
     """Return it by scoring the arms that are not what they were when they were last scored."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     heavy = memories.weight(state)
-    level = indices.level_of(state, _rounded_up(memories.seen_with(state, own.awaited), DIGITS))
+    level = indices.level_of(state, _rounded_up(memories.seen_with(state, scalars.awaited), DIGITS))
     patience = _rounded_up(patience_of(state), DIGITS)
     late = _rounded_up(lateness(state), DIGITS_OF_DELAY)
-    time = int(_rounded_up(float(own.time + own.awaited), DIGITS))
-    is_news = own.time != own.ahead_seen
-    own.ahead_seen = own.time
-    clock = _rounded_clock(own.decisions, patience)
-    is_stale = level != own.ahead_level or heavy != own.ahead_weight or time != own.ahead_time
-    is_stale = is_stale or clock != own.ahead_clock or patience != own.ahead_patience or late != own.ahead_late
-    if is_stale or (own.mixed and is_news):  # masks of reports' own may change with no count and no sum
-        own.ahead_level = level
-        own.ahead_weight = heavy
-        own.ahead_time = time
-        own.ahead_clock = clock
-        own.ahead_late = late
-        own.ahead_patience = patience
-        for first in range(0, own.leaves, BLOCK):
+    time = int(_rounded_up(float(scalars.time + scalars.awaited), DIGITS))
+    is_news = scalars.time != scalars.ahead_seen
+    scalars.ahead_seen = scalars.time
+    clock = _rounded_clock(scalars.decisions, patience)
+    is_stale = level != scalars.ahead_level or heavy != scalars.ahead_weight or time != scalars.ahead_time
+    is_stale = (
+        is_stale or clock != scalars.ahead_clock or patience != scalars.ahead_patience or late != scalars.ahead_late
+    )
+    if is_stale or (scalars.mixed and is_news):  # masks of reports' own may change with no count and no sum
+        scalars.ahead_level = level
+        scalars.ahead_weight = heavy
+        scalars.ahead_time = time
+        scalars.ahead_clock = clock
+        scalars.ahead_late = late
+        scalars.ahead_patience = patience
+        for first in range(0, scalars.leaves, BLOCK):
             _score_block(state, first, True)
         max_tree.play_all(state.ahead_values, state.ahead_winners)
     else:
-        for first in range(0, own.arms, BLOCK):
+        for first in range(0, scalars.arms, BLOCK):
             if _has_changed(state, first, is_news):
                 _score_block(state, first, False)
     return state.ahead_winners[1]
@@ -133,7 +137,7 @@ def _highest_of_many(state: Scores) -> int:
 @inlined
 def _has_changed(state: Scores, first: int, is_news: bool) -> bool:
     """Tell whether an arm of a block is not what it was when it was last scored; a loop for vector instructions."""
-    last = min(first + BLOCK, state.own[0].arms)
+    last = min(first + BLOCK, state.scalars[0].arms)
     changes = 0
     for arm in range(first, last):
         changes += state.ahead_unanswered[arm] != state.unanswered[arm]
@@ -147,10 +151,10 @@ def _has_changed(state: Scores, first: int, is_news: bool) -> bool:
 @inner
 def _score_block(state: Scores, first: int, every: bool) -> None:
     """Score every arm of a block, or those that changed, and note what their scores were computed from."""
-    own = state.own[0]
-    for arm in range(first, min(first + BLOCK, own.leaves)):
+    scalars = state.scalars[0]
+    for arm in range(first, min(first + BLOCK, scalars.leaves)):
         value = -math.inf
-        if arm < own.arms:
+        if arm < scalars.arms:
             is_same = state.ahead_unanswered[arm] == state.unanswered[arm]
             is_same = is_same and state.ahead_counts[arm] == state.counts[arm]
             if not every and is_same and state.ahead_sums[arm] == state.sums[arm]:
@@ -162,29 +166,29 @@ def _score_block(state: Scores, first: int, every: bool) -> None:
                 value = _score_ahead(
                     state,
                     arm,
-                    own.ahead_weight,
-                    own.ahead_level,
-                    own.ahead_time,
-                    own.ahead_clock,
-                    own.ahead_late,
-                    own.ahead_patience,
+                    scalars.ahead_weight,
+                    scalars.ahead_level,
+                    scalars.ahead_time,
+                    scalars.ahead_clock,
+                    scalars.ahead_late,
+                    scalars.ahead_patience,
                 )
         if every:
-            state.ahead_values[own.leaves + arm] = value
-            state.ahead_winners[own.leaves + arm] = arm
-        elif arm < own.arms:
+            state.ahead_values[scalars.leaves + arm] = value
+            state.ahead_winners[scalars.leaves + arm] = arm
+        elif arm < scalars.arms:
             max_tree.place(state.ahead_values, state.ahead_winners, arm, value)
 
 
 @inner
 def highest_open(state: Scores) -> int:
     """Return the arm of the highest score among those that are open at this moment, whatever the tournament says."""
-    own = state.own[0]
-    if own.awaited > 0:
+    scalars = state.scalars[0]
+    if scalars.awaited > 0:
         return _highest_of_few(state)  # which arms are open changes from call to call
     best = -math.inf
     chosen = 0
-    for arm in range(own.arms):
+    for arm in range(scalars.arms):
         if state.closed[arm]:
             continue
         value = score(state, arm)

@@ -17,11 +17,11 @@ from maskedbandits.policies.state import NOT_NEGATIVE, flipped
 @inner
 def start(state: Phases) -> None:
     """Forget everything, also the time."""
-    own = state.own[0]
-    own.time = 0
-    own.following = 0
-    own.alarms = 0
-    own.fractional = 0
+    scalars = state.scalars[0]
+    scalars.time = 0
+    scalars.following = 0
+    scalars.alarms = 0
+    scalars.fractional = 0
     await_nothing(state)
     indices.start(state)
     forget_everything(state)
@@ -83,9 +83,9 @@ def observe_masked(state: Axes, arm: int, feedback: float, low: float, span: flo
 @inner
 def _weigh_in(state: Axes, arm: int, feedback: float) -> None:
     """Take in any feedback under the arm's own corruption."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     if feedback != 0.0 and feedback != 1.0:
-        own.fractional = 1
+        scalars.fractional = 1
         memories.settle(state, False)
     evicted = memories.push(state, arm, feedback)
     _carry_on(state, arm, evicted, memories.tidy(state, evicted), feedback)
@@ -94,9 +94,9 @@ def _weigh_in(state: Axes, arm: int, feedback: float) -> None:
 @inner
 def _carry_on(state: Axes, arm: int, evicted: int, tidied: bool, shown: float) -> None:
     """Show a detector what is to be shown, and bring scores up to date."""
-    own = state.own[0]
-    own.time += 1
-    own.pulled = arm
+    scalars = state.scalars[0]
+    scalars.time += 1
+    scalars.pulled = arm
     if not watch.is_watchful(state) or not watch.look_out(state, arm, shown):
         indices.bring_up_to_date(state, arm, evicted, tidied)
 

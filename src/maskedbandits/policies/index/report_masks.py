@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits._numba.jit import inlined
-from maskedbandits._numba.state import Ints, has_field, layout_of, relaid
+from maskedbandits._numba.state import Ints, copy_resized, has_field, layout_of
 from maskedbandits.corruption import Noise, Polyline, RandomizedResponse
 from maskedbandits.errors import UserError
 
@@ -30,15 +30,15 @@ NO_LINES = np.array([[0.0, 0.0, 1.0]])  # a line that no report has
 
 def mixed(state: Any) -> Any:
     """Return the state with room for the corruption of every observation; those so far had the arm's own."""
-    kept = [key for key in layout_of(state).sections if not key.startswith(("mask_", "ring_lows", "ring_spans"))]
-    new = relaid(state, {"mixed": 1}, kept)
+    kept = [key for key in layout_of(state).arrays if not key.startswith(("mask_", "ring_lows", "ring_spans"))]
+    new = copy_resized(state, {"mixed": 1}, kept)
     for section in (new.mask_numbers, new.mask_weights, new.mask_squares):
         section[:] = new.counts
     new.mask_sums[:] = new.sums
     new.mask_lows[:] = new.lows * new.counts
     new.mask_spans[:] = new.counts / new.rates
     if has_field(new, "ring_lows"):
-        new.own[0].settled = 0
+        new.scalars[0].settled = 0
         new.ring_lows[:] = new.lows[new.ring_arms]
         new.ring_spans[:] = 1.0 / new.rates[new.ring_arms]
     return new
@@ -46,7 +46,7 @@ def mixed(state: Any) -> Any:
 
 def refuse_curves(state: Any) -> None:
     """Refuse arms whose own corruption is no straight line."""
-    if state.own[0].curved:
+    if state.scalars[0].curved:
         raise UserError("reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone")
 
 

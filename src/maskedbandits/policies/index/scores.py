@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits._numba.jit import inlined, inner, interpreted
-from maskedbandits._numba.state import Floats, Ints, gathered, record, section, size
+from maskedbandits._numba.jit import inlined, inner, interpret
+from maskedbandits._numba.state import Floats, Ints, array, record, size, variable
 from maskedbandits.math import max_tree
 from maskedbandits.policies import indices, memories
 from maskedbandits.policies.index import ties, watch
@@ -39,12 +39,12 @@ STACK = 128  # twice the depth of any tree
 FEW = 64  # while reports are pending, more arms than this keep a second tournament (``pending_scores.py``)
 
 
-def _in_the_second(own: Any) -> int:
-    return int(own.arms) if own.arms > FEW else 0
+def _in_the_second(scalars: Any) -> int:
+    return int(scalars.arms) if scalars.arms > FEW else 0
 
 
-def _matches(own: Any) -> int:
-    return 2 * int(own.leaves) if own.arms > FEW else 0
+def _matches(scalars: Any) -> int:
+    return 2 * int(scalars.leaves) if scalars.arms > FEW else 0
 
 
 @record
@@ -52,44 +52,46 @@ class Scores(Ties):
     """A tournament over the arms, and their tangents."""
 
     leaves: int = size(1)
-    growing: int = gathered(1, most=1)  # 1 while scores grow with time
-    epoch: int = gathered(0, most=FOREVER)  # when the ceilings must be raised again
-    level: float = gathered(0.0)  # f of what all arms have together
-    level_ahead: float = gathered(0.0)  # at the end of the epoch
-    winners: Ints = section(lambda own: 2 * own.leaves, least=0, most=lambda own: own.leaves - 1, scratch=True)
-    values: Floats = section(lambda own: 2 * own.leaves, scratch=True)
-    stack: Ints = section(lambda own: STACK, scratch=True)  # of the search
-    anchors: Floats = section(lambda own: own.arms, scratch=True)  # where the arms' tangents were laid,
-    bounds: Floats = section(lambda own: own.arms, scratch=True)  # what was bounded there,
-    slopes: Floats = section(lambda own: own.arms, scratch=True)  # and how steeply it rose
+    growing: int = variable(1, most=1)  # 1 while scores grow with time
+    epoch: int = variable(0, most=FOREVER)  # when the ceilings must be raised again
+    level: float = variable(0.0)  # f of what all arms have together
+    level_ahead: float = variable(0.0)  # at the end of the epoch
+    winners: Ints = array(
+        lambda scalars: 2 * scalars.leaves, least=0, most=lambda scalars: scalars.leaves - 1, scratch=True
+    )
+    values: Floats = array(lambda scalars: 2 * scalars.leaves, scratch=True)
+    stack: Ints = array(lambda scalars: STACK, scratch=True)  # of the search
+    anchors: Floats = array(lambda scalars: scalars.arms, scratch=True)  # where the arms' tangents were laid,
+    bounds: Floats = array(lambda scalars: scalars.arms, scratch=True)  # what was bounded there,
+    slopes: Floats = array(lambda scalars: scalars.arms, scratch=True)  # and how steeply it rose
     # The second tournament, of scores with the reports that are awaited, and what each was computed from:
-    ahead_level: float = gathered(0.0, scratch=True)
-    ahead_weight: float = gathered(0.0, scratch=True)  # 0 while none was computed
-    ahead_time: int = gathered(0, most=FOREVER, scratch=True)
-    ahead_seen: int = gathered(0, most=FOREVER, scratch=True)
-    ahead_clock: int = gathered(0, most=FOREVER, scratch=True)  # decisions, rounded
-    ahead_late: float = gathered(0.0, scratch=True)
-    ahead_patience: float = gathered(0.0, scratch=True)
-    ahead_winners: Ints = section(_matches, least=0, most=lambda own: own.leaves - 1, scratch=True)
-    ahead_values: Floats = section(_matches, scratch=True)
-    ahead_unanswered: Floats = section(_in_the_second, scratch=True)
-    ahead_counts: Floats = section(_in_the_second, scratch=True)
-    ahead_sums: Floats = section(_in_the_second, scratch=True)
+    ahead_level: float = variable(0.0, scratch=True)
+    ahead_weight: float = variable(0.0, scratch=True)  # 0 while none was computed
+    ahead_time: int = variable(0, most=FOREVER, scratch=True)
+    ahead_seen: int = variable(0, most=FOREVER, scratch=True)
+    ahead_clock: int = variable(0, most=FOREVER, scratch=True)  # decisions, rounded
+    ahead_late: float = variable(0.0, scratch=True)
+    ahead_patience: float = variable(0.0, scratch=True)
+    ahead_winners: Ints = array(_matches, least=0, most=lambda scalars: scalars.leaves - 1, scratch=True)
+    ahead_values: Floats = array(_matches, scratch=True)
+    ahead_unanswered: Floats = array(_in_the_second, scratch=True)
+    ahead_counts: Floats = array(_in_the_second, scratch=True)
+    ahead_sums: Floats = array(_in_the_second, scratch=True)
 
 
 @inner
 def forget_all(state: Scores) -> None:
     """Make every score infinite: no arm is known."""
-    own = state.own[0]
-    own.growing = indices.grows(state) or memories.fades(state)
-    own.epoch = own.time
-    own.level = 0.0
-    own.level_ahead = 0.0
-    own.ahead_weight = 0.0
-    max_tree.fill(state.values, state.winners, own.arms, math.inf)
+    scalars = state.scalars[0]
+    scalars.growing = indices.grows(state) or memories.fades(state)
+    scalars.epoch = scalars.time
+    scalars.level = 0.0
+    scalars.level_ahead = 0.0
+    scalars.ahead_weight = 0.0
+    max_tree.fill(state.values, state.winners, scalars.arms, math.inf)
     ties.forget_all(state)
-    if own.retired > 0:
-        for arm in range(own.arms):
+    if scalars.retired > 0:
+        for arm in range(scalars.arms):
             if state.closed[arm]:
                 _take_out(state, arm)
 
@@ -97,7 +99,7 @@ def forget_all(state: Scores) -> None:
 @inlined
 def highest_arm(state: Scores) -> int:
     """Return the arm of the highest score of this moment, the lowest such arm."""
-    if state.own[0].growing and state.values[1] < math.inf:
+    if state.scalars[0].growing and state.values[1] < math.inf:
         return search(state)
     return state.winners[1] & NOT_NEGATIVE
 
@@ -105,28 +107,28 @@ def highest_arm(state: Scores) -> int:
 @inlined
 def bring_up_to_date(state: Scores, arm: int, evicted: int, tidied: bool) -> None:
     """Bring the scores up to date after an observation of an arm; all of them if sums were tidied."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     _let_time_pass(state)
     if tidied:
         _rescore_all(state)
         return
     if evicted >= 0 and evicted != arm:
         _place_apart(state, evicted)  # nobody waits where observations are pushed out: scores do not grow
-    if own.waiting > 0:
+    if scalars.waiting > 0:
         _part(state, arm)
     _place(state, arm)
-    if own.growing and (own.time >= own.epoch or memories.is_full(state)):
+    if scalars.growing and (scalars.time >= scalars.epoch or memories.is_full(state)):
         _begin_epoch(state)
 
 
 @inlined
 def _let_time_pass(state: Scores) -> None:
     """Bring the level of all arms together up to date."""
-    own = state.own[0]
-    if own.growing and not watch.is_local(state):
+    scalars = state.scalars[0]
+    if scalars.growing and not watch.is_local(state):
         seen = memories.seen(state)
         if seen > 0.0:
-            own.level = indices.level_of(state, seen)
+            scalars.level = indices.level_of(state, seen)
 
 
 @inlined
@@ -137,8 +139,8 @@ def spread_of(state: Scores, arm: int, count: float, level: float, time: int) ->
 
 @inlined
 def _spread_now(state: Scores, arm: int, fading: float) -> float:
-    own = state.own[0]
-    return spread_of(state, arm, state.counts[arm] * fading, own.level, own.time)
+    scalars = state.scalars[0]
+    return spread_of(state, arm, state.counts[arm] * fading, scalars.level, scalars.time)
 
 
 @inner
@@ -174,8 +176,8 @@ def _tangent(state: Scores, arm: int, spread: float) -> float:
 @inlined
 def _ceiling(state: Scores, arm: int, fading: float) -> float:
     """Return what the arm's score does not pass in this epoch, if it is not pulled."""
-    own = state.own[0]
-    spread = spread_of(state, arm, state.counts[arm] * fading, own.level_ahead, own.epoch)
+    scalars = state.scalars[0]
+    spread = spread_of(state, arm, state.counts[arm] * fading, scalars.level_ahead, scalars.epoch)
     return mean_of(state, arm, _tangent(state, arm, spread))
 
 
@@ -186,7 +188,7 @@ def _place(state: Scores, arm: int) -> None:
         value = -math.inf
     elif state.counts[arm] <= 0.0:
         value = math.inf
-    elif state.own[0].growing:
+    elif state.scalars[0].growing:
         fading = memories.fading(state)
         _anchor(state, arm, _spread_now(state, arm, fading))
         value = _ceiling(state, arm, fading * memories.fade(state))
@@ -219,24 +221,24 @@ def _part(state: Scores, arm: int) -> None:
 def _rescore_all(state: Scores) -> None:
     """Bring the places of all arms up to date."""
     ties.forget_all(state)
-    for arm in range(state.own[0].arms):
+    for arm in range(state.scalars[0].arms):
         _place_apart(state, arm)
 
 
 @inner
 def _begin_epoch(state: Scores) -> None:
     """Raise the ceilings for a while, or settle for good once a window is full."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     if memories.is_full(state):
-        own.growing = 0
+        scalars.growing = 0
         memories.settle(state, indices.is_remembered(state) and not watch.is_watchful(state))
         _rescore_all(state)
         return
     steps = memories.epoch(state)
-    own.epoch = own.time + steps
-    own.level_ahead = indices.level_of(state, memories.seen_after(state, steps))
+    scalars.epoch = scalars.time + steps
+    scalars.level_ahead = indices.level_of(state, memories.seen_after(state, steps))
     fading = memories.fade(state) / memories.weight(state)
-    for arm in range(own.arms):
+    for arm in range(scalars.arms):
         if state.counts[arm] > 0.0 and state.leaders[arm] == ties.NONE and not state.closed[arm]:
             max_tree.place(state.values, state.winners, arm, _ceiling(state, arm, fading))
 
@@ -244,7 +246,7 @@ def _begin_epoch(state: Scores) -> None:
 @inlined
 def _beats_ceilings(state: Scores, arm: int, value: float) -> bool:
     """Tell whether a score is above the ceilings of all other arms."""
-    node = state.own[0].leaves + arm
+    node = state.scalars[0].leaves + arm
     highest = -math.inf
     while node > 1:
         highest = max(highest, state.values[node ^ 1])
@@ -255,10 +257,10 @@ def _beats_ceilings(state: Scores, arm: int, value: float) -> bool:
 @inner
 def search(state: Scores) -> int:
     """Return the arm of the highest score of this moment, the lowest such arm, by branch and bound on the ceilings."""
-    own = state.own[0]
-    leaves = own.leaves
+    scalars = state.scalars[0]
+    leaves = scalars.leaves
     fading = memories.fading(state)
-    chosen = own.pulled
+    chosen = scalars.pulled
     best = mean_of(state, chosen, state.bounds[chosen]) if not state.closed[chosen] else -math.inf  # just computed
     if _beats_ceilings(state, chosen, best):
         return chosen
@@ -298,21 +300,21 @@ def search(state: Scores) -> int:
 
 def retire(state: Scores, arm: int) -> None:
     """Take a retired arm out of the tournament, and let nobody wait for it."""
-    if state.own[0].waiting > 0:
-        interpreted(_part)(state, arm)
-    interpreted(_take_out)(state, arm)
-    state.own[0].ahead_weight = 0.0
+    if state.scalars[0].waiting > 0:
+        interpret(_part)(state, arm)
+    interpret(_take_out)(state, arm)
+    state.scalars[0].ahead_weight = 0.0
 
 
 def widen(state: Scores, new: Scores) -> None:
     """Let an arm that is added take part in the tournament; if there is no place, the old one is the left half."""
-    leaves, arm = int(state.own[0].leaves), int(state.own[0].arms)
-    if new.own[0].leaves > leaves:
+    leaves, arm = int(state.scalars[0].leaves), int(state.scalars[0].arms)
+    if new.scalars[0].leaves > leaves:
         new.values[:] = -math.inf
         new.winners[:] = 0
         new.winners[2 * leaves :] = np.arange(2 * leaves)
         for level in (1 << depth for depth in range(leaves.bit_length())):
             new.values[2 * level : 3 * level] = state.values[level : 2 * level]
             new.winners[2 * level : 3 * level] = state.winners[level : 2 * level]
-    interpreted(max_tree.place)(new.values, new.winners, arm, math.inf)
-    new.own[0].ahead_weight = 0.0
+    interpret(max_tree.place)(new.values, new.winners, arm, math.inf)
+    new.scalars[0].ahead_weight = 0.0

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits._numba.jit import inlined, inner, interpreted
-from maskedbandits._numba.state import Ints, gathered, record, section
+from maskedbandits._numba.jit import inlined, inner, interpret
+from maskedbandits._numba.state import Ints, array, record, variable
 from maskedbandits.policies import indices
 from maskedbandits.policies.index import watch
 from maskedbandits.policies.index.state import Axes
@@ -26,14 +26,16 @@ NONE = -1
 
 def _others() -> Any:
     """Declare for every arm another one, or NONE."""
-    return section(lambda own: own.arms, least=NONE, most=lambda own: own.arms - 1, scratch=True, added=NONE)
+    return array(
+        lambda scalars: scalars.arms, least=NONE, most=lambda scalars: scalars.arms - 1, scratch=True, added=NONE
+    )
 
 
 @record
 class Ties(Axes):
     """Who waits in whose shadow."""
 
-    waiting: int = gathered(0, most=lambda own: own.arms - 1, scratch=True)  # how many do
+    waiting: int = variable(0, most=lambda scalars: scalars.arms - 1, scratch=True)  # how many do
     leaders: Ints = _others()  # whom an arm waits for
     followers: Ints = _others()  # the first of its own
     nexts: Ints = _others()  # among those of its leader
@@ -43,8 +45,8 @@ class Ties(Axes):
 @inner
 def forget_all(state: Ties) -> None:
     """Let nobody wait."""
-    state.own[0].waiting = 0
-    for arm in range(state.own[0].arms):
+    state.scalars[0].waiting = 0
+    for arm in range(state.scalars[0].arms):
         state.followers[arm] = NONE
         _set_free(state, arm)
 
@@ -52,7 +54,7 @@ def forget_all(state: Ties) -> None:
 @inlined
 def is_behind(state: Ties, arm: int, other: int) -> bool:
     """Tell whether an arm is behind another until that one is pulled."""
-    if state.own[0].mixed or state.first_node[arm] != state.first_node[other]:
+    if state.scalars[0].mixed or state.first_node[arm] != state.first_node[other]:
         return False
     mean = state.sums[arm] / state.counts[arm]
     if mean != state.sums[other] / state.counts[other] or watch.since(state, arm) != watch.since(state, other):
@@ -81,7 +83,7 @@ def wait(state: Ties, arm: int, leader: int) -> None:
     state.nexts[arm] = first
     state.befores[arm] = NONE
     state.followers[leader] = arm
-    state.own[0].waiting += 1
+    state.scalars[0].waiting += 1
 
 
 @inner
@@ -101,10 +103,10 @@ def _joined(state: Ties, first: int) -> int:
     while first != NONE:
         arm, other = first, nexts[first]
         first = NONE
-        state.own[0].waiting -= 1
+        state.scalars[0].waiting -= 1
         if other != NONE:
             first = nexts[other]
-            state.own[0].waiting -= 1
+            state.scalars[0].waiting -= 1
             arm = _join(state, arm, other)
         nexts[arm] = pairs
         pairs = arm
@@ -142,7 +144,7 @@ def leave(state: Ties, arm: int) -> int:
     else:
         state.followers[leader] = following
     _set_free(state, arm)
-    state.own[0].waiting -= 1
+    state.scalars[0].waiting -= 1
     if heir != NONE:
         wait(state, heir, leader)
     return NONE
@@ -150,14 +152,14 @@ def leave(state: Ties, arm: int) -> int:
 
 def contradiction(state: Ties) -> str:
     """Return where a saved order of those that wait contradicts itself."""
-    comes_before = interpreted(is_ahead)
+    comes_before = interpret(is_ahead)
     seen = 0
     for leader in (state.followers != NONE).nonzero()[0]:
         before, arm = NONE, state.followers[leader]
         while arm != NONE:
             seen += 1
             linked = state.leaders[arm] == leader and state.befores[arm] == before
-            if not linked or seen > state.own[0].waiting or min(state.counts[leader], state.counts[arm]) <= 0.0:
+            if not linked or seen > state.scalars[0].waiting or min(state.counts[leader], state.counts[arm]) <= 0.0:
                 return "its ties are not in order"
             if not comes_before(state, leader, arm):
                 return "its ties are not in order"
@@ -166,6 +168,6 @@ def contradiction(state: Ties) -> str:
     if np.any(state.closed[~free]) or np.any(state.closed[state.followers != NONE]):
         return "an arm that is retired has ties"
     linked = (state.nexts[free] != NONE).any() or (state.befores[free] != NONE).any()
-    if linked or seen != state.own[0].waiting or free.size - free.sum() != seen:
+    if linked or seen != state.scalars[0].waiting or free.size - free.sum() != seen:
         return "its ties are not in order"
     return ""

@@ -47,4 +47,4 @@ def is_local(state: Axes) -> bool:
 @dispatch("watch")
 def since(state: Axes, arm: int) -> int:
     """Return when the arm was last forgotten."""
-    return state.own[0].since
+    return state.scalars[0].since

@@ -3,7 +3,7 @@
 import math
 
 from maskedbandits._numba.jit import compiled, inlined
-from maskedbandits._numba.state import Floats, Ints, given, record, section, size
+from maskedbandits._numba.state import Floats, Ints, array, param, record, size
 from maskedbandits.math import kl, max_tree
 from maskedbandits.math.confidence import exploration
 from maskedbandits.policies import validation
@@ -32,13 +32,13 @@ class Index(Scores):
     """The level f(x) = log x + c log log x, and bounds that are known already."""
 
     memo: int = size(1)
-    c: float = given(
+    c: float = param(
         3.0,
         validation.between(0, math.inf),
         "how much exploration log log t adds to log t: 3 in the proofs, 0 in published experiments",
     )
-    memo_keys: Ints = section(lambda own: own.memo, scratch=True)
-    memo_bounds: Floats = section(lambda own: own.memo, scratch=True)
+    memo_keys: Ints = array(lambda scalars: scalars.memo, scratch=True)
+    memo_bounds: Floats = array(lambda scalars: scalars.memo, scratch=True)
 
 
 @inlined
@@ -51,7 +51,7 @@ def start(state: Index) -> None:
 @inlined
 def level_of(state: Index, seen: float) -> float:
     """Return f of the number of observations that count, of all arms together."""
-    return exploration(max(1.0, seen), state.own[0].c)
+    return exploration(max(1.0, seen), state.scalars[0].c)
 
 
 @compiled
@@ -101,7 +101,7 @@ def replace(state: Index, arm: int) -> None:
     value = math.inf
     if state.counts[arm] > 0.0:
         bound = remembered_bound(
-            state.counts[arm], state.sums[arm], state.own[0].level, state.memo_keys, state.memo_bounds
+            state.counts[arm], state.sums[arm], state.scalars[0].level, state.memo_keys, state.memo_bounds
         )
         value = mean_of(state, arm, bound)
     max_tree.place(state.values, state.winners, arm, value)

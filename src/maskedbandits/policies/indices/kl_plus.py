@@ -1,7 +1,7 @@
 """KL-UCB++: as KL, with the level log+(r (1 + log+^2 r)), r = T / (K N) (Menard and Garivier 2017)."""
 
 from maskedbandits._numba.jit import inlined
-from maskedbandits._numba.state import DURATION, REQUIRED, given, record
+from maskedbandits._numba.state import DURATION, REQUIRED, param, record
 from maskedbandits.math.confidence import plus_level
 from maskedbandits.policies import validation
 from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- what every optimistic index has
@@ -26,7 +26,7 @@ REFERENCE = "Ménard & Garivier 2017"
 class Index(Scores, Phases):
     """The horizon, which its level depends on."""
 
-    horizon: int = given(
+    horizon: int = param(
         REQUIRED, validation.perhaps_count, "how many steps will be played", stored=False, time=DURATION
     )
 
@@ -34,8 +34,8 @@ class Index(Scores, Phases):
 @inlined
 def level(state: Index, arm: int, count: float, common: float, time: int) -> float:
     """Return the level of an arm."""
-    own = state.own[0]
-    return plus_level(count, float(own.arms), own.phase)
+    scalars = state.scalars[0]
+    return plus_level(count, float(scalars.arms), scalars.phase)
 
 
 @inlined

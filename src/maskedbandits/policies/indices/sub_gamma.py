@@ -10,7 +10,7 @@ for a time that no bound covers.
 import math
 
 from maskedbandits._numba.jit import inlined
-from maskedbandits._numba.state import REQUIRED, given, record
+from maskedbandits._numba.state import REQUIRED, param, record
 from maskedbandits.policies import validation
 from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- what every optimistic index has
     highest_ahead,
@@ -39,19 +39,19 @@ ARMS_COME_AND_GO = True
 class Index(ucb.Index):
     """How heavy the tail is."""
 
-    tail: float = given(REQUIRED, validation.between(0, math.inf, above=True), "the scale of Laplace noise")
+    tail: float = param(REQUIRED, validation.between(0, math.inf, above=True), "the scale of Laplace noise")
 
 
 @inlined
 def bound(state: Index, mean: float, spread: float) -> float:
     """Return the upper end of the confidence interval of the feedback mean."""
-    return ucb.bound(state, mean, spread) + state.own[0].tail * spread
+    return ucb.bound(state, mean, spread) + state.scalars[0].tail * spread
 
 
 @inlined
 def slope(state: Index, bound: float, bonus: float) -> float:
     """Return u' = sqrt(xi / 4 x) + tail, where the bonus is sqrt(xi x) + tail x: of which sqrt(x) is a root."""
-    own = state.own[0]
-    width = math.sqrt(own.xi)
-    root = 2.0 * bonus / (width + math.sqrt(own.xi + 4.0 * own.tail * bonus))
-    return 0.5 * width / root + own.tail
+    scalars = state.scalars[0]
+    width = math.sqrt(scalars.xi)
+    root = 2.0 * bonus / (width + math.sqrt(scalars.xi + 4.0 * scalars.tail * bonus))
+    return 0.5 * width / root + scalars.tail

@@ -18,18 +18,18 @@ Index = Axes
 @inner
 def highest_arm(state: Axes) -> int:
     """Return the arm with the highest draw from the posterior of its mean."""
-    own = state.own[0]
-    counts, sums, words = state.counts, state.sums, state.lots  # found once, not at every turn
-    lows, rates, straight, closed = state.lows, state.rates, not (own.mixed or own.curved), state.closed
+    scalars = state.scalars[0]
+    counts, sums, words = state.counts, state.sums, state.rng  # found once, not at every turn
+    lows, rates, straight, closed = state.lows, state.rates, not (scalars.mixed or scalars.curved), state.closed
     best = -math.inf
     chosen = 0
     fading = memories.fading(state)
-    for arm in range(own.arms):
+    for arm in range(scalars.arms):
         if closed[arm]:
             continue
         count = counts[arm] * fading
         total = min(max(sums[arm] * fading, 0.0), count)
-        if own.mixed and count <= 0.0:
+        if scalars.mixed and count <= 0.0:
             return arm  # without an observation it has no corruption either
         drawn = beta.draw(words, 1.0 + total, 1.0 + count - total)
         value = (drawn - lows[arm]) * rates[arm] if straight else mean_of(state, arm, drawn)
@@ -45,6 +45,6 @@ def score(state: Axes, arm: int) -> float:
     heavy = memories.weight(state)
     count = state.counts[arm] / heavy
     total = state.sums[arm] / heavy
-    if state.own[0].mixed and count <= 0.0:
+    if state.scalars[0].mixed and count <= 0.0:
         return math.inf
     return mean_of(state, arm, (1.0 + total) / (2.0 + count))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from maskedbandits._numba.jit import inlined
-from maskedbandits._numba.state import given, record
+from maskedbandits._numba.state import param, record
 from maskedbandits.errors import UserError
 from maskedbandits.math.confidence import exploration
 from maskedbandits.policies import validation
@@ -33,8 +33,8 @@ ARMS_COME_AND_GO = True
 class Index(Scores):
     """The level f(x) = log x + c log log x, and how wide an interval it gives."""
 
-    c: float = given(0.0, validation.between(0, math.inf), "how much exploration log log t adds to log t")
-    xi: float = given(
+    c: float = param(0.0, validation.between(0, math.inf), "how much exploration log log t adds to log t")
+    xi: float = param(
         2.0, validation.between(0, math.inf), "the width of confidence intervals, sqrt(xi f(t) / N) with N observations"
     )
 
@@ -54,19 +54,19 @@ def check(parameters: Mapping[str, Any], arms: int) -> None:
 @inlined
 def level_of(state: Index, seen: float) -> float:
     """Return f of the number of observations that count, of all arms together."""
-    return exploration(max(1.0, seen), state.own[0].c)
+    return exploration(max(1.0, seen), state.scalars[0].c)
 
 
 @inlined
 def bound(state: Index, mean: float, spread: float) -> float:
     """Return the upper end of the sub-Gaussian confidence interval of the feedback mean."""
-    return mean + math.sqrt(state.own[0].xi * spread)
+    return mean + math.sqrt(state.scalars[0].xi * spread)
 
 
 @inlined
 def slope(state: Index, bound: float, bonus: float) -> float:
     """Return u' = xi / (2 sqrt(xi x))."""
-    return 0.5 * state.own[0].xi / bonus
+    return 0.5 * state.scalars[0].xi / bonus
 
 
 @inlined

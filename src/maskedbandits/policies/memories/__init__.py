@@ -61,8 +61,8 @@ def tidy_masked(state: Axes, evicted: int) -> bool:
 @dispatch("memory")
 def seen(state: Axes) -> float:
     """Return how many observations count, of all arms together; 0 if that is as it was a step ago."""
-    own = state.own[0]
-    return float(own.time - own.since)
+    scalars = state.scalars[0]
+    return float(scalars.time - scalars.since)
 
 
 @dispatch("memory")
@@ -74,22 +74,22 @@ def is_full(state: Axes) -> bool:
 @dispatch("memory")
 def epoch(state: Axes) -> int:
     """Return how many steps to plan ahead."""
-    own = state.own[0]
-    return (own.time - own.since) // 64 + own.arms
+    scalars = state.scalars[0]
+    return (scalars.time - scalars.since) // 64 + scalars.arms
 
 
 @dispatch("memory")
 def seen_after(state: Axes, steps: int) -> float:
     """Return how many observations will count after so many steps."""
-    own = state.own[0]
-    return float(own.time - own.since + steps)
+    scalars = state.scalars[0]
+    return float(scalars.time - scalars.since + steps)
 
 
 @dispatch("memory")
 def seen_with(state: Axes, more: int) -> float:
     """Return how many observations would count if so many more had come."""
-    own = state.own[0]
-    return float(own.time - own.since + more)
+    scalars = state.scalars[0]
+    return float(scalars.time - scalars.since + more)
 
 
 @dispatch("memory")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits._numba.jit import inlined, inner
-from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, derived, gathered, given, record, section, size
+from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, array, computed, param, record, size, variable
 from maskedbandits.errors import UserError
 from maskedbandits.policies import indices, validation
 from maskedbandits.policies.index.state import Axes, add_masked, forget_reports
@@ -22,7 +22,7 @@ class Memory(Axes):
     """A window: the ring is as long, or empty if the window is longer than the play."""
 
     ring: int = size()
-    window: int = given(
+    window: int = param(
         REQUIRED,
         validation.window,
         "how many of the last steps it remembers; theory.corrected_window(problem) gives a number, and window = "
@@ -30,15 +30,18 @@ class Memory(Axes):
         stored=False,
         time=DURATION,
     )
-    span: int = derived()  # the window, or FOREVER
-    slot: int = gathered(0, most=lambda own: max(own.ring - 1, 0))  # of the oldest in the ring
-    settled: int = gathered(
-        0, most=lambda own: int(own.ring > 0 and own.time - own.since >= own.ring and not (own.mixed or own.retired))
+    span: int = computed()  # the window, or FOREVER
+    slot: int = variable(0, most=lambda scalars: max(scalars.ring - 1, 0))  # of the oldest in the ring
+    settled: int = variable(
+        0,
+        most=lambda scalars: int(
+            scalars.ring > 0 and scalars.time - scalars.since >= scalars.ring and not (scalars.mixed or scalars.retired)
+        ),
     )
-    ring_arms: Ints = section(lambda own: own.ring, least=0, most=lambda own: own.arms - 1)
-    ring_feedbacks: Floats = section(lambda own: own.ring, least=-LARGEST, most=LARGEST)  # most are in [0, 1]
-    ring_lows: Floats = section(lambda own: own.ring * own.mixed, least=0.0, most=1.0)
-    ring_spans: Floats = section(lambda own: own.ring * own.mixed, least=1e-12, most=1.0)
+    ring_arms: Ints = array(lambda scalars: scalars.ring, least=0, most=lambda scalars: scalars.arms - 1)
+    ring_feedbacks: Floats = array(lambda scalars: scalars.ring, least=-LARGEST, most=LARGEST)  # most are in [0, 1]
+    ring_lows: Floats = array(lambda scalars: scalars.ring * scalars.mixed, least=0.0, most=1.0)
+    ring_spans: Floats = array(lambda scalars: scalars.ring * scalars.mixed, least=1e-12, most=1.0)
 
 
 def check(parameters: Mapping[str, Any], arms: int) -> None:
@@ -57,27 +60,27 @@ def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
 
 def configure(state: Memory, parameters: Mapping[str, Any]) -> None:
     """Write down the window."""
-    state.own[0].span = FOREVER if parameters["window"] == math.inf else int(parameters["window"])
+    state.scalars[0].span = FOREVER if parameters["window"] == math.inf else int(parameters["window"])
 
 
 @inlined
 def _played(state: Memory) -> int:
-    own = state.own[0]
-    return own.time - own.since
+    scalars = state.scalars[0]
+    return scalars.time - scalars.since
 
 
 @inlined
 def _is_turning(state: Memory) -> bool:
     """Tell whether an observation pushes another out."""
-    return state.own[0].ring > 0 and _played(state) >= state.own[0].ring
+    return state.scalars[0].ring > 0 and _played(state) >= state.scalars[0].ring
 
 
 @inlined
 def forget_all(state: Memory) -> None:
     """Empty the ring."""
-    own = state.own[0]
-    own.slot = 0
-    own.settled = 0
+    scalars = state.scalars[0]
+    scalars.slot = 0
+    scalars.settled = 0
 
 
 @inlined
@@ -95,12 +98,12 @@ def _replace(state: Memory, slot: int, arm: int, feedback: float) -> int:
 @inlined
 def push(state: Memory, arm: int, feedback: float) -> int:
     """Put an observation in the ring; return the arm whose oldest one was pushed out, or NOBODY."""
-    own = state.own[0]
-    if own.ring == 0:
+    scalars = state.scalars[0]
+    if scalars.ring == 0:
         add(state, arm, feedback)
         return NOBODY
-    slot = own.slot & NOT_NEGATIVE
-    own.slot = slot + 1 if slot + 1 < own.ring else 0
+    slot = scalars.slot & NOT_NEGATIVE
+    scalars.slot = slot + 1 if slot + 1 < scalars.ring else 0
     if _is_turning(state):
         return _replace(state, slot, arm, feedback)
     state.ring_arms[slot] = arm
@@ -112,11 +115,11 @@ def push(state: Memory, arm: int, feedback: float) -> int:
 @inner
 def push_masked(state: Memory, arm: int, feedback: float, low: float, span: float) -> int:
     """Put a report with a mask of its own in the ring; return the arm whose oldest one was pushed out, or NOBODY."""
-    own = state.own[0]
+    scalars = state.scalars[0]
     evicted = NOBODY
-    if own.ring > 0:
-        slot = own.slot
-        own.slot = slot + 1 if slot + 1 < own.ring else 0
+    if scalars.ring > 0:
+        slot = scalars.slot
+        scalars.slot = slot + 1 if slot + 1 < scalars.ring else 0
         if _is_turning(state):
             evicted = state.ring_arms[slot]
             _add_slot(state, slot, -1.0)
@@ -138,7 +141,7 @@ def _add_slot(state: Memory, slot: int, times: float) -> None:
 @inlined
 def tidy(state: Memory, evicted: int) -> bool:
     """Add sums up anew at each turn of the ring, if they are of fractions."""
-    inexact = evicted != NOBODY and state.own[0].slot == 0 and state.own[0].fractional > 0
+    inexact = evicted != NOBODY and state.scalars[0].slot == 0 and state.scalars[0].fractional > 0
     if inexact:
         _recount(state)
     return inexact
@@ -155,9 +158,9 @@ def _recount(state: Memory) -> None:
 @inner
 def tidy_masked(state: Memory, evicted: int) -> bool:
     """Add sums up anew at each turn of the ring."""
-    turned = evicted != NOBODY and state.own[0].slot == 0
+    turned = evicted != NOBODY and state.scalars[0].slot == 0
     if turned:
-        forget_reports(state, 0, state.own[0].arms - 1)
+        forget_reports(state, 0, state.scalars[0].arms - 1)
         for slot in range(state.ring_arms.size):
             _add_slot(state, slot, 1.0)
     return turned
@@ -166,48 +169,50 @@ def tidy_masked(state: Memory, evicted: int) -> bool:
 @inlined
 def seen(state: Memory) -> float:
     """Return how many observations count, of all arms together."""
-    return float(min(_played(state), state.own[0].span))
+    return float(min(_played(state), state.scalars[0].span))
 
 
 @inlined
 def is_full(state: Memory) -> bool:
     """Tell whether the window is full."""
-    return _played(state) >= state.own[0].span
+    return _played(state) >= state.scalars[0].span
 
 
 @inlined
 def seen_after(state: Memory, steps: int) -> float:
     """Return how many observations will count after so many steps."""
-    return float(min(_played(state) + steps, state.own[0].span))
+    return float(min(_played(state) + steps, state.scalars[0].span))
 
 
 @inlined
 def seen_with(state: Memory, more: int) -> float:
     """Return how many observations would count if so many more had come."""
-    return float(min(_played(state) + more, state.own[0].span))
+    return float(min(_played(state) + more, state.scalars[0].span))
 
 
 @inlined
 def settle(state: Memory, plain: bool) -> None:
     """Take the short way from now on, if a step has nothing to do but to remember bits and to score."""
-    own = state.own[0]
-    own.settled = plain and own.ring > 0 and not own.fractional and not own.mixed and not own.retired
+    scalars = state.scalars[0]
+    scalars.settled = (
+        plain and scalars.ring > 0 and not scalars.fractional and not scalars.mixed and not scalars.retired
+    )
 
 
 def retire(state: Memory, arm: int) -> None:
     """Take the long way from now on: the short one does not ask whether an arm is retired."""
-    state.own[0].settled = 0
+    state.scalars[0].settled = 0
 
 
 @inlined
 def takes_short_way(state: Memory, arm: int, feedback: float) -> bool:
     """Take in a bit when a plain window is full: what the long way would do, and nothing that it would not."""
-    own = state.own[0]
-    if not own.settled or (feedback != 0.0 and feedback != 1.0):
+    scalars = state.scalars[0]
+    if not scalars.settled or (feedback != 0.0 and feedback != 1.0):
         return False
-    slot = own.slot & NOT_NEGATIVE
-    own.time += 1
-    own.slot = slot + 1 if slot + 1 < own.ring else 0
+    slot = scalars.slot & NOT_NEGATIVE
+    scalars.time += 1
+    scalars.slot = slot + 1 if slot + 1 < scalars.ring else 0
     if state.ring_arms[slot] != arm or state.ring_feedbacks[slot] != feedback:  # else the same comes as goes
         evicted = _replace(state, slot, arm, feedback)
         if evicted != arm:
@@ -218,11 +223,11 @@ def takes_short_way(state: Memory, arm: int, feedback: float) -> bool:
 
 def contradiction(state: Memory, parameters: Mapping[str, Any]) -> str:
     """Return where a saved ring contradicts the counts."""
-    own = state.own[0]
-    held = [0] * int(own.arms)
-    for arm in state.ring_arms[: min(int(own.time - own.since), int(own.ring))]:
+    scalars = state.scalars[0]
+    held = [0] * int(scalars.arms)
+    for arm in state.ring_arms[: min(int(scalars.time - scalars.since), int(scalars.ring))]:
         held[arm] += 1
     if parameters.get("sigma") is None and np.any((state.ring_feedbacks < 0.0) | (state.ring_feedbacks > 1.0)):
         return "a number is out of range"
-    numbers = state.mask_numbers if own.mixed else state.counts
-    return "counts and observations disagree" if own.ring and held != numbers.tolist() else ""
+    numbers = state.mask_numbers if scalars.mixed else state.counts
+    return "counts and observations disagree" if scalars.ring and held != numbers.tolist() else ""

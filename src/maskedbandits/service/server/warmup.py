@@ -53,10 +53,10 @@ def needed_by(terms: Terms) -> Names:
 
 def _needed(policy: str, parameters: dict[str, object], *more: str) -> Names:
     from maskedbandits.policies import kind_of
-    from maskedbandits.policies.runtime import parts
+    from maskedbandits.policies.runtime import list_parts
 
     layout = kind_of(policy).variant(parameters).layout
-    return tuple(layout.storage.name + part for part in ("", *parts(layout), *more))
+    return tuple(layout.storage.name + part for part in ("", *list_parts(layout), *more))
 
 
 def missing(names: Iterable[str]) -> list[str]:
@@ -64,7 +64,7 @@ def missing(names: Iterable[str]) -> list[str]:
     from maskedbandits._numba import cache
     from maskedbandits._numba.jit import INTERPRETED
 
-    return [] if INTERPRETED else [name for name in names if not cache.is_marked(name)]
+    return [] if INTERPRETED else [name for name in names if not cache.is_stored(name)]
 
 
 def are_loaded(names: Iterable[str]) -> bool:
@@ -78,17 +78,17 @@ def are_loaded(names: Iterable[str]) -> bool:
 def load(names: Iterable[str], over: threading.Event) -> None:
     """Load machine code, until it is over; what no child could keep is compiled here."""
     from maskedbandits._numba.jit import INTERPRETED
-    from maskedbandits.policies.runtime import fill_cache
+    from maskedbandits.policies.runtime import compile_named
 
     for name in () if INTERPRETED else names:
         if not over.is_set():
-            fill_cache(name)
+            compile_named(name)
 
 
 def compile_beside(names: Iterable[str], over: threading.Event) -> None:
     """Let a child fill the cache, and wait for it; when it is over it is ended. A failure is said."""
     from maskedbandits._numba import cache
-    from maskedbandits.policies.runtime import start_child
+    from maskedbandits.policies.runtime import start_compiler
 
     with _alone(cache.folder(), over):
         absent = missing(names)  # perhaps another process has just compiled it
@@ -96,7 +96,7 @@ def compile_beside(names: Iterable[str], over: threading.Event) -> None:
             return
         logging.event("compiling for this machine, once", kernels=len(absent))
         try:
-            code = _ended(start_child(absent), over)
+            code = _ended(start_compiler(absent), over)
         except OSError as error:
             logging.event(HERE, reason=error.strerror)
         else:

@@ -160,7 +160,7 @@ def _needed(storage: str) -> warmup.Names:
     """Import what takes long to import, beside those who are answered, and return what machine code it needs."""
     from maskedbandits._numba import cache
 
-    cache.tell_by(logging.event)  # before there are kernels: then it may have something to say
+    cache.set_listener(logging.event)  # before there are kernels: then it may have something to say
 
     return warmup.needed(storage)
 
