@@ -26,7 +26,7 @@ def markdown(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def names() -> str:
     """Return what each data set is, and where it comes from."""
     lines = ["| name | what | an arm | from |", "|---|---|---|---|"]
-    for entry in catalogue.ENTRIES:
+    for entry in catalogue.DATA_SETS:
         package = entry.package
         origin = f"`{package.name}` {package.version}, {package.size / 1e6:.1f} MB" if package else "your own download"
         lines.append(f"| `{entry.name}` | {entry.title} | {entry.arm} | {origin} |")
@@ -35,7 +35,7 @@ def names() -> str:
 
 def got(name: str) -> Table:
     """Return a data set, downloaded if it is not here."""
-    return data.get(name, tell=lambda line: print(f"{name}: {line}", file=sys.stderr))  # noqa: T201 -- progress
+    return data.get(name, progress=lambda line: print(f"{name}: {line}", file=sys.stderr))  # noqa: T201 -- progress
 
 
 def months(name: str) -> str:

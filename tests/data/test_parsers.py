@@ -50,7 +50,7 @@ LATER = ("9", "22222A", "EGG", 1, "12/1/2009 7:45", 1)
 @given(st.lists(sales, max_size=25).map(lambda rows: [FIRST, *rows]))
 @settings(max_examples=50)
 def test_families_are_those_of_the_twin(rows: Sequence[tuple[object, ...]]) -> None:
-    table, twin = retail.families(packed(retail_text(rows))), naive.families(retail_text(rows))
+    table, twin = retail.read_families(packed(retail_text(rows))), naive.families(retail_text(rows))
     assert table.arms == tuple(naive.WORDS)
     assert list(zip(months(table), table.outcomes.tolist(), strict=True)) == twin
 
@@ -58,19 +58,19 @@ def test_families_are_those_of_the_twin(rows: Sequence[tuple[object, ...]]) -> N
 @given(st.lists(sales, max_size=25).map(lambda rows: [FIRST, LATER, *rows, ("0", "33333", "MUG", 1, FIRST[4], 1)]))
 @settings(max_examples=50)
 def test_best_sellers_are_those_of_the_twin(rows: Sequence[tuple[object, ...]]) -> None:
-    table, (codes, twin) = retail.blind(packed(retail_text(rows))), naive.blind(retail_text(rows))
+    table, (codes, twin) = retail.read_best_sellers(packed(retail_text(rows))), naive.blind(retail_text(rows))
     assert [name.split()[0] for name in table.arms] == codes
     assert list(zip(months(table), table.outcomes.tolist(), strict=True)) == twin
 
 
 def test_an_invoice_is_dropped_if_nothing_was_sold() -> None:
-    table = retail.families(packed(retail_text()))
+    table = retail.read_families(packed(retail_text()))
     assert table.labels == ("2009-12", "2010-01", "2010-12")
     assert table.outcomes.tolist() == [[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
 
 
 def test_a_best_seller_is_called_by_its_code_and_what_it_was_first_called() -> None:
-    table = retail.blind(packed(retail_text(INVOICES)))
+    table = retail.read_best_sellers(packed(retail_text(INVOICES)))
     assert table.arms == ("11111 PARTY BUNTING", "22222A XMAS EGG", "33333 mug, with a garden")
     assert table.outcomes.tolist() == [[1, 1, 0]]
 
@@ -86,7 +86,7 @@ KNOWN = (
 @settings(max_examples=50)
 def test_genres_are_those_of_the_twin(drawn: list[tuple[str, int, int]]) -> None:
     ratings = RATINGS + "".join(f"7\t{film}\t{stars}\t{when}\n" for film, stars, when in [("1", 4, 874724710), *drawn])
-    table = movielens.genres([stream(ratings), stream(KNOWN)])
+    table = movielens.read_genres([stream(ratings), stream(KNOWN)])
     twin = naive.genres(ratings, KNOWN)
     assert list(table.arms) == sorted({genre for _, genre, _ in twin})
     assert [table.arms[arm] for arm in table.chosen] == [genre for _, genre, _ in twin]
@@ -100,8 +100,8 @@ def test_genres_are_those_of_the_twin(drawn: list[tuple[str, int, int]]) -> None
 
 def test_a_genre_is_an_arm_from_a_twentieth_of_the_ratings_on() -> None:
     rare = RATINGS + "7\t4\t5\t874724710\n" + "7\t1\t5\t874724711\n" * 19
-    assert movielens.genres([stream(rare), stream(KNOWN)]).arms == ("Drama", "War", "Western")
-    assert movielens.genres([stream(rare + "7\t1\t5\t874724712\n"), stream(KNOWN)]).arms == ("Drama", "War")
+    assert movielens.read_genres([stream(rare), stream(KNOWN)]).arms == ("Drama", "War", "Western")
+    assert movielens.read_genres([stream(rare + "7\t1\t5\t874724712\n"), stream(KNOWN)]).arms == ("Drama", "War")
 
 
 SHOWN = ",timestamp,item_id,position,click,propensity_score,user_feature_0\n"
@@ -109,7 +109,7 @@ SHOWN = ",timestamp,item_id,position,click,propensity_score,user_feature_0\n"
 
 def test_a_log_of_random_items_is_put_in_time_order() -> None:
     text = SHOWN + "0,2019-11-25 00:00:00+00:00,2,1,1,0.25,x\n1,2019-11-24 09:30:00.5+00:00,0,3,0,0.25,y\n"
-    table = open_bandit.items([stream(text)])
+    table = open_bandit.read_items([stream(text)])
     assert table.arms == ("item 0", "item 1", "item 2", "item 3")
     assert (table.chosen.tolist(), table.rewards.tolist()) == ([0, 2], [0.0, 1.0])
     assert (table.starts.tolist(), table.labels) == ([0, 1], ("2019-11-24", "2019-11-25"))
@@ -135,7 +135,7 @@ def test_a_log_of_random_items_is_put_in_time_order() -> None:
 )
 def test_another_log_is_refused(row: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        open_bandit.items([stream(f"{SHOWN}0,2019-11-24,2,1,1,0.25,x\n{row}\n")])
+        open_bandit.read_items([stream(f"{SHOWN}0,2019-11-24,2,1,1,0.25,x\n{row}\n")])
 
 
 PACKAGES = ",created_at,test_week,clickability_test_id,headline,impressions,clicks\n"
@@ -154,7 +154,7 @@ def test_a_test_of_headlines_is_a_segment() -> None:
     text += packages("three", "2014-05-01", [(10, 1), (20, 1), (40, 4)])
     text += packages("doubtful", "2013-12-01", [(10, 1)] * 4)
     text += packages("earlier", "2013-06-24", [(10, 0), (10, 5), (10, 10), (10, 1)])
-    table = upworthy.headlines([stream(text)])
+    table = upworthy.read_headlines([stream(text)])
     np.testing.assert_allclose(table.means, [[0, 0.5, 1, 0.1], [1 / 10, 1 / 20, 4 / 40, 1]])
     assert (table.starts.tolist(), table.horizon) == ([0, 40], 140)
     assert table.labels == ("2013-06-24", "2014-06-01")
@@ -171,9 +171,9 @@ def test_a_test_of_headlines_is_a_segment() -> None:
 )
 def test_an_archive_that_cannot_be_used_is_refused(counts: Sequence[tuple[int, int]], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        upworthy.headlines([stream(PACKAGES + packages("one", "2014-06-01", counts))])
+        upworthy.read_headlines([stream(PACKAGES + packages("one", "2014-06-01", counts))])
 
 
 def test_a_column_that_is_missing_is_named() -> None:
     with pytest.raises(UserError, match="no column 'impressions'; did you mean 'impression'"):
-        upworthy.headlines([stream(PACKAGES.replace("impressions", "impression"))])
+        upworthy.read_headlines([stream(PACKAGES.replace("impressions", "impression"))])

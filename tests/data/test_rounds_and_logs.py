@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.data.tables import Log, Rounds, Segments, kind_of, periods_of
+from maskedbandits.data.tables import Log, Rounds, Segments, find_periods, table_kind
 from maskedbandits.errors import UserError
 from naive import data as naive
 
@@ -50,7 +50,7 @@ def cut(draw: st.DrawFn) -> tuple[int, list[str]]:
 def test_means_of_rounds_are_those_of_the_twin(drawn: tuple[int, list[str]], data: st.DataObject) -> None:
     arms, periods = drawn
     outcomes = [data.draw(st.lists(st.floats(0, 1), min_size=arms, max_size=arms)) for _ in periods]
-    starts, labels = periods_of(periods)
+    starts, labels = find_periods(periods)
     table = Rounds(tuple("abcd"[:arms]), np.array(outcomes), starts, "a part", labels)
     assert labels == tuple(dict.fromkeys(periods))
     assert table.horizon == len(periods)
@@ -63,7 +63,7 @@ def test_means_of_a_log_are_those_of_the_twin(drawn: tuple[int, list[str]], data
     arms, periods = drawn
     chosen = [data.draw(st.integers(0, arms - 1)) for _ in periods]
     rewards = [data.draw(st.floats(0, 1)) for _ in periods]
-    starts, labels = periods_of(periods)
+    starts, labels = find_periods(periods)
     table = Log(tuple("abcd"[:arms]), np.array(chosen), np.array(rewards), starts, "a part", labels)
     rows = [(name, {arm: reward}) for name, arm, reward in zip(periods, chosen, rewards, strict=True)]
     np.testing.assert_allclose(table.means, naive.means(arms, rows), rtol=0, atol=1e-12)
@@ -81,7 +81,7 @@ def test_outcomes_of_zeros_and_ones_are_kept_as_bytes() -> None:
 @pytest.mark.parametrize(("kind", "values"), [(Rounds, ROUNDS), (Log, LOG), (Segments, SEGMENTS)])
 def test_nobody_changes_a_table(kind: type[Any], values: dict[str, Any]) -> None:
     table = kind(**values)
-    assert kind_of(table) == kind.__name__.lower()
+    assert table_kind(table) == kind.__name__.lower()
     with pytest.raises(ValueError, match="read-only"):
         table.starts[0] = 1
     with pytest.raises(AttributeError):

@@ -125,7 +125,7 @@ def test_a_window_that_is_too_short_for_what_is_played_is_refused(tmp_path: Path
 
 
 def test_kept_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "data"))
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "data"))
     with pytest.raises(ValueError, match=r"problems\[0\]: retail is not here yet: maskedbandits data get retail"):
         loaded(tmp_path, 'data = "retail"')
     (tmp_path / "data").mkdir()

@@ -14,7 +14,7 @@ from maskedbandits.cli.output import echo, echo_json
 from maskedbandits.cli.verb import Failure, VerbGroup, as_json
 
 if TYPE_CHECKING:
-    from maskedbandits.data.catalogue import Entry
+    from maskedbandits.data.catalogue import DataSet
     from maskedbandits.data.tables import Table
 
 MOST_LINES = 40  # of arms, and of periods, that a person is shown; a program gets all
@@ -40,13 +40,13 @@ def list_data(json_wanted: bool) -> None:
     from maskedbandits.data import cache, catalogue
 
     folder = cache.default_folder()
-    paths = {entry.name: cache.path_of(entry.name, folder) for entry in catalogue.ENTRIES}
+    paths = {entry.name: cache.file_path(entry.name, folder) for entry in catalogue.DATA_SETS}
     here = {name: str(path) if path.exists() else None for name, path in paths.items()}
     if json_wanted:
-        echo_json([{**as_document(entry), "kept": here[entry.name]} for entry in catalogue.ENTRIES])
+        echo_json([{**as_document(entry), "kept": here[entry.name]} for entry in catalogue.DATA_SETS])
         return
     width = max(map(len, here))
-    for entry in catalogue.ENTRIES:
+    for entry in catalogue.DATA_SETS:
         size = f"{entry.package.size / 1e6:.1f} MB" if entry.package else "--file"
         echo(f"{entry.name:{width}}  {'here' if here[entry.name] else size:>7}  {entry.title}")
 
@@ -70,12 +70,12 @@ def get(name: str, file: Path | None, fresh: bool, json_wanted: bool) -> None:
     """
     from maskedbandits.data import cache, catalogue, download
 
-    entry = catalogue.entry_of(name)
+    entry = catalogue.find_data_set(name)
     try:
-        table = download.get(name, file=file, fresh=fresh, tell=say)
+        table = download.get(name, file=file, fresh=fresh, progress=say)
     except download.FetchError as error:
         raise Failure(f"{name}: {error}") from error
-    path = cache.path_of(name, cache.default_folder())
+    path = cache.file_path(name, cache.default_folder())
     if json_wanted:
         echo_json({**as_document(entry), "kept": str(path), **contents(table)})
         return
@@ -105,10 +105,10 @@ def show(
     if (name is None) == (csv is None):
         raise click.UsageError("give a NAME, or a file of your own with --csv")
     if csv is not None:
-        from maskedbandits.data import own_table
+        from maskedbandits.data import readers
 
         show_table(
-            {"file": str(csv)}, [], own_table.read_csv(csv, time=time, arm=arm, reward=reward, tell=say), json_wanted
+            {"file": str(csv)}, [], readers.read_csv(csv, time=time, arm=arm, reward=reward, progress=say), json_wanted
         )
     elif time or arm or reward:
         raise click.UsageError("--time, --arm and --reward are columns of a file of your own: give it with --csv")
@@ -120,8 +120,8 @@ def show_named(name: str, json_wanted: bool) -> None:
     """Print what a data set is, and what is in it if it is here."""
     from maskedbandits.data import cache, catalogue
 
-    entry = catalogue.entry_of(name)
-    path = cache.path_of(name, cache.default_folder())
+    entry = catalogue.find_data_set(name)
+    path = cache.file_path(name, cache.default_folder())
     table, origin = cache.load(name, path.parent) if path.exists() else (None, {})
     where = str(path) if table is not None else None
     show_table({**as_document(entry), "kept": where, "made_of": origin}, explained(entry, where), table, json_wanted)
@@ -141,7 +141,7 @@ def say(line: str) -> None:
     click.echo(safe_text.printed(line, sys.stderr), err=True)
 
 
-def explained(entry: Entry, where: str | None) -> list[str]:
+def explained(entry: DataSet, where: str | None) -> list[str]:
     """Return the lines that explain a data set."""
     facts = {"round": entry.round, "arm": entry.arm, "reward": entry.reward, "terms": entry.licence}
     facts |= {"source": entry.source}
@@ -157,7 +157,7 @@ def explained(entry: Entry, where: str | None) -> list[str]:
     return [*lines, f"  kept    {where or f'not yet: maskedbandits data get {entry.name}'}"]
 
 
-def as_document(entry: Entry) -> dict[str, Any]:
+def as_document(entry: DataSet) -> dict[str, Any]:
     """Return what a program needs to know of a data set."""
     keys = ("name", "title", "round", "arm", "reward", "licence", "source", "page")
     package = None if entry.package is None else dataclasses.asdict(entry.package)
@@ -166,9 +166,9 @@ def as_document(entry: Entry) -> dict[str, Any]:
 
 def summary(table: Table) -> str:
     """Return how much there is."""
-    from maskedbandits.data.tables import kind_of
+    from maskedbandits.data.tables import table_kind
 
-    one, many = UNITS[kind_of(table)]
+    one, many = UNITS[table_kind(table)]
     periods = "one period" if len(table.starts) == 1 else f"{len(table.starts):,} periods"
     unit = one if table.horizon == 1 else f"{table.horizon:,} {many}"
     return f"{unit}, {len(table.arms):,} arms, {periods} of {table.period}"
@@ -187,7 +187,7 @@ def contents(table: Table) -> dict[str, Any]:
     """Return what is in a table, for a program."""
     import numpy as np
 
-    from maskedbandits.data.tables import kind_of
+    from maskedbandits.data.tables import table_kind
 
     counts = table.counts
     arms = zip(table.arms, overall(table), counts.sum(axis=0).tolist(), strict=True)
@@ -195,7 +195,7 @@ def contents(table: Table) -> dict[str, Any]:
     means = [[None if np.isnan(mean) else mean for mean in row] for row in table.means.tolist()]
     periods = zip(table.labels, table.starts.tolist(), lengths, means, counts.tolist(), strict=True)
     return {
-        "kind": kind_of(table),
+        "kind": table_kind(table),
         "rounds": table.horizon,
         "arms": [{"name": name, "mean": mean, "count": count} for name, mean, count in arms],
         "period": table.period,

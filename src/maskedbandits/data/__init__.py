@@ -1,7 +1,8 @@
-"""Real data by name, or a table of one's own, as what a bandit can be played on.
+"""Load real data by name, or read your own table, as problems for a bandit.
 
-`load("retail")` returns what `maskedbandits data get retail` has kept: `Rounds` where all outcomes are known, a `Log`
-where one outcome a row is, `Segments` where rates are. `read_csv` reads a file of your own.
+``load("retail")`` returns the stored result of ``maskedbandits data get retail``: ``Rounds`` where all outcomes are
+known, a ``Log`` where each row has the outcome of one arm, ``Segments`` where rates are known. ``read_csv`` reads your
+own file.
 """
 
 from __future__ import annotations
@@ -10,15 +11,34 @@ import os
 from pathlib import Path
 
 from maskedbandits.data import cache
-from maskedbandits.data.catalogue import entry_of, names
+from maskedbandits.data.catalogue import find_data_set, names
 from maskedbandits.data.download import get
-from maskedbandits.data.own_table import read_csv
+from maskedbandits.data.readers import read_csv
 from maskedbandits.data.tables import Log, Rounds, Segments
 
 __all__ = ["Log", "Rounds", "Segments", "get", "load", "names", "read_csv"]
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Rounds | Log | Segments:
-    """Return a data set that is kept; nothing is downloaded."""
-    place = cache.default_folder() if folder is None else Path(folder)
-    return cache.load(entry_of(name).name, place)[0]
+    """Load a data set that was downloaded before.
+
+    Parameters
+    ----------
+    name
+        A name from ``names()``.
+    folder
+        Where data sets are stored; the user's cache by default.
+
+    Returns
+    -------
+    Rounds, Log or Segments
+        The table of the data set.
+
+    Raises
+    ------
+    UserError
+        The name is unknown, or the data set is not stored or damaged. Nothing is downloaded.
+
+    """
+    source = cache.default_folder() if folder is None else Path(folder)
+    return cache.load(find_data_set(name).name, source)[0]

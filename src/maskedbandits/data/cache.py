@@ -1,10 +1,10 @@
-"""Where data are kept once they are here: one file each, in the user's cache, whole or not at all.
+"""Store data sets in the user's cache: one file each, written completely or not at all.
 
-    $MASKEDBANDITS_DATA                     if that is set
+    $MASKEDBANDITS_DATA                     if set
     $XDG_CACHE_HOME/maskedbandits/data      or ~/.cache/maskedbandits/data
 
-A file is an archive of arrays; what is no array (names of arms, where the data are from) stands in it as one JSON text,
-so that the two never part.
+A file is an archive of arrays. Everything else (names of arms, the source) is one JSON text in it, so that the two are
+never separated.
 """
 
 from __future__ import annotations
@@ -20,67 +20,67 @@ from typing import Any
 import numpy as np
 
 from maskedbandits._util.files import user_cache, write_whole
-from maskedbandits.data.tables import KINDS, Table, kind_of
+from maskedbandits.data.tables import KINDS, Table, table_kind
 from maskedbandits.errors import DAMAGED, UserError
 
-VARIABLE = "MASKEDBANDITS_DATA"
-ABOUT = "about"  # the array that holds the JSON text
-FORM = 1  # of these files: raised when parsers give other tables, which are then made anew
+FOLDER_VARIABLE = "MASKEDBANDITS_DATA"
+METADATA_KEY = "about"  # the array with the JSON text
+FORMAT_VERSION = 1  # increase it when parsers return other tables
 
 
 def default_folder() -> Path:
-    """Return the folder of kept data."""
-    if os.environ.get(VARIABLE):
-        return Path(os.environ[VARIABLE])
+    """Return the folder of stored data sets."""
+    if os.environ.get(FOLDER_VARIABLE):
+        return Path(os.environ[FOLDER_VARIABLE])
     try:
         return user_cache() / "data"
     except RuntimeError:
-        raise UserError(f"there is no home folder to keep data in: name a folder with {VARIABLE}") from None
+        raise UserError(f"there is no home folder to keep data in: name a folder with {FOLDER_VARIABLE}") from None
 
 
-def make_writable(folder: Path) -> None:
-    """Make a folder and find it writable, before any work is done."""
+def ensure_writable(folder: Path) -> None:
+    """Create a folder and check that it is writable, before any work is done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise UserError(
-            f"{folder}: cannot be written: {error.strerror}; name another folder with {VARIABLE}"
+            f"{folder}: cannot be written: {error.strerror}; name another folder with {FOLDER_VARIABLE}"
         ) from error
 
 
-def path_of(name: str, folder: Path) -> Path:
+def file_path(name: str, folder: Path) -> Path:
     """Return the file of a data set."""
     return folder / f"{name}.npz"
 
 
 def save(name: str, table: Table, origin: dict[str, str], folder: Path) -> None:
-    """Keep a table, with the names and sha256 of the files that it was made of."""
+    """Store a table with the names and sha256 of the files it was made from."""
     values = {field.name: getattr(table, field.name) for field in dataclasses.fields(table)}
     arrays = {key: value for key, value in values.items() if isinstance(value, np.ndarray)}
     plain = {key: value for key, value in values.items() if key not in arrays}
-    about = {"form": FORM, "kind": kind_of(table), "origin": origin, "plain": plain}
+    about = {"form": FORMAT_VERSION, "kind": table_kind(table), "origin": origin, "plain": plain}
     packed = io.BytesIO()
-    np.savez_compressed(packed, **{ABOUT: np.array(json.dumps(about)), **arrays})  # type: ignore[arg-type]
-    path = path_of(name, folder)
+    np.savez_compressed(packed, **{METADATA_KEY: np.array(json.dumps(about)), **arrays})  # type: ignore[arg-type]
+    path = file_path(name, folder)
     try:
         write_whole(path, lambda stream: stream.write(packed.getvalue()))
-    except OSError as error:  # a full disk does not say whose it is
+    except OSError as error:  # the error of a full disk has no path
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def load(name: str, folder: Path) -> tuple[Table, dict[str, str]]:
-    """Return a table that is kept, and what it was made of."""
-    path = path_of(name, folder)
+    """Return a stored table and the files it was made from."""
+    path = file_path(name, folder)
     try:
         with np.load(path, allow_pickle=False) as archive:
-            about: dict[str, Any] = json.loads(str(archive[ABOUT]))
-            arrays = {key: archive[key] for key in archive.files if key != ABOUT}
+            about: dict[str, Any] = json.loads(str(archive[METADATA_KEY]))
+            arrays = {key: archive[key] for key in archive.files if key != METADATA_KEY}
         table = KINDS[about["kind"]](**arrays, **about["plain"])
     except FileNotFoundError:
         raise UserError(f"{name} is not here yet: maskedbandits data get {name}") from None
     except DAMAGED as error:
         raise UserError(f"{path}: damaged: maskedbandits data get {name} --fresh") from error
-    if about["form"] != FORM:
+    if about["form"] != FORMAT_VERSION:
         raise UserError(f"{path}: made by another version: maskedbandits data get {name} --fresh")
     return table, about["origin"]

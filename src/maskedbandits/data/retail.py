@@ -1,7 +1,7 @@
-"""Online Retail II: the invoices of a British gift shop over two years, as rounds in which all outcomes are known.
+"""Online Retail II: two years of invoices of a British gift shop, as rounds with all outcomes known.
 
-A row counts if something was sold: its invoice is no cancellation (no C before its number), and its quantity and its
-price are above 0. An invoice stands where its first such row stands; invoices of the same minute keep their order.
+A row counts if something was sold: the invoice is not a cancellation (its number has no C), and quantity and price are
+above 0. An invoice has the position of its first such row; invoices of the same minute keep their order.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import IO
 
 import numpy as np
 
-from maskedbandits.data.delimited import Tell, number_of, rows, silent
-from maskedbandits.data.tables import Rounds, periods_of
+from maskedbandits.data.readers import Progress, ignore_progress, parse_number, read_rows
+from maskedbandits.data.tables import Rounds, find_periods
 
 WHERE = "online_retail.csv"
 COLUMNS = ("Invoice", "StockCode", "Description", "Quantity", "InvoiceDate", "Price")
@@ -29,20 +29,22 @@ FAMILIES = {
     "party": "BUNTING|PARTY",
 }
 BEST_SELLERS = 10
-PRODUCT = re.compile(r"\d{5}")  # how the code of a product begins; postage, fees and samples have letters
+PRODUCT = re.compile(r"\d{5}")  # the start of a product code; postage, fees and samples have letters
 
-Invoice = tuple[datetime, set[str]]  # when, and which arms it speaks for
-
-
-def families(streams: Sequence[IO[bytes]], tell: Tell = silent) -> Rounds:
-    """Return a round for each invoice, an arm for each family of products: 1 if the invoice holds one of it."""
-    return _rounds(_invoices(streams[0], lambda code, description: families_of(description), tell), tuple(FAMILIES))
+Invoice = tuple[datetime, set[str]]  # its time and its arms
 
 
-def blind(streams: Sequence[IO[bytes]], tell: Tell = silent) -> Rounds:
-    """Return the invoices of the second year; the arms are the ten products that most invoices of the first year hold.
+def read_families(streams: Sequence[IO[bytes]], progress: Progress = ignore_progress) -> Rounds:
+    """Return a round for each invoice: 1 for each family of products that the invoice contains."""
+    return _build_rounds(
+        _read_invoices(streams[0], lambda code, description: match_families(description), progress), tuple(FAMILIES)
+    )
 
-    Nobody looked at the second year to choose them.
+
+def read_best_sellers(streams: Sequence[IO[bytes]], progress: Progress = ignore_progress) -> Rounds:
+    """Return the invoices of the second year; arms are the ten products in most invoices of the first year.
+
+    The choice of arms does not use the second year.
     """
     names: dict[str, str] = {}
 
@@ -52,34 +54,36 @@ def blind(streams: Sequence[IO[bytes]], tell: Tell = silent) -> Rounds:
         names.setdefault(code, " ".join([code, *description.split()]))
         return (code,)
 
-    found = _invoices(streams[0], products, tell)
-    second_year = datetime(found[0][0].year + 1, found[0][0].month, 1)
-    sold = Counter(code for when, codes in found if when < second_year for code in codes)
+    invoices = _read_invoices(streams[0], products, progress)
+    second_year = datetime(invoices[0][0].year + 1, invoices[0][0].month, 1)
+    sold = Counter(code for when, codes in invoices if when < second_year for code in codes)
     best = sorted(sold, key=lambda code: (-sold[code], code))[:BEST_SELLERS]
-    table = _rounds([invoice for invoice in found if invoice[0] >= second_year], best)
+    table = _build_rounds([invoice for invoice in invoices if invoice[0] >= second_year], best)
     return Rounds(tuple(names[code] for code in best), table.outcomes, table.starts, table.period, table.labels)
 
 
 @cache
-def families_of(description: str) -> tuple[str, ...]:
-    """Return the families that a product belongs to, by the words of its description."""
+def match_families(description: str) -> tuple[str, ...]:
+    """Return the families of a product by the words of its description."""
     return tuple(name for name, words in FAMILIES.items() if re.search(words, description.upper()))
 
 
-def _invoices(stream: IO[bytes], arms_of: Callable[[str, str], Iterable[str]], tell: Tell) -> list[Invoice]:
-    """Return the invoices in time order, with the arms that any of their rows speaks for."""
-    found: dict[str, Invoice] = {}
+def _read_invoices(
+    stream: IO[bytes], find_arms: Callable[[str, str], Iterable[str]], progress: Progress
+) -> list[Invoice]:
+    """Return the invoices in time order with the arms of all their rows."""
+    invoices: dict[str, Invoice] = {}
     with lzma.open(stream) as unpacked:
-        for row, (invoice, code, description, quantity, when, price) in rows(unpacked, COLUMNS, WHERE, tell):
-            sold = number_of(quantity, "Quantity", WHERE, row) > 0 and number_of(price, "Price", WHERE, row) > 0
+        for row, (invoice, code, description, quantity, when, price) in read_rows(unpacked, COLUMNS, WHERE, progress):
+            sold = parse_number(quantity, "Quantity", WHERE, row) > 0 and parse_number(price, "Price", WHERE, row) > 0
             if sold and not invoice.startswith("C"):
-                if invoice not in found:
-                    found[invoice] = datetime.strptime(when, "%m/%d/%Y %H:%M"), set()
-                found[invoice][1].update(arms_of(code, description))
-    return sorted(found.values(), key=lambda each: each[0])
+                if invoice not in invoices:
+                    invoices[invoice] = datetime.strptime(when, "%m/%d/%Y %H:%M"), set()
+                invoices[invoice][1].update(find_arms(code, description))
+    return sorted(invoices.values(), key=lambda each: each[0])
 
 
-def _rounds(invoices: Sequence[Invoice], arms: Sequence[str]) -> Rounds:
+def _build_rounds(invoices: Sequence[Invoice], arms: Sequence[str]) -> Rounds:
     outcomes = np.array([[arm in held for arm in arms] for _, held in invoices], dtype=np.uint8)
-    starts, labels = periods_of([f"{when:%Y-%m}" for when, _ in invoices])
+    starts, labels = find_periods([f"{when:%Y-%m}" for when, _ in invoices])
     return Rounds(tuple(arms), outcomes, starts, "a month", labels)

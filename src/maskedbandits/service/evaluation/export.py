@@ -30,7 +30,7 @@ from maskedbandits._util import extras
 from maskedbandits._util.files import write_whole
 from maskedbandits.contextual import Contextual
 from maskedbandits.contextual.hierarchy import Grouping
-from maskedbandits.data.delimited import opened, table
+from maskedbandits.data.readers import open_csv, open_file
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.config import DAMAGE
@@ -223,7 +223,7 @@ def _count_parts(value: Any, parts: int) -> int:
 def _read_csv(file: Path) -> Iterator[Mapping[str, Any]]:
     usual = csv.field_size_limit(MAX_FIELD_CHARS)
     try:
-        with opened(file) as stream, table(stream, str(file)) as (heading, picked):
+        with open_file(file) as stream, open_csv(stream, str(file)) as (heading, picked):
             columns = [name for name, column in COLUMNS.items() if column.is_original or name in heading]
             for _, fields in picked(columns):
                 yield dict(zip(columns, fields, strict=True))
@@ -232,7 +232,7 @@ def _read_csv(file: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_jsonl(file: Path) -> Iterator[Mapping[str, Any]]:
-    with opened(file) as stream:
+    with open_file(file) as stream:
         for number, line in enumerate(stream, 1):
             try:
                 row = json.loads(line)
