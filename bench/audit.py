@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.privacy.audit import Findings, audit_program, bit_inputs
-from maskedbandits.privacy.audit.group_inputs import asked_of, text_of
-from maskedbandits.privacy.audit.groups import judged_groups
+from maskedbandits.privacy.audit import Findings, audit_program, inputs
+from maskedbandits.privacy.audit.groups import judge_groups
+from maskedbandits.privacy.audit.inputs import draw_group_inputs, format_lines
 from maskedbandits.privacy.audit.result import GroupFindings
-from maskedbandits.privacy.audit.run import judged
-from maskedbandits.privacy.audit.statistics import highest
+from maskedbandits.privacy.audit.run import judge_reports
+from maskedbandits.privacy.audit.statistics import clopper_pearson_upper
 
 PROGRAMS = Path(__file__).parents[1] / "tests" / "privacy"
 CONFIDENCE = 0.99
@@ -67,32 +67,32 @@ def programs(name: str) -> Any:
     return importlib.import_module(name)
 
 
-def judge_bits(name: str, trials: int) -> Findings:
+def judge_bit_program(name: str, trials: int) -> Findings:
     """Judge a program of bits."""
-    mutants, opening = programs("mutants"), bit_inputs.opening_length(1.0, trials)
-    asked, told = bit_inputs.questions(trials, opening), []
+    mutants, opening = programs("mutants"), inputs.choose_opening_length(1.0, trials)
+    asked, told = inputs.draw_bit_inputs(trials, opening), []
     for bits in asked:
         mutants.begin()
         told.append([getattr(mutants, name)(bit, 1.0, "").encode() for bit in bits.tolist()])
-    return judged(name, Fraction(1), CONFIDENCE, asked, told, 1, opening)
+    return judge_reports(name, Fraction(1), CONFIDENCE, asked, told, 1, opening)
 
 
-def judge_groups(name: str, answers: str, trials: int, groups: int = 5) -> GroupFindings:
+def judge_group_program(name: str, answers: str, trials: int, groups: int = 5) -> GroupFindings:
     """Judge a device of groups."""
-    mutants, opening = programs("group_mutants"), bit_inputs.opening_length(1.0, trials * groups)
-    asked, told = asked_of(groups, groups, answers, trials, opening, Fraction(1)), []
+    mutants, opening = programs("group_mutants"), inputs.choose_opening_length(1.0, trials * groups)
+    asked, told = draw_group_inputs(groups, groups, answers, trials, opening, Fraction(1)), []
     for run in asked:
         mutants.begin()
-        lines = map(mutants.read, text_of(run, Fraction(1)).decode().splitlines())
+        lines = map(mutants.read, format_lines(run, Fraction(1)).decode().splitlines())
         told.append([getattr(mutants, name)(line, 1.0).encode() for line in lines])
-    return judged_groups(name, Fraction(1), CONFIDENCE, answers, asked, told, opening)
+    return judge_groups(name, Fraction(1), CONFIDENCE, answers, asked, told, opening)
 
 
 def found_by(found: Findings) -> str:
     """Return what shows a leak most clearly."""
     if found.outcome == "not refuted":
         return "NOT FOUND"
-    if found.starts is not None and (found.starts.fixed or found.starts.leaks):
+    if found.starts is not None and (found.starts.is_fixed or found.starts.leaks):
         same = f"{found.starts.same} and {found.starts.same_numbered} starts alike"
         return found.starts.leaks[0] if found.starts.leaks else f"seeds: {same}"
     strata = found.strata if isinstance(found, GroupFindings) else ()
@@ -121,10 +121,10 @@ def main() -> None:
     print("| program | trials for each input | outcome | found by |\n|---|--:|---|---|")
     for name, trials in BITS.items():
         if name in wanted:
-            row(name, f"{trials:,}", judge_bits(name, trials))
+            row(name, f"{trials:,}", judge_bit_program(name, trials))
     for (name, answers), trials in GROUPS.items():
         if name in wanted:
-            row(f"{name}, {answers}", f"{trials:,}", judge_groups(name, answers, trials))
+            row(f"{name}, {answers}", f"{trials:,}", judge_group_program(name, answers, trials))
     for name, starts in STARTED.items():
         if name in wanted and starts <= given.starts:
             command = shlex.join([sys.executable, str(PROGRAMS / "mutants.py"), name, "1"])
@@ -135,15 +135,15 @@ def main() -> None:
 
 def false_alarms(audits: int) -> None:
     """Print how often sound programs are refuted."""
-    refuted = sum(judge_bits("sound", 1000).outcome != "not refuted" for _ in range(audits))
-    share = float(highest(np.array(refuted), np.array(audits), 0.025))
+    refuted = sum(judge_bit_program("sound", 1000).outcome != "not refuted" for _ in range(audits))
+    share = float(clopper_pearson_upper(np.array(refuted), np.array(audits), 0.025))
     print(f"\nsound bits: {refuted} of {audits} audits refuted, at most {share:.2%} (97.5 % confidence)", flush=True)
     kinds = [("bit", 200), ("one of many", 200)]
     refuted = sum(
-        judge_groups("sound", *kinds[audit % 2], 3).outcome not in ("not refuted", "cannot tell")
+        judge_group_program("sound", *kinds[audit % 2], 3).outcome not in ("not refuted", "cannot tell")
         for audit in range(audits)
     )
-    share = float(highest(np.array(refuted), np.array(audits), 0.025))
+    share = float(clopper_pearson_upper(np.array(refuted), np.array(audits), 0.025))
     print(f"sound groups: {refuted} of {audits} audits refuted, at most {share:.2%} (97.5 % confidence)")
 
 

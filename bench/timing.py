@@ -18,9 +18,9 @@ from typing import Any
 from unittest import mock
 
 from maskedbandits.device import Device, device
-from maskedbandits.device.http import Answer
-from maskedbandits.device.limits import Timing
+from maskedbandits.device.http import HttpReply
 from maskedbandits.device.outbox import Outbox
+from maskedbandits.device.protocol import Timing
 from maskedbandits.privacy import Ledger
 
 VISITS = 4000  # half of them with a click
@@ -40,14 +40,14 @@ class World:
         """Return what time it is."""
         return self.at
 
-    def post(self, path: str, content: Mapping[str, Any], length: int = 0) -> Answer:
+    def post(self, path: str, content: Mapping[str, Any], length: int = 0) -> HttpReply:
         """Answer a question, or take a report."""
         if path == "/v1/reports":
             self.arrived = self.at
-            return Answer(200, {"status": "accepted"}, self.at)
+            return HttpReply(200, {"status": "accepted"}, self.at)
         report_at = self.at + LIMITS.min_report_after
         told = {"token": f"{random.getrandbits(128):032x}", "arm": "plain", "epsilon": 1.0, "participate": True}
-        return Answer(200, {**told, "report_at": report_at, "expires": report_at + LIMITS.min_window}, self.at)
+        return HttpReply(200, {**told, "report_at": report_at, "expires": report_at + LIMITS.min_window}, self.at)
 
     def slow(self, transaction: Callable[..., Any]) -> Callable[..., Any]:
         """Return a transaction that takes time if it writes."""
@@ -71,7 +71,7 @@ def play(visits: int) -> list[Visit]:
             stack.enter_context(mock.patch.object(kind, "_transaction", world.slow(kind._transaction)))
         stack.enter_context(mock.patch.object(device, "time", world))
         own = stack.enter_context(Device("http://127.0.0.1:9", "x", cap=visits, max_epsilon=1, background=False))
-        own._wire.post = world.post  # type: ignore[method-assign]
+        own._client.post = world.post  # type: ignore[method-assign]
         return [_visit(own, world, rng, place % 2 == 0) for place in range(visits)]
 
 
@@ -81,8 +81,8 @@ def _visit(own: Device, world: World, rng: random.Random, clicks: bool) -> Visit
     if clicks:
         world.at += rng.uniform(0, 58)
         decision.report(1)
-    while world.arrived is None and own._promises is not None:
-        world.at = max(world.at, own._promises.soonest(own._wire.url) or 0.0)
+    while world.arrived is None and own._reporter is not None:
+        world.at = max(world.at, own._reporter.next_due(own._client.url) or 0.0)
         own.send_due()
     return (world.arrived or 0.0) - decided, clicks
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from docs import blocks
 from maskedbandits._util.safe_text import percent as percent
 from maskedbandits.privacy import Randomizer
-from maskedbandits.privacy.audit import group_report_text, report_text
-from maskedbandits.privacy.audit.exhaustive import enumerated as count_all
-from maskedbandits.privacy.audit.statistics import levels, smallest_excess
+from maskedbandits.privacy.audit import text
+from maskedbandits.privacy.audit.exhaustive import enumerate_words as count_all
+from maskedbandits.privacy.audit.statistics import allocate_error, find_smallest_excess
 from maskedbandits.privacy.exact import ExactEpsilon
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -58,18 +58,18 @@ def repeated() -> str:
 
 def exact() -> str:
     """Return what `maskedbandits audit --exact` prints."""
-    lines = report_text.exact_lines([Randomizer(epsilon) for epsilon in report_text.GRID])
+    lines = text.format_randomizers([Randomizer(epsilon) for epsilon in text.EPSILON_GRID])
     return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact", *lines])
 
 
 def seen() -> str:
     """Return the smallest excess of symmetric randomised response that an audit sees."""
     trials = (10**4, 10**5, 10**6, 10**7)
-    level = levels(0.99).known
+    level = allocate_error(0.99).known
     heading = ["ε of randomised response", *(f"excess seen, {count:,} trials a bit" for count in trials)]
     rows = []
     for epsilon in ("0.1", "0.5", "1", "2", "4", "8"):
-        excesses = [smallest_excess(float(epsilon), count, level) for count in trials]
+        excesses = [find_smallest_excess(float(epsilon), count, level) for count in trials]
         rows.append([epsilon, *("none" if excess is None else f"{excess:.4f}" for excess in excesses)])
     return markdown(heading, rows)
 
@@ -87,7 +87,7 @@ def groups() -> str:
 
 def enumerated() -> str:
     """Return what `maskedbandits audit --exact --groups 3` prints."""
-    lines = group_report_text.exact_lines(count_all("1", 3))
+    lines = text.format_enumerations(count_all("1", 3))
     return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact --groups 3", *lines])
 
 

@@ -10,10 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from maskedbandits.device.protocol import in_millionths
+from maskedbandits.device.protocol import round_to_millionths
 from maskedbandits.privacy import KaryRandomizer, Question, Randomizer
-from maskedbandits.privacy.exact import MOST, as_epsilon, threshold
-from maskedbandits.privacy.randomized_response import ROUNDING_BITS, _masked, _rounded
+from maskedbandits.privacy.exact import MAX_EPSILON, as_epsilon, threshold
+from maskedbandits.privacy.randomized_response import ROUNDING_BITS, mask_with_word, round_with_word
 
 FILE = Path(__file__).resolve().parent.parent / "client" / "vectors.json"
 MILLION = 10**6
@@ -24,16 +24,17 @@ REWARDS = (0.0, -0.0, 5e-324, 2.0**-1022, 1e-300, 1e-9, 0.1, 1 / 3, 0.5, 0.7, 1 
 def millionths(rng: random.Random) -> list[list[Any]]:
     """Return floats and the epsilon in millionths that each is read as; 0 where it is none."""
     floats = [0.1, 0.3, 1.1, 1e-6, 9.999999e-7, 2e-6, 3e-6, 1 / 3, 0.7000005, 15.9999999, 16.0, 0.29, 4.35]
-    floats += [place / MILLION for place in rng.sample(range(1, MOST * MILLION), 100)]
-    floats += [rng.uniform(0, MOST) for _ in range(50)]
-    return [[each, int(in_millionths(as_epsilon(each)) * MILLION)] for each in floats]
+    floats += [place / MILLION for place in rng.sample(range(1, MAX_EPSILON * MILLION), 100)]
+    floats += [rng.uniform(0, MAX_EPSILON) for _ in range(50)]
+    return [[each, int(round_to_millionths(as_epsilon(each)) * MILLION)] for each in floats]
 
 
 def thresholds(rng: random.Random) -> list[list[Any]]:
     """Return epsilons in millionths, numbers of answers, and thresholds."""
-    two = [(each, 2) for each in (*EDGES, *rng.sample(range(1, MOST * MILLION), 300))]
+    two = [(each, 2) for each in (*EDGES, *rng.sample(range(1, MAX_EPSILON * MILLION), 300))]
     more = [
-        (rng.choice([*EDGES, rng.randint(1, MOST * MILLION)]), rng.choice((3, 4, 6, 64, 1 << 17))) for _ in range(100)
+        (rng.choice([*EDGES, rng.randint(1, MAX_EPSILON * MILLION)]), rng.choice((3, 4, 6, 64, 1 << 17)))
+        for _ in range(100)
     ]
     return [[each, answers, f"{threshold(Fraction(each, MILLION), answers=answers):x}"] for each, answers in two + more]
 
@@ -44,7 +45,7 @@ def answers(rng: random.Random) -> list[list[Any]]:
     for each in (1, 100_000, 1_000_000, 2_500_000, 16_000_000):
         for count in (2, 3, 8):
             mask, kary = Randomizer(Fraction(each, MILLION)), KaryRandomizer(count, Fraction(each, MILLION))
-            edges = [kary.each * false for false in range(count)]
+            edges = [kary.words_per_answer * false for false in range(count)]
             words = {
                 0,
                 (1 << 64) - 1,
@@ -54,7 +55,7 @@ def answers(rng: random.Random) -> list[list[Any]]:
             }
             for word in sorted(words):
                 truth = rng.randrange(count)
-                made = int(_masked(truth, word, mask.flips)) if count == 2 else kary._masked(truth, word)
+                made = int(mask_with_word(truth, word, mask.flips)) if count == 2 else kary.mask_with_word(truth, word)
                 found.append([each, count, truth, f"{word:x}", made])
     return found
 
@@ -66,7 +67,7 @@ def rewards(rng: random.Random) -> list[list[Any]]:
         share = int(Fraction(value) * (1 << ROUNDING_BITS))
         words = {0, share - 1, share, (1 << ROUNDING_BITS) - 1, rng.getrandbits(ROUNDING_BITS)}
         for word in sorted(word for word in words if 0 <= word < 1 << ROUNDING_BITS):
-            found.append([value, f"{word:x}", _rounded(value, word, ROUNDING_BITS)])
+            found.append([value, f"{word:x}", round_with_word(value, word, ROUNDING_BITS)])
     return found
 
 
@@ -78,7 +79,7 @@ def questions(rng: random.Random) -> list[list[Any]]:
             question = Question([0] * count, signs, 1)
             for group in range(count):
                 for bit in (0, 1):
-                    found.append([signs, count, group, bit, question.answers, question._truth(group, bit)])
+                    found.append([signs, count, group, bit, question.answers, question._true_answer(group, bit)])
     return found
 
 

@@ -49,7 +49,7 @@ def _plain_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture(autouse=True)
 def _own_cap_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test a cap of its own for devices without a path, which share one in a process."""
-    monkeypatch.setattr(storage, "_OF_PROCESS", {})
+    monkeypatch.setattr(storage, "_SHARED", {})
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from maskedbandits.planner import Estimate, Level, Plan, Question, Settling
-from maskedbandits.privacy.exposure import exposure
+from maskedbandits.privacy.exposure import compute_exposure
 
 HORIZON, BLIND = 10_000, 500.0  # people; what a blind choice loses with two arms and a gap of 0.1
 
@@ -32,7 +32,7 @@ def level(
         settling=Settling(settled, 1.0 if settled else 0.25, 50),
         pays_from=pays_from,
         looked_to=looked_to,
-        exposure=exposure(epsilon),
+        exposure=compute_exposure(epsilon),
     )
 
 

@@ -11,7 +11,7 @@ from client_site import DECIDE, EXPERIMENT, Site, arrived
 from running import Running
 
 from browsers import needs_browser, one_at_a_time
-from maskedbandits.privacy.audit.statistics import Event, epsilon_at_most
+from maskedbandits.privacy.audit.statistics import Event, epsilon_upper_bound
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 pytest.importorskip("uvicorn", reason="the service is not installed: pip install 'maskedbandits[service]'")
@@ -140,4 +140,4 @@ def test_the_network_log_of_a_thousand_visits_tells_epsilon_and_nothing_else(sit
     trials = (len(known[0]), len(known[1]))
     for value in (0, 1):
         event = Event(f"says {value}", (known[0].count(value), known[1].count(value)), trials, 2.5e-7)
-        assert event.epsilon <= 1 <= epsilon_at_most(event)
+        assert event.epsilon <= 1 <= epsilon_upper_bound(event)

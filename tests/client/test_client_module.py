@@ -19,7 +19,12 @@ from scripts import client_vectors
 from children import LONGEST, PROGRAM
 from maskedbandits import __version__
 from maskedbandits.privacy.audit import audit_group_program, audit_program
-from maskedbandits.privacy.audit.statistics import Event, epsilon_at_most, highest, lowest
+from maskedbandits.privacy.audit.statistics import (
+    Event,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    epsilon_upper_bound,
+)
 
 CLIENT = Path(__file__).parents[2] / "client"
 BIT, MANY = "bit", "one of many"
@@ -159,7 +164,9 @@ def test_the_interval_of_a_proof_holds_that_of_the_audit_and_little_more() -> No
         console.log(JSON.stringify({json.dumps(cases)}.map(([hits, n]) => interval(hits, n, 0.0025))));
     """
     for (hits, n), (low, high) in zip(cases, json.loads(run(NODE, "--input-type=module", "-e", program)), strict=True):
-        exact = [float(end(np.array(hits), np.array(n), 0.0025)) for end in (lowest, highest)]
+        exact = [
+            float(end(np.array(hits), np.array(n), 0.0025)) for end in (clopper_pearson_lower, clopper_pearson_upper)
+        ]
         assert low <= exact[0] + 1e-12
         assert exact[1] <= high + 1e-12
         assert high - low <= 1.5 * (exact[1] - exact[0]) + 1e-12
@@ -295,8 +302,8 @@ def judge_traffic(visits: int, widest: float) -> None:
     trials = (len(known[0]), len(known[1]))
     for value in (0, 1):
         event = Event(f"says {value}", (known[0].count(value), known[1].count(value)), trials, 5e-8)
-        assert event.epsilon <= 1 <= epsilon_at_most(event)
-        assert epsilon_at_most(event) - event.epsilon < widest
+        assert event.epsilon <= 1 <= epsilon_upper_bound(event)
+        assert epsilon_upper_bound(event) - event.epsilon < widest
     assert ks_2samp(first(free, 1), first(free, 0)).pvalue > 1e-7
     assert ks_2samp(early(first(seen["hidden"], 1)), early(first(free, 0))).pvalue > 1e-7  # a click hides the page
 

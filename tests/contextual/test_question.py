@@ -20,11 +20,11 @@ WORDS = 256  # of eight bits
 
 def chances(question: Question, group: int, reward: int, monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """How many of all words of eight bits make each answer."""
-    monkeypatch.setattr(Question, "_of_bits", partial(Randomizer, bits=8))
-    monkeypatch.setattr(Question, "_of_many", partial(KaryRandomizer, bits=8))
+    monkeypatch.setattr(Question, "_bit_mechanism", partial(Randomizer, bits=8))
+    monkeypatch.setattr(Question, "_kary_mechanism", partial(KaryRandomizer, bits=8))
     found: Counter[int] = Counter()
     for word in range(WORDS):
-        monkeypatch.setattr(randomized_response, "_word", lambda bits, word=word: word if bits == 8 else 0)
+        monkeypatch.setattr(randomized_response, "draw_word", lambda bits, word=word: word if bits == 8 else 0)
         found[question.answer(group, reward)] += 1
     return found
 
@@ -96,7 +96,7 @@ def test_to_whom_it_names_one_of_many_is_the_feedback_of_a_corrupt_bandit(
     """
     question = Question(table, None, 2, parts)
     mask = KaryRandomizer(question.answers, 2, bits=8)
-    truth, other = mask.truth, Fraction(mask.each, WORDS)
+    truth, other = mask.truth, Fraction(mask.words_per_answer, WORDS)
     told = answered(question, monkeypatch)
     for part in range(question.answers // 2):
         members = [group for group in range(3) if (parts or (0, 1, 2))[group] == part]
@@ -128,7 +128,7 @@ def test_through_a_ledger_all_words_make_the_same_answers(
         kept: Counter[int] = Counter()
         with Ledger(cap=WORDS) as ledger:
             for word in range(WORDS):
-                monkeypatch.setattr(randomized_response, "_word", lambda bits, word=word: word if bits == 8 else 0)
+                monkeypatch.setattr(randomized_response, "draw_word", lambda bits, word=word: word if bits == 8 else 0)
                 ledger.reserve(word, 1)
                 kept[question.answer(group, reward, ledger, word)] += 1
         assert kept == straight
@@ -161,14 +161,14 @@ def test_a_ledger_masks_with_the_epsilon_that_is_asked_for_or_not_at_all(signs: 
     asked = Question([0, 1, 2], signs, 1)
     for group, reward in itertools.product(range(3), (0, 1)):
         with pytest.raises(UserError, match="asks for epsilon = 1, and the decision is reserved at 16: reserve it at"):
-            asked.answer(group, reward, ledger, "more", most=1)
+            asked.answer(group, reward, ledger, "more", max_epsilon=1)
         with pytest.raises(UserError, match=r"asks for epsilon = 1, and the decision is reserved at 0\.5"):
             asked.answer(group, reward, ledger, "less")
-    assert not ledger.drawn("more")
-    assert not ledger.drawn("less")
-    assert Question([0, 1, 2], signs, "0.50").answer(1, 1, ledger, "less", most=1) in range(6)
+    assert not ledger.is_drawn("more")
+    assert not ledger.is_drawn("less")
+    assert Question([0, 1, 2], signs, "0.50").answer(1, 1, ledger, "less", max_epsilon=1) in range(6)
     with pytest.raises(UserError, match="above the device's own 1"):
-        Question([0, 1, 2], signs, 16).answer(1, 1, ledger, "more", most=1)
+        Question([0, 1, 2], signs, 16).answer(1, 1, ledger, "more", max_epsilon=1)
     with pytest.raises(LedgerError, match="'never' is not reserved"):
         asked.answer(1, 1, ledger, "never")
     assert (ledger.epsilon_of("more"), ledger.epsilon_of("less")) == (Fraction(16), Fraction(1, 2))

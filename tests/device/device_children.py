@@ -76,7 +76,7 @@ def a_life(send: Connection, url: str, path: str, number: int, kinds: tuple[str,
             send.send(("promised", decision._token))
         if reward is not None and decision.report(reward):
             assert own.ledger is not None
-            drawn = own.ledger.recall(reporter.name_of(decision._token))
+            drawn = own.ledger.recall(reporter.decision_name(decision._token))
             send.send(("drawn", decision._token, None if drawn is None else drawn.bit))
         clock.at += 31
         own.send_due()
@@ -103,7 +103,7 @@ def spend(send: Connection, url: str, path: str, cap: int) -> None:
         paid = 0
         while own.decide().participate:
             paid += 1
-        while own._outbox is not None and own._outbox.soonest(own._wire.url) is not None:
+        while own._outbox is not None and own._outbox.next_due(own._client.url) is not None:
             own._wake.wait(0.05)
     send.send(paid)
 
@@ -143,7 +143,7 @@ def use_after_fork(send: Connection, url: str, path: str | None) -> None:
             decision = own.decide()
             with contextlib.suppress(LedgerError):
                 assert own._outbox is not None
-                send.send(own._outbox.soonest(own._wire.url))  # the file is its parent's
+                send.send(own._outbox.next_due(own._client.url))  # the file is its parent's
             send.send((decision.arm, decision.participate, decision.why, before.report(1), own.send_due()))
             own.close()
             os._exit(0)

@@ -173,12 +173,12 @@ def opened(url: str, **options: Any) -> Device:
 def pass_time(device: Device, clock: Clock, seconds: float) -> None:
     """Let time pass, and the device do what is due when it is due."""
     end = clock.at + seconds
-    while (due := soonest(device)) is not None and due <= end:
+    while (due := next_due(device)) is not None and due <= end:
         clock.at = max(clock.at, due)
         device.send_due()
     clock.at = end
     device.send_due()
 
 
-def soonest(device: Device) -> float | None:
-    return None if device._promises is None else device._promises.soonest(device._wire.url)
+def next_due(device: Device) -> float | None:
+    return None if device._reporter is None else device._reporter.next_due(device._client.url)

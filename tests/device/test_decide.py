@@ -13,7 +13,7 @@ import pytest
 from device_fakes import Clock, Service, opened, pass_time, raw, serving
 
 from maskedbandits.device import Device
-from maskedbandits.device.http import LARGEST
+from maskedbandits.device.http import MAX_REPLY_BYTES
 from maskedbandits.errors import UserError
 
 pytest_plugins = ["device_fixtures"]
@@ -168,7 +168,7 @@ def test_a_time_that_has_passed_is_refused(url: str, service: Service, clock: Cl
         (200, {"arm": ""}),
         (200, {"arm": 7}),
         (200, {}),
-        (200, b'{"arm": "plain", "payload": "' + b"x" * LARGEST + b'"}'),
+        (200, b'{"arm": "plain", "payload": "' + b"x" * MAX_REPLY_BYTES + b'"}'),
         (404, {"error": "no such experiment"}),
         (410, {"error": "archived"}),
         (503, {"arm": "plain"}),

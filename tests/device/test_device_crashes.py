@@ -10,7 +10,7 @@ from typing import Any
 
 import device_children as children
 import pytest
-from device_fakes import Clock, Service, opened, pass_time, serving, soonest
+from device_fakes import Clock, Service, next_due, opened, pass_time, serving
 
 from maskedbandits.device import Device, device
 
@@ -29,7 +29,7 @@ def judge(service: Service, told: list[Any], own: Device) -> None:
     assert own.ledger is not None
     assert len(service.taken) <= own.ledger.reports
     assert own.ledger.spent <= own.ledger.cap
-    assert soonest(own) is None
+    assert next_due(own) is None
     left = own.ledger._connection.execute("SELECT COUNT(*) FROM decisions WHERE bit IN (0, 1)").fetchone()
     assert left == (0,)
 

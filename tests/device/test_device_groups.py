@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from device_fakes import START, Clock, Service, opened, pass_time, serving, soonest
+from device_fakes import START, Clock, Service, next_due, opened, pass_time, serving
 
 from maskedbandits.device import device, outbox, reporter
 from maskedbandits.errors import UserError
@@ -102,7 +102,7 @@ def test_who_does_not_know_the_group_leaves_its_reports_alone(
     others: list[dict[str, Any]] = [{}, {"groups": ["young", "old"], "group": "old"}]
     for told in others:
         with opened(url, path=path, **told) as other:
-            due = soonest(other)
+            due = next_due(other)
             assert due is not None
             assert due > clock.at + 80_000  # long after it has expired
             pass_time(other, clock, 300)
@@ -114,7 +114,7 @@ def test_who_does_not_know_the_group_leaves_its_reports_alone(
         own.decide()
     with opened(url, path=path) as other:
         pass_time(other, clock, 369 * 86_400)  # a year after it has expired
-        assert soonest(other) is None
+        assert next_due(other) is None
     assert len(service.taken) == 1
 
 
@@ -208,7 +208,7 @@ def lived(clock: Clock, group: int, clicks: float) -> list[tuple[float, int]]:
     service.fails = lambda count: random.Random(count).choice(("before", "after", "", ""))
     clock.at = START
     with serving(service) as address, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reporter, "chance", random.Random(5).random)
+        patch.setattr(reporter, "draw_uniform", random.Random(5).random)
         with opened(address, cap=10**6, groups=names, group=names[group]) as own:
             for _ in range(200):
                 decision = own.decide()
@@ -260,9 +260,9 @@ def test_a_ledger_tells_whether_something_was_drawn() -> None:
     ledger = Ledger(cap=3)
     for name, draw in (("bit", lambda: ledger.report("bit", 1)), ("answer", lambda: ledger.answer("answer", 4, 6))):
         ledger.reserve(name, 1)
-        assert not ledger.drawn(name)
+        assert not ledger.is_drawn(name)
         draw()
-        assert ledger.drawn(name)
+        assert ledger.is_drawn(name)
         ledger.settle(name)
         with pytest.raises(UserError, match="settled"):
-            ledger.drawn(name)
+            ledger.is_drawn(name)

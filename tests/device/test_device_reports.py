@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from device_fakes import START, Clock, Service, opened, pass_time, serving, soonest
+from device_fakes import START, Clock, Service, next_due, opened, pass_time, serving
 
 from maskedbandits.device import Decision, Device, reporter
 from maskedbandits.privacy import Ledger, Randomizer
@@ -165,7 +165,7 @@ def settled(device: Device) -> bool:
     """Whether nothing is left of any report but that it was paid for."""
     assert device.ledger is not None
     bits = device.ledger._connection.execute("SELECT bit FROM decisions").fetchall()
-    return soonest(device) is None and {bit for (bit,) in bits} == {2}
+    return next_due(device) is None and {bit for (bit,) in bits} == {2}
 
 
 def test_nothing_is_left_of_a_report_that_arrived_or_came_too_late(
@@ -320,7 +320,7 @@ def test_what_another_drew_is_sent(url: str, service: Service, clock: Clock, tmp
         for _ in range(40):
             device.decide().report(1)
     with Ledger(10_000, path) as ledger:
-        names = [f"{reporter.name_of(token)}" for token in service.issued]
+        names = [f"{reporter.decision_name(token)}" for token in service.issued]
         drawn = [ledger.report(name, 0).bit for name in names]
     with opened(url, path=path) as device:
         pass_time(device, clock, 200)

@@ -57,10 +57,10 @@ class Watched:
         self.bits: dict[str, list[int]] = defaultdict(list)
         self.promised: set[str] = set()
         self.counted: list[str] = []  # tokens whose reward counts
-        self._lock, self._really_sent = threading.Lock(), self.own._sent
-        self.own._sent = self._sent  # type: ignore[method-assign]
+        self._lock, self._really_sent = threading.Lock(), self.own._send_report
+        self.own._send_report = self._send_report  # type: ignore[method-assign]
 
-    def _sent(self, token: str, bit: int, epsilon: Fraction, answers: int = 0) -> bool:
+    def _send_report(self, token: str, bit: int, epsilon: Fraction, answers: int = 0) -> bool:
         with self._lock:
             self.bits[token].append(bit)
         return self._really_sent(token, bit, epsilon, answers)

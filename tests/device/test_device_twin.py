@@ -17,7 +17,7 @@ pytest_plugins = ["device_fixtures"]
 def test_two_devices_send_the_same_at_the_same_time(
     seed: int, url: str, service: Service, clock: Clock, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporter, "chance", lambda: 0.5)
+    monkeypatch.setattr(reporter, "draw_uniform", lambda: 0.5)
     monkeypatch.setattr(Randomizer, "bit", lambda self, value: int(value))  # to see what was masked
     rng, path = random.Random(seed), folder / "ledger"
     twin = NaiveDevice(cap=12, jitter=100)

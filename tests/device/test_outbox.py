@@ -13,11 +13,11 @@ import pytest
 from device_fakes import START, Clock, Service, opened, pass_time, serving
 
 from maskedbandits.device import outbox, reporter
-from maskedbandits.device.outbox import DONE, DRAWN, WAITING, Outbox, Row
+from maskedbandits.device.outbox import DONE, DRAWN, WAITING, Outbox, PendingReport
 from maskedbandits.privacy.ledger import Ledger, LedgerError, storage
 
 pytest_plugins = ["device_fixtures"]
-ROW = Row("token-of-some-length", "http://a", WAITING, START + 60, 3.0, START + 600)
+ROW = PendingReport("token-of-some-length", "http://a", WAITING, START + 60, 3.0, START + 600)
 
 
 def test_files_are_their_owner_s_alone(url: str, folder: Path) -> None:
@@ -45,25 +45,25 @@ def test_a_row_goes_its_way_once(folder: Path) -> None:
     one, other = Outbox(folder / "outbox"), Outbox(folder / "outbox")
     with contextlib.closing(one), contextlib.closing(other):
         assert one.secret == other.secret
-        assert one.soonest("http://a") is None
-        assert one.ready("http://a", START) == []
+        assert one.next_due("http://a") is None
+        assert one.find_ready("http://a", START) == []
         assert one.add(ROW, START)
         assert other.add(ROW._replace(due=0.0), START)  # as it was
-        assert other.ready("http://a", START + 59.9) == []
-        assert other.ready("http://a", START + 60) == [ROW]
+        assert other.find_ready("http://a", START + 59.9) == []
+        assert other.find_ready("http://a", START + 60) == [ROW]
         drawn = one.move(ROW, DRAWN, START + 63)
         assert drawn == ROW._replace(state=DRAWN, due=START + 63)
         assert other.move(ROW, DRAWN, START + 64) is None
         assert drawn is not None
-        assert one.soonest("http://a") == START + 63
-        assert one.soonest("http://b") == START + 600 + outbox.KEPT  # which may only see it off
+        assert one.next_due("http://a") == START + 63
+        assert one.next_due("http://b") == START + 600 + outbox.FOREIGN_RETENTION_S  # which may only see it off
         done = other.move(drawn, DONE, START + 63)
         assert done is not None
-        assert not one.holds(ROW.token)
+        assert not one.has_token(ROW.token)
         assert not one.add(ROW, START)
         one.drop(done)
         other.drop(done)
-        assert one.soonest("http://a") is None
+        assert one.next_due("http://a") is None
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"x" * 5000])
@@ -146,7 +146,7 @@ def test_trouble_is_said_once_until_it_is_over(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(storage, "WAIT", 0.02)
+    monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.02)
     path = folder / "ledger"
     with opened(url, path=path) as device, contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         first = device.decide()
@@ -207,10 +207,10 @@ def test_files_that_cannot_be_written_are_not_tried_again_at_once(
 
 
 def test_nothing_leaves_while_it_may_still_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporter, "chance", lambda: 0.0)
-    assert [reporter.delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [60.0, 15.0, 0.1, 0.0]
-    monkeypatch.setattr(reporter, "chance", lambda: 1.0)
-    assert [reporter.delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [960.0, 45.0, pytest.approx(0.3), 0.0]
+    monkeypatch.setattr(reporter, "draw_uniform", lambda: 0.0)
+    assert [reporter.draw_delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [60.0, 15.0, 0.1, 0.0]
+    monkeypatch.setattr(reporter, "draw_uniform", lambda: 1.0)
+    assert [reporter.draw_delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [960.0, 45.0, pytest.approx(0.3), 0.0]
 
 
 def test_threads_share_a_device(url: str, service: Service, clock: Clock) -> None:
@@ -237,7 +237,7 @@ def test_an_older_ledger_promises_nothing_twice(url: str, service: Service, cloc
         device.decide().report(1)
     (folder / "ledger").unlink()
     with opened(url, path=folder / "ledger") as device:
-        pass_time(device, clock, 86_400 + 60 * reporter.LAST)
+        pass_time(device, clock, 86_400 + 60 * reporter.MAX_RETRY_S)
         assert device._outbox is not None
-        assert device._outbox.soonest(url) is None
+        assert device._outbox.next_due(url) is None
     assert not service.arrivals

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from bench import timing
-from device_fakes import START, Clock, Service, opened, pass_time, serving, soonest
+from device_fakes import START, Clock, Service, next_due, opened, pass_time, serving
 
 from maskedbandits.device import Device, Timing, reporter
-from maskedbandits.device.outbox import DRAWN, Outbox, Row
+from maskedbandits.device.outbox import DRAWN, Outbox, PendingReport
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import Ledger
 
@@ -59,7 +59,7 @@ def arrival_of(device: Device, service: Service, clock: Clock, after: float | No
         assert decision.report(1)
     many = len(service.arrivals)
     while len(service.arrivals) == many:
-        due = soonest(device)
+        due = next_due(device)
         assert due is not None
         clock.at = max(clock.at, due)
         device.send_due()
@@ -72,7 +72,7 @@ def assert_same_times(
     """Check that times of sending are the same without a reward and with one at once, soon, and at the last moment."""
     seen = []
     for after in (None, 0.0, 10.0, last):
-        monkeypatch.setattr(reporter, "chance", random.Random(5).random)
+        monkeypatch.setattr(reporter, "draw_uniform", random.Random(5).random)
         clock.at = START
         seen.append(measure(after))
     assert seen[0] == seen[1] == seen[2] == seen[3]
@@ -115,10 +115,10 @@ def scheduled(device: Device, clock: Clock, after: float | None, monkeypatch: py
     if after is not None:
         clock.at += after
         assert decision.report(1)
-    assert device._promises is not None
+    assert device._reporter is not None
     while not leaving:
-        clock.at = max(clock.at, device._promises.soonest(device._wire.url, reporter.LEAD) or 0.0)
-        device._kept(clock.at, device._scheduled, reporter.LEAD)
+        clock.at = max(clock.at, device._reporter.next_due(device._client.url, reporter.CLAIM_LEAD_S) or 0.0)
+        device._process_due(clock.at, device._schedule_attempts, reporter.CLAIM_LEAD_S)
     assert clock.at < leaving[0]
     clock.at = decided + 2000
     device.send_due()  # the next try, which is answered
@@ -216,7 +216,7 @@ def test_at_the_limits_the_jitter_is_a_quarter_of_an_hour(url: str, service: Ser
         for _ in range(200):
             assert device.decide().participate
         assert device._outbox is not None
-        delays = [row.delay for row in device._outbox.ready(url, clock.at + 60)]
+        delays = [row.delay for row in device._outbox.find_ready(url, clock.at + 60)]
     assert len(delays) == 200
     assert all(60 <= each <= 960 for each in delays)
     assert max(delays) - min(delays) > 450  # by chance less once in 10^57 times
@@ -251,8 +251,8 @@ def test_an_attempt_is_claimed_before_it_leaves_and_given_back(url: str, service
         clock.at += 60
         device.send_due()
         drawn = row_of(device)
-        clock.at = drawn.due - reporter.LEAD
-        device._kept(clock.at, device._scheduled, reporter.LEAD)  # as the thread does
+        clock.at = drawn.due - reporter.CLAIM_LEAD_S
+        device._process_due(clock.at, device._schedule_attempts, reporter.CLAIM_LEAD_S)  # as the thread does
         claimed = row_of(device)
         assert (drawn.state, drawn.tries, claimed.tries) == (DRAWN, 0, 1)
         device._end_attempts()  # as when it is closed
@@ -260,19 +260,19 @@ def test_an_attempt_is_claimed_before_it_leaves_and_given_back(url: str, service
         assert not service.arrivals
         clock.at = drawn.due
         device._wake.clear()
-        device._kept(clock.at, device._scheduled, reporter.LEAD)  # leaves at once
+        device._process_due(clock.at, device._schedule_attempts, reporter.CLAIM_LEAD_S)  # leaves at once
         for _ in range(600):
             if device._wake.wait(0.1):
                 break
-        device._kept(clock.at, device._scheduled, reporter.LEAD)
-        assert soonest(device) is None
+        device._process_due(clock.at, device._schedule_attempts, reporter.CLAIM_LEAD_S)
+        assert next_due(device) is None
     assert len(service.taken) == 1
 
 
-def row_of(device: Device) -> Row:
+def row_of(device: Device) -> PendingReport:
     assert device._outbox is not None
     [row] = device._outbox._connection.execute("SELECT * FROM reports").fetchall()
-    return Row(*row)
+    return PendingReport(*row)
 
 
 def test_a_reload_keeps_the_times_of_the_first_decision(url: str, service: Service, clock: Clock) -> None:

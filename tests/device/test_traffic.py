@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from device_fakes import START, Arrival, Clock, Service, opened, serving, soonest
+from device_fakes import START, Arrival, Clock, Service, next_due, opened, serving
 from scipy.stats import ks_2samp
 
 from maskedbandits.device import Device, device, reporter
-from maskedbandits.device.http import Wire
+from maskedbandits.device.http import HttpClient
 from maskedbandits.device.outbox import DRAWN
 from maskedbandits.privacy import Randomizer
 
@@ -50,9 +50,9 @@ def play(people: People, visits: int = VISITS, seed: int | None = 0) -> Traffic:
     with pytest.MonkeyPatch.context() as patch, serving(service) as address:
         patch.setattr(device, "time", clock)
         if seed is not None:
-            patch.setattr(reporter, "chance", random.Random(seed).random)
+            patch.setattr(reporter, "draw_uniform", random.Random(seed).random)
         with opened(address, cap=10**6) as own:
-            while len(rewards) < visits or soonest(own) is not None:
+            while len(rewards) < visits or next_due(own) is not None:
                 clock.at += 1
                 if len(rewards) < visits:
                     reward, after = people(rng)
@@ -155,31 +155,31 @@ def lateness() -> list[float]:
 
 
 def sends_at_the_click(patch: pytest.MonkeyPatch) -> None:
-    real = reporter.Promises.reward
+    real = reporter.Reporter.reward
 
-    def reward(self: reporter.Promises, token: str, value: float) -> bool:
+    def reward(self: reporter.Reporter, token: str, value: float) -> bool:
         fresh = real(self, token, value)
         due = "UPDATE reports SET state = ?, due = 0 WHERE token = ?"
         self._outbox._connection.execute(due, (DRAWN, token))
         return fresh
 
-    patch.setattr(reporter.Promises, "reward", reward)
+    patch.setattr(reporter.Reporter, "reward", reward)
 
 
 def sends_only_clicks(patch: pytest.MonkeyPatch) -> None:
     clicked: set[str] = set()
-    real, send = reporter.Promises.reward, Device._sent
+    real, send = reporter.Reporter.reward, Device._send_report
 
-    def reward(self: reporter.Promises, token: str, value: float) -> bool:
+    def reward(self: reporter.Reporter, token: str, value: float) -> bool:
         clicked.update([token] if value else [])
         return real(self, token, value)
 
-    patch.setattr(reporter.Promises, "reward", reward)
-    patch.setattr(Device, "_sent", lambda self, token, *rest: token not in clicked or send(self, token, *rest))
+    patch.setattr(reporter.Reporter, "reward", reward)
+    patch.setattr(Device, "_send_report", lambda self, token, *rest: token not in clicked or send(self, token, *rest))
 
 
 def draws_again_when_it_tries_again(patch: pytest.MonkeyPatch) -> None:
-    real = Device._sent
+    real = Device._send_report
     patch.setattr(
         Device, "_sent", lambda self, token, bit, epsilon: real(self, token, Randomizer(epsilon).bit(bit), epsilon)
     )
@@ -187,41 +187,41 @@ def draws_again_when_it_tries_again(patch: pytest.MonkeyPatch) -> None:
 
 def says_more_of_a_click(patch: pytest.MonkeyPatch) -> None:
     clicked: set[str] = set()
-    real, post = reporter.Promises.reward, Wire.post
+    real, post = reporter.Reporter.reward, HttpClient.post
 
-    def reward(self: reporter.Promises, token: str, value: float) -> bool:
+    def reward(self: reporter.Reporter, token: str, value: float) -> bool:
         clicked.update([token] if value else [])
         return real(self, token, value)
 
-    def longer(self: Wire, path: str, content: dict[str, Any], length: int = 0) -> Any:
+    def longer(self: HttpClient, path: str, content: dict[str, Any], length: int = 0) -> Any:
         return post(self, path, {**content, **({"seen": 1} if content.get("token") in clicked else {})}, length)
 
-    patch.setattr(reporter.Promises, "reward", reward)
-    patch.setattr(Wire, "post", longer)
+    patch.setattr(reporter.Reporter, "reward", reward)
+    patch.setattr(HttpClient, "post", longer)
 
 
 def forgets_who_said_nothing(patch: pytest.MonkeyPatch) -> None:
     """Closes only what has a reward."""
-    real = reporter.Promises._close
+    real = reporter.Reporter._close
 
-    def close(self: reporter.Promises, row: Any, at: float) -> None:
-        if self._ledger.recall(reporter.name_of(row.token)) is not None:
+    def close(self: reporter.Reporter, row: Any, at: float) -> None:
+        if self._ledger.recall(reporter.decision_name(row.token)) is not None:
             real(self, row, at)
         else:
             self._outbox.drop(row)
 
-    patch.setattr(reporter.Promises, "_close", close)
+    patch.setattr(reporter.Reporter, "_close", close)
 
 
 def waits_longer_for_silence(patch: pytest.MonkeyPatch) -> None:
-    real = reporter.Promises._close
+    real = reporter.Reporter._close
 
-    def close(self: reporter.Promises, row: Any, at: float) -> None:
-        more = 0.0 if self._ledger.recall(reporter.name_of(row.token)) is not None else 3.0
+    def close(self: reporter.Reporter, row: Any, at: float) -> None:
+        more = 0.0 if self._ledger.recall(reporter.decision_name(row.token)) is not None else 3.0
         real(self, row, at)
         self._outbox._connection.execute("UPDATE reports SET due = due + ? WHERE token = ?", (more, row.token))
 
-    patch.setattr(reporter.Promises, "_close", close)
+    patch.setattr(reporter.Reporter, "_close", close)
 
 
 @pytest.mark.slow

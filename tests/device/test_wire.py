@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from device_fakes import Clock, Service, opened, pass_time, raw, serving
 
-from maskedbandits.device.http import Wire
+from maskedbandits.device.http import HttpClient
 
 pytest_plugins = ["device_fixtures"]
 
@@ -87,7 +87,7 @@ def test_a_plain_answer_without_a_date_is_understood() -> None:
     ],
 )
 def test_one_server_has_one_address(url: str, written: str) -> None:
-    assert Wire(url, None, 1.0).url == written
+    assert HttpClient(url, None, 1.0).url == written
 
 
 def test_a_server_below_a_path(service: Service) -> None:

@@ -18,10 +18,10 @@ import mutants
 from click.testing import CliRunner, Result
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import Findings, GroupFindings, bit_inputs
-from maskedbandits.privacy.audit.group_inputs import asked_of, text_of
-from maskedbandits.privacy.audit.groups import judged_groups
-from maskedbandits.privacy.audit.run import judged
+from maskedbandits.privacy.audit import Findings, GroupFindings, inputs
+from maskedbandits.privacy.audit.groups import judge_groups
+from maskedbandits.privacy.audit.inputs import draw_group_inputs, format_lines
+from maskedbandits.privacy.audit.run import judge_reports
 
 SURE = ("--confidence", "0.9999999", "--timeout", "600")  # a busy machine takes its time
 MUTANTS = Path(__file__).parent / "mutants.py"
@@ -55,25 +55,25 @@ def audited_command(command: str, trials: int, *options: object) -> tuple[Result
 
 
 def judge(reports: list[list[bytes]], inputs: list[Any], confidence: float = 0.9) -> Findings:
-    return judged("", Fraction(0), confidence, inputs, reports, 1, 20)
+    return judge_reports("", Fraction(0), confidence, inputs, reports, 1, 20)
 
 
 def judge_mutant(name: str, trials: int, epsilon: float = 1, confidence: float = 0.9999999) -> Findings:
     """The mutant's reports to what a program would be asked, judged: eight runs, all in this process."""
-    opening = bit_inputs.opening_length(epsilon, trials)
-    asked, told = bit_inputs.questions(trials, opening), []
+    opening = inputs.choose_opening_length(epsilon, trials)
+    asked, told = inputs.draw_bit_inputs(trials, opening), []
     for bits in asked:
         mutants.begin()
         told.append([getattr(mutants, name)(bit, epsilon, "").encode() for bit in bits.tolist()])
-    return judged(name, Fraction(epsilon), confidence, asked, told, 1, opening)
+    return judge_reports(name, Fraction(epsilon), confidence, asked, told, 1, opening)
 
 
 def judge_group_mutant(name: str, answers: str, trials: int, groups: int = 3, arms: int = 3) -> GroupFindings:
     """The mutant's answers to what a program would be asked, judged: eight runs, all in this process."""
-    opening = bit_inputs.opening_length(1.0, trials * groups)
-    asked, told = asked_of(groups, arms, answers, trials, opening, Fraction(1)), []
+    opening = inputs.choose_opening_length(1.0, trials * groups)
+    asked, told = draw_group_inputs(groups, arms, answers, trials, opening, Fraction(1)), []
     for run in asked:
         group_mutants.begin()
-        lines = map(group_mutants.read, text_of(run, Fraction(1)).decode().splitlines())
+        lines = map(group_mutants.read, format_lines(run, Fraction(1)).decode().splitlines())
         told.append([getattr(group_mutants, name)(line, 1.0).encode() for line in lines])
-    return judged_groups(name, Fraction(1), 0.9999999, answers, asked, told, opening)
+    return judge_groups(name, Fraction(1), 0.9999999, answers, asked, told, opening)

@@ -75,7 +75,7 @@ class Clock:
     gmtime = staticmethod(time.gmtime)
     strftime = staticmethod(time.strftime)
 
-    def __init__(self, at: float = period.EARLIEST) -> None:
+    def __init__(self, at: float = period.EARLIEST_TIME_S) -> None:
         self.at = at
 
     def time(self) -> float:

@@ -12,7 +12,7 @@ from audits import SURE, call
 
 from maskedbandits import cli
 from maskedbandits.privacy import Randomizer
-from maskedbandits.privacy.audit import bit_inputs, builtin, program, report_text, statistics
+from maskedbandits.privacy.audit import inputs, program, run, statistics, text
 from maskedbandits.privacy.audit import run as judging
 from naive import mechanism as naive_mechanism
 
@@ -42,7 +42,7 @@ def test_our_own_randomiser_would_be_refuted(monkeypatch: pytest.MonkeyPatch, br
     class Broken(Randomizer):
         bits = broken
 
-    monkeypatch.setattr(builtin, "Randomizer", Broken)
+    monkeypatch.setattr(run, "Randomizer", Broken)
     result = call("--epsilon", 1, "--trials", 5000, "--json", *SURE)
     assert (result.exit_code, json.loads(result.stdout)["outcome"]) == (cli.FAILED, outcome)
 
@@ -59,7 +59,7 @@ def test_what_devices_draw_would_be_refuted(monkeypatch: pytest.MonkeyPatch, fli
 
 
 def test_too_few_trials_for_the_claim_are_said_to_be_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builtin, "DEVICES", 1000)
+    monkeypatch.setattr(run, "DEVICE_TRIALS", 1000)
     result = call("--epsilon", 10, "--trials", 1000, "--json")
     found = json.loads(result.stdout)
     assert (result.exit_code, found["outcome"], found["smallest_excess"]) == (cli.UNMADE, "cannot tell", None)
@@ -76,16 +76,18 @@ def test_too_few_trials_for_the_claim_are_said_to_be_too_few(monkeypatch: pytest
 
 @pytest.mark.parametrize(("epsilon", "possible"), [(8, True), (16, False)])
 def test_advice_can_be_followed(epsilon: int, possible: bool) -> None:
-    inputs = bit_inputs.questions(200, 20)
-    answers = [[b"%d" % bit for bit in bits] for bits in inputs]
-    found = judging.judged("", Fraction(epsilon), 0.99, inputs, answers, 1, 20)
+    runs = inputs.draw_bit_inputs(200, 20)
+    answers = [[b"%d" % bit for bit in bits] for bits in runs]
+    found = judging.judge_reports("", Fraction(epsilon), 0.99, runs, answers, 1, 20)
     assert found.needed is not None
-    assert (found.needed <= program.MOST_LINES) == possible
+    assert (found.needed <= program.MAX_LINES) == possible
     asked = f"that takes --trials {found.needed}"
     told = f"that takes {found.needed:,} trials, of 10,000,000 at most: no claim above 13.9 can be judged"
-    assert report_text.excess_text(found).endswith(asked if possible else told)
-    level = statistics.levels(0.99).known
-    assert statistics.trials_needed(13.9, level) <= program.MOST_LINES < statistics.trials_needed(14.0, level)
+    assert text.format_excess(found).endswith(asked if possible else told)
+    level = statistics.allocate_error(0.99).known
+    assert (
+        statistics.count_trials_needed(13.9, level) <= program.MAX_LINES < statistics.count_trials_needed(14.0, level)
+    )
 
 
 def test_exact_prints_a_grid_or_one_epsilon() -> None:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from maskedbandits import cli
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import KaryRandomizer, Question, Randomizer
-from maskedbandits.privacy.audit import events, exhaustive, group_report_text, statistics
-from maskedbandits.privacy.audit.group_inputs import HALVINGS, MILLION, asked_of, joined, text_of
+from maskedbandits.privacy.audit import events, exhaustive, statistics, text
+from maskedbandits.privacy.audit.inputs import INTERVALS, MILLION, concatenate, draw_group_inputs, format_lines
 from naive import audit as naive
 from naive import mechanism as naive_mechanism
 
@@ -29,8 +29,8 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
 def audited(name: str, answers: str, trials: int = 1500, groups: int = 3, arms: int = 3) -> dict[str, Any]:
     """The mutant's answers to what a program would be asked, judged: eight runs, all in this process."""
     found = judge_group_mutant(name, answers, trials, groups, arms)
-    printed: dict[str, Any] = json.loads(json.dumps(group_report_text.as_json(found)))
-    assert group_report_text.lines(found)[-1] == printed["verdict"]
+    printed: dict[str, Any] = json.loads(json.dumps(text.as_json(found)))
+    assert text.format_findings(found)[-1] == printed["verdict"]
     return printed
 
 
@@ -145,16 +145,16 @@ def test_our_own_answers_are_not_refuted(answers: str) -> None:
 
 
 def test_our_own_answers_would_be_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Question, "answer", lambda self, group, reward, most: self._truth(group, reward))
+    monkeypatch.setattr(Question, "answer", lambda self, group, reward, max_epsilon: self._true_answer(group, reward))
     result = call("--groups", 2, "--trials", 1000, "--json", *SURE)
     assert (result.exit_code, json.loads(result.stdout)["outcome"]) == (cli.FAILED, "refuted")
 
 
 def test_a_device_has_a_largest_epsilon_of_its_own() -> None:
     for signs in (None, [0, 1]):
-        assert Question([0, 1], signs, "0.5").answer(1, 1, most="0.5") in range(4)
+        assert Question([0, 1], signs, "0.5").answer(1, 1, max_epsilon="0.5") in range(4)
         with pytest.raises(UserError, match=r"asks for epsilon = 16, above the device's own 0\.5: it is not answered"):
-            Question([0, 1], signs, 16).answer(1, 1, most="0.5")
+            Question([0, 1], signs, 16).answer(1, 1, max_epsilon="0.5")
 
 
 def test_the_kind_is_the_one_that_a_policy_would_ask_for() -> None:
@@ -190,25 +190,25 @@ def test_mistakes_are_told_in_a_line(options: tuple[object, ...], complaint: str
 
 @pytest.mark.parametrize("kind", [BIT, MANY, PARTS])
 def test_what_is_asked_depends_on_nobody_and_is_hostile(kind: str) -> None:
-    runs = asked_of(3, 2, kind, 4000, 40, Fraction(1))
-    every = joined(runs)
+    runs = draw_group_inputs(3, 2, kind, 4000, 40, Fraction(1))
+    every = concatenate(runs)
     assert every.inputs.size == 24_000
     assert len({run.tables[:40].tobytes() + run.inputs[:40].tobytes() for run in runs}) == 1
-    assert not any(run.greedy[:40].any() for run in runs)
-    share = every.greedy[every.inputs % 2 == 1].mean()
+    assert not any(run.is_above_claim[:40].any() for run in runs)
+    share = every.is_above_claim[every.inputs % 2 == 1].mean()
     assert abs(share - 1 / 3) < 0.035  # 12,000 lines: eight deviations
-    assert set(every.rungs.tolist()) == set(range(HALVINGS + 2))
-    text = text_of(runs[0], Fraction(1)).decode().splitlines()
+    assert set(every.interval_numbers.tolist()) == set(range(INTERVALS + 2))
+    text = format_lines(runs[0], Fraction(1)).decode().splitlines()
     for line, row in enumerate(text):
         table, signs, epsilon, group, reward, *parts = row.split()
-        question = runs[0].question(line, Fraction(1))
+        question = runs[0].query(line, Fraction(1))
         assert table == ",".join(map(str, question.table))
         assert signs == ("-" if question.signs is None else ",".join(map(str, question.signs)))
         assert parts == ([] if question.parts is None else [",".join(map(str, question.parts))])
-        assert runs[0].sizes[line] == question.answers
+        assert runs[0].answer_counts[line] == question.answers
         assert Fraction(epsilon) * MILLION == (runs[0].millionths[line] or MILLION)
         assert question.epsilon == Fraction(epsilon)
-        assert runs[0].truths[line] == question._truth(int(group), int(reward))
+        assert runs[0].true_answers[line] == question._true_answer(int(group), int(reward))
         if runs[0].table_kinds[line] == 1:
             assert table == "0,1,0"
         if kind == PARTS:
@@ -229,16 +229,16 @@ def test_the_bound_is_that_of_the_two_inputs_farthest_apart(cells: list[tuple[in
     high = [1 - naive.lowest_share(int(n - hit), int(n), 0.01) for hit, n in zip(hits, trials, strict=True)]
     ratios = [one / other for one in low for other in high if other > 0]
     expected = math.log(max([1.0, *ratios]))
-    found = statistics.event("", hits, trials, 0.01)
+    found = statistics.build_event("", hits, trials, 0.01)
     assert found.epsilon == pytest.approx(expected, abs=1e-6)
     assert low[found.apart[0]] == pytest.approx(max(low), abs=1e-9)
 
 
 def test_scores_tell_rewards_apart_and_every_group_from_the_others() -> None:
-    names = [one.name for one in events.contrasts(6)]
+    names = [one.name for one in events.list_contrasts(6)]
     assert names == ["", " for group 0", " for group 1", " for group 2"]
-    assert [(one.some.tolist(), one.others.tolist()) for one in events.contrasts(2)] == [([1], [0])]
-    assert events.contrasts(6)[2].some.tolist() == [2, 3]
+    assert [(one.some.tolist(), one.others.tolist()) for one in events.list_contrasts(2)] == [([1], [0])]
+    assert events.list_contrasts(6)[2].some.tolist() == [2, 3]
 
 
 # All words
@@ -246,7 +246,7 @@ def test_scores_tell_rewards_apart_and_every_group_from_the_others() -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
 def test_all_words_tell_at_most_epsilon(epsilon: str) -> None:
-    found = {(one.groups, one.answers): one for one in exhaustive.enumerated(epsilon, 4)}
+    found = {(one.groups, one.answers): one for one in exhaustive.enumerate_words(epsilon, 4)}
     assert all(one.holds for one in found.values())
     each: dict[int, Fraction] = {}
     for groups in range(1, 5):
@@ -261,10 +261,10 @@ def test_all_words_tell_at_most_epsilon(epsilon: str) -> None:
 
 
 def test_a_mask_that_tells_more_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    exhaustive.words_of_bits.cache_clear()
+    exhaustive.count_bit_words.cache_clear()
     monkeypatch.setattr(exhaustive, "Randomizer", lambda epsilon, bits: Randomizer(2 * epsilon, bits=bits))
     result = call("--exact", "--groups", 2)
-    exhaustive.words_of_bits.cache_clear()
+    exhaustive.count_bit_words.cache_clear()
     assert result.exit_code == cli.FAILED
     assert [line.split()[-1] for line in result.stdout.splitlines()[1:]] == ["NO", "yes", "yes", "NO", "yes", "yes"]
 
@@ -274,7 +274,7 @@ def tells_the_arm(self: Question, group: int, reward: int, *ledger: Any) -> Any:
 
 
 def tells_the_truth(self: Question, group: int, reward: int, *ledger: Any) -> int:
-    return self._truth(group, reward)
+    return self._true_answer(group, reward)
 
 
 def turned_round_after_masking(self: Question, group: int, reward: int, *ledger: Any) -> int:
@@ -282,7 +282,7 @@ def turned_round_after_masking(self: Question, group: int, reward: int, *ledger:
 
 
 def less_hidden_with_a_ledger(self: Question, group: int, reward: int, *ledger: Any) -> int:
-    return self._truth(group, reward) if ledger else ANSWER(self, group, reward)
+    return self._true_answer(group, reward) if ledger else ANSWER(self, group, reward)
 
 
 def answers_only_after_a_reward(self: Question, group: int, reward: int, *ledger: Any) -> int:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import contexts, input_history, noise, report_text, statistics
-from maskedbandits.privacy.audit.contexts import Lines
+from maskedbandits.privacy.audit import contexts, noise, statistics, text
+from maskedbandits.privacy.audit.contexts import RunLines
 from naive import noise as naive
 
 runs_of_lines = st.integers(12, 60).flatmap(
@@ -40,7 +40,7 @@ runs_of_lines = st.integers(12, 60).flatmap(
 )
 def test_reports_that_are_raw_after_certain_inputs_are_refuted(name: str, trials: int, where: str) -> None:
     found = judge_mutant(name, trials)
-    assert found.outcome == "refuted", report_text.verdict(found)
+    assert found.outcome == "refuted", text.format_verdict(found)
     assert found.noise is not None
     assert any(where in context.name for context in found.noise.uneven)
     assert max(event.epsilon for event in found.events) < 1.2 < found.epsilon  # all reports together are as stated
@@ -50,8 +50,8 @@ def test_pairs_too_far_back_are_listed_as_unseen() -> None:
     found = judge_mutant("xor_of_11_and_33", 6000)
     assert found.outcome == "not refuted"
     unseen = "noise that depends on two inputs of which one is further back than 32 lines"
-    assert unseen in "\n".join(report_text.lines(found))
-    assert unseen in report_text.as_json(found)["cannot_be_seen"]
+    assert unseen in "\n".join(text.format_findings(found))
+    assert unseen in text.as_json(found)["cannot_be_seen"]
 
 
 def test_such_a_program_is_refuted_from_the_command_line() -> None:
@@ -66,48 +66,51 @@ def test_such_a_program_is_refuted_from_the_command_line() -> None:
 @given(runs_of_lines, st.sets(st.integers(1, 8), min_size=1), st.integers(0, 255), st.booleans())
 def test_members_are_the_obvious_ones(run: tuple[list[int], list[int]], lags: set[int], code: int, flip: bool) -> None:
     bits, flips = run
-    asked = Lines(np.array(bits, dtype=np.uint8), np.array(flips, dtype=np.uint8))
+    asked = RunLines(np.array(bits, dtype=np.uint8), np.array(flips, dtype=np.uint8))
     values = {lag: code >> lag & 1 for lag in lags}
-    features = tuple(input_history.Feature(lag, flip and lag % 2 == 0) for lag in lags)
+    features = tuple(contexts.Feature(lag, flip and lag % 2 == 0) for lag in lags)
     fixed = {one: values[one.lag] for one in features}
     for context, obvious in [
-        (input_history.given(fixed), naive.given(bits, flips, [(*one, value) for one, value in fixed.items()])),
-        (input_history.parity(features, code & 1), naive.parity(bits, flips, features, code & 1)),
-        (input_history.window(len(lags), code & 1), naive.window(bits, len(lags), code & 1)),
-        (input_history.window(None, code & 1), naive.window(bits, None, code & 1)),
-        (input_history.ones(len(lags), 1, few=flip), naive.flipped(bits, len(lags), 1, few=flip)),
+        (
+            contexts.build_after_features(fixed),
+            naive.given(bits, flips, [(*one, value) for one, value in fixed.items()]),
+        ),
+        (contexts.build_parity(features, code & 1), naive.parity(bits, flips, features, code & 1)),
+        (contexts.build_window_parity(len(lags), code & 1), naive.window(bits, len(lags), code & 1)),
+        (contexts.build_window_parity(None, code & 1), naive.window(bits, None, code & 1)),
+        (contexts.build_one_count(len(lags), 1, few=flip), naive.flipped(bits, len(lags), 1, few=flip)),
     ]:
         assert context.members(asked).tolist() == obvious, context.name
         assert context.depends == ("flip" in context.name)
 
 
 def test_candidates_are_counted_as_is_obvious(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_history, "BLOCK", 100)
-    monkeypatch.setattr(contexts, "EACH_KIND", 40)
+    monkeypatch.setattr(contexts, "BLOCK_LINES", 100)
+    monkeypatch.setattr(contexts, "CONTEXTS_PER_KIND", 40)
     rng = np.random.default_rng(1)
-    runs = [Lines(*(rng.random((2, size)) < 0.4).astype(np.uint8)) for size in (2001, 2000, 1999)]
-    rates = contexts.flip_rates(runs)
+    runs = [RunLines(*(rng.random((2, size)) < 0.4).astype(np.uint8)) for size in (2001, 2000, 1999)]
+    rates = contexts.compute_flip_rates(runs)
     kinds = [
         *(
-            input_history.cubes(runs, rates, features)
-            for features in (input_history.LAST_INPUTS, input_history.LAST_LINES)
+            contexts.search_cubes(runs, rates, features)
+            for features in (contexts.LAST_INPUT_FEATURES, contexts.LAST_LINE_FEATURES)
         ),
         *(
-            input_history.parities(runs, rates, features)
-            for features in (input_history.LAST_INPUTS, input_history.LAST_LINES)
+            contexts.search_parities(runs, rates, features)
+            for features in (contexts.LAST_INPUT_FEATURES, contexts.LAST_LINE_FEATURES)
         ),
-        input_history.pairs(runs, rates),
-        input_history.input_distances(runs, rates),
-        input_history.windows(runs, rates),
-        input_history.input_sums(runs),
+        contexts.search_pairs(runs, rates),
+        contexts.search_input_distances(runs, rates),
+        contexts.search_windows(runs, rates),
+        contexts.search_one_counts(runs),
     ]
     found = [one for kind in kinds for one in kind]
     assert len({one.context.name for one in found}) > 200
     for one in found:
-        seen = contexts.tally(runs, one.context.members)
+        seen = contexts.count_members(runs, one.context.members)
         assert (one.lines.tolist(), one.flips.tolist()) == (seen[0].tolist(), seen[1].tolist()), one.context.name
 
 
 def test_a_short_run_has_no_contexts_further_back_than_itself() -> None:
-    runs = [Lines(np.array([0, 1] * 12, dtype=np.uint8), np.array([0, 1, 1] * 8, dtype=np.uint8))] * 8
-    assert len(noise.chosen_contexts(runs)) <= statistics.KINDS * statistics.EACH_KIND
+    runs = [RunLines(np.array([0, 1] * 12, dtype=np.uint8), np.array([0, 1, 1] * 8, dtype=np.uint8))] * 8
+    assert len(noise.choose_contexts(runs)) <= statistics.CONTEXT_KINDS * statistics.CONTEXTS_PER_KIND

@@ -9,7 +9,7 @@ import pytest
 from audits import MUTANTS, SURE, audited, call, judge, python
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import bit_inputs, report_text, statistics
+from maskedbandits.privacy.audit import inputs, statistics, text
 from maskedbandits.privacy.audit import run as judging
 
 # Mutants
@@ -77,8 +77,8 @@ def test_a_sound_randomiser_is_not_refuted(name: str, epsilon: float, trials: in
     assert not found["seed"]["same"]
     assert (found["g"] is None) == ("vector" in name)
     # it sees what is there: the bound is that far below only once in millions of times
-    known = statistics.levels(found["confidence"]).known
-    excess = statistics.smallest_excess(epsilon, trials // 2, known)
+    known = statistics.allocate_error(found["confidence"]).known
+    excess = statistics.find_smallest_excess(epsilon, trials // 2, known)
     assert excess is not None
     assert found["epsilon_at_least"] > epsilon - 3 * excess
 
@@ -124,22 +124,22 @@ def test_a_vector_has_no_g_to_check_and_the_verdict_says_so() -> None:
 
 
 def test_an_odd_line_does_not_switch_the_check_of_g_off() -> None:
-    inputs = bit_inputs.questions(2000, 20)
-    swapped = [[b"%d" % (1 - bit) for bit in bits] for bits in inputs]
+    runs = inputs.draw_bit_inputs(2000, 20)
+    swapped = [[b"%d" % (1 - bit) for bit in bits] for bits in runs]
     swapped[0][3] = b"?"
-    found = judging.judged("", Fraction(16), 0.9999999, inputs, swapped, 1, 20)
+    found = judging.judge_reports("", Fraction(16), 0.9999999, runs, swapped, 1, 20)
     assert found.outcome == "other g"
     assert "another report" in {one.name for one in found.events}
 
 
 def test_other_text_among_bits_is_an_event() -> None:
-    inputs = bit_inputs.questions(4000, 20)
+    runs = inputs.draw_bit_inputs(4000, 20)
     rng = np.random.default_rng(4)
-    words = [[b"%d" % rng.integers(2) for _ in bits] for bits in inputs]
-    for lines, bits in zip(words, inputs, strict=True):
+    words = [[b"%d" % rng.integers(2) for _ in bits] for bits in runs]
+    for lines, bits in zip(words, runs, strict=True):
         for place in np.flatnonzero(bits)[:8]:  # few enough for g to be checked
             lines[place] = b""
-    found = judging.judged("", Fraction(1, 10), 0.99, inputs, words, 1, 20)
+    found = judging.judge_reports("", Fraction(1, 10), 0.99, runs, words, 1, 20)
     [other] = [one for one in found.events if one.name == "another report" and not one.before]
     assert other.hits[0] == 0 < other.epsilon
     assert found.channels
@@ -160,12 +160,12 @@ def test_a_leak_beside_a_sound_report_is_found(name: str, options: tuple[object,
 
 
 def test_a_bit_that_tells_the_input_before_is_refuted() -> None:
-    inputs = bit_inputs.questions(2000, 20)
-    found = judge([[b"%d" % bit for bit in np.roll(bits, 1)] for bits in inputs], inputs, 0.9999999)
+    runs = inputs.draw_bit_inputs(2000, 20)
+    found = judge([[b"%d" % bit for bit in np.roll(bits, 1)] for bits in runs], runs, 0.9999999)
     assert found.outcome == "refuted"
     worst = max(found.events, key=lambda one: one.epsilon)
     assert worst.before
-    assert f"{worst.name}, by the input before" in "\n".join(report_text.lines(found))
+    assert f"{worst.name}, by the input before" in "\n".join(text.format_findings(found))
 
 
 def test_what_does_not_depend_on_its_input_has_no_seed_to_find() -> None:
@@ -179,10 +179,10 @@ def test_what_does_not_depend_on_its_input_has_no_seed_to_find() -> None:
 
 def test_an_opening_that_is_answered_alike_is_not_taken_for_a_seed() -> None:
     # Sound, after some lines to warm up.
-    inputs = bit_inputs.questions(4000, 200)
+    runs = inputs.draw_bit_inputs(4000, 200)
     rng = np.random.default_rng(5)
-    words = [[b"%d" % (bit ^ rng.integers(2)) for bit in bits] for bits in inputs]
+    words = [[b"%d" % (bit ^ rng.integers(2)) for bit in bits] for bits in runs]
     words = [[b"0"] * 200 + lines[200:] for lines in words]
-    found = judging.judged("", Fraction(1), 0.9999999, inputs, words, 1, 200)
+    found = judging.judge_reports("", Fraction(1), 0.9999999, runs, words, 1, 200)
     assert found.seeds is not None
-    assert (found.seeds.same, found.seeds.telling) == (8, False)
+    assert (found.seeds.same, found.seeds.is_conclusive) == (8, False)

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import bit_inputs, contexts, noise, program, report_text, result, statistics
-from maskedbandits.privacy.audit.contexts import Lines
-from maskedbandits.privacy.audit.run import judged
+from maskedbandits.privacy.audit import contexts, inputs, noise, program, result, statistics, text
+from maskedbandits.privacy.audit.contexts import RunLines
+from maskedbandits.privacy.audit.run import judge_reports
 from naive import noise as naive
 
 SHARE = 1 / (1 + math.e)  # of flips at epsilon = 1
@@ -28,8 +28,8 @@ runs_of_lines = st.integers(12, 60).flatmap(
 )
 
 
-def lines(bits: list[int], flips: list[int]) -> Lines:
-    return Lines(np.array(bits, dtype=np.uint8), np.array(flips, dtype=np.uint8))
+def lines(bits: list[int], flips: list[int]) -> RunLines:
+    return RunLines(np.array(bits, dtype=np.uint8), np.array(flips, dtype=np.uint8))
 
 
 # Mutants
@@ -108,7 +108,7 @@ def test_what_only_some_lines_end_with_is_part_of_the_report(end: str) -> None:
     ],
 )
 def test_a_line_end_is_what_all_lines_have(written: list[list[bytes]], read: list[list[bytes]]) -> None:
-    assert program.without_line_ends(written) == read
+    assert program.strip_line_ends(written) == read
 
 
 def test_a_last_line_without_an_end_ends_as_the_others() -> None:
@@ -125,12 +125,12 @@ def test_sound_noise_is_refuted_no_oftener_than_stated() -> None:
     # At a confidence of 0.5, noise has an eighth of chance for itself: 60 audits of 6,000 lines refute 7.5 times at
     # most on average, and more than 25 times once in 10^8. Were contexts tested by who chose them, most would.
     rng = np.random.default_rng(8)
-    level, refuted = statistics.levels(0.5).noise, 0
+    level, refuted = statistics.allocate_error(0.5).noise, 0
     for _ in range(60):
-        asked = bit_inputs.questions(3000, 20)
-        runs = [Lines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in asked]
-        again = [Lines(bits, (rng.random(20) < SHARE).astype(np.uint8)) for bits in (bit_inputs.drawn(20),) * 8]
-        refuted += not noise.noise_of(runs, again, Fraction(1), level).holds
+        asked = inputs.draw_bit_inputs(3000, 20)
+        runs = [RunLines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in asked]
+        again = [RunLines(bits, (rng.random(20) < SHARE).astype(np.uint8)) for bits in (inputs.draw_bits(20),) * 8]
+        refuted += not noise.judge_noise(runs, again, Fraction(1), level).holds
     assert refuted <= 25
 
 
@@ -140,9 +140,9 @@ def test_a_sound_program_is_refuted_no_oftener_than_stated() -> None:
     rng = np.random.default_rng(9)
     refuted = 0
     for _ in range(80):
-        asked = bit_inputs.questions(1000, 60)
+        asked = inputs.draw_bit_inputs(1000, 60)
         reports = [[b"%d" % bit for bit in bits ^ (rng.random(bits.size) < SHARE)] for bits in asked]
-        refuted += judged("", Fraction(1), 0.9, asked, reports, 1, 60).outcome != "not refuted"
+        refuted += judge_reports("", Fraction(1), 0.9, asked, reports, 1, 60).outcome != "not refuted"
     assert refuted <= 25
 
 
@@ -151,29 +151,31 @@ def test_a_sound_program_is_refuted_no_oftener_than_stated() -> None:
 def test_sound_noise_of_any_epsilon_and_length_can_be_looked_at(epsilon: int, trials: int) -> None:
     rng = np.random.default_rng(epsilon)
     share = 1 / (1 + math.exp(epsilon))
-    runs = [Lines(bits, (rng.random(bits.size) < share).astype(np.uint8)) for bits in bit_inputs.questions(trials, 10)]
-    assert noise.noise_of(runs, [], Fraction(epsilon), statistics.levels(0.9999999).noise).holds
+    runs = [
+        RunLines(bits, (rng.random(bits.size) < share).astype(np.uint8)) for bits in inputs.draw_bit_inputs(trials, 10)
+    ]
+    assert noise.judge_noise(runs, [], Fraction(epsilon), statistics.allocate_error(0.9999999).noise).holds
 
 
 def test_the_doubt_is_shared_out_and_not_more_than_that() -> None:
-    level = statistics.levels(0.99)
-    known, chosen = 4 * statistics.KNOWN * level.known, 4 * statistics.CHOSEN * level.chosen
-    noisy = level.noise * (4 * statistics.CONTEXTS + statistics.BLOCKS + 1)
+    level = statistics.allocate_error(0.99)
+    known, chosen = 4 * statistics.KNOWN_EVENTS * level.known, 4 * statistics.CHOSEN_EVENTS * level.chosen
+    noisy = level.noise * (4 * statistics.TESTED_CONTEXTS + statistics.BLOCK_LENGTHS + 1)
     assert known + chosen + noisy + level.side == pytest.approx(0.01)
     runs = [lines([0, 1] * 600, [0, 0, 1, 1] * 300)] * statistics.RUNS
-    seen = noise.noise_of(runs, runs, Fraction(0), level.noise)
-    assert len(seen.contexts) <= statistics.CONTEXTS
-    assert len(seen.blocks) <= statistics.BLOCKS
-    assert len(list(noise.evenness([lines([0, 1] * 10**6, [0, 1] * 10**6)], 0.5))) == statistics.BLOCKS
+    seen = noise.judge_noise(runs, runs, Fraction(0), level.noise)
+    assert len(seen.contexts) <= statistics.TESTED_CONTEXTS
+    assert len(seen.blocks) <= statistics.BLOCK_LENGTHS
+    assert len(list(noise.judge_evenness([lines([0, 1] * 10**6, [0, 1] * 10**6)], 0.5))) == statistics.BLOCK_LENGTHS
 
 
 def test_the_runs_that_choose_a_context_do_not_test_it() -> None:
     # Half of the runs leave every second line as it is and choose this context; the others, which test it, do not.
     rng = np.random.default_rng(4)
-    runs = [Lines(*(rng.random((2, 2000)) < 0.4).astype(np.uint8)) for _ in range(8)]
+    runs = [RunLines(*(rng.random((2, 2000)) < 0.4).astype(np.uint8)) for _ in range(8)]
     for run in runs[::2]:
         run.flips[1::2] = 0
-    found = {one.name: one for one in noise.judged_contexts(runs, Fraction(0), 1e-6)}
+    found = {one.name: one for one in noise.judge_contexts(runs, Fraction(0), 1e-6)}
     seen = found["on lines 2, 4, 6, ..."]
     for bit in (0, 1):
         reports = [(run.bits ^ run.flips)[1::2][run.bits[1::2] == bit] for run in runs[1::2]]
@@ -183,13 +185,17 @@ def test_the_runs_that_choose_a_context_do_not_test_it() -> None:
 
 def test_lines_in_a_context_that_depends_on_flips_are_counted_up_to_a_number_fixed_before() -> None:
     rng = np.random.default_rng(3)
-    runs = [Lines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in bit_inputs.questions(4000, 20)]
-    [candidate] = contexts.tallied(runs[::2], [contexts.back(1, 0)])
-    limits = noise.limits_of(candidate, 1.0)
+    runs = [
+        RunLines(bits, (rng.random(bits.size) < SHARE).astype(np.uint8)) for bits in inputs.draw_bit_inputs(4000, 20)
+    ]
+    [candidate] = contexts.count_contexts(runs[::2], [contexts.build_at_distance(1, 0)])
+    limits = noise.compute_limits(candidate, 1.0)
     members = [candidate.context.members(run) for run in runs[1::2]]
-    [seen] = noise.seen("", runs[1::2], members, Fraction(1), 0.01, limits)
+    [seen] = noise.judge_context("", runs[1::2], members, Fraction(1), 0.01, limits)
     assert seen.one.trials == tuple(limits) == tuple(int(0.9 * count) for count in candidate.lines)
-    assert not list(noise.seen("", runs[1::2], members, Fraction(1), 0.01, 2 * limits))  # fewer: nothing is said
+    assert not list(
+        noise.judge_context("", runs[1::2], members, Fraction(1), 0.01, 2 * limits)
+    )  # fewer: nothing is said
 
 
 # Against the obvious
@@ -201,27 +207,31 @@ def test_members_are_the_obvious_ones(run: tuple[list[int], list[int]], period: 
     asked, code = lines(bits, flips), code % 2**length
     pattern = [code >> place & 1 for place in reversed(range(length))]
     for context, obvious in [
-        (contexts.every(period, period - 1), naive.every(flips, period, period - 1)),
-        (contexts.stretch(4), naive.stretch(flips, 4)),
-        (contexts.after(code, length), naive.after(flips, pattern)),
-        (contexts.after_line(1, 0), naive.after_line(bits, flips, 1, 0)),
-        (contexts.back(length, 1), naive.back(flips, length, 1)),
-        (contexts.flipped(length, 1, few=True), naive.flipped(flips, length, 1, few=True)),
-        (contexts.flipped(length, 1, few=False), naive.flipped(flips, length, 1, few=False)),
+        (contexts.build_every_nth(period, period - 1), naive.every(flips, period, period - 1)),
+        (contexts.build_stretch(4), naive.stretch(flips, 4)),
+        (contexts.build_after_flips(code, length), naive.after(flips, pattern)),
+        (contexts.build_after_line(1, 0), naive.after_line(bits, flips, 1, 0)),
+        (contexts.build_at_distance(length, 1), naive.back(flips, length, 1)),
+        (contexts.build_flip_count(length, 1, few=True), naive.flipped(flips, length, 1, few=True)),
+        (contexts.build_flip_count(length, 1, few=False), naive.flipped(flips, length, 1, few=False)),
     ]:
         assert context.members(asked).tolist() == obvious, context.name
-        seen = contexts.tally([asked], context.members)
+        seen = contexts.count_members([asked], context.members)
         assert tuple(part.tolist() for part in seen) == naive.tally(bits, flips, obvious)
 
 
 def test_candidates_are_counted_as_is_obvious(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contexts, "LONGEST_PERIOD", 12)
-    monkeypatch.setattr(contexts, "FEWEST", 1)
+    monkeypatch.setattr(contexts, "MAX_PERIOD_LINES", 12)
+    monkeypatch.setattr(contexts, "MIN_CONTEXT_LINES", 1)
     rng = np.random.default_rng(1)
-    runs = [Lines(*(rng.random((2, size)) < 0.4).astype(np.uint8)) for size in (301, 300, 299)]
-    rates = contexts.flip_rates(runs)
-    kinds = (contexts.positions(runs, rates), contexts.last_lines(runs, rates), contexts.distances(runs, rates))
-    found = [one for kind in (*kinds, contexts.sums(runs)) for one in kind]
+    runs = [RunLines(*(rng.random((2, size)) < 0.4).astype(np.uint8)) for size in (301, 300, 299)]
+    rates = contexts.compute_flip_rates(runs)
+    kinds = (
+        contexts.search_positions(runs, rates),
+        contexts.search_last_lines(runs, rates),
+        contexts.search_distances(runs, rates),
+    )
+    found = [one for kind in (*kinds, contexts.search_flip_counts(runs)) for one in kind]
     assert len({one.context.name for one in found}) > 50
     for one in found:
         counted = [
@@ -237,29 +247,29 @@ def test_the_distance_at_which_flips_go_together_most_is_found() -> None:
     for _ in range(3):
         bits, flips = (rng.random((2, 400)) < 0.4).astype(np.uint8)
         flips[37:] = np.where(rng.random(363) < 0.5, flips[:-37], flips[37:])
-        runs.append(Lines(bits, flips))
-    rates = contexts.flip_rates(runs)
+        runs.append(RunLines(bits, flips))
+    rates = contexts.compute_flip_rates(runs)
     apart = [
         sum(naive.together(run.bits.tolist(), run.flips.tolist(), rates.tolist(), distance) for run in runs)
         / math.sqrt(400 - distance)
         for distance in range(1, 201)
     ]
-    best = sorted(range(1, 201), key=lambda distance: -abs(apart[distance - 1]))[: contexts.DISTANCES]
-    named = [one.context.name.split()[0] for one in contexts.distances(runs, rates)]
+    best = sorted(range(1, 201), key=lambda distance: -abs(apart[distance - 1]))[: contexts.TRIED_DISTANCES]
+    named = [one.context.name.split()[0] for one in contexts.search_distances(runs, rates)]
     assert named == [str(distance) for distance in best for _ in (0, 1)]
     assert best[0] == 37
 
 
 @pytest.mark.parametrize(("length", "rate", "blocks"), [(8, SHARE, 500), (64, 0.5, 20), (100, 0.02, 4), (50, SHARE, 1)])
 def test_the_chance_of_evenness_is_binomial(length: int, rate: float, blocks: int) -> None:
-    low, high = noise.close_to(length, rate, blocks)
+    low, high = noise.find_close_range(length, rate, blocks)
     assert low <= length * rate + 0.5
     assert high >= length * rate - 0.5
     share = naive.binomial(length, rate, low, high)
     flips = np.zeros(length * blocks, dtype=np.uint8)
     for block in range(blocks // 2):
         flips[block * length : block * length + round(length * rate)] = 1
-    found = [one for one in noise.evenness([Lines(flips, flips)], rate) if one.lines == length]
+    found = [one for one in noise.judge_evenness([RunLines(flips, flips)], rate) if one.lines == length]
     for one in found:
         assert one.blocks == blocks
         assert one.chance == pytest.approx(naive.binomial(blocks, share, one.close, blocks), rel=1e-6)
@@ -286,9 +296,9 @@ def sound_reports(asked: list[Any]) -> list[list[bytes]]:
 
 
 def test_what_is_uneven_is_shown_and_what_is_as_stated_is_not() -> None:
-    asked = bit_inputs.questions(3000, 40)
+    asked = inputs.draw_bit_inputs(3000, 40)
     reports = sound_reports(asked)
-    printed = report_text.lines(judged("", Fraction(1), 0.9999999, asked, reports, 1, 40))
+    printed = text.format_findings(judge_reports("", Fraction(1), 0.9999999, asked, reports, 1, 40))
     [told] = [line for line in printed if line.startswith("noise")]
     assert re.fullmatch(
         r"noise +as stated in \d\d contexts: by position, after earlier inputs and flips, and in each run", told
@@ -296,7 +306,7 @@ def test_what_is_uneven_is_shown_and_what_is_as_stated_is_not() -> None:
     assert not any("on lines" in line for line in printed)
     for bits, run in zip(asked, reports, strict=True):
         run[1::2] = [b"%d" % bit for bit in bits[1::2]]
-    printed = report_text.lines(judged("", Fraction(2), 0.9999999, asked, reports, 1, 40))
+    printed = text.format_findings(judge_reports("", Fraction(2), 0.9999999, asked, reports, 1, 40))
     assert any(line.startswith("report 1 on lines 2, 4, 6, ...") for line in printed)
     assert printed[-1].startswith("REFUTED: epsilon is at least")
 
@@ -305,21 +315,21 @@ def test_what_is_uneven_is_shown_and_what_is_as_stated_is_not() -> None:
     ("seen", "verdict"),
     [
         (
-            result.Noise((), (result.Even(64, 100, 99, 1e-20),), None, 1e-6),
+            result.NoiseFindings((), (result.EvenBlocks(64, 100, 99, 1e-20),), None, 1e-6),
             "REFUTED: 99 of 100 blocks of 64 lines are flipped as often as stated, or almost (by chance: 1e-20): "
             "noise is dealt, not drawn, so some reports tell of others.",
         ),
         (
-            result.Noise((), (), result.Names(200, 200, 0.6, 0.9), 1e-6),
+            result.NoiseFindings((), (), result.NameNoise(200, 200, 0.6, 0.9), 1e-6),
             "REFUTED: two runs mask 200 of 200 decisions of one name alike, stated 60 %: "
             "whoever knows the name can undo the mask.",
         ),
     ],
 )
-def test_what_follows_is_said_in_one_line(seen: result.Noise, verdict: str) -> None:
-    asked = bit_inputs.questions(3000, 40)
-    found = judged("", Fraction(1), 0.9999999, asked, sound_reports(asked), 1, 40)
+def test_what_follows_is_said_in_one_line(seen: result.NoiseFindings, verdict: str) -> None:
+    asked = inputs.draw_bit_inputs(3000, 40)
+    found = judge_reports("", Fraction(1), 0.9999999, asked, sound_reports(asked), 1, 40)
     uneven = replace(found, noise=seen)
     assert uneven.outcome == "uneven noise"
-    assert report_text.verdict(uneven) == verdict
-    assert report_text.as_json(uneven)["noise"]["holds"] is False
+    assert text.format_verdict(uneven) == verdict
+    assert text.as_json(uneven)["noise"]["holds"] is False

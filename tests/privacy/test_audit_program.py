@@ -18,7 +18,7 @@ from audits import audited_command, call, script
 import children
 from maskedbandits import cli
 from maskedbandits._util import signals
-from maskedbandits.privacy.audit import builtin, program, statistics
+from maskedbandits.privacy.audit import program, run, statistics
 
 # Mistakes, of the user and of the program
 
@@ -131,13 +131,13 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="process
     ],
 )
 def test_nothing_is_left_running(tmp_path: Path, then: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    note, wait = tmp_path / "pids", program.wait
+    note, wait = tmp_path / "pids", program.wait_for_runs
 
     def patient(*arguments: Any) -> None:
         assert eventually(lambda: len(noted(note)) == 2 * statistics.RUNS)  # however long it takes to start them
         wait(*arguments)
 
-    monkeypatch.setattr(program, "wait", patient)
+    monkeypatch.setattr(program, "wait_for_runs", patient)
     timeout = 1 if then == "wait" else 600
     assert call("--trials", 200, "--timeout", timeout, "--command", parent(note, then)).exit_code == code
     assert ended(noted(note))
@@ -231,7 +231,7 @@ def test_an_audit_that_cannot_be_made_is_no_refutation(
     def broken(*rest: object) -> None:
         raise error
 
-    monkeypatch.setattr(program, "text_of", broken)
+    monkeypatch.setattr(program, "format_bits", broken)
     result = call("--trials", 200, "--command", "cat")
     assert (result.exit_code, result.stderr) == (cli.UNMADE, f"maskedbandits: {complaint}\n")
 
@@ -243,7 +243,7 @@ def test_an_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(runs)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(program, "wait", interrupted)
+    monkeypatch.setattr(program, "wait_for_runs", interrupted)
     result = call("--trials", 100, "--command", script("time.sleep(10_000)"))
     assert result.exit_code == cli.INTERRUPTED
     assert len(seen) == statistics.RUNS
@@ -265,7 +265,7 @@ def test_a_second_carriage_return_is_part_of_a_report() -> None:
 def test_slow_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("--trials", 1000).stderr == ""
     monkeypatch.setattr(cli.Slow, "EVERY", 0.0)
-    monkeypatch.setattr(builtin, "CHUNK", 500)
+    monkeypatch.setattr(run, "CHUNK_REPORTS", 500)
     result = call("--trials", 1000)
     assert result.stderr == " 50% done\n"
     assert "done" not in result.stdout

@@ -17,9 +17,9 @@ import pytest
 from audits import MUTANTS, SURE, call, python
 
 from maskedbandits import cli
-from maskedbandits.privacy.audit import fractions, starts, statistics
+from maskedbandits.privacy.audit import starts, statistics
 
-SIDE = statistics.levels(0.9999999).side
+SIDE = statistics.allocate_error(0.9999999).side
 WRITTEN, LAST, LENGTH = (
     f"{what} on standard error" for what in ("what it writes", "the last line that it writes", "how much it writes")
 )
@@ -30,16 +30,18 @@ def simulated(name: str, monkeypatch: pytest.MonkeyPatch, many: int, number: int
     """Short starts of a mutant, all in this process: its time is a number of its inputs, and chance."""
     clock = random.Random(number)
 
-    def begin_each(command: str, asked: Asked, timeout: float, watch: Callable[[float], None]) -> list[starts.Ended]:
+    def begin_each(
+        command: str, asked: Asked, timeout: float, watch: Callable[[float], None]
+    ) -> list[starts.FinishedStart]:
         return [ended(name, text, len(by) > 0, clock.random()) for text, by in asked]
 
-    monkeypatch.setattr(starts, "begin_each", begin_each)
+    monkeypatch.setattr(starts, "run_each", begin_each)
     monkeypatch.setattr(starts, "has_namespaces", lambda: True)
-    monkeypatch.setattr(starts, "TAIL", 60)
-    return starts.try_starts("", 1.0, many, 60.0, SIDE, lambda share: None)
+    monkeypatch.setattr(starts, "TAIL_LINES", 60)
+    return starts.run_starts("", 1.0, many, 60.0, SIDE, lambda share: None)
 
 
-def ended(name: str, text: bytes, numbered: bool, chance: float) -> starts.Ended:
+def ended(name: str, text: bytes, numbered: bool, chance: float) -> starts.FinishedStart:
     mutants.begin()
     pid = 1 if numbered else int.from_bytes(os.urandom(4), "little")
     said = io.StringIO()
@@ -49,7 +51,7 @@ def ended(name: str, text: bytes, numbered: bool, chance: float) -> starts.Ended
         patched.setattr(time, "sleep", slow.append)
         out = "".join(f"{getattr(mutants, name)(int(bit), 1.0, '')}\n" for bit in text.decode().split())
     seconds = chance / 100 + sum(slow)
-    return starts.Ended(out.encode(), said.getvalue().encode(), int(mutants.answers.get("code", "0")), seconds)
+    return starts.FinishedStart(out.encode(), said.getvalue().encode(), int(mutants.answers.get("code", "0")), seconds)
 
 
 @pytest.mark.parametrize(
@@ -65,18 +67,18 @@ def test_seeds_from_a_small_range_are_found(
     name: str, many: int, same: int, same_numbered: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = simulated(name, monkeypatch, many)
-    assert seen.fixed
+    assert seen.is_fixed
     assert seen.same >= same
     assert seen.same_numbered >= same_numbered
 
 
 def test_by_default_there_are_so_many_starts_that_sixteen_bits_collide() -> None:
     # Of 1536 starts no two have the same of 65536 seeds once in 10^7 times.
-    assert starts.default_starts(10**6) == starts.MOST_STARTS
-    missed = np.log1p(-np.arange(starts.MOST_STARTS) / 2**16).sum()
+    assert starts.choose_starts(10**6) == starts.MAX_STARTS
+    missed = np.log1p(-np.arange(starts.MAX_STARTS) / 2**16).sum()
     assert missed < np.log(1e-7)
-    assert starts.default_starts(1000) == 0
-    assert starts.default_starts(65_000) == 100
+    assert starts.choose_starts(1000) == 0
+    assert starts.choose_starts(65_000) == 100
 
 
 @pytest.mark.parametrize(
@@ -105,25 +107,25 @@ def test_what_tells_the_input_beside_the_reports_is_found(
 )
 def test_sound_programs_are_left_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = simulated(name, monkeypatch, 40)
-    assert (seen.fixed, seen.leaks) == (False, ())
+    assert (seen.is_fixed, seen.leaks) == (False, ())
 
 
 def test_dependence_is_exact() -> None:
     bits = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.uint8)
     values = ["x"] * 4 + ["y"] * 4
-    assert starts.dependence(values, bits, [b"0"] * 8) == pytest.approx(2 / comb(8, 4))
-    assert starts.dependence(values, bits, [b"0"] * 4 + [b"1"] * 4) == 1.0  # the report tells as much
-    assert starts.dependence(["x"] * 8, bits, [b"0"] * 8) == 1.0
+    assert starts.compute_dependence(values, bits, [b"0"] * 8) == pytest.approx(2 / comb(8, 4))
+    assert starts.compute_dependence(values, bits, [b"0"] * 4 + [b"1"] * 4) == 1.0  # the report tells as much
+    assert starts.compute_dependence(["x"] * 8, bits, [b"0"] * 8) == 1.0
 
 
 def test_all_openings_share_one_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starts, "SINGLE", 8)
+    monkeypatch.setattr(starts, "SHORT_STARTS", 8)
     bits = [np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.uint8)] * 3
-    same = [starts.Ended(b"0\n" * 65, b"", 0, 0.0)] * 8
-    apart = [starts.Ended(b"0\n" * 65, b"one" * bit, 0, 0.0) for bit in (0, 0, 0, 0, 1, 1, 1, 1)]
+    same = [starts.FinishedStart(b"0\n" * 65, b"", 0, 0.0)] * 8
+    apart = [starts.FinishedStart(b"0\n" * 65, b"one" * bit, 0, 0.0) for bit in (0, 0, 0, 0, 1, 1, 1, 1)]
     expected = dict.fromkeys((WRITTEN, LAST, LENGTH), 3 * 2 / comb(8, 4))
     for place in range(3):
-        found = starts.side_channels([start for k in range(3) for start in (apart if k == place else same)], bits)
+        found = starts.judge_side_channels([start for k in range(3) for start in (apart if k == place else same)], bits)
         assert found == pytest.approx({**expected, "its exit code": 1.0})
 
 
@@ -132,7 +134,7 @@ def test_a_program_is_started_and_judged() -> None:
     found = json.loads(result.stdout)
     assert (result.exit_code, found["outcome"]) == (cli.FAILED, "side channel")
     assert "what it writes on standard error" in found["verdict"]  # which takes time, too: that may show as well
-    assert found["starts"]["single"] == starts.SINGLE * len(starts.BEFORE)
+    assert found["starts"]["single"] == starts.SHORT_STARTS * len(starts.SHARED_LINES)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_a_program_is_started_and_judged() -> None:
     [("rounds", True, False), ("never_flips_fractions", True, True), ("sound", False, False)],
 )
 def test_rewards_between_0_and_1_are_sent(name: str, taken: bool, refuted: bool) -> None:
-    seen = fractions.try_values(python(MUTANTS, name, 1), 2000, 600.0, SIDE / 2, lambda share: None)
+    seen = starts.run_fractions(python(MUTANTS, name, 1), 2000, 600.0, SIDE / 2, lambda share: None)
     assert bool(seen.events) == taken
     # 2,000 reports of 0.75 are all 1 and those of 0.25 all 0: epsilon is at least 4; a sound one stays below the claim
     assert (max([0.0, *(one.epsilon for one in seen.events)]) > 1) == refuted

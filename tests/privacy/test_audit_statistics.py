@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from audits import MUTANTS, call, judge, python
 
-from maskedbandits.privacy.audit import bit_inputs, events, statistics
+from maskedbandits.privacy.audit import events, inputs, statistics
 from maskedbandits.privacy.audit import run as judging
 from naive import audit as naive
 
@@ -20,9 +20,11 @@ from naive import audit as naive
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (1, 10), (7, 10), (10, 10), (3, 60), (30, 60)])
 def test_bounds_are_clopper_and_pearsons(hits: int, trials: int, level: float) -> None:
     one, of = np.array(hits), np.array(trials)
-    assert statistics.lowest(one, of, level) == pytest.approx(naive.lowest_share(hits, trials, level), abs=1e-9)
+    assert statistics.clopper_pearson_lower(one, of, level) == pytest.approx(
+        naive.lowest_share(hits, trials, level), abs=1e-9
+    )
     highest = 1 - naive.lowest_share(trials - hits, trials, level)
-    assert statistics.highest(one, of, level) == pytest.approx(highest, abs=1e-9)
+    assert statistics.clopper_pearson_upper(one, of, level) == pytest.approx(highest, abs=1e-9)
 
 
 def test_a_bound_on_epsilon_is_the_worse_of_two_ratios() -> None:
@@ -37,25 +39,25 @@ def test_a_bound_on_epsilon_is_the_worse_of_two_ratios() -> None:
 
 @pytest.mark.parametrize(("claimed", "trials"), [(1.0, 10_000), (0.1, 2000), (3.0, 100_000)])
 def test_the_smallest_excess_is_seen_that_often(claimed: float, trials: int) -> None:
-    level = statistics.levels(0.99).known
-    excess = statistics.smallest_excess(claimed, trials, level)
+    level = statistics.allocate_error(0.99).known
+    excess = statistics.find_smallest_excess(claimed, trials, level)
     assert excess is not None
     rng = np.random.default_rng(1)
     rates = []
     for factor in (1.0, 0.5):
         false = 1 / (1 + np.exp(claimed + factor * excess))
         hits = np.stack([rng.binomial(trials, 1 - false, 4000), rng.binomial(trials, false, 4000)], axis=1)
-        rates.append(np.mean(statistics.epsilon_at_least(hits, np.full(2, trials), level) > claimed))
+        rates.append(np.mean(statistics.epsilon_lower_bound(hits, np.full(2, trials), level) > claimed))
     # 4000 draws with a fixed seed: the true rates are above 0.95 and far below it
     assert rates[0] >= 0.95
     assert rates[1] < 0.9
 
 
 def test_trials_needed_are_the_fewest() -> None:
-    level = statistics.levels(0.99).known
-    needed = statistics.trials_needed(5.0, level)
-    assert statistics.smallest_excess(5.0, needed, level) is not None
-    assert statistics.smallest_excess(5.0, needed - 1, level) is None
+    level = statistics.allocate_error(0.99).known
+    needed = statistics.count_trials_needed(5.0, level)
+    assert statistics.find_smallest_excess(5.0, needed, level) is not None
+    assert statistics.find_smallest_excess(5.0, needed - 1, level) is None
 
 
 def test_events_are_not_tested_on_what_chose_them() -> None:
@@ -63,19 +65,19 @@ def test_events_are_not_tested_on_what_chose_them() -> None:
     rng = np.random.default_rng(2)
     refuted = 0
     for _ in range(50):
-        inputs = bit_inputs.questions(400, 20)
-        words = [[f"{rng.integers(300):04}".encode() for _ in bits] for bits in inputs]
-        refuted += judge(words, inputs).outcome == "refuted"
+        runs = inputs.draw_bit_inputs(400, 20)
+        words = [[f"{rng.integers(300):04}".encode() for _ in bits] for bits in runs]
+        refuted += judge(words, runs).outcome == "refuted"
     assert refuted <= 25  # at most 5 on average: more than 25 come once in 10^12 times
 
 
 def test_a_report_that_tells_its_place_is_not_taken_for_a_leak() -> None:
     # All runs have the same opening: there, a place tells the input, but only to whoever has several runs.
-    opening = bit_inputs.opening_length(1, 2000)
-    inputs = bit_inputs.questions(2000, opening)
+    opening = inputs.choose_opening_length(1, 2000)
+    runs = inputs.draw_bit_inputs(2000, opening)
     rng = np.random.default_rng(6)
-    words = [[b"%d %d" % (place, bit ^ (rng.random() < 0.27)) for place, bit in enumerate(bits)] for bits in inputs]
-    found = judging.judged("", Fraction(1), 0.9999999, inputs, words, 1, opening)
+    words = [[b"%d %d" % (place, bit ^ (rng.random() < 0.27)) for place, bit in enumerate(bits)] for bits in runs]
+    found = judging.judge_reports("", Fraction(1), 0.9999999, runs, words, 1, opening)
     assert found.outcome == "not refuted"
 
 
@@ -83,63 +85,63 @@ def test_a_leak_in_many_words_is_found_by_the_score_of_reports() -> None:
     # Even words for a 0, odd ones for a 1, in a code whose characters say nothing.
     rng = np.random.default_rng(3)
     code = [f"{word:03}" for word in rng.permutation(200)]
-    inputs = bit_inputs.questions(2000, 20)
-    words = [[code[2 * rng.integers(100) + bit].encode() for bit in bits] for bits in inputs]
-    found = judge(words, inputs, 0.9999999)
+    runs = inputs.draw_bit_inputs(2000, 20)
+    words = [[code[2 * rng.integers(100) + bit].encode() for bit in bits] for bits in runs]
+    found = judge(words, runs, 0.9999999)
     assert found.outcome == "refuted"
     assert max(found.events, key=lambda one: one.epsilon).name.startswith("score of reports")
 
 
 def test_reports_of_different_lengths_are_compared_by_place() -> None:
-    inputs = bit_inputs.questions(2000, 20)
-    words = [[b"noo" if bit else b"no" for bit in bits] for bits in inputs]
-    found = judge(words, inputs, 0.9999999)
+    runs = inputs.draw_bit_inputs(2000, 20)
+    words = [[b"noo" if bit else b"no" for bit in bits] for bits in runs]
+    found = judge(words, runs, 0.9999999)
     assert found.outcome == "refuted"
     assert {"report noo", "report no", "character 3 is o", "no character 3"} <= {one.name for one in found.events}
 
 
 def test_every_character_is_looked_at_however_many_reports_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     # No report comes twice, the bit is the last of 41 characters, and memory holds no more than three of each at once.
-    inputs = bit_inputs.questions(2000, 20)
-    monkeypatch.setattr(events, "CELLS", 3 * 4000 + 1)
-    words = [[f"{os.urandom(20).hex()}{bit}".encode() for bit in bits] for bits in inputs]
-    found = judge(words, inputs, 0.9999999)
+    runs = inputs.draw_bit_inputs(2000, 20)
+    monkeypatch.setattr(events, "MAX_CELLS", 3 * 4000 + 1)
+    words = [[f"{os.urandom(20).hex()}{bit}".encode() for bit in bits] for bits in runs]
+    found = judge(words, runs, 0.9999999)
     assert found.outcome == "refuted"
     assert max(found.events, key=lambda one: one.epsilon).name.startswith("character 41 is ")
 
 
 @pytest.mark.parametrize("cells", [1, 7, 12, 1 << 28])
 def test_columns_do_not_depend_on_the_memory(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
-    monkeypatch.setattr(events, "CELLS", cells)
-    columns = [column.tobytes() for column in events.characters([b"abcde", b"", b"xyz"])]
+    monkeypatch.setattr(events, "MAX_CELLS", cells)
+    columns = [column.tobytes() for column in events.iterate_characters([b"abcde", b"", b"xyz"])]
     assert columns == [b"a\0x", b"b\0y", b"c\0z", b"d\0\0", b"e\0\0"]
-    assert list(events.characters([b"", b""])) == []
+    assert list(events.iterate_characters([b"", b""])) == []
 
 
 def test_a_constant_answer_is_not_taken_for_a_seed() -> None:
-    inputs = bit_inputs.questions(200, 20)
-    found = judge([[b"x"] * bits.size for bits in inputs], inputs)
+    runs = inputs.draw_bit_inputs(200, 20)
+    found = judge([[b"x"] * bits.size for bits in runs], runs)
     assert found.seeds is not None
-    assert (found.seeds.same, found.seeds.telling, found.outcome) == (8, False, "not refuted")
+    assert (found.seeds.same, found.seeds.is_conclusive, found.outcome) == (8, False, "not refuted")
     assert "cannot be judged" in call("--trials", 200, "--command", python(MUTANTS, "always_zero", 1)).stdout
 
 
 def test_an_answer_drawn_once_for_each_run_is_not_taken_for_a_seed() -> None:
-    inputs = bit_inputs.questions(200, 20)
-    answers = [[b"%d" % (run % 2)] * bits.size for run, bits in enumerate(inputs)]
-    found = judge(answers, inputs)
+    runs = inputs.draw_bit_inputs(200, 20)
+    answers = [[b"%d" % (run % 2)] * bits.size for run, bits in enumerate(runs)]
+    found = judge(answers, runs)
     assert found.seeds is not None
-    assert (found.seeds.same, found.seeds.telling) == (8, False)
+    assert (found.seeds.same, found.seeds.is_conclusive) == (8, False)
 
 
 def test_two_of_eight_runs_with_the_same_seed_are_found() -> None:
-    inputs = bit_inputs.questions(4000, 200)
-    streams = [np.frombuffer(os.urandom(1100), dtype=np.uint8) & 1 for _ in inputs]
+    runs = inputs.draw_bit_inputs(4000, 200)
+    streams = [np.frombuffer(os.urandom(1100), dtype=np.uint8) & 1 for _ in runs]
     streams[5] = streams[2]
     answers = [
         [b"%d" % (bit ^ flip) for bit, flip in zip(bits, stream, strict=False)]
-        for bits, stream in zip(inputs, streams, strict=True)
+        for bits, stream in zip(runs, streams, strict=True)
     ]
-    found = judging.judged("", Fraction(0), 0.9999999, inputs, answers, 1, 200)
+    found = judging.judge_reports("", Fraction(0), 0.9999999, runs, answers, 1, 200)
     assert found.seeds is not None
-    assert (found.seeds.same, found.seeds.fixed) == (2, True)
+    assert (found.seeds.same, found.seeds.is_fixed) == (2, True)

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from audits import judge_group_mutant
 
-from maskedbandits.privacy.audit import group_report_text, strata
-from maskedbandits.privacy.audit.group_inputs import (
-    HALVINGS,
+from maskedbandits.privacy.audit import groups, text
+from maskedbandits.privacy.audit.inputs import (
+    INTERVALS,
+    MAX_SIGN_PATTERNS,
     MILLION,
-    PATTERNS,
-    Asked,
-    asked_of,
-    intervals,
-    joined,
-    sign_pool,
-    text_of,
+    GroupInputs,
+    concatenate,
+    divide_above,
+    draw_group_inputs,
+    draw_sign_pool,
+    format_lines,
 )
-from maskedbandits.privacy.exact import MOST
+from maskedbandits.privacy.exact import MAX_EPSILON
 
 BIT, MANY, PARTS = "bit", "one of many", "one of parts"
 
@@ -53,11 +53,11 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
 )
 def test_a_device_that_masks_less_at_times_is_refuted(name: str, answers: str, where: str, trials: int) -> None:
     found = judge_group_mutant(name, answers, trials, groups=5, arms=5)
-    assert found.outcome == "refuted", group_report_text.verdict(found)
+    assert found.outcome == "refuted", text.format_verdict(found)
     telling = [one for one in found.strata if one.epsilon > 1.05]
     assert any(where in one.name for one in telling), telling
-    printed = "\n".join(group_report_text.lines(found))
-    assert f"answers{group_report_text.most_telling(found.strata)[0].name}" in printed
+    printed = "\n".join(text.format_findings(found))
+    assert f"answers{text.sort_strata(found.strata)[0].name}" in printed
 
 
 @pytest.mark.parametrize("answers", [BIT, MANY, PARTS])
@@ -67,15 +67,13 @@ def test_a_sound_device_is_as_private_as_claimed_in_all_strata(answers: str) -> 
     assert len(found.strata) > 500
     assert all(one.epsilon <= 1 for one in found.strata)
     assert found.strata[0].epsilon > 0.5  # it sees what is there
-    assert "believed only within less than a quarter of an interval" in "\n".join(group_report_text.lines(found))
+    assert "believed only within less than a quarter of an interval" in "\n".join(text.format_findings(found))
 
 
 def test_text_that_is_no_answer_has_no_strata_and_the_facts_say_so() -> None:
     found = judge_group_mutant("sound_with_padding", BIT, 300, groups=2, arms=2)
     assert found.strata == ()
-    assert "strata                not checked: what is written is no answer" in "\n".join(
-        group_report_text.lines(found)
-    )
+    assert "strata                not checked: what is written is no answer" in "\n".join(text.format_findings(found))
 
 
 # What is asked, and strata
@@ -83,41 +81,41 @@ def test_text_that_is_no_answer_has_no_strata_and_the_facts_say_so() -> None:
 
 @pytest.mark.parametrize("claimed", ["0", "1", "1/3", "15.9", "15.9999999", "16"])
 def test_intervals_cover_all_epsilons_above_the_claim(claimed: str) -> None:
-    above = intervals(Fraction(claimed))
+    above = divide_above(Fraction(claimed))
     covered = [value for one in above for value in (one.high, one.low)]
     assert covered == sorted(covered, reverse=True)
     assert covered[1:-1:2] == covered[2::2]  # one begins where the other ends
-    assert not above if claimed == "16" else covered[0] == MOST * MILLION
+    assert not above if claimed == "16" else covered[0] == MAX_EPSILON * MILLION
     assert all(Fraction(one.low + 1, MILLION) > Fraction(claimed) for one in above)
     if claimed in ("0", "1", "1/3"):
-        assert len(above) == HALVINGS + 1
+        assert len(above) == INTERVALS + 1
         assert covered[-1] == int(Fraction(claimed) * MILLION)
 
 
 def test_epsilons_above_the_claim_are_drawn_anew_for_each_question() -> None:
-    every = joined(asked_of(3, 3, BIT, 4000, 40, Fraction(1)))
-    above = intervals(Fraction(1))
+    every = concatenate(draw_group_inputs(3, 3, BIT, 4000, 40, Fraction(1)))
+    above = divide_above(Fraction(1))
     for rung, one in enumerate(above, 1):
-        asked = every.millionths[every.rungs == rung]
+        asked = every.millionths[every.interval_numbers == rung]
         assert asked.min() > one.low
         assert asked.max() <= one.high
         # 1,143 lines on average: all eighths are met, and hardly any value comes twice
         assert one.width == 1 or len(set((8 * (asked - one.low - 1) // one.width).tolist())) == 8
         assert one.width == 1 or len(set(asked.tolist())) > 0.98 * asked.size
-    assert not every.millionths[every.rungs == 0].any()
+    assert not every.millionths[every.interval_numbers == 0].any()
 
 
 def test_epsilons_are_plain_decimals() -> None:
-    for run in asked_of(2, 2, MANY, 300, 0, Fraction(0)):
-        words = [line.split()[2] for line in text_of(run, Fraction(0)).decode().splitlines()]
+    for run in draw_group_inputs(2, 2, MANY, 300, 0, Fraction(0)):
+        words = [line.split()[2] for line in format_lines(run, Fraction(0)).decode().splitlines()]
         assert all(word.replace(".", "", 1).isdigit() and len(word) <= 9 for word in words)
         assert [Fraction(word) * MILLION for word in words] == run.millionths.tolist()
 
 
 @pytest.mark.parametrize("groups", [1, 3, 8, 9, 64])
 def test_all_patterns_of_signs_are_asked_if_there_are_not_too_many(groups: int) -> None:
-    pool = sign_pool(groups)
-    assert pool.shape == (min(2**groups, PATTERNS), groups)
+    pool = draw_sign_pool(groups)
+    assert pool.shape == (min(2**groups, MAX_SIGN_PATTERNS), groups)
     assert set(np.unique(pool)) <= {0, 1}
     if groups <= 8:
         assert len(np.unique(pool, axis=0)) == 2**groups
@@ -125,29 +123,31 @@ def test_all_patterns_of_signs_are_asked_if_there_are_not_too_many(groups: int) 
 
 
 def test_strata_count_the_obvious_lines() -> None:
-    asked = asked_of(3, 3, BIT, 300, 20, Fraction(1))
+    asked = draw_group_inputs(3, 3, BIT, 300, 20, Fraction(1))
     rng = np.random.default_rng(1)
     readings = rng.integers(-1, 2, sum(run.inputs.size for run in asked))
-    found = {one.name: one for one in strata.judged_strata(asked, readings, Fraction(1), 0.01)}
+    found = {one.name: one for one in groups.judge_strata(asked, readings, Fraction(1), 0.01)}
     rows = [
         (line, run, place)
         for place, (run, line) in enumerate((run, line) for run in asked for line in range(run.inputs.size))
     ]
     rewards = {id(run): (run.inputs & 1).tolist() for run in asked}
-    truths = np.concatenate([run.truths for run in asked]).tolist()
+    truths = np.concatenate([run.true_answers for run in asked]).tolist()
 
-    def count(condition: Callable[[int, Asked], bool]) -> tuple[tuple[int, int], int]:
+    def count(condition: Callable[[int, GroupInputs], bool]) -> tuple[tuple[int, int], int]:
         inside = [(line, run, place) for line, run, place in rows if condition(line, run)]
         true = [readings[place] == truths[place] for _, _, place in inside]
         turned = [readings[place] == 1 - truths[place] for _, _, place in inside]
         return (sum(true), sum(turned)), len(inside)
 
     for name, condition in {
-        "": lambda line, run: run.rungs[line] == 0,
+        "": lambda line, run: run.interval_numbers[line] == 0,
         " where tables have 2 arms": lambda line, run: (
-            run.rungs[line] == 0 and len(set(run.tables[line].tolist())) == 2
+            run.interval_numbers[line] == 0 and len(set(run.tables[line].tolist())) == 2
         ),
-        " where signs are 011": lambda line, run: run.rungs[line] == 0 and run.signs[line].tolist() == [0, 1, 1],
+        " where signs are 011": lambda line, run: (
+            run.interval_numbers[line] == 0 and run.signs[line].tolist() == [0, 1, 1]
+        ),
         " where epsilon 16 is asked for": lambda line, run: run.millionths[line] == 16_000_000,
         " where epsilon above 4.75 up to 8.5 is asked for": lambda line, run: (
             4_750_000 < run.millionths[line] <= 8_500_000
@@ -159,10 +159,12 @@ def test_strata_count_the_obvious_lines() -> None:
             0 < run.millionths[line] <= 4_750_000
         ),
         " after rewards 1, 3 back with an odd sum": lambda line, run: (
-            run.rungs[line] == 0 and line >= 8 and (rewards[id(run)][line - 1] + rewards[id(run)][line - 3]) % 2 == 1
+            run.interval_numbers[line] == 0
+            and line >= 8
+            and (rewards[id(run)][line - 1] + rewards[id(run)][line - 3]) % 2 == 1
         ),
         " after group 2 1 back": lambda line, run: (
-            run.rungs[line] == 0 and line >= 1 and run.inputs[line - 1] // 2 == 2
+            run.interval_numbers[line] == 0 and line >= 1 and run.inputs[line - 1] // 2 == 2
         ),
     }.items():
         hits, size = count(condition)

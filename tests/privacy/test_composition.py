@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import composition
-from maskedbandits.privacy.composition import basic_epsilon, counted, losses_of, total_delta, total_epsilon
+from maskedbandits.privacy.composition import basic_epsilon, compute_losses, count_reports, total_delta, total_epsilon
 from naive import composition as naive
 from trials import examples
 
@@ -32,8 +32,8 @@ def test_without_a_delta_epsilons_add_up_exactly() -> None:
 
 def test_counts_and_lists_are_the_same() -> None:
     assert (
-        counted([0.1, Fraction(1, 10), "0.1", 0.5])
-        == counted({0.1: 3, 0.5: 1})
+        count_reports([0.1, Fraction(1, 10), "0.1", 0.5])
+        == count_reports({0.1: 3, 0.5: 1})
         == {Fraction(1, 10): 3, Fraction(1, 2): 1}
     )
 
@@ -49,11 +49,11 @@ def test_delta_is_that_of_all_outcomes(epsilons: list[Fraction], share: float) -
 @examples(40)
 @given(few_odd, st.floats(0, 1))
 def test_delta_is_overstated_by_no_more_than_the_rounding_of_the_loss(epsilons: list[Fraction], share: float) -> None:
-    epsilon, rounding = Fraction(share) * sum(epsilons), losses_of(counted(epsilons)).rounding
+    epsilon, rounding = Fraction(share) * sum(epsilons), compute_losses(count_reports(epsilons)).rounding
     ours = total_delta(epsilons, epsilon)
     assert naive.delta(epsilons, epsilon) - DIGITS <= ours
     assert ours <= naive.delta(epsilons, epsilon - Fraction(rounding)) * (1 + 1e-10) + 1e-11
-    assert rounding <= 2 * len(set(epsilons)) * float(sum(epsilons)) / composition.MOST_CELLS * (1 + 1e-12)
+    assert rounding <= 2 * len(set(epsilons)) * float(sum(epsilons)) / composition.MAX_CELLS * (1 + 1e-12)
 
 
 @examples(30)
@@ -89,11 +89,11 @@ def test_a_coarser_lattice_only_adds(step: Fraction, monkeypatch: pytest.MonkeyP
     counts = {step: 40, 3 * step: 30, 7 * step: 20}
     epsilon = float(total_epsilon(counts, 1e-3))
     exact, found = total_delta(counts, epsilon), []
-    fine = losses_of(counts)
+    fine = compute_losses(counts)
     assert fine.rounding == 0.0
     for cells in (200, 100, 30, 10):
-        monkeypatch.setattr(composition, "MOST_CELLS", cells)
-        rounding = losses_of(counts).rounding
+        monkeypatch.setattr(composition, "MAX_CELLS", cells)
+        rounding = compute_losses(counts).rounding
         found.append(total_delta(counts, epsilon))
         monkeypatch.undo()
         assert rounding > 0.0
@@ -103,8 +103,8 @@ def test_a_coarser_lattice_only_adds(step: Fraction, monkeypatch: pytest.MonkeyP
 
 def test_of_many_epsilons_neighbours_are_raised() -> None:
     epsilons = [Fraction(place, 100) for place in range(1, 100)]
-    merged = composition.few(Counter(epsilons))
-    assert len(merged) <= composition.MOST_GROUPS
+    merged = composition.merge_epsilons(Counter(epsilons))
+    assert len(merged) <= composition.MAX_GROUPS
     assert sum(merged.values()) == len(epsilons)
     for level in epsilons:  # at least as many above every level as there were
         assert sum(n for e, n in merged.items() if e >= level) >= sum(e >= level for e in epsilons)
@@ -114,7 +114,7 @@ def test_of_many_epsilons_neighbours_are_raised() -> None:
 
 def overstated(counts: dict[Fraction, int]) -> Fraction:
     """Return by how much a total may be above the truth: where the epsilons share no lattice, up to its rounding."""
-    return Fraction(composition.losses_of(counts).rounding) + Fraction(1, 10**8)
+    return Fraction(composition.compute_losses(counts).rounding) + Fraction(1, 10**8)
 
 
 @example(counts={Fraction(6, 5): 47, Fraction(29, 10): 287}, epsilon=Fraction(1, 10), delta=0.001)
@@ -152,7 +152,7 @@ def test_google_s_accountant_agrees(counts: dict[float, int]) -> None:
         least, most = below.get_epsilon_for_delta(delta), above.get_epsilon_for_delta(delta)
         ours = float(total_epsilon(counts, delta))
         assert most - least < 0.02  # else the comparison says nothing
-        assert least - 1e-6 <= ours <= most + losses_of(counted(counts)).rounding + 1e-6
+        assert least - 1e-6 <= ours <= most + compute_losses(count_reports(counts)).rounding + 1e-6
     for epsilon in (0.2 * ours, 0.8 * ours):
         least, most = below.get_delta_for_epsilon(epsilon), above.get_delta_for_epsilon(epsilon)
         assert least - 1e-10 <= total_delta(counts, epsilon) <= most * 1.005 + 1e-10
@@ -183,15 +183,15 @@ def theirs(counts: dict[float, int], *, pessimistic: bool) -> Any:
 def test_the_work_is_bounded_and_costs_one_per_cent_at_most(
     counts: dict[float, int], finer: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shifted, spread = [], composition.spread
+    shifted, spread = [], composition.convolve
 
     def watched(cells: list[float], places: dict[int, float]) -> list[float]:
         shifted.append(len(cells) * len(places))
         return spread(cells, places)
 
-    monkeypatch.setattr(composition, "spread", watched)
+    monkeypatch.setattr(composition, "convolve", watched)
     total = total_epsilon(counts, 1e-6)
-    assert sum(shifted[1:]) < 1.2 * composition.MOST_WORK
+    assert sum(shifted[1:]) < 1.2 * composition.MAX_WORK
     if finer is not None:  # with twenty times the work
         assert finer <= total < 1.011 * finer
 
@@ -219,7 +219,7 @@ def test_counts_of_any_whole_kind_are_the_same_counts(kind: Any) -> None:
     counts = {Fraction(1, 10): kind(100), Fraction(16): kind(100)}
     assert total_epsilon(counts) == 1610  # a product of numpy's small kinds would overflow
     assert total_epsilon(counts, 1e-6) == total_epsilon({0.1: 100, 16: 100}, 1e-6)
-    assert all(type(count) is int for count in counted(counts).values())
+    assert all(type(count) is int for count in count_reports(counts).values())
 
 
 @pytest.mark.parametrize("reports", [5, None, [[0.1]], [np.array([0.1])]], ids=repr)
@@ -230,7 +230,7 @@ def test_what_is_no_list_of_reports_is_refused(reports: Any) -> None:
 
 @pytest.mark.parametrize("count", [10**9, 10**14, 10**400])
 def test_absurd_numbers_of_reports_are_refused_at_once_or_added_up(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(composition, "group_of")  # no work is begun
+    monkeypatch.delattr(composition, "compute_binomial")  # no work is begun
     assert total_epsilon({0.1: count}) == Fraction(count, 10)
     for work in (lambda: total_epsilon({0.1: count}, 1e-6), lambda: total_delta({0.1: count}, 1)):
         with pytest.raises(UserError, match="too many to compose: take their sum"):
@@ -242,8 +242,8 @@ def test_absurd_numbers_of_reports_are_refused_at_once_or_added_up(count: int, m
 def test_what_fits_is_what_the_total_says(counts: dict[Fraction, int], cap: Fraction, delta: float) -> None:
     for allowed in (0.0, delta):
         total = total_epsilon(counts, allowed)
-        assert composition.fits(counts, cap, allowed) == (total <= cap)
-        assert composition.fits(counts, total, allowed)
+        assert composition.fits_cap(counts, cap, allowed) == (total <= cap)
+        assert composition.fits_cap(counts, total, allowed)
 
 
 def test_a_negative_total_is_refused() -> None:
@@ -254,8 +254,8 @@ def test_a_negative_total_is_refused() -> None:
 def test_the_binomial_is_scipy_s() -> None:
     from scipy.stats import binom
 
-    group = composition.group_of(Fraction(1), 10_000)
+    group = composition.compute_binomial(Fraction(1), 10_000)
     true = group.first + np.arange(len(group.probabilities))
     np.testing.assert_allclose(group.probabilities, binom.pmf(true, 10_000, 1 / (1 + math.exp(-1))), rtol=1e-9)
-    assert binom.cdf(true[0] - 1, 10_000, 1 / (1 + math.exp(-1))) < composition.OUTSIDE
-    assert binom.sf(true[-1], 10_000, 1 / (1 + math.exp(-1))) < composition.OUTSIDE
+    assert binom.cdf(true[0] - 1, 10_000, 1 / (1 + math.exp(-1))) < composition.TAIL_PROBABILITY
+    assert binom.sf(true[-1], 10_000, 1 / (1 + math.exp(-1))) < composition.TAIL_PROBABILITY

@@ -17,7 +17,7 @@ from randomizers import GRID, epsilons
 
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import ExactEpsilon, KaryRandomizer, Randomizer, as_epsilon, exact, mechanism_for, threshold
-from maskedbandits.privacy.exact import as_sum, as_text, exp_between
+from maskedbandits.privacy.exact import as_sum, as_text, enclose_exp
 from naive import mechanism as naive
 
 
@@ -169,7 +169,7 @@ def test_thresholds_anywhere(epsilon: Fraction, bits: int, answers: int) -> None
 
 @given(st.fractions(0, 20), st.integers(1, 300))
 def test_the_enclosure_of_the_exponential_holds_and_is_narrow(x: Fraction, precision: int) -> None:
-    low, high = exp_between(x, precision)
+    low, high = enclose_exp(x, precision)
     assert Fraction(low) <= Fraction(high)
     assert not naive.log_exceeds(Fraction(low, 1 << precision), x)
     assert high == 1 << precision or naive.log_exceeds(Fraction(high, 1 << precision), x)
@@ -199,7 +199,7 @@ def test_sizes_of_any_whole_kind_are_the_same_sizes(kind: Any, bits: int) -> Non
     assert threshold(1, size, three) == threshold(1, bits, 3)
     assert Randomizer(1, bits=size).flips == Randomizer(1, bits=bits).flips
     assert Randomizer.from_matrix(0.9, 0.6, bits=size).flips == Randomizer.from_matrix(0.9, 0.6, bits=bits).flips
-    assert KaryRandomizer(three, 1, bits=size).each == KaryRandomizer(3, 1, bits=bits).each
+    assert KaryRandomizer(three, 1, bits=size).words_per_answer == KaryRandomizer(3, 1, bits=bits).words_per_answer
     assert KaryRandomizer(two, 1, bits=size).exact_epsilon == Randomizer(1, bits=bits).exact_epsilon
     assert type(Randomizer(1, bits=size).word_bits) is type(KaryRandomizer(three, 1).answers) is int
 
@@ -207,10 +207,10 @@ def test_sizes_of_any_whole_kind_are_the_same_sizes(kind: Any, bits: int) -> Non
 @pytest.mark.parametrize("factor", [Fraction(-(10**9)), Fraction(0), Fraction(1, 10)])
 def test_a_threshold_that_cannot_be_makes_no_randomizer(factor: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     def slipped(x: Fraction, precision: int) -> tuple[int, int]:
-        wrong = math.floor(factor * exp_between(x, precision)[0])
+        wrong = math.floor(factor * enclose_exp(x, precision)[0])
         return wrong, wrong
 
-    monkeypatch.setattr(exact, "exp_between", slipped)
+    monkeypatch.setattr(exact, "enclose_exp", slipped)
     for make in (Randomizer, threshold, lambda epsilon: KaryRandomizer(3, epsilon)):
         with pytest.raises(ArithmeticError, match="cannot be those of one false answer"):
             make(1)
@@ -257,9 +257,9 @@ def test_bounds_far_off_are_answered_without_a_long_series(monkeypatch: pytest.M
 
     def watched(x: Fraction, precision: int) -> tuple[int, int]:
         summed.append(x)
-        return exp_between(x, precision)
+        return enclose_exp(x, precision)
 
-    monkeypatch.setattr(exact, "exp_between", watched)
+    monkeypatch.setattr(exact, "enclose_exp", watched)
     for odds in (Fraction(1), Fraction(3), Randomizer(1).exact_epsilon.odds, Randomizer(16).exact_epsilon.odds):
         assert not any(ExactEpsilon(odds).at_most(bound) for bound in (-1e-9, -1, -20, "-1e300"))
         assert all(ExactEpsilon(odds).at_most(bound) for bound in (17, 64, 1000, "1e6", "1e300"))

@@ -80,19 +80,19 @@ def test_with_a_delta_more_reports_fit(place: Path | None) -> None:
 
 
 def test_to_reserve_after_ten_thousand_reports_adds_them_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    added_up, losses_of = [], composition.losses_of
+    added_up, compute_losses = [], composition.compute_losses
 
     def watched(counts: dict[Fraction, int]) -> composition.Losses:
         added_up.append(counts)
-        return losses_of(counts)
+        return compute_losses(counts)
 
-    monkeypatch.setattr(composition, "losses_of", watched)
+    monkeypatch.setattr(composition, "compute_losses", watched)
     with Ledger(2250, delta=1e-6) as ledger:
         for epsilon, reports in (("1/10", 3333), ("1/2", 3333), ("1", 3333)):
-            row = (0, epsilon, reports, storage.seal_of(0, epsilon, reports))
+            row = (0, epsilon, reports, storage.compute_checksum(0, epsilon, reports))
             ledger._connection.execute("INSERT INTO spending VALUES (?, ?, ?, ?)", row)
             names = [f"{epsilon}: {number}" for number in range(reports)]
-            decisions = [(name, epsilon, None, storage.seal_of(name, epsilon, None)) for name in names]
+            decisions = [(name, epsilon, None, storage.compute_checksum(name, epsilon, None)) for name in names]
             ledger._connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", decisions)
         ledger.reserve("one more", 0.5)
         assert len(added_up) == 1
@@ -227,7 +227,7 @@ def test_a_settled_report_is_forgotten_and_stays_spent(file: Path) -> None:
         with refused("'a' has no report yet"):
             ledger.settle("a")
         bit = ledger.report("a", 1).bit
-        seal = storage.seal_of("a", "1/2", bit).encode()
+        seal = storage.compute_checksum("a", "1/2", bit).encode()
         assert seal in file.read_bytes()
         ledger.settle("a")
         ledger.settle("a")

@@ -83,7 +83,7 @@ class Interrupted:
 def test_an_interrupt_at_any_statement_leaves_nothing_open(
     after: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "WAIT", 0.05)
+    monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.05)
     with Ledger(1, file) as ledger, Ledger(1, file) as other:
         connection = ledger._connection
         ledger._connection = Interrupted(connection, after)  # type: ignore[assignment]
@@ -107,7 +107,7 @@ def test_what_was_left_open_is_undone(file: Path) -> None:
 
 def test_what_sqlite_says_is_not_called_damage(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Ledger(1, file) as ledger:
-        monkeypatch.setattr(file_module, "undo", lambda connection: None)
+        monkeypatch.setattr(file_module, "roll_back", lambda connection: None)
         ledger._connection.execute("BEGIN")
         with refused("within a transaction, so no report is made", "check the file"):
             ledger.reserve("a", 0.5)
@@ -160,7 +160,7 @@ def test_processes_that_create_it_at_once_share_it(folder: Path) -> None:
 
 
 def test_who_waits_too_long_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "WAIT", 0.05)
+    monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.05)
     with Ledger(1, file) as ledger, contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with refused("another process has been writing"):

@@ -97,9 +97,9 @@ def test_forged_entries_are_refused(file: Path) -> None:
         with Ledger(1000, file):
             pass
         row = (0, epsilon, reports)
-        change(file, "INSERT INTO spending VALUES (?, ?, ?, ?)", *row, storage.seal_of(*row))
+        change(file, "INSERT INTO spending VALUES (?, ?, ?, ?)", *row, storage.compute_checksum(*row))
         if reports == 1:
-            seal = storage.seal_of("a", epsilon, None)
+            seal = storage.compute_checksum("a", epsilon, None)
             change(file, "INSERT INTO decisions VALUES (?, ?, ?, ?)", "a", epsilon, None, seal)
         with refused("damaged, or not a ledger"):
             Ledger(1000, file)
@@ -116,7 +116,7 @@ def test_forged_terms_are_refused(file: Path) -> None:
         ("1000", "0.0", 0, "many"),
     ):
         change(file, "DELETE FROM terms")
-        change(file, "INSERT INTO terms VALUES (?, ?, ?, ?, ?)", *terms, storage.seal_of(*terms))
+        change(file, "INSERT INTO terms VALUES (?, ?, ?, ?, ?)", *terms, storage.compute_checksum(*terms))
         with refused("damaged, or not a ledger"):
             Ledger(1000, file)
 

@@ -17,7 +17,7 @@ from maskedbandits.privacy.ledger import Ledger, LedgerError, Overdraft, period
 pytest_plugins = ["ledger_fixtures"]
 
 DAY = 86_400
-START = period.EARLIEST + 1000 * DAY
+START = period.EARLIEST_TIME_S + 1000 * DAY
 
 
 @pytest.fixture
@@ -205,9 +205,12 @@ def test_a_longer_period_counts_what_may_lie_in_it(file: Path, clock: Clock) -> 
     ],
 )
 def test_periods(per: Any, seconds: int) -> None:
-    assert period.as_period(per) == seconds
+    assert period.parse_period(per) == seconds
     if seconds:
-        assert period.as_period(period.in_words(seconds) if period.in_words(seconds)[0].isdigit() else per) == seconds
+        assert (
+            period.parse_period(period.format_period(seconds) if period.format_period(seconds)[0].isdigit() else per)
+            == seconds
+        )
 
 
 NO_PERIODS: list[Any] = ["", "30", "days", "-1 days", "1.5 days", "1 month", "0 days", "999999999999 weeks", 30, 30.0]

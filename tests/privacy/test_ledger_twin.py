@@ -80,7 +80,7 @@ class Side(RuleBasedStateMachine):
     @precondition(lambda self: self.per is not None)
     @rule(step=st.sampled_from([0.25, 1.0, 3.5, 9.75, 10.0, 10.5, 11.0, 100.0, -0.5, -10.0, -1000.0]))
     def set_the_clock(self, step: float) -> None:
-        self.clock.at = max(self.clock.at + step, period.EARLIEST)
+        self.clock.at = max(self.clock.at + step, period.EARLIEST_TIME_S)
         self.naive.clock = self.clock.at
 
     @invariant()

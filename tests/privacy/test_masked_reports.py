@@ -32,20 +32,20 @@ from naive import mechanism as naive
 
 @pytest.mark.parametrize("value", [0.0, 1 / 256, 0.25, 0.375, 0.99609375, 1.0])
 def test_of_all_words_a_value_has_its_share(value: float) -> None:
-    drawn = [randomized_response._rounded(value, word, 8) for word in range(256)]
+    drawn = [randomized_response.round_with_word(value, word, 8) for word in range(256)]
     assert sum(drawn) == value * 256
     assert drawn == [naive.rounded(value, word, 8) for word in range(256)]
 
 
 @given(st.floats(0, 1), st.integers(0, 2**1080 - 1))
 def test_rounding_compares_whole_numbers(value: float, word: int) -> None:
-    assert randomized_response._rounded(value, word, randomized_response.ROUNDING_BITS) == naive.rounded(
+    assert randomized_response.round_with_word(value, word, randomized_response.ROUNDING_BITS) == naive.rounded(
         value, word, 1080
     )
     share = Fraction(value) * 2**1080  # of the words, how many make a 1: a whole number, so the mean is the value
     assert share.denominator == 1
     for near in {max(int(share) - 1, 0), min(int(share), 2**1080 - 1)}:
-        assert randomized_response._rounded(value, near, 1080) == (near < share)
+        assert randomized_response.round_with_word(value, near, 1080) == (near < share)
 
 
 def test_a_value_costs_the_same_draws_as_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_values_of_every_kind_that_is_taken() -> None:
     narrow: list[Any] = [np.float16(0.1), np.float32(0.1)]
     for value in narrow:
         share = int(Fraction(float(value)) * 2**1080)
-        assert [randomized_response._rounded(value, word, 1080) for word in (share - 1, share)] == [1, 0]
+        assert [randomized_response.round_with_word(value, word, 1080) for word in (share - 1, share)] == [1, 0]
 
 
 def test_both_sides_of_the_comparison_are_equally_long() -> None:
@@ -127,7 +127,7 @@ def test_both_sides_of_the_comparison_are_equally_long() -> None:
 
     for value in (0.0, 5e-324, 0.1, 0.5, 1.0):
         for word in (0, 1, 2**1079, 2**1080 - 1):
-            assert randomized_response._rounded(value, Word(word), 1080) == naive.rounded(value, word, 1080)
+            assert randomized_response.round_with_word(value, Word(word), 1080) == naive.rounded(value, word, 1080)
     assert len(sizes) == 1
 
 

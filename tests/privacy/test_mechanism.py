@@ -33,9 +33,10 @@ def all_masked(randomizer: Randomizer, bit: int) -> list[int]:
     """What every word makes of a bit, one by one and as an array."""
     words = np.arange(1 << randomizer.word_bits, dtype=f"<u{randomizer.word_bits // 8}")
     masked = [
-        int(randomized_response._masked(bit, word, randomizer.flips)) for word in range(1 << randomizer.word_bits)
+        int(randomized_response.mask_with_word(bit, word, randomizer.flips))
+        for word in range(1 << randomizer.word_bits)
     ]
-    array = randomized_response._masked(
+    array = randomized_response.mask_with_word(
         np.full(words.size, bit, dtype=np.uint8), words, np.array(randomizer.flips, words.dtype)
     )
     assert array.tolist() == masked
@@ -78,12 +79,12 @@ def test_every_report_is_masked_in_one_place(monkeypatch: pytest.MonkeyPatch) ->
     randomizer, ledger = Randomizer(0), Ledger(0)
     for decision in range(64):
         ledger.reserve(decision, 0)
-    monkeypatch.setattr(randomized_response, "_masked", lambda plain, word, flips: plain)
+    monkeypatch.setattr(randomized_response, "mask_with_word", lambda plain, word, flips: plain)
     assert [randomizer.bit(bit) for bit in [0, 1] * 32] == [0, 1] * 32  # by chance: 2^-64
     assert [randomizer.report(bit).bit for bit in [0, 1] * 32] == [0, 1] * 32
     assert randomizer.bits([0, 1] * 32).tolist() == [0, 1] * 32
     assert [ledger.report(decision, decision % 2).bit for decision in range(64)] == [0, 1] * 32
-    monkeypatch.setattr(randomized_response, "_masked", lambda plain, word, flips: 1 - plain)
+    monkeypatch.setattr(randomized_response, "mask_with_word", lambda plain, word, flips: 1 - plain)
     assert [ledger.report(decision, 0).bit for decision in range(64)] == [0, 1] * 32  # remembered
     assert [randomizer.bit(bit) for bit in [0, 1] * 32] == [1, 0] * 32
     assert randomizer.bits([0, 1] * 32).tolist() == [1, 0] * 32
@@ -138,7 +139,7 @@ def test_of_all_words_every_false_answer_has_its_share(answers: int, epsilon: An
     each = naive.threshold(as_epsilon(epsilon), bits, answers)
     rows = []
     for truth in range(answers):
-        drawn = [kary._masked(truth, word) for word in range(1 << bits)]
+        drawn = [kary.mask_with_word(truth, word) for word in range(1 << bits)]
         assert drawn == [naive.answered(truth, answers, each, word) for word in range(1 << bits)]
         counts = Counter(drawn)
         assert [counts[other] for other in range(answers) if other != truth] == [each] * (answers - 1)
@@ -152,7 +153,7 @@ def test_two_answers_are_a_bit() -> None:
     for epsilon in GRID:
         kary, randomizer = KaryRandomizer(2, epsilon, bits=8), Randomizer(epsilon, bits=8)
         for bit in (0, 1):
-            assert [kary._masked(bit, word) for word in range(256)] == all_masked(randomizer, bit)
+            assert [kary.mask_with_word(bit, word) for word in range(256)] == all_masked(randomizer, bit)
         assert KaryRandomizer(2, epsilon).exact_epsilon == Randomizer(epsilon).exact_epsilon
 
 

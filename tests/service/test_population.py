@@ -72,10 +72,10 @@ class Population:
 
     def _await(self, place: int, at: float) -> None:
         own = self.devices[place]
-        assert own._promises is not None
-        soonest = own._promises.soonest(own._wire.url)
-        if soonest is not None:
-            heapq.heappush(self.waiting, (max(soonest, at + 0.5), place))
+        assert own._reporter is not None
+        next_due = own._reporter.next_due(own._client.url)
+        if next_due is not None:
+            heapq.heappush(self.waiting, (max(next_due, at + 0.5), place))
 
     def close(self) -> None:
         for own in self.devices:

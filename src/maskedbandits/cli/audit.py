@@ -170,16 +170,16 @@ def audited(
 ) -> Findings:
     """Return the findings about our own randomiser, or about somebody's."""
     from maskedbandits.privacy import audit as audits
-    from maskedbandits.privacy.audit.program import MOST_LINES
-    from maskedbandits.privacy.audit.starts import default_starts
+    from maskedbandits.privacy.audit.program import MAX_LINES
+    from maskedbandits.privacy.audit.starts import choose_starts
 
-    if command is not None and trials * retries > MOST_LINES:
-        raise click.UsageError(f"--trials {trials} with --command: at most {MOST_LINES} lines for each input")
+    if command is not None and trials * retries > MAX_LINES:
+        raise click.UsageError(f"--trials {trials} with --command: at most {MAX_LINES} lines for each input")
     watch = Slow()
     try:
         if command is None:
             return audits.audit_own(epsilon, trials, confidence, watch)
-        short = default_starts(trials) if starts is None else starts
+        short = choose_starts(trials) if starts is None else starts
         return audits.audit_program(command, epsilon, trials, confidence, retries, timeout, watch, short)
     finally:
         watch.end()
@@ -207,10 +207,10 @@ def better_answers(epsilon: str, groups: int) -> str:
 def audited_groups(command: str | None, epsilon: str, asked: Asked, timeout: float, confidence: float) -> Findings:
     """Return the findings about our own answers to questions, or about somebody's."""
     from maskedbandits.privacy import audit as audits
-    from maskedbandits.privacy.audit.groups import MOST_LINES
+    from maskedbandits.privacy.audit.groups import MAX_LINES
 
-    if 2 * asked.groups * asked.trials > MOST_LINES:
-        most = MOST_LINES // (2 * asked.groups)
+    if 2 * asked.groups * asked.trials > MAX_LINES:
+        most = MAX_LINES // (2 * asked.groups)
         raise click.UsageError(f"--trials {asked.trials} with --groups {asked.groups}: at most {most} for each input")
     watch = Slow()
     try:
@@ -247,16 +247,12 @@ class Slow:
 
 def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> None:
     """Print the findings; a refuted claim is a failure."""
-    from maskedbandits.privacy.audit import GroupFindings, group_report_text, report_text
+    from maskedbandits.privacy.audit import text
 
-    if isinstance(findings, GroupFindings):
-        lines, document = group_report_text.lines(findings), group_report_text.as_json(findings)
-    else:
-        lines, document = report_text.lines(findings), report_text.as_json(findings)
     if json_wanted:
-        echo_json(document)
+        echo_json(text.as_json(findings))
     else:
-        for line in lines:
+        for line in text.format_findings(findings):
             echo(line)
     if findings.outcome != "not refuted":
         ctx.exit(UNMADE if findings.outcome == "cannot tell" else FAILED)
@@ -265,15 +261,15 @@ def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> 
 def show_exact(ctx: click.Context, epsilon: str | None, groups: int | None, json_wanted: bool) -> None:
     """Print the real epsilon of one stated epsilon, or of a grid of them; with groups, what all words make of them."""
     from maskedbandits.privacy import Randomizer
-    from maskedbandits.privacy.audit import group_report_text, report_text
-    from maskedbandits.privacy.audit.exhaustive import enumerated
+    from maskedbandits.privacy.audit import text
+    from maskedbandits.privacy.audit.exhaustive import enumerate_words
 
     if groups is None:
-        randomizers = [Randomizer(stated) for stated in (report_text.GRID if epsilon is None else [epsilon])]
-        lines, document = report_text.exact_lines(randomizers), [report_text.exact_as_json(one) for one in randomizers]
+        randomizers = [Randomizer(stated) for stated in (text.EPSILON_GRID if epsilon is None else [epsilon])]
+        lines, document = text.format_randomizers(randomizers), [text.exact_as_json(one) for one in randomizers]
     else:
-        found = enumerated("1" if epsilon is None else epsilon, groups)
-        lines, document = group_report_text.exact_lines(found), [group_report_text.exact_as_json(one) for one in found]
+        found = enumerate_words("1" if epsilon is None else epsilon, groups)
+        lines, document = text.format_enumerations(found), [text.enumeration_as_json(one) for one in found]
     if json_wanted:
         echo_json(document)
     else:

@@ -51,7 +51,10 @@ def shares_from_survey(counts: Sequence[int], epsilon: float, *, confidence: flo
     >>> shares_from_survey([600, 400], 16).shares.round(3).tolist()
     [0.6, 0.4]
     """
-    from maskedbandits.privacy.audit.statistics import highest, lowest  # scipy takes its time, and few ask for a survey
+    from maskedbandits.privacy.audit.statistics import (  # scipy takes its time, and few ask for a survey
+        clopper_pearson_lower,
+        clopper_pearson_upper,
+    )
 
     told = [check_int("a count", count, 0, MOST) for count in counts] if isinstance(counts, Iterable) else []
     if len(told) < 2 or not 0 < sum(told) <= MOST:
@@ -64,7 +67,7 @@ def shares_from_survey(counts: Sequence[int], epsilon: float, *, confidence: flo
     other = float((1 - mask.truth) / (seen.size - 1))
     slope = float(mask.truth) - other
     total = np.full(seen.size, seen.sum())
-    bounds = np.stack([lowest(seen, total, level), highest(seen, total, level)], axis=1)
+    bounds = np.stack([clopper_pearson_lower(seen, total, level), clopper_pearson_upper(seen, total, level)], axis=1)
     shares = shares_from(seen, other * float(total[0]), slope * float(total[0]))
     return Survey(shares, np.clip((bounds - other) / slope, 0.0, 1.0))
 

@@ -1,11 +1,10 @@
-"""On the person's side: decide, randomise, remember, report at a time that tells nothing.
+"""The person's side: decide, randomise, store, and report at a time that reveals nothing.
 
-It needs the standard library alone and names its neighbours by dots: the same files are also in the package
+It requires the standard library alone and uses relative imports: the same files are also in the package
 ``maskedbandits_device``.
 """
 
-from .decision import Decision
-from .device import Device
-from .limits import Timing
+from .device import Decision, Device
+from .protocol import Timing
 
 __all__ = ["Decision", "Device", "Timing"]

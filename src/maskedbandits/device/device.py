@@ -1,7 +1,7 @@
-"""A person's device: asks which arm to show, masks what came of it, and reports that at a time that tells nothing.
+"""A person's device: request an arm, mask the reward, and report it at a time that reveals nothing.
 
-Whether it takes part is settled before the reward can be known: with the server's offer, with the cap, and with a file
-that can be written. From then on a report leaves at its time, whatever happens: of a 0 if no reward came.
+Whether the device participates is decided before the reward can be known: by the server's offer, the cap and writable
+files. From then on a report leaves at its time in any case, of a 0 if no reward came.
 """
 
 import hashlib
@@ -11,32 +11,99 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from fractions import Fraction
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
 from ..errors import WrongValueError, line, number
-from ..privacy import Ledger, LedgerError
+from ..privacy import Ledger, LedgerError, round_value
 from ..privacy.exact import Number
-from ..privacy.ledger.period import EARLIEST, Length
-from .decision import Decision
-from .files import open_files
-from .http import Away, Wire, written
-from .limits import Timing, as_timing
+from ..privacy.ledger import TermsMismatch
+from ..privacy.ledger.period import EARLIEST_TIME_S, PeriodLike
+from .http import HttpClient, ServerUnavailable, encode_body
 from .outbox import Outbox
-from .protocol import Offer, group_of, largest, read_offer
-from .reporter import LEAD, Attempt, Promises, Send
-from .sender import Outcome, Sender
+from .protocol import Offer, Timing, check_max_epsilon, check_timing, find_membership, parse_offer
+from .reporter import CLAIM_LEAD_S, Attempt, AttemptResult, Reporter, Send, Sender
 
 LOG = logging.getLogger(__package__)
-ANSWERS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")  # after which nothing is tried again
-NEVER_SET = "the clock was never set"
-LOOK = 60.0  # seconds after which the clock and the file are looked at in any case
+FINAL_STATUSES = ("accepted", "duplicate", "late", "forged", "foreign", "invalid")  # after these no attempt is repeated
+CLOCK_NEVER_SET = "the clock was never set"
+MAX_PAUSE_S = 60.0  # between checks of the clock and the files
+
+
+class Decision:
+    """An arm to show, whether or not the device participates.
+
+    Attributes
+    ----------
+    arm
+        The name of the arm to show, None if there is no arm.
+    payload
+        The payload of the arm.
+    payloads
+        With groups, the payloads of all arms.
+    participate
+        Whether a report of the reward will be sent.
+    why
+        Why the device does not participate.
+    epsilon
+        The epsilon of the report, 0 if there is none.
+
+    """
+
+    def __init__(self, device: "Device", offer: Offer) -> None:
+        self.arm: str | None = offer.arm or None
+        self.payload: Any = offer.payload
+        self.payloads: dict[str, Any] | None = offer.payloads
+        """With groups, the payloads of all arms. Fetch resources for all of them, or the fetch reveals the group."""
+        self.participate = not offer.why
+        self.why = offer.why
+        """Why the device does not participate; empty if it does."""
+        self.epsilon = offer.epsilon if self.participate else Fraction(0)
+        """The epsilon of the report."""
+        self._device, self._token = device, offer.token
+
+    def report(self, reward: float) -> bool:
+        """Mask a reward, to be sent later.
+
+        Parameters
+        ----------
+        reward
+            A number in [0, 1].
+
+        Returns
+        -------
+        bool
+            Whether this reward counts: the first one does, until ``report_at``.
+
+        Raises
+        ------
+        UserError
+            The reward is not a number in [0, 1].
+
+        """
+        round_value(reward)  # check it also if the device does not participate
+        return self.participate and self._device._accept_reward(self._token, reward)
+
+    def __repr__(self) -> str:
+        arm = f"arm={self.arm!r}, " if self.payloads is None else ""  # the arm would reveal the group
+        return f"<Decision, {arm}participate={self.participate}>"
 
 
 class Device:
-    """What runs beside an application on a person's own device, for one experiment of one server."""
+    """A person's own device, for one experiment of one server.
+
+    Examples
+    --------
+    >>> device = Device("http://127.0.0.1:9", "headlines", cap=5, max_epsilon=1, background=False)
+    >>> device.decide(fallback="plain").arm  # no server there
+    'plain'
+    >>> device.close()
+
+    """
 
     def __init__(
         self,
@@ -46,7 +113,7 @@ class Device:
         cap: Number,
         max_epsilon: Number,
         path: str | os.PathLike[str] | None = None,
-        per: Length = None,
+        per: PeriodLike = None,
         key: str | None = None,
         jitter: float = 900.0,
         timeout: float = 10.0,
@@ -55,78 +122,132 @@ class Device:
         group: str | None = None,
         timing: Timing | None = None,
     ) -> None:
-        """Open a device; its ledger is the file at ``path``, with an outbox beside it.
+        """Open a device with its ledger at ``path`` and an outbox beside it.
 
-        All reports together may cost the ``cap`` (``per`` a time), and one of them ``max_epsilon``, whatever the server
-        says. The moment at which a report leaves is spread over ``jitter`` seconds, or over a quarter of the server's
-        window if that is less. With ``background`` a thread sends them; without, call ``send_due`` now and then.
-        Without a path all is forgotten with the process, whose devices without a path share one cap. ``timing`` holds
-        the limits below which the device takes no part: give others in tests and simulations alone.
-        Where an experiment has ``groups``, named here in its order, the person belongs to one of them, the ``group``,
-        which is neither sent nor written down.
+        Parameters
+        ----------
+        url
+            The address of the service.
+        experiment
+            The name of the experiment.
+        cap
+            The largest total epsilon of all reports, per ``per`` if that is given.
+        max_epsilon
+            The largest epsilon of one report, whatever the server requests.
+        path
+            The file of the ledger. Without one everything is forgotten with the process, whose devices without a
+            path share one cap.
+        per
+            The period of the cap, such as "30 days".
+        key
+            The API key, if the service requires one.
+        jitter
+            The seconds over which the time of sending is spread, at most a quarter of the server's window.
+        timeout
+            Seconds for one request.
+        background
+            Send reports from a thread. Otherwise call ``send_due`` now and then.
+        groups, group
+            The names of all groups in the order of the experiment, and the person's own. The group is neither sent nor
+            stored.
+        timing
+            Limits outside which the device does not participate. Change them in tests and simulations only.
+
+        Raises
+        ------
+        UserError
+            A parameter is out of range. Damaged files raise nothing: the device then shows arms without participating.
+
         """
-        self._wire = Wire(url, key, number("timeout", timeout, 0, above=True, most=3600))
+        self._client = HttpClient(url, key, number("timeout", timeout, 0, above=True, most=3600))
         self._experiment = line("experiment", experiment)
-        self._timing = as_timing(timing)
+        self._timing = check_timing(timing)
         self._jitter = number("jitter", jitter, self._timing.min_jitter, most=86_400)
         self._timeout = timeout
-        self._most = largest(max_epsilon)
-        self._group = group_of(self._experiment, groups, group)
+        self._max_epsilon = check_max_epsilon(max_epsilon)
+        self._group = find_membership(self._experiment, groups, group)
         self._stop, self._wake = threading.Event(), threading.Event()
         self._sender = Sender(self._post, self._wake.set)
-        self._trouble = ""
-        self._refused = ""  # why nothing more is paid for, if the ledger was made for other terms
-        self._cost = Fraction(0)  # of a report, as the server last said
+        self._problem = ""
+        self._refusal = ""  # why nothing more is paid for, if the ledger has other terms
+        self._last_epsilon = Fraction(0)  # of a report, in the last offer
         self.ledger: Ledger | None = None
         self._outbox: Outbox | None = None
-        self._promises = self._opened(cap, per, path)
+        self._reporter = self._open_files(cap, per, path)
         self._secret = os.urandom(32) if self._outbox is None else self._outbox.secret
         self._thread: threading.Thread | None = None
-        if background and self._promises is not None:
+        if background and self._reporter is not None:
             self._thread = threading.Thread(target=self.run, name="maskedbandits device", daemon=True)
             self._thread.start()
 
     def decide(
         self, visitor: str | None = None, eligible_arms: Sequence[str] | None = None, fallback: str | None = None
     ) -> Decision:
-        """Ask which arm to show; the fallback, if the server is away.
+        """Request the arm to show.
 
-        The same visitor gets the same arm on a reload, and pays once.
+        Parameters
+        ----------
+        visitor
+            The application's name for the visitor. The same visitor gets the same arm on a reload, and pays once.
+        eligible_arms
+            The arms that may be shown; all by default.
+        fallback
+            The arm to show if the server does not answer.
+
+        Returns
+        -------
+        Decision
+            The arm, and where to report its reward.
+
+        Raises
+        ------
+        UserError
+            A parameter is not of its type.
+
         """
-        question: dict[str, Any] = {}
-        pseudonym = "" if visitor is None else self._pseudonym(visitor)
+        request: dict[str, Any] = {}
+        pseudonym = "" if visitor is None else self._make_pseudonym(visitor)
         if pseudonym:
-            question["visitor"] = pseudonym
+            request["visitor"] = pseudonym
         if eligible_arms is not None:
-            question["eligible_arms"] = _names(eligible_arms)
-        away = self._takes_no_part()
-        if away and not self._has_promised(pseudonym):
-            question["participate"] = False  # so that no report is waited for
+            request["eligible_arms"] = _check_arm_names(eligible_arms)
+        refusal = self._refusal_reason()
+        if refusal and not self._has_open_promise(pseudonym):
+            request["participate"] = False  # so that the server expects no report
         try:
-            offer = self._offered(question)
-        except Away as error:
+            offer = self._request_offer(request)
+        except ServerUnavailable as error:
             return Decision(self, Offer(fallback or "", None, why=str(error)))
-        self._cost = offer.epsilon
+        self._last_epsilon = offer.epsilon
         is_promised = not offer.why or self._is_known(offer.token)
-        why = self._promised(offer, pseudonym) if is_promised else away or offer.why
+        why = self._promise_report(offer, pseudonym) if is_promised else refusal or offer.why
         return Decision(self, offer._replace(why=why))
 
     def send_due(self, now: float | None = None) -> int:
-        """Send the reports whose time has come, all at once; return how many were answered for good.
+        """Send all reports that are due.
 
-        ``now`` is a time in seconds since 1970: the clock's, if it is left out.
+        Parameters
+        ----------
+        now
+            A time in seconds since 1970; the clock's by default.
+
+        Returns
+        -------
+        int
+            The number of reports that got a final reply.
+
         """
-        return self._kept(time.time() if now is None else now, self._sender.send) or 0
+        return self._process_due(time.time() if now is None else now, self._sender.send) or 0
 
     def run(self) -> None:
-        """Send reports when their time comes, until the device is closed."""
+        """Send reports when they are due, until the device is closed."""
         while not self._stop.is_set():
             self._wake.clear()
-            answered = self._kept(time.time(), self._scheduled, LEAD)
-            self._wake.wait(LOOK if answered is None else self._pause())  # what could not be written stays due
+            answered = self._process_due(time.time(), self._schedule_attempts, CLAIM_LEAD_S)
+            self._wake.wait(MAX_PAUSE_S if answered is None else self._seconds_until_due())  # failed writes stay due
 
     def close(self) -> None:
-        """Stop sending; what has not left yet leaves when the file is opened again."""
+        """Stop sending. Pending reports leave when the files are opened again."""
         self._stop.set()
         self._wake.set()
         thread = self._thread
@@ -144,153 +265,173 @@ class Device:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Device, {self._experiment!r} at {self._wire.url}, {self.ledger or 'takes no part'}>"
+        return f"<Device, {self._experiment!r} at {self._client.url}, {self.ledger or 'takes no part'}>"
 
-    def _opened(self, cap: Number, per: Length, path: str | os.PathLike[str] | None) -> Promises | None:
-        """Open the files; without them the device shows arms and takes no part."""
+    def _open_files(self, cap: Number, per: PeriodLike, path: str | os.PathLike[str] | None) -> Reporter | None:
+        """Open the files. Without them the device shows arms and does not participate."""
         try:
-            self.ledger, self._outbox, self._refused = open_files(cap, per, path)
+            self.ledger, self._outbox, self._refusal = open_files(cap, per, path)
         except LedgerError as error:
-            self._say(error)
+            self._log_problem(error)
             return None
-        if self._refused:
-            self._say(self._refused)
-        return Promises(self.ledger, self._outbox, self._say, self._group, self._timing, self._timeout)
+        if self._refusal:
+            self._log_problem(self._refusal)
+        return Reporter(self.ledger, self._outbox, self._log_problem, self._group, self._timing, self._timeout)
 
-    def _kept(self, at: float, send: Send, lead: float = 0.0) -> int | None:
-        """Do what is due; return how many reports were answered for good, None if the files are of no use."""
-        if self._promises is None or at < EARLIEST:  # a clock that says less was never set
+    def _process_due(self, at: float, send: Send, lead: float = 0.0) -> int | None:
+        """Do everything that is due; return the number of final replies, None if the files cannot be used."""
+        if self._reporter is None or at < EARLIEST_TIME_S:  # an earlier clock was never set
             return 0
         try:
-            return self._promises.keep(self._wire.url, send, at, lead)
+            return self._reporter.process_due(self._client.url, send, at, lead)
         except LedgerError as error:
-            self._say(error)
+            self._log_problem(error)
             return None
 
-    def _scheduled(self, attempts: list[Attempt]) -> list[Outcome]:
-        """Have attempts made at their times; return those that were made since the last call."""
+    def _schedule_attempts(self, attempts: list[Attempt]) -> list[AttemptResult]:
+        """Schedule attempts; return those that ended since the last call."""
         for attempt in attempts:
             self._sender.schedule(attempt, attempt.leaves - time.time())
-        return self._sender.outcomes()
+        return self._sender.results()
 
     def _end_attempts(self) -> None:
-        """Write down what became of the attempts that were made, and give back the others."""
-        unmade, outcomes = self._sender.stop(), self._sender.outcomes()
-        if self._promises is None:
+        """Record the attempts that were made, and release the others."""
+        cancelled, results = self._sender.stop(), self._sender.results()
+        if self._reporter is None:
             return
         try:
-            for attempt in unmade:
-                self._promises.give_back(attempt)
-            for attempt, is_answered in outcomes:
+            for attempt in cancelled:
+                self._reporter.release(attempt)
+            for attempt, is_answered in results:
                 if is_answered:
-                    self._promises.finish(attempt, time.time())
+                    self._reporter.finish(attempt, time.time())
         except LedgerError as error:
-            self._say(error)
+            self._log_problem(error)
 
-    def _pause(self) -> float:
-        """Return for how many seconds there is nothing to do."""
+    def _seconds_until_due(self) -> float:
+        """Return the seconds until something is due."""
         try:
-            soonest = None if self._promises is None else self._promises.soonest(self._wire.url, LEAD)
+            next_due = None if self._reporter is None else self._reporter.next_due(self._client.url, CLAIM_LEAD_S)
         except LedgerError as error:
-            self._say(error)
-            return LOOK
-        return LOOK if soonest is None else min(max(soonest - time.time(), 0.0), LOOK)
+            self._log_problem(error)
+            return MAX_PAUSE_S
+        return MAX_PAUSE_S if next_due is None else min(max(next_due - time.time(), 0.0), MAX_PAUSE_S)
 
-    def _offered(self, question: dict[str, Any]) -> Offer:
+    def _request_offer(self, request: dict[str, Any]) -> Offer:
         path = f"/v1/experiments/{quote(self._experiment, safe='')}/decisions"
-        answer = self._wire.post(path, question)
-        eligible = question.get("eligible_arms")
-        return read_offer(answer, eligible, self._most, time.time(), self._group, self._timing)
+        reply = self._client.post(path, request)
+        eligible = request.get("eligible_arms")
+        return parse_offer(reply, eligible, self._max_epsilon, time.time(), self._group, self._timing)
 
-    def _takes_no_part(self) -> str:
-        """Return why no report can be promised, as far as that is known before it is asked for."""
-        if self.ledger is None or self._promises is None:
-            return self._trouble
-        if self._refused or time.time() < EARLIEST:
-            return self._refused or NEVER_SET
+    def _refusal_reason(self) -> str:
+        """Return why no report can be promised, as far as that is known before the request."""
+        if self.ledger is None or self._reporter is None:
+            return self._problem
+        if self._refusal or time.time() < EARLIEST_TIME_S:
+            return self._refusal or CLOCK_NEVER_SET
         try:
             left = self.ledger.remaining
         except LedgerError as error:
-            self._say(error)
+            self._log_problem(error)
             return str(error)
-        if left == 0 or left < self._cost:
+        if left == 0 or left < self._last_epsilon:
             return f"{float(left):g} is left of the cap of {float(self.ledger.cap):g}, and a report costs more"
         return ""
 
-    def _has_promised(self, pseudonym: str) -> bool:
-        """Tell whether a visitor has a decision that is paid for and can be rewarded: its token is needed again."""
-        if not pseudonym or self._promises is None:
+    def _has_open_promise(self, pseudonym: str) -> bool:
+        """Tell whether a visitor has a paid decision that can be rewarded: its token is needed again."""
+        if not pseudonym or self._reporter is None:
             return False
         try:
-            return self._promises.is_open(self._wire.url, pseudonym)
+            return self._reporter.has_open_decision(self._client.url, pseudonym)
         except LedgerError as error:
-            self._say(error)
+            self._log_problem(error)
             return False
 
     def _is_known(self, token: str) -> bool:
-        """Tell whether a report was promised for a token before: its times are settled, whatever the server says."""
+        """Tell whether a report was promised for a token before: its times are fixed, whatever the server says."""
         try:
-            return self._promises is not None and token != "" and self._promises.has_made(token)
+            return self._reporter is not None and token != "" and self._reporter.has_promised(token)
         except LedgerError as error:
-            self._say(error)
+            self._log_problem(error)
             return False
 
-    def _promised(self, offer: Offer, pseudonym: str) -> str:
-        """Promise a report; return why not, if so."""
+    def _promise_report(self, offer: Offer, pseudonym: str) -> str:
+        """Promise a report; return why not if it is refused."""
         at = time.time()
-        if self._promises is None:
-            return self._trouble
-        if at < EARLIEST:
-            return NEVER_SET
+        if self._reporter is None:
+            return self._problem
+        if at < EARLIEST_TIME_S:
+            return CLOCK_NEVER_SET
         try:
-            why = self._promises.make(offer, self._wire.url, self._jitter, at, pseudonym)
-            why = self._refused or why if why else ""
+            why = self._reporter.promise(offer, self._client.url, self._jitter, at, pseudonym)
+            why = self._refusal or why if why else ""
         except LedgerError as error:
-            self._say(error)
+            self._log_problem(error)
             return str(error)
-        self._trouble = ""
+        self._problem = ""
         self._wake.set()
         return why
 
-    def _rewarded(self, token: str, reward: float) -> bool:
+    def _accept_reward(self, token: str, reward: float) -> bool:
         try:
-            return self._promises is not None and self._promises.reward(token, reward)
+            return self._reporter is not None and self._reporter.reward(token, reward)
         except LedgerError as error:
-            self._say(error)
+            self._log_problem(error)
             return False
 
     def _post(self, attempt: Attempt) -> bool:
-        return self._sent(attempt.row.token, *attempt.message)
+        return self._send_report(attempt.row.token, *attempt.message)
 
-    def _sent(self, token: str, bit: int, epsilon: Fraction, answers: int = 0) -> bool:
-        """Send a report; tell whether it was answered for good. All reports of a token have the same length."""
+    def _send_report(self, token: str, bit: int, epsilon: Fraction, answers: int = 0) -> bool:
+        """Send a report; tell whether the reply is final. All reports of a token have the same length."""
         if self._stop.is_set():
             return False
-        told = {"token": token, "answer" if answers else "bit": bit, "epsilon": float(epsilon)}
-        longest = len(written({**told, "answer": answers - 1})) if answers else 0
+        message = {"token": token, "answer" if answers else "bit": bit, "epsilon": float(epsilon)}
+        longest = len(encode_body({**message, "answer": answers - 1})) if answers else 0
         try:
-            answer = self._wire.post("/v1/reports", told, longest)
-        except Away:
-            return False  # it is sent again later
-        return isinstance(answer.content, dict) and answer.content.get("status") in ANSWERS
+            reply = self._client.post("/v1/reports", message, longest)
+        except ServerUnavailable:
+            return False  # it is retried later
+        return isinstance(reply.content, dict) and reply.content.get("status") in FINAL_STATUSES
 
-    def _pseudonym(self, visitor: str) -> str:
-        """Return a name that is the same for a visitor of this device at this service, and means nothing elsewhere."""
+    def _make_pseudonym(self, visitor: str) -> str:
+        """Return a name that is stable for a visitor of this device and service, and meaningless elsewhere."""
         if not isinstance(visitor, str) or not visitor:
             raise WrongValueError("visitor", visitor, "a text")
-        text = f"{self._wire.url}\n{self._experiment}\n{visitor}".encode("utf-8", "surrogatepass")
+        text = f"{self._client.url}\n{self._experiment}\n{visitor}".encode("utf-8", "surrogatepass")
         return hmac.new(self._secret, text, hashlib.sha256).hexdigest()[:32]
 
-    def _say(self, error: LedgerError | str) -> None:
-        """Say what is wrong with the files, once until they work again."""
-        if not self._trouble:
+    def _log_problem(self, error: LedgerError | str) -> None:
+        """Log a problem with the files, once until they work again."""
+        if not self._problem:
             LOG.warning("this device takes no part: %s", error)
-        self._trouble = str(error)
+        self._problem = str(error)
 
 
-def _names(arms: Sequence[str]) -> list[str]:
+def _check_arm_names(arms: Sequence[str]) -> list[str]:
     """Return names of arms as a list."""
     names = [] if isinstance(arms, str) else list(arms)
     if not names or not all(isinstance(name, str) for name in names):
         raise WrongValueError("eligible_arms", arms, "a list of names of arms")
     return names
+
+
+def open_files(cap: Number, per: PeriodLike, path: str | os.PathLike[str] | None) -> tuple[Ledger, Outbox, str]:
+    """Open a ledger and its outbox; return why nothing more is paid for if the ledger has other terms."""
+    ledger, refusal = _open_ledger(cap, per, path)
+    try:
+        return ledger, Outbox(None if ledger.path is None else Path(f"{ledger.path}.outbox")), refusal
+    except LedgerError:
+        ledger.close()
+        raise
+
+
+def _open_ledger(cap: Number, per: PeriodLike, path: str | os.PathLike[str] | None) -> tuple[Ledger, str]:
+    """Open a ledger; one with other terms only to send what was promised before."""
+    is_shared = path is None
+    try:
+        return Ledger(cap, path, per=per, shared=is_shared), ""
+    except TermsMismatch as error:
+        period = timedelta(seconds=error.period) if error.period else None
+        return Ledger(0, path, delta=error.delta, per=period, shared=is_shared), str(error)

@@ -1,7 +1,7 @@
-"""One question to the server and its answer, in a bounded time and of a bounded size.
+"""Send one request to the server and read its reply, in bounded time and size.
 
-A connection is made for each question, to the host that the application named and to no other: a redirection is an
-answer that cannot be used. Nothing but what is asked goes out: no cookies, no name of the program, nothing of a proxy.
+Each request opens a connection to the host that the application named and to no other: redirections are rejected. A
+request contains no cookies, no user agent and nothing of a proxy.
 """
 
 import http.client
@@ -17,26 +17,26 @@ from urllib.parse import urlsplit
 
 from ..errors import UserError, WrongValueError
 
-LARGEST = 1 << 20  # bytes of an answer; a longer one is cut, and then no JSON
+MAX_REPLY_BYTES = 1 << 20  # longer replies are truncated, and then not JSON
 
 
-class Away(Exception):  # noqa: N818 - what the server is
-    """The server gave no answer that can be used."""
+class ServerUnavailable(Exception):  # noqa: N818 - reads as an error already
+    """The server sent no usable reply."""
 
 
-class Answer(NamedTuple):
-    """What the server said, and what time it is there, if it said that."""
+class HttpReply(NamedTuple):
+    """Status and content of a reply, and the server's time if it was sent."""
 
     status: int
     content: Any
     date: float | None
 
 
-class Wire:
-    """The way to one server."""
+class HttpClient:
+    """Send requests to one server."""
 
     def __init__(self, url: str, key: str | None, timeout: float) -> None:
-        self.url, self._host, self._port, self._path, secure = _parts(url)
+        self.url, self._host, self._port, self._path, secure = _parse_url(url)
         self._secure = ssl.create_default_context() if secure else None
         self._timeout = timeout
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -45,86 +45,90 @@ class Wire:
                 raise UserError("the key is none: give the text that `maskedbandits key create` printed")
             self._headers["Authorization"] = f"Bearer {key}"
 
-    def post(self, path: str, content: Mapping[str, Any], length: int = 0) -> Answer:
-        """Ask one question; ``Away`` if no JSON comes back within the time. Blanks make it as long as is asked for."""
-        body = written(content).ljust(length)
+    def post(self, path: str, content: Mapping[str, Any], length: int = 0) -> HttpReply:
+        """Post JSON, padded with blanks to ``length``. Raise ``ServerUnavailable`` unless JSON arrives in time."""
+        body = encode_body(content).ljust(length)
         try:
-            status, date, text = self._exchanged(self._path + path, body)
-            return Answer(status, _read(text), _moment(date))
+            status, date, text = self._exchange(self._path + path, body)
+            return HttpReply(status, _parse_json(text), _parse_date(date))
         except (OSError, http.client.HTTPException) as error:  # a time-out and a wrong certificate are OSErrors
-            raise Away(f"the server is away, or slower than {self._timeout:g} s: {type(error).__name__}") from error
+            raise ServerUnavailable(
+                f"the server is away, or slower than {self._timeout:g} s: {type(error).__name__}"
+            ) from error
         except (ValueError, RecursionError) as error:
-            raise Away("the server's answer is not JSON") from error
+            raise ServerUnavailable("the server's answer is not JSON") from error
 
-    def _exchanged(self, path: str, body: bytes) -> tuple[int, str | None, bytes]:
-        """Send a body and return status, date and body of the answer."""
+    def _exchange(self, path: str, body: bytes) -> tuple[int, str | None, bytes]:
+        """Send a body; return status, date and body of the reply."""
         end = time.monotonic() + self._timeout
         with socket.create_connection((self._host, self._port), self._timeout) as plain:
-            link = plain
+            connected_socket = plain
             if self._secure is not None:
-                link = self._secure.wrap_socket(plain, server_hostname=self._host, do_handshake_on_connect=False)
-            # A socket's own limit begins anew with every byte: who sends one a second would never be done.
-            cut = threading.Timer(max(end - time.monotonic(), 0), _cut, [link])
-            cut.daemon = True
-            cut.start()
+                connected_socket = self._secure.wrap_socket(
+                    plain, server_hostname=self._host, do_handshake_on_connect=False
+                )
+            # A socket's timeout restarts with every byte, so a slow sender could hold the connection for ever.
+            deadline = threading.Timer(max(end - time.monotonic(), 0), _shut_down, [connected_socket])
+            deadline.daemon = True
+            deadline.start()
             connection = http.client.HTTPConnection(self._host, self._port)
-            connection.sock = link
+            connection.sock = connected_socket
             try:
-                if isinstance(link, ssl.SSLSocket):
-                    link.do_handshake()
+                if isinstance(connected_socket, ssl.SSLSocket):
+                    connected_socket.do_handshake()
                 connection.request("POST", path, body, self._headers)
-                answer = connection.getresponse()
-                return answer.status, answer.getheader("Date"), answer.read(LARGEST)
+                response = connection.getresponse()
+                return response.status, response.getheader("Date"), response.read(MAX_REPLY_BYTES)
             finally:
-                cut.cancel()
+                deadline.cancel()
                 connection.close()
 
 
-def written(content: Mapping[str, Any]) -> bytes:
-    """Return what is sent."""
+def encode_body(content: Mapping[str, Any]) -> bytes:
+    """Encode the body of a request."""
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _cut(link: socket.socket) -> None:
-    """End a connection under the hands of whoever waits for it."""
+def _shut_down(connected_socket: socket.socket) -> None:
+    """End a connection that another thread is waiting for."""
     try:
-        socket.socket.shutdown(link, socket.SHUT_RDWR)
-    except OSError:  # it has just ended by itself
+        socket.socket.shutdown(connected_socket, socket.SHUT_RDWR)
+    except OSError:  # it has ended already
         return
 
 
-def _read(text: bytes) -> Any:
-    """Return JSON as the standard has it: without NaN and infinities."""
-    return json.loads(text, parse_constant=_refused)
+def _parse_json(text: bytes) -> Any:
+    """Parse standard JSON, which has neither NaN nor infinities."""
+    return json.loads(text, parse_constant=_reject_constant)
 
 
-def _refused(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _moment(date: str | None) -> float | None:
-    """Return the time that an answer says it is."""
-    parts = parsedate_tz(date) if date is not None and date.endswith("GMT") else None
+def _parse_date(date: str | None) -> float | None:
+    """Return the time in the Date header."""
+    fields = parsedate_tz(date) if date is not None and date.endswith("GMT") else None
     try:
-        return None if parts is None else float(mktime_tz(parts))
+        return None if fields is None else float(mktime_tz(fields))
     except (ValueError, OverflowError):
         return None
 
 
-def _parts(url: str) -> tuple[str, str, int, str, bool]:
-    """Return an address as it is written down, host, port, what every path begins with, and whether it is encrypted."""
-    wanted = "an address such as https://bandits.example.org"
+def _parse_url(url: str) -> tuple[str, str, int, str, bool]:
+    """Return the normalised address, host, port, path prefix, and whether it is encrypted."""
+    expected = "an address such as https://bandits.example.org"
     try:
-        found = urlsplit(url)
-        host, port = found.hostname or "", found.port
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
         host.encode("idna")
     except (ValueError, TypeError, AttributeError):
-        raise WrongValueError("url", url, wanted) from None
-    if found.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
-        raise WrongValueError("url", url, wanted)
-    if found.username is not None or found.password is not None or found.query or found.fragment:
-        raise UserError(f"the url has more in it than a place: give {wanted}, and a key as key=")
-    secure, path = found.scheme == "https", found.path.rstrip("/")
-    place = port or (443 if secure else 80)
+        raise WrongValueError("url", url, expected) from None
+    if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
+        raise WrongValueError("url", url, expected)
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise UserError(f"the url has more in it than a place: give {expected}, and a key as key=")
+    secure, path = parts.scheme == "https", parts.path.rstrip("/")
+    number = port or (443 if secure else 80)
     shown = f"[{host}]" if ":" in host else host
-    return f"{found.scheme}://{shown}:{place}{path}", host, place, path, secure
+    return f"{parts.scheme}://{shown}:{number}{path}", host, number, path, secure

@@ -1,18 +1,17 @@
-"""Messages from a service to a device. The device doubts all of them.
+"""Messages from a service to a device. The device distrusts all of them.
 
-What a server offers: an arm to show, and perhaps a token for one report. All of it is doubted.
+An offer has an arm to show, and possibly a token for one report. The server may request an epsilon, and the device only
+ever lowers it: the report is masked with the smaller of the server's epsilon and the device's own maximum, rounded down
+to millionths, which both sides can write exactly. The device computes thresholds and probabilities from that epsilon
+and takes none from anywhere else.
 
-Of what decides about privacy the server may name an epsilon, and it is taken only downwards: the report is masked with
-the smaller of the server's and the device's own largest, rounded down to millionths, which both sides can write
-exactly. No threshold and no probability is taken from anywhere: the device reckons them from that epsilon.
+Times are differences to the server's own clock if the reply has a date, because the device's clock may be hours off.
 
-Times are taken as differences to the server's own clock, as far as the answer says what that is: the device's may be
-hours off.
+A person's group never leaves the device. Whether the device participates must not depend on the group, so every check
+covers the arms of all groups, never those of one group alone.
 
-The group of a person, which never leaves the device, and questions to all groups, as far as an answer needs them.
-
-Whether the device takes part must not depend on its group: so everything is checked that a question says to any group,
-and not what it says to this one alone.
+``Timing`` limits when and how often a device sends. A service may ask for more patience, never for less. The service
+imports the same numbers and refuses experiments outside them. The browser client has the same numbers.
 """
 
 import json
@@ -22,30 +21,98 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ..errors import UserError, WrongValueError, line
-from ..privacy import LedgerError, Question, as_epsilon
-from .http import Answer, Away
-from .limits import Timing
+from ..errors import UserError, WrongValueError, check_int, line, number
+from ..privacy import GroupQuery, LedgerError, as_epsilon
+from .http import HttpReply, ServerUnavailable
+
+DAY_S = 86_400.0
+ROUNDING_S = 5.0  # tolerance of the limits: clocks have whole seconds, and replies take time
 
 
-class Group(NamedTuple):
-    """Which of how many groups a person belongs to, in an experiment."""
+class Timing(NamedTuple):
+    """Limits on when and how often a device sends.
+
+    Change them in tests and simulations only, where no person is behind the device.
+
+    Parameters
+    ----------
+    min_report_after
+        Seconds from a decision to the earliest departure of its report.
+    min_window
+        Seconds from that time to the expiry of the decision.
+    min_jitter
+        Seconds over which the time of sending is spread at random.
+    max_expiry
+        Seconds from a decision to its expiry.
+    max_attempts
+        Requests for one report.
+
+    """
+
+    min_report_after: float = 60.0  # seconds from a decision to the earliest departure of its report
+    min_window: float = 3600.0  # seconds from then to the expiry
+    min_jitter: float = 900.0  # seconds over which the time of sending is spread at random
+    max_expiry: float = 30 * DAY_S  # seconds from a decision to its expiry
+    max_attempts: int = 20  # requests for one report
+
+    def check(self) -> "Timing":
+        """Check that all limits are numbers in their range.
+
+        Returns
+        -------
+        Timing
+            These limits.
+
+        Raises
+        ------
+        UserError
+            A limit is out of range.
+
+        """
+        number("max_expiry", self.max_expiry, 0, 366 * DAY_S, above=True)
+        for name in ("min_report_after", "min_window", "min_jitter"):
+            number(name, getattr(self, name), 0, self.max_expiry)
+        check_int("max_attempts", self.max_attempts, 1, 1000)
+        return self
+
+    def find_violation(self, report_in: float, expires_in: float) -> str:
+        """Return why the device refuses an offer with these times; an empty text if it accepts."""
+        if not report_in >= self.min_report_after - ROUNDING_S:  # true for NaN, too
+            return f"the server's times let a report leave within {self.min_report_after:g} s of the decision"
+        if not expires_in - report_in >= self.min_window:
+            return f"the server's times leave less than {self.min_window:g} s for a report"
+        if not expires_in <= self.max_expiry + ROUNDING_S:
+            return f"the server's times keep a report open for more than {self.max_expiry / DAY_S:g} days"
+        return ""
+
+    def compute_spread(self, jitter: float, window: float) -> float:
+        """Return the seconds over which sending is spread: the jitter, or a quarter of the window."""
+        return max(self.min_jitter, min(jitter, window / 4))
+
+
+def check_timing(value: Any) -> Timing:
+    """Return the limits given by an application, or the default ones."""
+    return Timing() if value is None else Timing(*value).check()
+
+
+class GroupMembership(NamedTuple):
+    """The group of a person among all groups of an experiment."""
 
     experiment: str
     groups: int
-    place: int
+    number: int
 
     @property
     def key(self) -> str:
-        """Whose questions it can answer: those of this experiment, while it has as many groups."""
+        """Identify the queries it can answer: this experiment's, while it has as many groups."""
         return f"{self.experiment}, {self.groups} groups"
 
     def __repr__(self) -> str:
-        return f"<one of {self.groups} groups>"  # whoever logs it does not tell which
+        return f"<one of {self.groups} groups>"  # a log must not reveal which
 
 
-def group_of(experiment: str, groups: Sequence[str] | None, group: str | None) -> Group | None:
-    """Return somebody's group; no error repeats it."""
+def find_membership(experiment: str, groups: Sequence[str] | None, group: str | None) -> GroupMembership | None:
+    """Return the membership of a person. Errors never repeat the group."""
     if groups is None and group is None:
         return None
     if groups is None or group is None:
@@ -55,19 +122,19 @@ def group_of(experiment: str, groups: Sequence[str] | None, group: str | None) -
         raise WrongValueError("groups", groups, "two names or more, each another one")
     if group not in names:
         raise UserError("group is none of the groups: give the name of one of them")
-    return Group(experiment, len(names), names.index(group))
+    return GroupMembership(experiment, len(names), names.index(group))
 
 
-class Asked(NamedTuple):
-    """What a server asks all groups: an arm for each, what belongs to all arms, and signs, if the answer is a bit."""
+class GroupArms(NamedTuple):
+    """The arm of every group, the payloads of all arms, and signs if the answer is one bit."""
 
     arms: list[str]
     payloads: dict[str, Any]
     signs: list[int] | None
 
 
-def read_question(content: dict[str, Any], groups: int, among: Sequence[str] | None) -> Asked | str:
-    """Return what is asked, or what is wrong with it; whatever group the person belongs to, it is the same."""
+def parse_group_arms(content: dict[str, Any], groups: int, eligible: Sequence[str] | None) -> GroupArms | str:
+    """Return the arms of all groups, or what is wrong with them. The result never depends on the person's group."""
     arms, payloads, signs = (content.get(key) for key in ("arms", "payloads", "signs"))
     if not isinstance(arms, list) or len(arms) != groups:
         return "the server names no arm for each of as many groups as there are"
@@ -75,27 +142,27 @@ def read_question(content: dict[str, Any], groups: int, among: Sequence[str] | N
         names = [line("arm", arm) for arm in arms]
     except UserError:
         return "the server names no arms"
-    if among is not None and not set(names) <= set(among):
+    if eligible is not None and not set(names) <= set(eligible):
         return "the server names an arm that may not be shown"
     if not isinstance(payloads, dict) or not set(names) <= set(payloads):
         return "the server does not say what belongs to all arms"
     if signs is not None:
-        found = signs if isinstance(signs, list) else []
-        if len(found) != groups or not all(type(sign) is int and sign in (0, 1) for sign in found):
+        values = signs if isinstance(signs, list) else []
+        if len(values) != groups or not all(type(sign) is int and sign in (0, 1) for sign in values):
             return "the server names signs that are none"
-    return Asked(names, payloads, signs)
+    return GroupArms(names, payloads, signs)
 
 
-def written(groups: int, signs: list[int] | None, epsilon: Fraction) -> str:
-    """Return what an answer needs of a question, to be kept; all of it is public."""
+def encode_query(groups: int, signs: list[int] | None, epsilon: Fraction) -> str:
+    """Return the public part of a query that an answer needs, to be stored."""
     return json.dumps([groups, signs, str(epsilon)])
 
 
-def read(text: str) -> Question:
-    """Return the question that was written down; which arms it had is of no more use."""
+def decode_query(text: str) -> GroupQuery:
+    """Return a stored query. Its arms are no longer needed."""
     try:
         groups, signs, epsilon = json.loads(text)
-        return Question([0] * groups, signs, epsilon)
+        return GroupQuery([0] * groups, signs, epsilon)
     except (ValueError, TypeError, OverflowError) as error:
         raise LedgerError("a question in the outbox is damaged: put the outbox aside") from error
 
@@ -105,106 +172,108 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]{16,1024}")
 
 
 class Offer(NamedTuple):
-    """What to show, and what to report of it: nothing, if ``why`` says why not."""
+    """An arm to show, and a token for its report. ``why`` says why there is no report."""
 
     arm: str
     payload: Any
     why: str = ""
     token: str = ""
-    epsilon: Fraction = Fraction(0)  # what a report costs, or would cost
+    epsilon: Fraction = Fraction(0)  # of a report, also if none is made
     report_in: float = 0.0  # seconds from now
     expires_in: float = 0.0
-    date: float | None = None  # what time it is there, if the server said that
-    payloads: dict[str, Any] | None = None  # where there are groups: of all arms
-    asked: str = ""  # likewise: what an answer needs of the question
+    date: float | None = None  # the server's time, if it sent one
+    payloads: dict[str, Any] | None = None  # with groups: those of all arms
+    query: str = ""  # with groups: the encoded query
 
 
-def largest(max_epsilon: Any) -> Fraction:
-    """Return the device's own largest epsilon, in whole millionths."""
-    found = in_millionths(as_epsilon(max_epsilon))
-    if found == 0:
+def check_max_epsilon(max_epsilon: Any) -> Fraction:
+    """Return the device's own maximal epsilon, in whole millionths."""
+    rounded = round_to_millionths(as_epsilon(max_epsilon))
+    if rounded == 0:
         raise UserError(f"max_epsilon = {max_epsilon} lets no report say anything: give a number of at least 0.000001")
-    return found
+    return rounded
 
 
-def in_millionths(epsilon: Fraction) -> Fraction:
-    """Return an epsilon rounded down to millionths."""
+def round_to_millionths(epsilon: Fraction) -> Fraction:
+    """Round an epsilon down to millionths."""
     return Fraction(math.floor(epsilon * MILLION), MILLION)
 
 
-def read_offer(
-    answer: Answer,
-    among: Sequence[str] | None,
-    most: Fraction,
+def parse_offer(
+    reply: HttpReply,
+    eligible: Sequence[str] | None,
+    max_epsilon: Fraction,
     at: float,
-    group: Group | None = None,
+    group: GroupMembership | None = None,
     timing: Timing | None = None,
 ) -> Offer:
-    """Return what an answer offers; ``Away`` if there is not even an arm that may be shown."""
-    content = answer.content
-    if answer.status != 200 or not isinstance(content, dict):
-        raise Away(f"the server answers with status {answer.status}")
-    named = _epsilon(content.get("epsilon"))
-    epsilon = Fraction(0) if named is None else min(named, most)
-    shown = (
-        _arm(content, among)._replace(epsilon=epsilon)
+    """Return the offer in a reply. Raise ``ServerUnavailable`` if it has no arm that may be shown."""
+    content = reply.content
+    if reply.status != 200 or not isinstance(content, dict):
+        raise ServerUnavailable(f"the server answers with status {reply.status}")
+    requested = _parse_epsilon(content.get("epsilon"))
+    epsilon = Fraction(0) if requested is None else min(requested, max_epsilon)
+    offer = (
+        _parse_arm(content, eligible)._replace(epsilon=epsilon)
         if group is None
-        else _arm_of_group(content, among, epsilon, group)
+        else _parse_group_arm(content, eligible, epsilon, group)
     )
     if content.get("participate") is not True:
-        return shown._replace(why="the server wants no report")
-    there = at if answer.date is None else answer.date
-    return _with_token(shown._replace(date=answer.date), content, there, timing or Timing())
+        return offer._replace(why="the server wants no report")
+    server_time = at if reply.date is None else reply.date
+    return _add_token(offer._replace(date=reply.date), content, server_time, timing or Timing())
 
 
-def _arm(content: dict[str, Any], among: Sequence[str] | None) -> Offer:
+def _parse_arm(content: dict[str, Any], eligible: Sequence[str] | None) -> Offer:
     """Return the arm to show."""
     try:
         arm = line("arm", content.get("arm"))
     except UserError as error:
-        raise Away("the server names no arm") from error
-    if among is not None and arm not in among:
-        raise Away("the server names an arm that may not be shown")
+        raise ServerUnavailable("the server names no arm") from error
+    if eligible is not None and arm not in eligible:
+        raise ServerUnavailable("the server names an arm that may not be shown")
     return Offer(arm, content.get("payload"))
 
 
-def _arm_of_group(content: dict[str, Any], among: Sequence[str] | None, epsilon: Fraction, group: Group) -> Offer:
-    """Return the arm to show to somebody of a group, and what an answer needs of the question."""
-    asked = read_question(content, group.groups, among)
-    if isinstance(asked, str):
-        raise Away(asked)
-    arm = asked.arms[group.place]
-    kept = written(group.groups, asked.signs, epsilon)
-    return Offer(arm, asked.payloads[arm], epsilon=epsilon, payloads=asked.payloads, asked=kept)
+def _parse_group_arm(
+    content: dict[str, Any], eligible: Sequence[str] | None, epsilon: Fraction, group: GroupMembership
+) -> Offer:
+    """Return the arm to show for a group, and the query for its answer."""
+    parsed = parse_group_arms(content, group.groups, eligible)
+    if isinstance(parsed, str):
+        raise ServerUnavailable(parsed)
+    arm = parsed.arms[group.number]
+    query = encode_query(group.groups, parsed.signs, epsilon)
+    return Offer(arm, parsed.payloads[arm], epsilon=epsilon, payloads=parsed.payloads, query=query)
 
 
-def _with_token(shown: Offer, content: dict[str, Any], at: float, timing: Timing) -> Offer:
-    """Add the token and its times; one whose times are refused may still belong to an earlier promise."""
+def _add_token(offer: Offer, content: dict[str, Any], at: float, timing: Timing) -> Offer:
+    """Add the token and its times. A token with refused times may belong to an earlier promise."""
     token = content.get("token")
     if not isinstance(token, str) or not TOKEN.fullmatch(token):
-        return shown._replace(why="the server gives no token")
-    if shown.epsilon == 0:
-        return shown._replace(why="the server names no epsilon that masks anything")
-    shown = shown._replace(token=token)
-    report_in, expires_in = (_seconds(content.get(key)) - at for key in ("report_at", "expires"))
+        return offer._replace(why="the server gives no token")
+    if offer.epsilon == 0:
+        return offer._replace(why="the server names no epsilon that masks anything")
+    offer = offer._replace(token=token)
+    report_in, expires_in = (_parse_seconds(content.get(key)) - at for key in ("report_at", "expires"))
     if math.isnan(report_in) or math.isnan(expires_in):
-        return shown._replace(why="the server names no times at which a report could be made")
-    why = timing.refuse(report_in, expires_in)
-    return shown._replace(why=why, report_in=max(report_in, timing.min_report_after), expires_in=expires_in)
+        return offer._replace(why="the server names no times at which a report could be made")
+    why = timing.find_violation(report_in, expires_in)
+    return offer._replace(why=why, report_in=max(report_in, timing.min_report_after), expires_in=expires_in)
 
 
-def _epsilon(value: object) -> Fraction | None:
-    """Return the epsilon that a server asks for, if reports under it tell something and hide something."""
+def _parse_epsilon(value: object) -> Fraction | None:
+    """Return the requested epsilon if its reports carry and hide information."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
-        return in_millionths(as_epsilon(value)) or None
-    except UserError:  # negative, or so large that nothing is hidden
+        return round_to_millionths(as_epsilon(value)) or None
+    except UserError:  # negative, or too large to hide anything
         return None
 
 
-def _seconds(value: object) -> float:
-    """Return a time, NaN if it is none."""
+def _parse_seconds(value: object) -> float:
+    """Return a time, NaN if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return math.nan
     try:

@@ -1,29 +1,30 @@
-"""Promises to report, and how they are kept: the ledger and the outbox, and the order in which they are written.
+"""Keep promises to report: the order in which the ledger and the outbox are written, and the threads that send.
 
     promise   ledger: reserved and paid   then   outbox: WAITING     and only then the application has its decision
     reward    ledger: the bit is drawn
     close     ledger: the bit is drawn, of a 0 if no reward came   then   outbox: DRAWN, leaves after its delay
-    claim     outbox: tried, next time later   then   the bit of the ledger is read, to leave at its time
-    finish    outbox: DONE, after the answer
-    forget    ledger: bit forgotten   then   outbox: no row
+    claim     outbox: next attempt postponed   then   the bit is read from the ledger, to leave at its time
+    finish    outbox: DONE, after the reply
+    forget    ledger: bit deleted   then   outbox: row deleted
 
-Two files cannot be written at once, and the device may die between any two lines. What then holds:
+Two files cannot be written at once, and the device may crash between any two steps. These properties still hold:
 
-- *The cap is never passed*: a row is there only if the ledger was paid before.
-- *One draw for a decision*: bits come from ``Ledger.report`` alone, which draws once and has it on disk before it says
-  it. Whatever is done again after a crash gets the same bit.
-- *No promise is lost*: an application has a decision only after its row is on disk, and a row goes only after it was
-  answered, or after many tries. Died before: paid for in vain, or reported as a 0 though nobody was shown anything.
-- *Nothing is sent more than is needed*: DONE is written after the answer. Died between: the same bit once more, which
-  the server knows as a duplicate. The next try is put off before this one is made: who dies in each is not hasty.
-- *The bit is forgotten*: a DONE row stays until the ledger has forgotten, which it may do twice.
+- *The cap is never exceeded*: a row exists only if the ledger was paid before.
+- *One draw for each decision*: bits come from ``Ledger.report`` alone, which stores a bit before it returns it. Steps
+  that are repeated after a crash get the same bit.
+- *No promise is lost*: the application gets a decision only after its row is on disk, and a row is deleted only after a
+  reply or many attempts. After an earlier crash the report is paid for in vain, or sent as a 0 for an arm never shown.
+- *Nothing is sent more often than needed*: DONE is written after the reply. After a crash in between, the same bit is
+  sent once more, and the server treats it as a duplicate. The next attempt is postponed before this one is made, so a
+  device that crashes every time does not hurry.
+- *The bit is deleted*: a DONE row stays until the ledger has deleted its bit, which may happen twice.
 
-The moment of sending does not depend on the reward:
+The time of sending does not depend on the reward:
 
 - It is drawn with the promise, before there is a reward, and counts from ``report_at``. Retries count from it.
-- To close a row costs the same writes whether a reward came or not: a bit that was drawn before is written again.
-- At least a minute lies between closing and leaving, and half a minute between claiming and leaving. Nothing that a
-  disk does within that time moves it. With a disk that takes longer, all reports leave later alike.
+- Closing a row takes the same writes with and without a reward: a bit that exists already is written again.
+- At least a minute lies between closing and sending, and half a minute between claiming and sending. Slow writes within
+  that time move nothing. With a slower disk all reports leave later alike.
 """
 
 import hashlib
@@ -31,222 +32,301 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from ..privacy.ledger import Ledger, LedgerError, Overdraft
 from . import protocol
-from .limits import Timing
-from .outbox import DONE, DRAWN, KEPT, WAITING, Outbox, Row
-from .protocol import Offer
+from .outbox import DONE, DRAWN, FOREIGN_RETENTION_S, WAITING, Outbox, PendingReport
+from .protocol import Offer, Timing
 
-FIRST, LAST = 30.0, 21_600.0  # seconds from one try to the next: twice as many each time, up to six hours
-MAX_LATE = 10  # tries after the end by the device's clock, which may be wrong
-GAP = 60.0  # seconds from fixing a bit to sending it, at least: a disk has that long to write
-LEAD = 30.0  # seconds before it leaves by which a first attempt is claimed
-HOUR = 3600.0
-AHEAD = 367 * 86_400.0  # seconds by which a server's clock may be ahead
+FIRST_RETRY_S, MAX_RETRY_S = 30.0, 21_600.0  # the interval between attempts doubles
+MAX_LATE_ATTEMPTS = 10  # after the expiry by the device's clock, which may be wrong
+MIN_GAP_S = 60.0  # from drawing a bit to sending it: the disk has that long to write
+CLAIM_LEAD_S = 30.0  # a first attempt is claimed so long before it leaves
+HOUR_S = 3600.0
+MAX_CLOCK_AHEAD_S = 367 * 86_400.0  # of a server's clock
 
 
 class Attempt(NamedTuple):
-    """A report that is claimed and ready to leave."""
+    """A claimed report, ready to leave."""
 
-    row: Row  # as it is on disk: the next try is put off
-    claimed: Row  # as it was before
+    row: PendingReport  # as it is on disk now, with its next attempt postponed
+    claimed: PendingReport  # as it was before the claim
     leaves: float
-    message: tuple[int, Fraction] | tuple[int, Fraction, int]  # bit and epsilon; or an answer, and how many there are
+    message: tuple[int, Fraction] | tuple[int, Fraction, int]  # bit and epsilon; or answer, epsilon, number of answers
 
 
-# Sends attempts, at once or at their times; yields those that are over, and whether they were answered for good.
+# Sends attempts, now or at their times; yields the finished ones, and whether they got a final reply.
 Send = Callable[[list[Attempt]], Iterable[tuple[Attempt, bool]]]
 
 
-def chance() -> float:
-    """Return a number in [0, 1) of the operating system's."""
+def draw_uniform() -> float:
+    """Return a number in [0, 1) from the operating system's generator."""
     return int.from_bytes(os.urandom(6)) / (1 << 48)
 
 
-def delay(spread: float) -> float:
-    """Return seconds from fixing a bit to sending it: a gap in which it is written, and a random part."""
-    return min(GAP, spread / 2) + chance() * spread
+def draw_delay(spread: float) -> float:
+    """Return seconds from drawing a bit to sending it: a gap for writing, and a random part."""
+    return min(MIN_GAP_S, spread / 2) + draw_uniform() * spread
 
 
-def name_of(token: str) -> str:
-    """Return a decision's name. The ledger keeps it for ever: the token itself would say what was shown, and when."""
+def decision_name(token: str) -> str:
+    """Return the name of a decision in the ledger, which is stored for ever and must not reveal the token."""
     return f"report {hashlib.sha256(token.encode()).hexdigest()[:32]}"
 
 
-class Promises:
-    """A ledger and an outbox that agree."""
+class Reporter:
+    """Keep a ledger and an outbox consistent."""
 
     def __init__(
         self,
         ledger: Ledger,
         outbox: Outbox,
-        say: Callable[[LedgerError], None],
-        group: protocol.Group | None = None,
+        log_problem: Callable[[LedgerError], None],
+        group: protocol.GroupMembership | None = None,
         timing: Timing | None = None,
-        patience: float = 0.0,
+        timeout: float = 0.0,
     ) -> None:
-        """Keep promises within a timing; one attempt is over after so many seconds of patience."""
-        self._ledger, self._outbox, self._say, self._group = ledger, outbox, say, group
-        self._timing, self._patience = timing or Timing(), patience
+        """Keep promises within a timing; an attempt ends after ``timeout`` seconds."""
+        self._ledger, self._outbox, self._log_problem, self._group = ledger, outbox, log_problem, group
+        self._timing, self._timeout = timing or Timing(), timeout
         self._experiment = "" if group is None else group.key
         self._rewarding = threading.Lock()
 
-    def is_open(self, url: str, visitor: str) -> bool:
-        """Tell whether a decision of this visitor is paid for and can still be rewarded."""
-        return self._outbox.is_open(url, visitor)
+    def has_open_decision(self, url: str, visitor: str) -> bool:
+        """Tell whether a paid decision of this visitor can still be rewarded."""
+        return self._outbox.has_open_decision(url, visitor)
 
-    def has_made(self, token: str) -> bool:
-        """Tell whether a report was promised for a token, and is still to come or was received."""
-        name = name_of(token)
-        if self._outbox.holds(token):
+    def has_promised(self, token: str) -> bool:
+        """Tell whether a report was promised for a token, and is pending or received."""
+        name = decision_name(token)
+        if self._outbox.has_token(token):
             return True
         try:
             self._ledger.epsilon_of(name)
         except LedgerError:  # nothing was paid for it
             return False
-        return self._settled(name)
+        return self._is_settled(name)
 
-    def make(self, offer: Offer, url: str, jitter: float, at: float, visitor: str = "") -> str:
-        """Promise a report; return why not, if so. A token that comes again is the same promise."""
-        name = name_of(offer.token)
-        if offer.date is not None and offer.date > at + AHEAD:  # a payment of that day would never be old
+    def promise(self, offer: Offer, url: str, jitter: float, at: float, visitor: str = "") -> str:
+        """Promise a report, and return why not if it is refused. A repeated token is the same promise."""
+        name = decision_name(offer.token)
+        if offer.date is not None and offer.date > at + MAX_CLOCK_AHEAD_S:  # such a payment would count for years
             return "the server's clock is more than a year ahead"
         try:
             self._ledger.reserve(name, offer.epsilon, offer.date)
         except Overdraft as error:
             return str(error)
-        later = delay(self._timing.spread(jitter, offer.expires_in - offer.report_in))
-        row = Row(offer.token, url, WAITING, at + offer.report_in, later, at + offer.expires_in)
-        row = row._replace(experiment=self._experiment, asked=offer.asked, visitor=visitor)
-        if self._settled(name) or not self._outbox.add(row, at):
+        delay = draw_delay(self._timing.compute_spread(jitter, offer.expires_in - offer.report_in))
+        row = PendingReport(offer.token, url, WAITING, at + offer.report_in, delay, at + offer.expires_in)
+        row = row._replace(experiment=self._experiment, query=offer.query, visitor=visitor)
+        if self._is_settled(name) or not self._outbox.add(row, at):
             return "this decision was reported already, and each has one report"
         return ""
 
-    def _settled(self, name: str) -> bool:
-        """Tell whether a reserved decision's report was received long ago."""
+    def _is_settled(self, name: str) -> bool:
+        """Tell whether the report of a reserved decision was received long ago."""
         try:
-            self._ledger.drawn(name)
-        except LedgerError:  # not of the disk, which has just done more than this
+            self._ledger.is_drawn(name)
+        except LedgerError:  # not a disk error: the disk has just been written
             return True
         return False
 
     def reward(self, token: str, value: float) -> bool:
-        """Draw a report; tell whether it is of this value, and not of an earlier one or of none."""
-        name = name_of(token)
-        with self._rewarding:  # of two threads at once one is the first
-            fresh = self._outbox.holds(token) and not self._ledger.drawn(name)
-            if fresh:
-                self._drawn(token, self._outbox.asked(token), value)
-        return fresh
+        """Draw a report; tell whether it is of this value rather than of an earlier one."""
+        name = decision_name(token)
+        with self._rewarding:  # one of two threads is first
+            is_first = self._outbox.has_token(token) and not self._ledger.is_drawn(name)
+            if is_first:
+                self._draw_report(token, self._outbox.find_query(token), value)
+        return is_first
 
-    def _drawn(self, token: str, question: str, value: float) -> tuple[int, Fraction]:
-        """Return the masked bit, or answer, of a token, and its epsilon: drawn from a value, unless it was before."""
-        name = name_of(token)
-        if not question:
+    def _draw_report(self, token: str, query: str, value: float) -> tuple[int, Fraction]:
+        """Return the masked bit or answer of a token and its epsilon, drawn from the value at the first call."""
+        name = decision_name(token)
+        if not query:
             report = self._ledger.report(name, value)
             return report.bit, report.epsilon
-        told = protocol.read(question)
-        own = self._group
-        place = 0 if own is None or own.groups != told.groups else own.place  # another's has expired: nobody is told
-        return told.answer(place, value, self._ledger, name), told.epsilon
+        decoded, membership = protocol.decode_query(query), self._group
+        # Another device's query has expired, and its answer is never sent: any group will do.
+        is_own = membership is not None and membership.groups == decoded.groups
+        group = membership.number if membership is not None and is_own else 0
+        return decoded.answer(group, value, self._ledger, name), decoded.epsilon
 
-    def soonest(self, url: str, lead: float = 0.0) -> float | None:
-        """Return when something is to be done next by a device of this server; None if there is nothing."""
-        return self._outbox.soonest(url, self._experiment, lead)
+    def next_due(self, url: str, lead: float = 0.0) -> float | None:
+        """Return when a device of this server has to act next; None if never."""
+        return self._outbox.next_due(url, self._experiment, lead)
 
-    def keep(self, url: str, send: Send, at: float, lead: float = 0.0) -> int:
-        """Do everything that is due at a time; return how many reports were answered for good.
+    def process_due(self, url: str, send: Send, at: float, lead: float = 0.0) -> int:
+        """Do everything that is due, and return the number of reports with a final reply.
 
         With a lead, first attempts are claimed so many seconds before they leave.
         """
-        rows = self._outbox.ready(url, at, self._experiment, lead)
-        over = [row for row in rows if self._is_over(row, url, at)]
-        open_ = [row for row in rows if row not in over]
-        attempts, trouble = self._claim([row for row in open_ if row.state == DRAWN], at)
+        rows = self._outbox.find_ready(url, at, self._experiment, lead)
+        finished = [row for row in rows if self._is_finished(row, url, at)]
+        unfinished = [row for row in rows if row not in finished]
+        attempts, problem = self._claim([row for row in unfinished if row.state == DRAWN], at)
         answered = sum(self.finish(attempt, at) for attempt, is_answered in send(attempts) if is_answered)
-        if trouble is not None:
-            raise trouble
-        for row in open_:
+        if problem is not None:
+            raise problem
+        for row in unfinished:
             if row.state == WAITING:
                 self._close(row, at)
-        for row in over:
+        for row in finished:
             self._forget(row, at)
         return answered
 
     def finish(self, attempt: Attempt, at: float) -> bool:
-        """Write down that a report was answered for good."""
+        """Record a final reply."""
         done = self._outbox.move(attempt.row, DONE, at)
         if done is not None:
             self._forget(done, at)
         return True
 
-    def give_back(self, attempt: Attempt) -> None:
+    def release(self, attempt: Attempt) -> None:
         """Undo the claim of an attempt that was not made."""
         before = attempt.claimed
         self._outbox.move(attempt.row, before.state, before.due, before.tries, before.late)
 
-    def _is_over(self, row: Row, url: str, at: float) -> bool:
-        """Tell whether nothing will come of a row any more; that the clock says so is not enough for one's own."""
-        is_foreign = row.url != url or (row.asked != "" and row.experiment != self._experiment)
-        is_tried = row.late >= MAX_LATE or (row.state == DRAWN and row.tries >= self._timing.max_attempts)
-        return row.state == DONE or is_tried or (is_foreign and row.expires + KEPT <= at)
+    def _is_finished(self, row: PendingReport, url: str, at: float) -> bool:
+        """Tell whether a row needs no more attempts. For own rows the clock alone does not decide."""
+        is_foreign = row.url != url or (row.query != "" and row.experiment != self._experiment)
+        is_tried = row.late >= MAX_LATE_ATTEMPTS or (row.state == DRAWN and row.tries >= self._timing.max_attempts)
+        return row.state == DONE or is_tried or (is_foreign and row.expires + FOREIGN_RETENTION_S <= at)
 
-    def _claim(self, rows: list[Row], at: float) -> tuple[list[Attempt], LedgerError | None]:
-        """Put off the next try of each, and return what leaves now; the trouble, if the outbox cannot be written."""
+    def _claim(self, rows: list[PendingReport], at: float) -> tuple[list[Attempt], LedgerError | None]:
+        """Postpone the next attempt of each row; return the attempts to make now, and the error that stopped it."""
         attempts: list[Attempt] = []
         for row in rows:
             try:
-                tried = self._put_off(row, at)
+                claimed = self._postpone(row, at)
             except LedgerError as error:
                 return attempts, error
-            if tried is None:
+            if claimed is None:
                 continue  # another process has it
             try:
-                masked = self._drawn(row.token, row.asked, 0)  # drawn before: it is what it was
-                answers = (protocol.read(row.asked).answers,) if row.asked else ()
+                message = self._draw_report(row.token, row.query, 0)  # drawn already: the value is ignored
+                answers = (protocol.decode_query(row.query).answers,) if row.query else ()
             except LedgerError as error:
-                self._say(error)
+                self._log_problem(error)
             else:
-                attempts.append(Attempt(tried, row, row.due, (*masked, *answers)))
+                attempts.append(Attempt(claimed, row, row.due, (*message, *answers)))
         return attempts, None
 
-    def _close(self, row: Row, at: float) -> None:
-        """Wait no longer for a reward; the same is written whether one came or not."""
-        name = name_of(row.token)
+    def _close(self, row: PendingReport, at: float) -> None:
+        """Stop waiting for a reward. The writes are the same with and without one."""
+        name = decision_name(row.token)
         try:
             with self._rewarding:
-                if self._ledger.drawn(name):
-                    self._ledger.write_again(name)
+                if self._ledger.is_drawn(name):
+                    self._ledger.rewrite(name)
                 else:
-                    self._drawn(row.token, row.asked, 0)
+                    self._draw_report(row.token, row.query, 0)
         except LedgerError as error:
-            self._say(error)
-            self._put_off(row, at)
+            self._log_problem(error)
+            self._postpone(row, at)
             return
         leaves = row.due + row.delay
-        if leaves < at + min(LEAD, row.delay / 2):  # the device was off
+        if leaves < at + min(CLAIM_LEAD_S, row.delay / 2):  # the device was off
             leaves = at + row.delay
         self._outbox.move(row, DRAWN, leaves)
 
-    def _put_off(self, row: Row, at: float) -> Row | None:
-        """Do it later, each time later than before; None if somebody else does it."""
-        pause = min(FIRST * 2.0 ** min(row.tries, 20), LAST) * (0.5 + chance() / 2)
+    def _postpone(self, row: PendingReport, at: float) -> PendingReport | None:
+        """Schedule the next attempt, each time later; None if another process has the row."""
+        pause = min(FIRST_RETRY_S * 2.0 ** min(row.tries, 20), MAX_RETRY_S) * (0.5 + draw_uniform() / 2)
         late = row.late + (row.expires <= at)
-        due = max(row.due, at) + max(pause, 1.5 * self._patience)
+        due = max(row.due, at) + max(pause, 1.5 * self._timeout)
         return self._outbox.move(row, row.state, due, row.tries + 1, late)
 
-    def _forget(self, row: Row, at: float) -> None:
-        """Let go of what was answered or has expired; no report of it is ever drawn again."""
-        name = name_of(row.token)
+    def _forget(self, row: PendingReport, at: float) -> None:
+        """Delete a report that was received or has expired. It is never drawn again."""
+        name = decision_name(row.token)
         try:
             if row.state == WAITING:
-                self._drawn(row.token, row.asked, 0)  # and nobody is told
+                self._draw_report(row.token, row.query, 0)  # never sent
             self._ledger.settle(name)
         except LedgerError as error:
-            self._say(error)
-            if row.expires > at - HOUR:  # later it is of no use to try again
-                self._outbox.move(row, row.state, at + HOUR)
+            self._log_problem(error)
+            if row.expires > at - HOUR_S:  # later a retry is pointless
+                self._outbox.move(row, row.state, at + HOUR_S)
                 return
         self._outbox.drop(row)
+
+
+AttemptResult = tuple[Attempt, bool]
+Post = Callable[[Attempt], bool]  # returns whether a report got a final reply
+
+
+class Sender:
+    """Send reports, each in its own thread, so that a slow reply delays no other report."""
+
+    def __init__(self, post: Post, notify: Callable[[], None]) -> None:
+        """Send with ``post``; call ``notify`` after each scheduled attempt."""
+        self._post, self._notify = post, notify
+        self._lock = threading.Lock()
+        self._scheduled: dict[threading.Timer, Attempt] = {}
+        self._running: set[threading.Thread] = set()
+        self._results: SimpleQueue[AttemptResult] = SimpleQueue()
+
+    def send(self, attempts: list[Attempt]) -> list[AttemptResult]:
+        """Make all attempts now and at once; return when the last one ends."""
+        if len(attempts) == 1:
+            return [(attempts[0], self._post(attempts[0]))]
+        results: SimpleQueue[AttemptResult] = SimpleQueue()
+        threads = [
+            threading.Thread(target=self._post_and_record, args=(each, results), daemon=True) for each in attempts
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return _drain(results)
+
+    def schedule(self, attempt: Attempt, seconds: float) -> None:
+        """Make an attempt after so many seconds."""
+        timer = threading.Timer(max(seconds, 0.0), self._start)
+        timer.args = [timer]
+        timer.daemon = True
+        with self._lock:
+            self._scheduled[timer] = attempt
+        timer.start()
+
+    def results(self) -> list[AttemptResult]:
+        """Return the scheduled attempts that ended since the last call."""
+        return _drain(self._results)
+
+    def stop(self) -> list[Attempt]:
+        """Cancel scheduled attempts and wait for running ones; return the cancelled ones."""
+        with self._lock:
+            cancelled, running = dict(self._scheduled), list(self._running)
+            self._scheduled.clear()
+        for timer in cancelled:
+            timer.cancel()
+        for thread in running:
+            thread.join()
+        return list(cancelled.values())
+
+    def _start(self, timer: threading.Timer) -> None:
+        with self._lock:
+            attempt = self._scheduled.pop(timer, None)
+            if attempt is None:
+                return
+            self._running.add(timer)
+        try:
+            self._post_and_record(attempt, self._results)
+        finally:
+            with self._lock:
+                self._running.discard(timer)
+        self._notify()
+
+    def _post_and_record(self, attempt: Attempt, results: "SimpleQueue[AttemptResult]") -> None:
+        results.put((attempt, self._post(attempt)))
+
+
+def _drain(results: "SimpleQueue[AttemptResult]") -> list[AttemptResult]:
+    """Return the contents of a queue that has one reader."""
+    found = []
+    while not results.empty():
+        found.append(results.get())
+    return found

@@ -19,7 +19,7 @@ from maskedbandits.planner import statistics
 from maskedbandits.planner.inputs import EPSILONS, Question, asked
 from maskedbandits.planner.simulations import Outcome, Setting, play
 from maskedbandits.planner.statistics import Estimate, Settling
-from maskedbandits.privacy.exposure import Exposure, exposure
+from maskedbandits.privacy.exposure import Exposure, compute_exposure
 
 APART = 4  # times as many people as in the next smaller audience that is tried
 
@@ -175,7 +175,7 @@ def _concluded(question: Question, search: _Search) -> Plan:
             settling=statistics.settling(outcome.settled, stretch),
             pays_from=statistics.pays_from(search.shares(epsilon)),
             looked_to=max(search.outcomes[epsilon]),
-            exposure=exposure(epsilon),
+            exposure=compute_exposure(epsilon),
         )
         for epsilon, outcome in played.items()
     ]

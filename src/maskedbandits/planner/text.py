@@ -14,7 +14,7 @@ from maskedbandits._util.safe_text import percent
 from maskedbandits.experiments.canonical_json import plain
 from maskedbandits.planner.costs import Level, Plan
 from maskedbandits.planner.statistics import TRAFFIC, WON, Estimate
-from maskedbandits.privacy.audit.report_text import aligned
+from maskedbandits.privacy.audit.text import align_columns
 
 WIDEST = 100  # columns of a paragraph: longer lines are hard to read
 HEADING = ("ε", "successes lost", "per 1,000", "by privacy", "of the gain", "follows after", "pays from")
@@ -62,7 +62,7 @@ def table(plan: Plan, width: int, encoding: str) -> list[str]:
     """Return the table; where it does not fit, the same for one epsilon after the other."""
     rows = [HEADING, *(row(plan, level) for level in plan.levels)]
     spelled = [[safe_text.spelled(cell, encoding) for cell in each] for each in rows]
-    whole = aligned(spelled)
+    whole = align_columns(spelled)
     if max(map(len, whole)) <= width:
         return whole
     told = []
@@ -166,7 +166,7 @@ def exposed(level: Level) -> str:
     """Return what one report at this epsilon says about a person."""
     if not level.private:
         return "no privacy: a report is the truth; whoever sees it knows what the person did."
-    return f"{setting(level)}: {level.exposure.words}"
+    return f"{setting(level)}: {level.exposure.summary}"
 
 
 def advice(plan: Plan) -> str:

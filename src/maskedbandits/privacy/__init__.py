@@ -1,18 +1,19 @@
-"""Privacy that can be checked: exact randomisers, a ledger of what was spent, and an audit of anybody's randomiser.
+"""Verifiable privacy: exact randomisers, a ledger of the privacy spent, and an audit of any randomiser.
 
-What a device needs is here on the standard library alone, and names its neighbours by dots: the same files are also the
-package ``maskedbandits_device``. The audit, in ``audit``, is for who judges a device, and needs numpy and scipy.
+The modules for devices require the standard library alone and use relative imports: the same files are also the package
+``maskedbandits_device``. The audit, in ``audit``, is for those who check a device, and requires numpy and scipy.
 """
 
 from .composition import total_delta, total_epsilon
 from .exact import ExactEpsilon, as_epsilon, threshold
-from .group_query import Question
+from .group_query import GroupQuery, Question
 from .ledger import Ledger, LedgerError, Overdraft
 from .partition import Partition
 from .randomized_response import KaryRandomizer, Randomizer, Report, mechanism_for, round_value
 
 __all__ = [
     "ExactEpsilon",
+    "GroupQuery",
     "KaryRandomizer",
     "Ledger",
     "LedgerError",

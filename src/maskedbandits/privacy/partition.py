@@ -1,9 +1,9 @@
-"""A published partition of features into cells: the device finds its own cell, which is its group in a question.
+"""A published partition of features into cells. The device finds its cell, which is its group in a query.
 
-Features are numbers in [0, 1], as many as there are axes. Every axis is cut into equal intervals, and a cell is one
-interval of each. A *tree* is a grid whose axes were halved again and again, and remembers how: its cells lie in those
-of every coarser grid, up to one cell for everybody. The device finds its cell in the finest. Nothing but the masked
-answer to a question leaves the device, so features are as private as a group.
+Features are numbers in [0, 1], one for each axis. Every axis is divided into equal intervals, and a cell is one
+interval of each. A *tree* is a grid whose axes were halved repeatedly: its cells lie in those of every coarser grid, up
+to one cell for everybody. The device finds its cell in the finest grid. Only the masked answer to a query leaves the
+device, so features are as private as a group.
 """
 
 import itertools
@@ -15,92 +15,142 @@ from numbers import Real
 from typing import Any, SupportsIndex
 
 from ..errors import UserError
-from .exact import as_whole
+from .exact import check_whole
 
-MOST_CELLS = 1 << 12
+MAX_CELLS = 1 << 12
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A grid: ``intervals`` says into how many each axis is cut; ``tree`` makes one that was halved.
+    """A grid of cells over features in [0, 1].
 
+    Parameters
+    ----------
+    intervals
+        The number of intervals of each axis, up to 4,096 cells in all.
+
+    Raises
+    ------
+    UserError
+        The intervals are not positive whole numbers, or give too many cells.
+
+    Examples
+    --------
     >>> grid = Partition([3, 2])
     >>> grid.cells, grid.cell([0.5, 0.9])
     (6, 3)
+
     """
 
     intervals: tuple[int, ...]
-    depth: int = 0  # how often the axes of a tree were halved; 0 of a grid
+    depth: int = 0  # how often the axes were halved; 0 for a plain grid
 
     def __init__(self, intervals: Sequence[SupportsIndex]) -> None:
         if not isinstance(intervals, Iterable):
             raise UserError("a partition has a list of intervals, one for each axis: give such")
-        each = tuple(as_whole("intervals of an axis", many) for many in intervals)
-        if not each or min(each) < 1 or math.prod(each) > MOST_CELLS:
+        counts = tuple(check_whole("intervals of an axis", many) for many in intervals)
+        if not counts or min(counts) < 1 or math.prod(counts) > MAX_CELLS:
             raise UserError(
-                f"a partition has 1 to {MOST_CELLS:,} cells, and 1 interval or more on every axis: give such"
+                f"a partition has 1 to {MAX_CELLS:,} cells, and 1 interval or more on every axis: give such"
             )
-        object.__setattr__(self, "intervals", each)
+        object.__setattr__(self, "intervals", counts)
 
     @classmethod
     def tree(cls, axes: SupportsIndex, depth: SupportsIndex) -> "Partition":
-        """Return the finest grid of a tree: every axis is halved so many times.
+        """Return the finest grid of a tree.
 
+        Parameters
+        ----------
+        axes
+            The number of features.
+        depth
+            How often every axis is halved.
+
+        Returns
+        -------
+        Partition
+            A grid of ``2 ** depth`` intervals an axis.
+
+        Raises
+        ------
+        UserError
+            The tree has no cells, or too many.
+
+        Examples
+        --------
         >>> Partition.tree(axes=2, depth=3).intervals
         (8, 8)
+
         """
-        many, times = as_whole("axes", axes), as_whole("depth", depth)
-        if min(many, times) < 1 or many * times > math.log2(MOST_CELLS):
-            raise UserError(f"a tree has 1 axis and 1 halving or more, and up to {MOST_CELLS:,} cells: give such")
-        made = cls([1 << times] * many)
-        object.__setattr__(made, "depth", times)
-        return made
+        many, halvings = check_whole("axes", axes), check_whole("depth", depth)
+        if min(many, halvings) < 1 or many * halvings > math.log2(MAX_CELLS):
+            raise UserError(f"a tree has 1 axis and 1 halving or more, and up to {MAX_CELLS:,} cells: give such")
+        partition = cls([1 << halvings] * many)
+        object.__setattr__(partition, "depth", halvings)
+        return partition
 
     @property
     def parts(self) -> tuple[tuple[int, ...], ...]:
-        """In which cell of each grid of the tree every cell of the finest lies, the coarsest first."""
+        """The cell of every finest cell in each grid of the tree, coarsest first."""
         every = list(itertools.product(*(range(many) for many in self.intervals)))
         coarser = [Partition([many >> left for many in self.intervals]) for left in range(self.depth, -1, -1)]
         return tuple(
-            tuple(grid._number([place >> self.depth - level for place in at]) for at in every)
+            tuple(grid._cell_number([index >> self.depth - level for index in at]) for at in every)
             for level, grid in enumerate(coarser)
         )
 
     @property
     def cells(self) -> int:
-        """Number of cells: of groups, to a policy."""
+        """Number of cells, which are a policy's groups."""
         return math.prod(self.intervals)
 
     def cell(self, features: Sequence[float]) -> int:
-        """Return the cell of somebody's features; what lies outside [0, 1] is in the nearest. No error repeats them."""
-        told = _numbers(features)
-        if told is None:
+        """Return the cell of a person's features.
+
+        Parameters
+        ----------
+        features
+            One number for each axis. Values outside [0, 1] belong to the nearest cell.
+
+        Returns
+        -------
+        int
+            The number of the cell.
+
+        Raises
+        ------
+        UserError
+            These are not as many finite numbers. Errors never repeat the features.
+
+        """
+        values = _as_numbers(features)
+        if values is None:
             raise UserError("a feature is not a number, or these are no list: give numbers in [0, 1]")
-        if len(told) != len(self.intervals):
+        if len(values) != len(self.intervals):
             raise UserError(f"features of another partition: give {len(self.intervals)} numbers, one for each axis")
-        if not all(-math.inf < value < math.inf for value in told):
+        if not all(-math.inf < value < math.inf for value in values):
             raise UserError("a feature is not a finite number: give numbers in [0, 1]")
-        return self._number(
+        return self._cell_number(
             [
-                min(math.floor(min(max(value, 0.0), 1.0) * many), many - 1)  # within [0, 1] no product overflows
-                for value, many in zip(told, self.intervals, strict=True)
+                min(math.floor(min(max(value, 0.0), 1.0) * many), many - 1)  # clip first: no product overflows
+                for value, many in zip(values, self.intervals, strict=True)
             ]
         )
 
-    def _number(self, places: Sequence[int]) -> int:
-        """Return the number of the cell of these intervals: the last axis counts fastest."""
-        found = 0
-        for place, many in zip(places, self.intervals, strict=True):
-            found = found * many + place
-        return found
+    def _cell_number(self, indices: Sequence[int]) -> int:
+        """Return the number of the cell of these intervals; the last axis counts fastest."""
+        number = 0
+        for index, many in zip(indices, self.intervals, strict=True):
+            number = number * many + index
+        return number
 
 
-def _numbers(features: Any) -> list[Any] | None:
-    """Return features as numbers in their order; None if some is none, or they have no order."""
+def _as_numbers(features: Any) -> list[Any] | None:
+    """Return features as an ordered list of numbers; None if they are not."""
     if isinstance(features, (bytes, bytearray, Set, Mapping)):
         return None
     try:
-        told = [value + 0 for value in features]  # + 0: a text is no number
+        values = [value + 0 for value in features]  # + 0 rejects text
     except TypeError:
         return None
-    return told if all(isinstance(value, (Real, Decimal)) for value in told) else None
+    return values if all(isinstance(value, (Real, Decimal)) for value in values) else None

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from maskedbandits._validation import parts_of_one
 from maskedbandits.contextual import Contextual
-from maskedbandits.device.limits import Timing
+from maskedbandits.device.protocol import Timing
 from maskedbandits.errors import UserError, WrongValueError, check_int, nearest
 from maskedbandits.policies import Policy, check_policy, kind_of
 from maskedbandits.service.arm_selection import PARTS, in_parts

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, inspect
 
 from maskedbandits.errors import UserError, WrongValueError, check_int, line, nearest, number
-from maskedbandits.privacy.exact import MOST as MOST_EPSILON
+from maskedbandits.privacy.exact import MAX_EPSILON
 
 MILLION = 1_000_000
 MOST_ARMS = 1 << 16  # a token has two bytes for an arm
@@ -36,7 +36,7 @@ Slug = Annotated[
 ]
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Epsilon = Annotated[
-    float, Meta(gt=0, le=MOST_EPSILON, description="Of one report; a multiple of a millionth.", examples=[1.0])
+    float, Meta(gt=0, le=MAX_EPSILON, description="Of one report; a multiple of a millionth.", examples=[1.0])
 ]
 GroupNames = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]], Meta(min_length=2, max_length=MOST_GROUPS)
@@ -184,7 +184,7 @@ NAMELESS = ReportRequest("", NO_BIT)  # in place of a report without a token
 
 def millionths(name: str, epsilon: float) -> int:
     """Return an epsilon in millionths, which a token can carry without rounding; refuse any other."""
-    found = round(number(name, epsilon, 0, MOST_EPSILON, above=True) * MILLION)
+    found = round(number(name, epsilon, 0, MAX_EPSILON, above=True) * MILLION)
     if found / MILLION != epsilon:  # both sides are the float that is nearest to the same decimal
         raise WrongValueError(name, epsilon, "a multiple of one millionth")
     return found

@@ -1,12 +1,11 @@
-"""An audit of a randomiser from the outside: from its reports alone, a lower confidence bound on its epsilon."""
+"""Audit a randomiser from outside: a lower confidence bound on epsilon from its reports alone."""
 
 from maskedbandits.errors import UserError
 
 try:
-    from maskedbandits.privacy.audit.builtin import audit_own
     from maskedbandits.privacy.audit.groups import audit_group_program, audit_own_groups
     from maskedbandits.privacy.audit.result import Findings, GroupFindings
-    from maskedbandits.privacy.audit.run import audit_program
+    from maskedbandits.privacy.audit.run import audit_own, audit_program
 except ModuleNotFoundError as _missing:
     if str(_missing.name).partition(".")[0] not in ("numpy", "scipy"):
         raise

@@ -1,12 +1,12 @@
-"""The epsilon of answers to questions, counted: all words of the generator, all questions, groups and rewards.
+"""Enumerate the epsilon of answers to queries: all words of the generator, all queries, groups and rewards.
 
-Our own masks run with words of 8 bits instead of 64, so that all words can be tried. For every table of two arms, with
-every choice of signs, with none, and with every way to put groups together into parts, it is counted how many words
-make each answer of somebody of each group and reward. Answers are made by ``Question.answer``, as devices make them,
-with a ledger and without. The largest ratio of two such counts, of one answer to one question, must not be above e^eps.
+Our own mechanisms run with words of 8 bits instead of 64, so that all words can be tried. For every table of two arms,
+with every choice of signs, with none, and with every way to combine groups into parts, it counts how many words give
+each answer for each group and reward. Answers are made by ``GroupQuery.answer``, as on devices, with a ledger and
+without. The largest ratio of two such counts, of one answer to one query, must be at most e^eps.
 
-A mask has few outcomes: instead of every word, every outcome is drawn once, and counts as often as words make it. Parts
-are numbered in the order in which groups come to them: any other numbers are other names of the same answers.
+A mechanism has few outcomes: instead of every word, every outcome is drawn once, weighted by its number of words. Parts
+are numbered in the order in which groups join them: other numbers are other names of the same answers.
 """
 
 from __future__ import annotations
@@ -21,164 +21,189 @@ from itertools import product
 from typing import Any, cast
 
 from maskedbandits.errors import UserError, check_int
-from maskedbandits.privacy.audit.group_inputs import BIT, ONE_OF_MANY, ONE_OF_PARTS
-from maskedbandits.privacy.exact import Number, as_epsilon, at_most_exp
-from maskedbandits.privacy.group_query import Question
+from maskedbandits.privacy.audit.inputs import BIT, ONE_OF_MANY, ONE_OF_PARTS
+from maskedbandits.privacy.exact import Number, as_epsilon, is_at_most_exp
+from maskedbandits.privacy.group_query import GroupQuery
 from maskedbandits.privacy.ledger import Ledger
-from maskedbandits.privacy.randomized_response import KaryRandomizer, Randomizer, Report, _masked
+from maskedbandits.privacy.randomized_response import KaryRandomizer, Randomizer, Report, mask_with_word
 
-BITS, ARMS = 8, 2
-MOST_GROUPS = 6  # of which all questions can be tried in half a minute
+WORD_BITS, ARMS = 8, 2
+MAX_GROUPS = 6  # all queries take half a minute
 
 
 @dataclass(frozen=True)
-class Enumerated:
-    """What all words say of all questions of one size, of one kind of answers."""
+class Enumeration:
+    """The result for all words and all queries of one size, with one kind of answers."""
 
     epsilon: Fraction
     groups: int
     answers: str
-    questions: int  # tables, and signs or parts
-    ratio: Fraction | float | None  # the largest; infinite if an answer proves something; none where no word draws it
+    questions: int  # number of tables with signs or parts
+    ratio: Fraction | float | None  # the largest; infinite if an answer proves something; None if no word can draw it
 
     @property
     def holds(self) -> bool:
         """Tell whether the largest ratio is at most e^eps."""
-        return self.ratio is None or (isinstance(self.ratio, Fraction) and at_most_exp(self.ratio, self.epsilon))
+        return self.ratio is None or (isinstance(self.ratio, Fraction) and is_at_most_exp(self.ratio, self.epsilon))
 
 
-class Draw:
-    """Stands for the words: lets a mask have one outcome after the other, and tells how many words make it."""
+class WordSource:
+    """Replace the random words: give a mechanism one outcome after another, with its number of words."""
 
     def __init__(self) -> None:
-        self.place = 0
+        self.outcome = 0
         self.begin(0)
 
-    def begin(self, place: int) -> None:
-        """Let the outcome of this number come next; until then any word does."""
-        self.place, self.outcomes, self.words = place, 1, 1 << BITS
+    def begin(self, outcome: int) -> None:
+        """Select the next outcome; until it is drawn, any word does."""
+        self.outcome, self.outcomes, self.words = outcome, 1, 1 << WORD_BITS
 
     def of(self, counts: dict[int, int]) -> int:
-        """Return an outcome of a mask."""
-        found = list(counts)[self.place]
+        """Return an outcome of a mechanism."""
+        found = list(counts)[self.outcome]
         self.outcomes, self.words = len(counts), counts[found]
         return found
 
 
 @cache
-def words_of_bits(epsilon: Fraction, truth: int) -> dict[int, int]:
-    """Return how many words make each bit of one."""
-    flips = Randomizer(epsilon, bits=BITS).flips
-    return dict(Counter(int(_masked(truth, word, flips)) for word in range(1 << BITS)))
+def count_bit_words(epsilon: Fraction, truth: int) -> dict[int, int]:
+    """Return how many words give each bit for a true bit."""
+    flips = Randomizer(epsilon, bits=WORD_BITS).flips
+    return dict(Counter(int(mask_with_word(truth, word, flips)) for word in range(1 << WORD_BITS)))
 
 
 @cache
-def words_of_many(answers: int, epsilon: Fraction, truth: int) -> dict[int, int]:
-    """Return how many words make each of so many answers of one."""
-    mask = KaryRandomizer(answers, epsilon, bits=BITS)
-    return dict(Counter(mask._masked(truth, word) for word in range(1 << BITS)))
+def count_kary_words(answers: int, epsilon: Fraction, truth: int) -> dict[int, int]:
+    """Return how many words give each answer for a true answer."""
+    mask = KaryRandomizer(answers, epsilon, bits=WORD_BITS)
+    return dict(Counter(mask.mask_with_word(truth, word) for word in range(1 << WORD_BITS)))
 
 
-def questions_of(draw: Draw) -> tuple[type[Question], Ledger]:
-    """Return questions, and a ledger, that ask nobody for words."""
+def build_enumerable_query(source: WordSource) -> tuple[type[GroupQuery], Ledger]:
+    """Return a query class and a ledger that draw from a source of words."""
 
-    class Bits:
+    class EnumeratedBits:
         def __init__(self, epsilon: Fraction) -> None:
             self.epsilon = epsilon
 
         def bit(self, value: int) -> int:
-            return draw.of(words_of_bits(self.epsilon, value))
+            return source.of(count_bit_words(self.epsilon, value))
 
-    class Many:
+    class EnumeratedAnswers:
         def __init__(self, answers: int, epsilon: Fraction) -> None:
             self.answers, self.epsilon = answers, epsilon
 
         def answer(self, truth: int) -> int:
-            return draw.of(words_of_many(self.answers, self.epsilon, truth))
+            return source.of(count_kary_words(self.answers, self.epsilon, truth))
 
-    class Tried(Question):
-        _of_bits, _of_many = cast(Any, Bits), cast(Any, Many)
+    class EnumerableQuery(GroupQuery):
+        _bit_mechanism, _kary_mechanism = cast(Any, EnumeratedBits), cast(Any, EnumeratedAnswers)
 
-    class Kept:
-        """Has everything reserved at the epsilon that is its name."""
+    class EnumeratedLedger:
+        """A ledger with every decision reserved at the epsilon that is its name."""
 
         def epsilon_of(self, decision: str) -> Fraction:
             return Fraction(decision)
 
         def report(self, decision: str, value: int) -> Report:
             epsilon = Fraction(decision)
-            return Report(Bits(epsilon).bit(value), epsilon, Fraction(1), Fraction(1))
+            return Report(EnumeratedBits(epsilon).bit(value), epsilon, Fraction(1), Fraction(1))
 
         def answer(self, decision: str, truth: int, answers: int) -> int:
-            return Many(answers, Fraction(decision)).answer(truth)
+            return EnumeratedAnswers(answers, Fraction(decision)).answer(truth)
 
-    return Tried, cast(Ledger, Kept())
+    return EnumerableQuery, cast(Ledger, EnumeratedLedger())
 
 
-def enumerated(epsilon: Number, groups: int) -> list[Enumerated]:
-    """Return what all words say of all questions to so many groups or fewer, of all kinds of answers."""
-    exact, most = as_epsilon(epsilon), check_int("groups", groups, 1, MOST_GROUPS)
+def enumerate_words(epsilon: Number, groups: int) -> list[Enumeration]:
+    """Enumerate all words for all queries to up to so many groups, for all kinds of answers.
+
+    Parameters
+    ----------
+    epsilon
+        The stated epsilon.
+    groups
+        The largest number of groups, at most 6.
+
+    Returns
+    -------
+    list of Enumeration
+        One for each number of groups and kind of answers.
+
+    Raises
+    ------
+    UserError
+        A parameter is out of range.
+
+    """
+    exact, most = as_epsilon(epsilon), check_int("groups", groups, 1, MAX_GROUPS)
     found = []
     for size in range(1, most + 1):
-        found.append(tried(exact, size, BIT, [(signs, None) for signs in product((0, 1), repeat=size)]))
-        found.append(tried(exact, size, ONE_OF_MANY, [(None, None)]))
-        found.append(tried(exact, size, ONE_OF_PARTS, [(None, parts) for parts in parts_of(size)]))
+        found.append(enumerate_queries(exact, size, BIT, [(signs, None) for signs in product((0, 1), repeat=size)]))
+        found.append(enumerate_queries(exact, size, ONE_OF_MANY, [(None, None)]))
+        found.append(enumerate_queries(exact, size, ONE_OF_PARTS, [(None, parts) for parts in list_partitions(size)]))
     return found
 
 
-def tried(epsilon: Fraction, groups: int, kind: str, ways: Iterable[tuple[Any, Any]]) -> Enumerated:
-    """Return what all words make of questions with all tables, and these signs and parts."""
-    draw = Draw()
-    made, ledger = questions_of(draw)
-    asked = [
-        made(table, signs, epsilon, parts) for table in product(range(ARMS), repeat=groups) for signs, parts in ways
+def enumerate_queries(epsilon: Fraction, groups: int, kind: str, ways: Iterable[tuple[Any, Any]]) -> Enumeration:
+    """Enumerate all words for queries with all tables and these signs and parts."""
+    source = WordSource()
+    query_type, ledger = build_enumerable_query(source)
+    queries = [
+        query_type(table, signs, epsilon, parts)
+        for table in product(range(ARMS), repeat=groups)
+        for signs, parts in ways
     ]
     try:
-        for answers in {question.answers for question in asked if question.signs is None}:
-            words_of_many(answers, epsilon, 0)
-    except UserError:  # finer than one word can draw
-        return Enumerated(epsilon, groups, kind, len(asked), None)
+        for answers in {query.answers for query in queries if query.signs is None}:
+            count_kary_words(answers, epsilon, 0)
+    except UserError:  # too fine for one word
+        return Enumeration(epsilon, groups, kind, len(queries), None)
     ratio = max(
-        largest([counts(question, draw, group, reward, how) for group, reward in inputs(groups)])
-        for question in asked
-        for how in ((), (ledger, str(epsilon)))
+        find_largest_ratio(
+            [count_answers(query, source, group, reward, ledger_arguments) for group, reward in list_inputs(groups)]
+        )
+        for query in queries
+        for ledger_arguments in ((), (ledger, str(epsilon)))
     )
-    return Enumerated(epsilon, groups, kind, len(asked), ratio)
+    return Enumeration(epsilon, groups, kind, len(queries), ratio)
 
 
-def inputs(groups: int) -> Iterator[tuple[int, int]]:
+def list_inputs(groups: int) -> Iterator[tuple[int, int]]:
     """Yield every group and reward."""
     return product(range(groups), (0, 1))
 
 
-def parts_of(groups: int) -> Iterator[tuple[int, ...]]:
-    """Yield every way to put groups together into parts."""
+def list_partitions(groups: int) -> Iterator[tuple[int, ...]]:
+    """Yield every way to combine groups into parts."""
     found: list[tuple[int, ...]] = [(0,)]
     for _ in range(groups - 1):
         found = [(*parts, part) for parts in found for part in range(max(parts) + 2)]
     return iter(found)
 
 
-def counts(question: Question, draw: Draw, group: int, reward: int, how: Sequence[Any]) -> Counter[Any]:
-    """Return how many words make each answer of somebody."""
+def count_answers(
+    query: GroupQuery, source: WordSource, group: int, reward: int, ledger_arguments: Sequence[Any]
+) -> Counter[Any]:
+    """Return how many words give each answer for a group and reward."""
     found: Counter[Any] = Counter()
-    place, outcomes = 0, 1
-    while place < outcomes:
-        draw.begin(place)
+    outcome, outcomes = 0, 1
+    while outcome < outcomes:
+        source.begin(outcome)
         try:
-            answer = question.answer(group, reward, *how)
-        except UserError:  # silence tells, too
+            answer = query.answer(group, reward, *ledger_arguments)
+        except UserError:  # silence is an answer, too
             answer = None
-        found[answer] += draw.words
-        place, outcomes = place + 1, draw.outcomes
+        found[answer] += source.words
+        outcome, outcomes = outcome + 1, source.outcomes
     return found
 
 
-def largest(told: Sequence[Counter[Any]]) -> Fraction | float:
-    """Return the largest ratio of counts of one answer, under two truths; infinite if one of them never gives it."""
+def find_largest_ratio(counts: Sequence[Counter[Any]]) -> Fraction | float:
+    """Return the largest ratio of counts of an answer under two inputs; infinite if one never gives it."""
     ratio: Fraction | float = Fraction(1)
-    for answer in set().union(*told):
-        many = [found[answer] for found in told]
+    for answer in set().union(*counts):
+        many = [found[answer] for found in counts]
         if min(many) == 0:
             return math.inf
         ratio = max(ratio, Fraction(max(many), min(many)))

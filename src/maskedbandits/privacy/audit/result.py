@@ -1,4 +1,4 @@
-"""All that an audit has found, and what follows for the claim."""
+"""The findings of an audit, and the outcome for the claim."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import Literal
 
 import numpy as np
 
-from maskedbandits.privacy.audit.fractions import Values
 from maskedbandits.privacy.audit.seeds import Seeds
-from maskedbandits.privacy.audit.starts import Starts
-from maskedbandits.privacy.audit.statistics import Event, epsilon_at_most, highest, lowest
+from maskedbandits.privacy.audit.starts import FractionFindings, Starts
+from maskedbandits.privacy.audit.statistics import (
+    Event,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    epsilon_upper_bound,
+)
 from maskedbandits.privacy.randomized_response import Randomizer
 
 
 @dataclass(frozen=True)
 class Channel:
-    """Reports that are bits: how often each was seen, how often it should be, and the smallest excess seen, if any."""
+    """Reports that are bits: observed and stated frequencies, and the smallest detectable excess, if any."""
 
     name: str
     zero: Event
@@ -27,12 +31,12 @@ class Channel:
 
     @property
     def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The bounds on how often a 1 is reported, for each input."""
+        """Bounds on the probability of a report of 1, by input."""
         return self.one.interval(0), self.one.interval(1)
 
     @property
     def stated(self) -> tuple[float, float]:
-        """How often a 1 should be reported, for each input."""
+        """The stated probability of a report of 1, by input."""
         stated = Randomizer(self.claimed)
         return float(1 - stated.p00), float(stated.p11)
 
@@ -44,48 +48,48 @@ class Channel:
 
     @property
     def epsilon(self) -> float:
-        """The lower bound on epsilon that its events give."""
+        """The lower bound on epsilon from its events."""
         return max(self.zero.epsilon, self.one.epsilon)
 
     @property
-    def private(self) -> bool:
-        """Tell whether epsilon holds to within twice the smallest excess seen, which noise hardly ever exceeds."""
-        most = max(epsilon_at_most(one) for one in (self.zero, self.one))
+    def is_private(self) -> bool:
+        """Tell whether epsilon holds to within twice the smallest detectable excess, which noise hardly exceeds."""
+        most = max(epsilon_upper_bound(one) for one in (self.zero, self.one))
         return self.excess is not None and most <= self.claimed + 2 * self.excess
 
 
 @dataclass(frozen=True)
-class Even:
-    """How many blocks of a length are flipped almost exactly as often as they should be."""
+class EvenBlocks:
+    """How many blocks of a length are flipped almost exactly as often as expected."""
 
     lines: int
     blocks: int
     close: int
-    chance: float  # of as many or more
+    chance: float  # p-value
 
 
 @dataclass(frozen=True)
-class Names:
+class NameNoise:
     """How often two runs masked decisions of the same name with the same noise."""
 
     decisions: int
     same: int
-    stated: float  # share that is the same by chance
-    least: float  # lower bound on the real one
+    stated: float  # the share by chance
+    least: float  # lower bound on the real share
 
     @property
-    def followed(self) -> bool:
+    def is_repeated(self) -> bool:
         """Tell whether the noise follows from the name."""
         return self.least > self.stated
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseFindings:
     """What was seen of the noise, input xor report."""
 
     contexts: tuple[Channel, ...]
-    blocks: tuple[Even, ...]
-    names: Names | None
+    blocks: tuple[EvenBlocks, ...]
+    names: NameNoise | None
     level: float
 
     @property
@@ -95,44 +99,49 @@ class Noise:
         return tuple(sorted(found, key=lambda context: -context.epsilon))
 
     @property
-    def too_even(self) -> tuple[Even, ...]:
-        """The lengths at which noise comes out as stated far too often, the least likely first."""
+    def too_even(self) -> tuple[EvenBlocks, ...]:
+        """The lengths at which noise is as stated far too often, the least likely first."""
         found = [block for block in self.blocks if block.chance < self.level]
         return tuple(sorted(found, key=lambda block: block.chance))
 
     @property
-    def followed(self) -> bool:
-        """Tell whether the noise follows from the name of a decision."""
-        return self.names is not None and self.names.followed
-
-    @property
     def holds(self) -> bool:
-        """Tell whether all reports may be masked alike, each on its own."""
-        return not (self.uneven or self.too_even or self.followed)
+        """Tell whether all reports may be masked alike and independently."""
+        is_repeated = self.names is not None and self.names.is_repeated
+        return not (self.uneven or self.too_even or is_repeated)
 
 
-Outcome = Literal["refuted", "fixed seed", "other g", "uneven noise", "side channel", "cannot tell", "not refuted"]
+AuditOutcome = Literal["refuted", "fixed seed", "other g", "uneven noise", "side channel", "cannot tell", "not refuted"]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All that an audit has found."""
+    """The findings of an audit.
+
+    Attributes
+    ----------
+    outcome
+        What follows for the claim, such as "refuted" or "not refuted".
+    epsilon
+        The lower confidence bound on epsilon.
+
+    """
 
     subject: str
     claimed: Fraction
     trials: int  # for each input
     confidence: float
     events: tuple[Event, ...]
-    channels: tuple[Channel, ...]  # none where g cannot be checked
-    needed: int | None  # trials that could see anything at all, where these could not
-    most: int  # trials that can be asked for
+    channels: tuple[Channel, ...]  # empty if g cannot be checked
+    needed: int | None  # trials that could detect anything at all, if these could not
+    most: int  # trials that can be requested
     seeds: Seeds | None = None
-    noise: Noise | None = None  # none where reports are more than bits, or runs are not independent
+    noise: NoiseFindings | None = None  # None if reports are more than bits, or runs are not independent
     randomizer: Randomizer | None = None
-    devices: int = 0  # of our own reports, for each input, drawn one by one
+    devices: int = 0  # own reports for each input, drawn one by one
     retries: int = 1
-    starts: Starts | None = None  # none where no short starts were made
-    values: Values | None = None  # nor rewards between 0 and 1 sent
+    starts: Starts | None = None  # None if there were no short starts
+    values: FractionFindings | None = None  # None if no fractions were sent
 
     @property
     def epsilon(self) -> float:
@@ -147,11 +156,11 @@ class Findings:
         return all(channel.holds for channel in self.channels)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> AuditOutcome:
         """What follows for the claim."""
         if self.epsilon > self.claimed:
             return "refuted"
-        if (self.seeds is not None and self.seeds.fixed) or (self.starts is not None and self.starts.fixed):
+        if (self.seeds is not None and self.seeds.is_fixed) or (self.starts is not None and self.starts.is_fixed):
             return "fixed seed"
         if self.starts is not None and self.starts.leaks:
             return "side channel"
@@ -159,16 +168,16 @@ class Findings:
             return "other g"
         if self.noise is not None and not self.noise.holds:
             return "uneven noise"
-        if self.needed is not None or (self.seeds is not None and self.seeds.deaf):
+        if self.needed is not None or (self.seeds is not None and self.seeds.ignores_inputs):
             return "cannot tell"
         return "not refuted"
 
 
 @dataclass(frozen=True)
-class Distance:
-    """How often the answers of one group and reward were so many steps from the truth, and how often they should be."""
+class AnswerDistance:
+    """How often answers of one group and reward were so many steps from the truth, and how often expected."""
 
-    where: str  # among which questions
+    where: str  # the kind of queries
     group: int
     reward: int
     steps: int
@@ -179,20 +188,22 @@ class Distance:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The bounds on how often they are."""
+        """Bounds on their probability."""
         hits, trials = np.array(self.hits), np.array(self.trials)
-        return float(lowest(hits, trials, self.level)), float(highest(hits, trials, self.level))
+        return float(clopper_pearson_lower(hits, trials, self.level)), float(
+            clopper_pearson_upper(hits, trials, self.level)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFindings(Findings):
-    """All that an audit of a device of groups has found."""
+    """The findings of an audit of a device of groups."""
 
     groups: int
-    answers: str  # the kind: a bit, or one of many
-    distances: int  # that were looked at, none where g cannot be checked
-    off: tuple[Distance, ...]  # of these, those that are not as stated, the farthest off first
-    strata: tuple[Event, ...]  # true answers and their neighbours, by kind of question
+    answers: str  # their kind: a bit, or one of many
+    distances: int  # frequencies checked, 0 if g cannot be checked
+    off: tuple[AnswerDistance, ...]  # those not as stated, the worst first
+    strata: tuple[Event, ...]  # true answers and their neighbours, by kind of query
 
     @property
     def epsilon(self) -> float:
@@ -201,5 +212,5 @@ class GroupFindings(Findings):
 
     @property
     def g_holds(self) -> bool:
-        """Tell whether answers may be masked as stated, whatever is asked."""
+        """Tell whether answers may be masked as stated for every query."""
         return not self.off

@@ -1,6 +1,6 @@
-"""What a device has spent of its privacy: a cap that no report may pass, and one report for each decision."""
+"""The ledger of a device: a cap on its total privacy loss, and one report for each decision."""
 
-from .errors import LedgerError, OtherTerms, Overdraft
+from .errors import LedgerError, Overdraft, TermsMismatch
 from .ledger import Ledger
 
-__all__ = ["Ledger", "LedgerError", "OtherTerms", "Overdraft"]
+__all__ = ["Ledger", "LedgerError", "Overdraft", "TermsMismatch"]

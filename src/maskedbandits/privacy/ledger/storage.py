@@ -1,8 +1,7 @@
-"""The file of a ledger: SQLite rows with check sums, created whole or not at all.
+"""The file of a ledger: one SQLite database with a checksum in every row.
 
-The rows of a ledger: decisions, what was spent on them, and the terms; each with a check sum.
-
-The file of a ledger: one SQLite database, made whole or not at all, and checked from first byte to last entry.
+The file is created completely or not at all, and verified from the first byte to the last entry when it is opened. It
+has a row for each decision, the number of payments by moment and epsilon, and the terms of the ledger.
 """
 
 import contextlib
@@ -20,20 +19,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import UserError
-from ..composition import as_delta
-from ..exact import as_epsilon, as_number, as_text, plain
-from .errors import WAIT, Damage, LedgerError
-from .period import FOR_EVER, LONG_AGO, in_words, moment_at, now, still_counts
-from .period import LONGEST as LONGEST_PERIOD
+from ..composition import check_delta
+from ..exact import as_epsilon, as_number, as_text, to_python
+from .errors import LOCK_TIMEOUT_S, DamagedFile, LedgerError
+from .period import FOR_EVER, LONG_AGO, MAX_PERIOD_S, date_payment, format_period, read_clock, still_counts
 
-Decision = str | int
-Counts = dict[Fraction, int]  # reports of each epsilon
-Spending = dict[tuple[int, str], int]  # reports by the moment of their payment and their epsilon
+DecisionName = str | int
+Counts = dict[Fraction, int]  # number of reports by epsilon
+Spending = dict[tuple[int, str], int]  # number of reports by moment of payment and epsilon
 
-LONGEST = 200  # characters of a decision's name
-MOST_BITS = 256  # of an epsilon's denominator
-FORGOTTEN = 2  # in place of a bit; NULL is a decision whose report is not drawn yet
-ANSWERS = 3  # in place of a bit: this and more is an answer of several, the first of them
+MAX_NAME_LENGTH = 200  # characters
+MAX_DENOMINATOR_BITS = 256  # of an epsilon
+FORGOTTEN = 2  # replaces a bit; NULL is a report not drawn yet
+FIRST_ANSWER_CODE = 3  # replaces a bit: an answer of several is stored as this plus its number
 
 TABLES = {
     "decisions": "CREATE TABLE decisions (decision TEXT PRIMARY KEY NOT NULL, epsilon TEXT NOT NULL, bit INTEGER, "
@@ -44,10 +42,13 @@ TABLES = {
     "writes INTEGER NOT NULL, seal TEXT NOT NULL)",
 }
 TEXT = json.JSONEncoder(default=repr)
+APPLICATION_ID, FORMAT_VERSION = 0x4D424C44, 2  # "MBLD"
+_SHARED: dict[int, tuple[sqlite3.Connection, threading.Lock]] = {}  # by process id: a fork copies its parent's
+_OPENING = threading.Lock()
 
 
-class Terms(NamedTuple):
-    """What a ledger was made for, and how often it has been written to."""
+class LedgerTerms(NamedTuple):
+    """The cap, delta and period of a ledger, and its number of writes."""
 
     cap: Fraction
     delta: float
@@ -59,12 +60,12 @@ class Terms(NamedTuple):
 
     @property
     def limit(self) -> str:
-        """The cap, and for how long a payment counts."""
-        return as_text(self.cap) + (f" per {in_words(self.period)}" if self.period else "")
+        """The cap and its period, as text."""
+        return as_text(self.cap) + (f" per {format_period(self.period)}" if self.period else "")
 
 
-class Entry(NamedTuple):
-    """One decision as it is written down."""
+class LedgerEntry(NamedTuple):
+    """The row of a decision."""
 
     decision: str
     epsilon: str
@@ -72,208 +73,207 @@ class Entry(NamedTuple):
     seal: str
 
 
-def name_of(decision: Decision) -> str:
-    """Return a decision's name as plain text; the number 7 and the text "7" are the same decision."""
+def check_decision_name(decision: DecisionName) -> str:
+    """Return the name of a decision as text; the number 7 and the text "7" are the same."""
     if isinstance(decision, str):
-        name = str.__str__(decision)  # of an enumeration's or numpy's too: the text itself
-        if 0 < len(name) <= LONGEST and name.isprintable():
+        name = str.__str__(decision)  # the plain text, also of an enumeration or numpy
+        if 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable():
             return name
-    elif not isinstance(plain(decision), bool):
+    elif not isinstance(to_python(decision), bool):
         with contextlib.suppress(TypeError):
             number = operator.index(decision)
             if number.bit_length() < 64:
                 return str(number)
-    raise UserError(f"a decision needs another name: 1 to {LONGEST} printable characters, or a number of 64 bits")
+    raise UserError(
+        f"a decision needs another name: 1 to {MAX_NAME_LENGTH} printable characters, or a number of 64 bits"
+    )
 
 
-def written(epsilon: Fraction) -> str:
-    """Return an epsilon as it is written down: exactly."""
-    if epsilon.denominator.bit_length() > MOST_BITS:
+def encode_epsilon(epsilon: Fraction) -> str:
+    """Return the exact text of an epsilon."""
+    if epsilon.denominator.bit_length() > MAX_DENOMINATOR_BITS:
         raise UserError(f"epsilon = {float(epsilon):g} has too many digits: round it")
     return str(epsilon)
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def read_epsilon(epsilon: str) -> Fraction:
-    """Return an epsilon that was written down; the same few are read at every reservation."""
+def decode_epsilon(epsilon: str) -> Fraction:
+    """Return the epsilon of a text. Cached, because every reservation reads the same few."""
     return as_epsilon(epsilon)
 
 
-def seal_of(*fields: str | int | None) -> str:
-    """Return a check sum of a row, as long for every row; a damaged row may also hold bytes."""
+def compute_checksum(*fields: str | int | None) -> str:
+    """Return a checksum of fixed length for a row. A damaged row may also have bytes."""
     return f"{zlib.crc32(TEXT.encode(fields).encode()):08x}"
 
 
-def entry_of(connection: sqlite3.Connection, name: str) -> Entry | None:
-    """Return what is written down of a decision."""
+def find_entry(connection: sqlite3.Connection, name: str) -> LedgerEntry | None:
+    """Return the entry of a decision, None if there is none."""
     row = connection.execute(
         "SELECT decision, epsilon, bit, seal FROM decisions WHERE decision = ?", (name,)
     ).fetchone()
-    return None if row is None else sealed(Entry(*row))
+    return None if row is None else verify_entry(LedgerEntry(*row))
 
 
-def entries(connection: sqlite3.Connection) -> Iterator[Entry]:
-    """Yield what is written down of every decision."""
+def read_entries(connection: sqlite3.Connection) -> Iterator[LedgerEntry]:
+    """Yield all entries."""
     for row in connection.execute("SELECT decision, epsilon, bit, seal FROM decisions"):
-        yield sealed(Entry(*row))
+        yield verify_entry(LedgerEntry(*row))
 
 
-def sealed(entry: Entry) -> Entry:
-    """Return an entry that is as it was written."""
-    if entry.seal != seal_of(*entry[:-1]):
-        raise Damage
+def verify_entry(entry: LedgerEntry) -> LedgerEntry:
+    """Return an entry if its checksum is right."""
+    if entry.seal != compute_checksum(*entry[:-1]):
+        raise DamagedFile
     return entry
 
 
-def reserved(connection: sqlite3.Connection, name: str) -> Entry:
+def require_entry(connection: sqlite3.Connection, name: str) -> LedgerEntry:
     """Return the entry of a decision that must have been reserved."""
-    entry = entry_of(connection, name)
+    entry = find_entry(connection, name)
     if entry is None:
         raise LedgerError(f"decision {name!r} is not reserved: reserve it before its reward is known")
     return entry
 
 
-def remembered(entry: Entry) -> int:
-    """Return the bit of a decision whose report is drawn."""
-    if entry.bit is not None and entry.bit >= ANSWERS:
+def stored_bit(entry: LedgerEntry) -> int:
+    """Return the bit of an entry whose report is drawn."""
+    if entry.bit is not None and entry.bit >= FIRST_ANSWER_CODE:
         raise LedgerError(f"decision {entry.decision!r} was answered with one of several answers, not with a bit")
     if entry.bit not in (0, 1):
         raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and is forgotten")
     return entry.bit
 
 
-def remembered_answer(entry: Entry, answers: int) -> int:
-    """Return the answer of a decision whose answer is drawn."""
+def stored_answer(entry: LedgerEntry, answers: int) -> int:
+    """Return the answer of an entry whose answer is drawn."""
     if entry.bit == FORGOTTEN:
         raise LedgerError(f"decision {entry.decision!r} is settled: its report was received and is forgotten")
-    if entry.bit is None or not ANSWERS <= entry.bit < ANSWERS + answers:
+    if entry.bit is None or not FIRST_ANSWER_CODE <= entry.bit < FIRST_ANSWER_CODE + answers:
         raise LedgerError(f"decision {entry.decision!r} was not answered with one of {answers} answers before")
-    return entry.bit - ANSWERS
+    return entry.bit - FIRST_ANSWER_CODE
 
 
 def write_entry(connection: sqlite3.Connection, name: str, epsilon: str, bit: int | None) -> None:
-    """Write a decision down."""
-    row = (name, epsilon, bit, seal_of(name, epsilon, bit))
+    """Write the entry of a decision."""
+    row = (name, epsilon, bit, compute_checksum(name, epsilon, bit))
     connection.execute("REPLACE INTO decisions (decision, epsilon, bit, seal) VALUES (?, ?, ?, ?)", row)
 
 
-def write_spending(connection: sqlite3.Connection, moment: int, epsilon: str, reports: int) -> None:
-    """Write down how many reports of an epsilon were paid for at a moment."""
-    row = (moment, epsilon, reports, seal_of(moment, epsilon, reports))
+def write_payment(connection: sqlite3.Connection, moment: int, epsilon: str, reports: int) -> None:
+    """Write how many reports of an epsilon were paid for at a moment."""
+    row = (moment, epsilon, reports, compute_checksum(moment, epsilon, reports))
     connection.execute("REPLACE INTO spending (moment, epsilon, reports, seal) VALUES (?, ?, ?, ?)", row)
 
 
-def date_anew(connection: sqlite3.Connection, spending: Spending, anew: Callable[[int], int]) -> None:
-    """Give payments other moments."""
-    dated: Counter[tuple[int, str]] = Counter()
+def redate_payments(connection: sqlite3.Connection, spending: Spending, redate: Callable[[int], int]) -> None:
+    """Change the moments of payments."""
+    redated: Counter[tuple[int, str]] = Counter()
     for (moment, epsilon), reports in spending.items():
-        dated[anew(moment), epsilon] += reports
-    if dated != spending:
+        redated[redate(moment), epsilon] += reports
+    if redated != spending:
         connection.execute("DELETE FROM spending")
-        for (moment, epsilon), reports in dated.items():
-            write_spending(connection, moment, epsilon, reports)
+        for (moment, epsilon), reports in redated.items():
+            write_payment(connection, moment, epsilon, reports)
 
 
-def spending_of(connection: sqlite3.Connection) -> Spending:
-    """Return what is paid for: as many reports as there are decisions."""
+def read_spending(connection: sqlite3.Connection) -> Spending:
+    """Return all payments: as many reports as there are decisions."""
     spending: Spending = {}
     for moment, epsilon, reports, seal in connection.execute("SELECT moment, epsilon, reports, seal FROM spending"):
-        if seal != seal_of(moment, epsilon, reports) or not (_at_least(1, reports) and _at_least(LONG_AGO, moment)):
-            raise Damage
+        if seal != compute_checksum(moment, epsilon, reports) or not (
+            _at_least(1, reports) and _at_least(LONG_AGO, moment)
+        ):
+            raise DamagedFile
         spending[moment, epsilon] = reports
     if (sum(spending.values()),) != connection.execute("SELECT COUNT(*) FROM decisions").fetchone():
-        raise Damage
+        raise DamagedFile
     return spending
 
 
 def _at_least(least: int, value: object) -> bool:
-    """Tell whether a damaged row has a whole number where it should."""
+    """Tell whether a value from a row that may be damaged is a whole number of at least this."""
     return isinstance(value, int) and value >= least
 
 
-def counted(spending: Spending, period: int = FOR_EVER, at: int = 0) -> Counts:
-    """Return how many reports of each epsilon still count at a time; for ever: all."""
-    found: Counts = Counter()
+def count_reports(spending: Spending, period: int = FOR_EVER, at: int = 0) -> Counts:
+    """Return the number of reports of each epsilon that still count; with FOR_EVER, all."""
+    counts: Counts = Counter()
     for (moment, epsilon), reports in spending.items():
         try:
-            number = read_epsilon(epsilon)
+            number = decode_epsilon(epsilon)
         except ValueError as error:
-            raise Damage from error
+            raise DamagedFile from error
         if still_counts(moment, period, at):
-            found[number] += reports
-    return found
+            counts[number] += reports
+    return counts
 
 
-def terms_of(connection: sqlite3.Connection) -> Terms:
-    """Return what the ledger was made for."""
+def read_terms(connection: sqlite3.Connection) -> LedgerTerms:
+    """Return the terms of the ledger."""
     rows = connection.execute("SELECT cap, delta, period, writes, seal FROM terms").fetchall()
     if len(rows) != 1:
-        raise Damage
+        raise DamagedFile
     *fields, seal = rows[0]
-    if seal != seal_of(*fields):
-        raise Damage
+    if seal != compute_checksum(*fields):
+        raise DamagedFile
     cap, delta, period, writes = fields
-    if not _at_least(FOR_EVER, period) or period > LONGEST_PERIOD:
-        raise Damage
+    if not _at_least(FOR_EVER, period) or period > MAX_PERIOD_S:
+        raise DamagedFile
     try:
-        return Terms(as_number("cap", cap), as_delta(delta), period, int(writes))
+        return LedgerTerms(as_number("cap", cap), check_delta(delta), period, int(writes))
     except ValueError as error:
-        raise Damage from error
+        raise DamagedFile from error
 
 
-def write_terms(connection: sqlite3.Connection, terms: Terms) -> None:
-    """Write the terms down, in place of earlier ones."""
+def write_terms(connection: sqlite3.Connection, terms: LedgerTerms) -> None:
+    """Replace the terms."""
     fields = (str(terms.cap), repr(terms.delta), terms.period, terms.writes)
     connection.execute("DELETE FROM terms")
     statement = "INSERT INTO terms (cap, delta, period, writes, seal) VALUES (?, ?, ?, ?, ?)"
-    connection.execute(statement, (*fields, seal_of(*fields)))
+    connection.execute(statement, (*fields, compute_checksum(*fields)))
 
 
-def write_again(connection: sqlite3.Connection, terms: Terms) -> Terms:
-    """Count one more write, by which an older copy is known."""
+def count_write(connection: sqlite3.Connection, terms: LedgerTerms) -> LedgerTerms:
+    """Increase the number of writes, which reveals an older copy of the file."""
     later = terms._replace(writes=terms.writes + 1)
     write_terms(connection, later)
     return later
 
 
-APPLICATION, VERSION = 0x4D424C44, 2  # "MBLD"
-_OF_PROCESS: dict[int, tuple[sqlite3.Connection, threading.Lock]] = {}  # by process: a fork copies its parent's
-_OPENING = threading.Lock()
-
-
-def in_memory(terms: Terms) -> sqlite3.Connection:
-    """Open a ledger that is forgotten with its process."""
-    connection = connected(":memory:")
-    _begin(connection, terms)
+def open_in_memory(terms: LedgerTerms) -> sqlite3.Connection:
+    """Open a ledger that ends with its process."""
+    connection = open_database(":memory:")
+    _create_tables(connection, terms)
     return connection
 
 
-def of_process(terms: Terms) -> tuple[sqlite3.Connection, threading.Lock]:
-    """Return the ledger in memory that this process has once, and the lock by which its users take turns."""
+def open_shared(terms: LedgerTerms) -> tuple[sqlite3.Connection, threading.Lock]:
+    """Return the one ledger in memory that this process shares, and its lock."""
     with _OPENING:
-        if os.getpid() not in _OF_PROCESS:
-            _OF_PROCESS[os.getpid()] = in_memory(terms), threading.Lock()
-        return _OF_PROCESS[os.getpid()]
+        if os.getpid() not in _SHARED:
+            _SHARED[os.getpid()] = open_in_memory(terms), threading.Lock()
+        return _SHARED[os.getpid()]
 
 
-def in_file(path: Path, terms: Terms, change: bool) -> sqlite3.Connection:
-    """Open a ledger's file, created if there is none, check every entry, and change its terms if that is asked for."""
+def open_file(path: Path, terms: LedgerTerms, change: bool) -> sqlite3.Connection:
+    """Open a file, created if needed, verify every entry, and change its terms if requested."""
     if not path.exists():
         _create(path, terms)
-    connection = connected(f"{path.as_uri()}?mode=rw")
+    connection = open_database(f"{path.as_uri()}?mode=rw")
     try:
-        _check(connection, path)
+        _verify_file(connection, path)
         if change:
-            _change(connection, terms)
+            _change_terms(connection, terms)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def connected(uri: str) -> sqlite3.Connection:
-    """Open a database; threads may share it if they take turns."""
-    connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False)
+def open_database(uri: str) -> sqlite3.Connection:
+    """Open a database that threads may share if they take turns."""
+    connection = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
         for setting in ("synchronous = EXTRA", "secure_delete = ON", "trusted_schema = OFF", "temp_store = MEMORY"):
             connection.execute(f"PRAGMA {setting}")
@@ -283,80 +283,83 @@ def connected(uri: str) -> sqlite3.Connection:
     return connection
 
 
-def _change(connection: sqlite3.Connection, terms: Terms) -> None:
-    """Give a ledger other terms."""
+def _change_terms(connection: sqlite3.Connection, terms: LedgerTerms) -> None:
+    """Replace the terms of a ledger and redate its payments."""
     connection.execute("BEGIN IMMEDIATE")
-    before = terms_of(connection)
+    before = read_terms(connection)
     if terms.period != before.period:
         _change_period(connection, before.period, terms.period)
-    write_again(connection, terms._replace(writes=before.writes))
+    count_write(connection, terms._replace(writes=before.writes))
     connection.execute("COMMIT")
 
 
 def _change_period(connection: sqlite3.Connection, before: int, period: int) -> None:
-    """Date payments so that none counts too short; of those long ago, only how long at least is known."""
-    spending = spending_of(connection)
+    """Redate payments so that none counts too short. For those long ago only a minimal age is known."""
+    spending = read_spending(connection)
     if period == FOR_EVER:
-        date_anew(connection, spending, lambda moment: LONG_AGO)
+        redate_payments(connection, spending, lambda moment: LONG_AGO)
         return
-    latest = moment_at(now(), (moment for moment, _ in spending))
+    latest = date_payment(read_clock(), (moment for moment, _ in spending))
     if before != FOR_EVER:
         latest -= 1 + before
-    date_anew(connection, spending, lambda moment: latest if moment == LONG_AGO and period > before else moment)
+    redate_payments(connection, spending, lambda moment: latest if moment == LONG_AGO and period > before else moment)
 
 
-def _begin(connection: sqlite3.Connection, terms: Terms) -> None:
+def _create_tables(connection: sqlite3.Connection, terms: LedgerTerms) -> None:
     """Write an empty ledger."""
-    marks = (f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}")
+    marks = (f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {FORMAT_VERSION}")
     for statement in ("BEGIN", *TABLES.values(), *marks):
         connection.execute(statement)
     write_terms(connection, terms)
     connection.execute("COMMIT")
 
 
-def _create(path: Path, terms: Terms) -> None:
-    """Let a new ledger appear whole or not at all, so that an empty file is always a damaged one."""
+def _create(path: Path, terms: LedgerTerms) -> None:
+    """Create a file completely or not at all, so that an empty file is always a damaged one."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # nobody else's business
-        with contextlib.closing(connected(f"{draft.as_uri()}?mode=rw")) as connection:
-            _begin(connection, terms)
-        with contextlib.suppress(FileExistsError):  # another process was first: its ledger is used
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # private
+        with contextlib.closing(open_database(f"{draft.as_uri()}?mode=rw")) as connection:
+            _create_tables(connection, terms)
+        with contextlib.suppress(FileExistsError):  # another process was first: use its ledger
             os.link(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file that is not a ledger as this version writes it, from the first byte to the last entry."""
-    journal = _asked(connection, "journal_mode = DELETE")
-    connection.execute("BEGIN")  # all of it at one moment, whoever else is writing
-    application, version = _asked(connection, "application_id"), _asked(connection, "user_version")
-    if application == APPLICATION and version != VERSION:
+def _verify_file(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file that is not a ledger of this format, from the first byte to the last entry."""
+    journal = _read_pragma(connection, "journal_mode = DELETE")
+    connection.execute("BEGIN")  # one snapshot, even while others write
+    application, version = _read_pragma(connection, "application_id"), _read_pragma(connection, "user_version")
+    if application == APPLICATION_ID and version != FORMAT_VERSION:
         raise LedgerError(
-            f"{path}: written in format {version}, this maskedbandits reads {VERSION}: use the version that wrote it"
+            f"{path}: written in format {version}, this maskedbandits reads {FORMAT_VERSION}: "
+            "use the version that wrote it"
         )
     tables = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
-    if (application, journal, _asked(connection, "integrity_check"), tables) != (
-        APPLICATION,
+    if (application, journal, _read_pragma(connection, "integrity_check"), tables) != (
+        APPLICATION_ID,
         "delete",
         "ok",
         TABLES,
     ):
-        raise Damage
-    decided = Counter(entry.epsilon for entry in entries(connection))
-    if decided != {written(epsilon): reports for epsilon, reports in counted(spending_of(connection)).items()}:
-        raise Damage
-    terms_of(connection)
+        raise DamagedFile
+    counted = Counter(entry.epsilon for entry in read_entries(connection))
+    if counted != {
+        encode_epsilon(epsilon): reports for epsilon, reports in count_reports(read_spending(connection)).items()
+    }:
+        raise DamagedFile
+    read_terms(connection)
     connection.execute("COMMIT")
 
 
-def _asked(connection: sqlite3.Connection, pragma: str) -> object:
+def _read_pragma(connection: sqlite3.Connection, pragma: str) -> object:
     return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
 
 
-def undo(connection: sqlite3.Connection) -> None:
-    """Undo what was begun, if anything; what cannot be undone now is undone by the next who opens the file."""
+def roll_back(connection: sqlite3.Connection) -> None:
+    """Roll back an open transaction. If that fails, the next process that opens the file does it."""
     with contextlib.suppress(sqlite3.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from maskedbandits.contextual.masks import BIT
-from maskedbandits.privacy.exposure import exposure
+from maskedbandits.privacy.exposure import compute_exposure
 from maskedbandits.service.dashboard.alerts import find_alerts, find_group_alerts
 from maskedbandits.service.dashboard.history import Point
 from maskedbandits.service.schemas import MILLION
@@ -97,7 +97,7 @@ def build_header(live: Live, view: Mapping[str, Any], at: float) -> dict[str, An
 @lru_cache(maxsize=1024)
 def explain_epsilon(epsilon: int) -> str:
     """Return what one report reveals at an epsilon in millionths."""
-    return f"A report hides what the person did: {exposure(Fraction(epsilon, MILLION)).words}"
+    return f"A report hides what the person did: {compute_exposure(Fraction(epsilon, MILLION)).summary}"
 
 
 def describe_leader(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -212,7 +212,7 @@ def describe_group_leader(groups: Sequence[Mapping[str, Any]], reports: int) -> 
 def explain_answers(epsilon: int, answers: int) -> str:
     """Return what one answer reveals at an epsilon in millionths."""
     kind = "a masked bit" if answers == 2 else f"one of {answers} answers, masked,"
-    words = exposure(Fraction(epsilon, MILLION), answers).words
+    words = compute_exposure(Fraction(epsilon, MILLION), answers).summary
     return f"A report is {kind} that hides group, arm and reward together: {words}"
 
 
