@@ -121,7 +121,7 @@ def main() -> None:
         made = results(experiment, f"maskedbandits run experiments/{experiment}.toml")
         blocks.fill(PAGE, {name: table(made)})
         if name == "retail":
-            report.write(made, ROOT / "results" / "retail")
+            report.write_report(made, ROOT / "results" / "retail")
             shutil.copy(ROOT / "results" / "retail" / "figures" / "seasonal-families-regret.png", FIGURE)
 
 

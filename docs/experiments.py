@@ -14,10 +14,9 @@ from pathlib import Path
 
 from docs import blocks
 from maskedbandits import experiments, report
-from maskedbandits.experiments.progress import watcher
+from maskedbandits.experiments.progress_bar import choose_watcher
 from maskedbandits.experiments.results import Cell, Results
-from maskedbandits.report.plots import context
-from maskedbandits.report.tables import stands_out
+from maskedbandits.report.summary import is_best, list_settings, pair_contexts
 
 PAGE = Path(__file__).with_suffix(".md")
 ROOT = PAGE.parent.parent
@@ -29,7 +28,7 @@ DRAWN = {"paper": "regret.png", "context": "context.png"}  # of each experiment,
 def results(name: str, command: str) -> Results:
     """Run what is missing of an experiment, and return all of it."""
     experiment = experiments.load(ROOT / "experiments" / f"{name}.toml")
-    with watcher(quiet=False) as watching:
+    with choose_watcher(quiet=False) as watching:
         return experiments.run(experiment, ROOT / "results" / name, watching, command=command)
 
 
@@ -37,12 +36,12 @@ def regret(cell: Cell, group: Sequence[Cell]) -> str:
     """Return a cell's regret with its interval and its window, bold where it is the lowest."""
     text = f"{cell.mean[-1]:,.0f} ± {cell.half_width[-1]:,.0f}"
     window = "" if cell.window is None else f" (w = {cell.window:,})"
-    return (f"**{text}**" if stands_out(cell, group) else text) + window
+    return (f"**{text}**" if is_best(cell, group) else text) + window
 
 
 def table(made: Results) -> str:
     """Return one problem's regret, a row for every epsilon and a column for every policy."""
-    ((_, groups),) = report.problems(made.cells)
+    ((_, groups),) = report.group_by_problem(made.cells)
     policies = [cell.label.policy for cell in groups[0]]
     rows = [[group[0].label.setting.removeprefix("ε = "), *(regret(cell, group) for cell in group)] for group in groups]
     lines = [["ε", *policies], ["--:"] * (len(policies) + 1), *rows]
@@ -51,9 +50,9 @@ def table(made: Results) -> str:
 
 def when_context_pays(made: Results) -> str:
     """Return from how many visitors on context pays, a row for every problem and a column for every epsilon."""
-    found = context.pairs(made.cells)
-    rows = [[problem, *(pair.in_words for pair in own)] for problem, own in found]
-    settings = context.settings(found)
+    found = pair_contexts(made.cells)
+    rows = [[problem, *(pair.verdict for pair in own)] for problem, own in found]
+    settings = list_settings(found)
     lines = [["context pays from", *settings], ["---", *["--:"] * len(settings)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -69,7 +68,7 @@ def main() -> None:
             made = results(name, f"maskedbandits run experiments/{name}.toml")
             blocks.fill(PAGE, {name: TABLES[name](made)})
             if name in DRAWN:
-                report.write(made, ROOT / "results" / name)
+                report.write_report(made, ROOT / "results" / name)
                 shutil.copy(ROOT / "results" / name / "figures" / DRAWN[name], FIGURES / DRAWN[name])
     if "sweep" in wanted and MEASURED.exists():
         blocks.fill(PAGE, {"sweep": MEASURED.read_text(encoding="utf-8").strip("\n")})

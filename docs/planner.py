@@ -8,7 +8,7 @@ from pathlib import Path
 
 from docs import blocks
 from maskedbandits.planner import Plan, plan, text
-from maskedbandits.report.plots.plan import write
+from maskedbandits.report.plots.plan import write_figure
 
 PAGE = Path(__file__).with_suffix(".md")
 FIGURE = PAGE.parent / "figures" / "plan.png"
@@ -17,7 +17,7 @@ COMMAND = "maskedbandits plan --arms 5 --horizon 200000 --changes 4 --gap 0.1 --
 
 def example(made: Plan) -> str:
     """Return what the command prints."""
-    return "\n".join(["```text", f"$ {COMMAND}", *text.lines(made), "```"])
+    return "\n".join(["```text", f"$ {COMMAND}", *text.to_lines(made), "```"])
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     made = plan(arms=5, horizon=200_000, changes=4, gap=0.1, base_rate=0.3)
     blocks.fill(PAGE, {"example": example(made)})
     with tempfile.TemporaryDirectory() as folder:
-        drawn, _ = write(made, Path(folder))
+        drawn, _ = write_figure(made, Path(folder))
         shutil.copy(drawn, FIGURE)
 
 

@@ -36,7 +36,7 @@ def section(made: Results) -> str:
     """Return what an experiment was, and its table."""
     first = made.cells[0]
     horizons = " or ".join(f"{horizon:,}" for horizon in sorted({cell.horizon for cell in made.cells}))
-    facts = f"{first.runs:,} runs of {horizons} steps, maskedbandits {made.plan.version}."
+    facts = f"{first.runs:,} runs of {horizons} steps, maskedbandits {made.manifest.version}."
     return f"{facts}\n\n{table(made.cells)}"
 
 

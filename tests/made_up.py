@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maskedbandits.experiments.results import Cell, Label, Outcome, Plan, Results
+from maskedbandits.experiments.results import Cell, CellOutcome, Label, Manifest, Results
 
 HORIZON = 1000
 NO_PRIVACY = math.inf
@@ -22,11 +22,11 @@ def outcome(
     window: int | None = None,
     means: ArrayLike = TWO_SEGMENTS,
     starts: Sequence[int] = (0, 400),
-) -> Outcome:
+) -> CellOutcome:
     rng = np.random.default_rng(int(scale * 100))
     times = np.arange(100, HORIZON + 1, 100)
     regret = scale * np.sqrt(times) * rng.uniform(0.9, 1.1, size=(runs, 1))
-    question = {
+    spec = {
         "means": np.asarray(means).tolist(),
         "starts": list(starts),
         "horizon": HORIZON,
@@ -40,7 +40,7 @@ def outcome(
     }
     pulls = np.full((runs, 2), HORIZON // 2)
     over_time = np.repeat(runs * times[:, None] // 2, 2, axis=1)
-    return Outcome(question, times, regret, pulls, np.full((runs, 2), 50), 0.5, over_time)
+    return CellOutcome(spec, times, regret, pulls, np.full((runs, 2), 50), 0.5, over_time)
 
 
 def results(
@@ -58,8 +58,8 @@ def results(
 
 def of_cells(cells: Sequence[Cell]) -> Results:
     labels = tuple(cell.label for cell in cells)
-    plan = Plan("A <title>", "0.1.0", "maskedbandits run a.toml", "a.toml", 'title = "A <title>"\n', labels)
-    return Results(plan, tuple(cells))
+    manifest = Manifest("A <title>", "0.1.0", "maskedbandits run a.toml", "a.toml", 'title = "A <title>"\n', labels)
+    return Results(manifest, tuple(cells))
 
 
 def named(names: Sequence[str], problem: str = "one", epsilons: Sequence[float] = (1.0,)) -> Results:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from maskedbandits.planner import Estimate, Level, Plan, Question, Settling
+from maskedbandits.planner import Estimate, Level, Plan, PlanInputs, Settling
 from maskedbandits.privacy.exposure import compute_exposure
 
 HORIZON, BLIND = 10_000, 500.0  # people; what a blind choice loses with two arms and a gap of 0.1
@@ -38,8 +38,8 @@ def level(
 
 def made_up(*levels: Level, gain: Estimate | None = None, changes: int = 2, tolerance: float = 0.1) -> Plan:
     epsilons = (*(each.epsilon for each in levels), math.inf)
-    asked = Question(2, HORIZON, changes, 0.1, 0.3, epsilons, "auto", tolerance, 12, 0)
-    return Plan(asked, (*levels, level(math.inf, 0.0, 0.0)), gain or around(BLIND - 100.0, 10.0))
+    inputs = PlanInputs(2, HORIZON, changes, 0.1, 0.3, epsilons, "auto", tolerance, 12, 0)
+    return Plan(inputs, (*levels, level(math.inf, 0.0, 0.0)), gain or around(BLIND - 100.0, 10.0))
 
 
 # At 0.5 too much, at 1 in doubt, at 2 within.

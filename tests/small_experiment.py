@@ -8,7 +8,7 @@ import numpy as np
 
 from maskedbandits import experiments
 from maskedbandits.experiments import results, runner
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.progress_bar import SilentWatcher
 
 GOOD = """
 title = "Small"
@@ -53,12 +53,12 @@ def run(path: Path, out: Path, watcher: runner.Watcher | None = None, **options:
     return experiments.run(
         experiment,
         out,
-        watcher or Silent(),
+        watcher or SilentWatcher(),
         command="run it",
         fresh=fresh,
         threads=threads,  # type: ignore[arg-type]
     )
 
 
-def same_numbers(one: results.Outcome, other: results.Outcome) -> bool:
+def same_numbers(one: results.CellOutcome, other: results.CellOutcome) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in results.ARRAYS)

@@ -27,7 +27,7 @@ TO_BE_SAVED = ("extending",)  # its examples are files: test_extending.py
 )
 def test_examples_run_when_pasted(page: Path, tmp_path: Path) -> None:
     if "results/paper" in examples(page):
-        command = [sys.executable, "-m", "maskedbandits.cli", "run", str(ROOT / "experiments" / "paper.toml"), "--runs"]
+        command = [sys.executable, "-m", "maskedbandits", "run", str(ROOT / "experiments" / "paper.toml"), "--runs"]
         subprocess.run([*command, "1", "--no-progress"], cwd=tmp_path, check=True, capture_output=True)
     done = subprocess.run(
         [sys.executable, "-c", examples(page)],
@@ -100,9 +100,7 @@ def test_the_tables_of_the_privacy_page_are_what_the_code_computes() -> None:
 
 
 def test_the_exact_epsilons_of_the_privacy_page_are_what_its_command_prints() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "maskedbandits.cli", "audit", "--exact"], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-m", "maskedbandits", "audit", "--exact"], capture_output=True, text=True)
     text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
     assert len(done.stdout.splitlines()) > 10
     for line in done.stdout.splitlines():

@@ -11,7 +11,7 @@ import pytest
 from children import finished
 from maskedbandits.experiments.cache_key import source_of
 from maskedbandits.experiments.config import load
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.experiments.runner import run
 from maskedbandits.policies import registry
 
@@ -40,7 +40,7 @@ def test_policies_of_other_libraries_play(tmp_path: Path) -> None:
     before = source_of(second)
     (tmp_path / "others.py").write_text(others + "# changed", encoding="utf-8")
     assert source_of(second) != before
-    result = run(load(tmp_path / "own.toml"), tmp_path / "out", Silent(), command="")
+    result = run(load(tmp_path / "own.toml"), tmp_path / "out", SilentWatcher(), command="")
     assert result.complete
 
 
@@ -64,10 +64,10 @@ name = "own:Fixed"
 RUN = """
 from pathlib import Path
 from maskedbandits.experiments.config import load
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.experiments.runner import run
 
-class Watcher(Silent):
+class Watcher(SilentWatcher):
     def start(self, cells, kept):
         print(kept, end=" ")
 

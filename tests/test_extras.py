@@ -24,7 +24,7 @@ mb.theory.paper_window(1000, 2)
 from maskedbandits import experiments
 from maskedbandits.experiments import results
 from maskedbandits.planner import plan, text
-text.lines(plan(2, 20, 0, 0.5, 0.2, worlds=2, policy="uniform"))
+text.to_lines(plan(2, 20, 0, 0.5, 0.2, worlds=2, policy="uniform"))
 """
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from maskedbandits import experiments
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.progress_bar import SilentWatcher
 
 FOLDER = Path(__file__).parent.parent / "experiments"
 
@@ -43,7 +43,7 @@ def distance(experiment: experiments.Experiment, task: experiments.Task, folder:
     means of 1,000 runs.
     """
     alone = dataclasses.replace(experiment, tasks=(task,))
-    (cell,) = experiments.run(alone, folder, Silent(), command="this test").cells
+    (cell,) = experiments.run(alone, folder, SilentWatcher(), command="this test").cells
     assert cell.label.published is not None
     allowed = max(0.05 * cell.label.published, math.sqrt(2) * float(cell.half_width[-1]))
     return abs(float(cell.mean[-1]) - cell.label.published) / allowed

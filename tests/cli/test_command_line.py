@@ -13,9 +13,9 @@ import pytest
 from children import PROGRAM, finished
 from commands import LETTERS, ODD, ORDERS, SMALL, call, gives_no_orders, refused, small_file
 from maskedbandits import cli
-from maskedbandits.experiments import progress
+from maskedbandits.experiments import progress_bar
 from maskedbandits.experiments.results import Label
-from maskedbandits.report.plots import catalogue
+from maskedbandits.report import page
 
 VERBS = sorted(cli.main.commands)
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -55,13 +55,6 @@ def test_help_needs_nothing_heavy() -> None:
     done = finished([PROGRAM[0], "-c", script])
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("Usage: ") == 1 + len(VERBS)
-
-
-@pytest.mark.parametrize("module", ["maskedbandits", "maskedbandits.cli"])
-def test_both_modules_are_the_program(module: str) -> None:
-    done = finished([PROGRAM[0], "-m", module, "--help"])
-    assert done.returncode == 0
-    assert done.stdout.startswith("Usage: maskedbandits ")
 
 
 def test_version() -> None:
@@ -176,7 +169,7 @@ def test_a_run_survives_an_output_that_is_not_unicode(tmp_path: Path, environmen
 
 @pytest.mark.parametrize("encoding", ["ascii", *SELDOM])
 def test_every_verb_survives_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "of_problem", lambda *arguments: [])  # they are the same in every encoding
+    monkeypatch.setattr(page, "build_plots", lambda *arguments: [])  # they are the same in every encoding
     file = odd.parent / "small.toml"
     commands: list[list[object]] = [
         ["report", odd],
@@ -205,7 +198,7 @@ def test_letters_that_an_encoding_lacks_are_spelled() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_a_table_stays_straight_in_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "of_problem", lambda *arguments: [])
+    monkeypatch.setattr(page, "build_plots", lambda *arguments: [])
     lines = call("report", odd, encoding=encoding).stdout.splitlines()
     heading = next(line for line in lines if "regret, 95 %" in line)
     end = heading.index("regret, 95 %") + len("regret, 95 %")
@@ -219,14 +212,14 @@ def test_a_table_stays_straight_in_any_encoding(odd: Path, encoding: str, monkey
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_a_document_holds_names_as_they_are(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "of_problem", lambda *arguments: [])
+    monkeypatch.setattr(page, "build_plots", lambda *arguments: [])
     result = call("report", odd, "--json", encoding=encoding)
     assert gives_no_orders(result.stdout)
     assert json.loads(result.stdout)["cells"][2]["label"] == LETTERS
 
 
 def test_progress_gives_no_orders() -> None:
-    assert gives_no_orders(progress.name(Label("", ORDERS, ORDERS, 1.0)))
+    assert gives_no_orders(progress_bar.format_label(Label("", ORDERS, ORDERS, 1.0)))
 
 
 def test_a_file_name_that_the_locale_cannot_read(tmp_path: Path) -> None:

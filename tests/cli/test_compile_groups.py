@@ -7,7 +7,7 @@ import pytest
 
 from maskedbandits import ContextualProblem, RandomizedResponse, make_contextual, make_policy, policies
 from maskedbandits._numba import jit
-from maskedbandits.cli.compile import compile_featured, to_compile
+from maskedbandits.cli.compile import compile_over_features, list_jobs
 from maskedbandits.contextual.compile import compile_groups
 from maskedbandits.errors import UserError
 from maskedbandits.policies.groups.kernels import advance_groups
@@ -16,16 +16,16 @@ from maskedbandits.simulation.runs import Batch, Order
 
 
 def test_every_name_is_known_and_code_is_shared() -> None:
-    everything = [name for name, _ in to_compile((), groups=False)]
+    everything = [name for name, _ in list_jobs((), groups=False)]
     assert {"auto", "logistic-ts-cf", "d-linucb-cf"} <= set(everything)
     assert len(everything) < len(policies.names())
-    assert [name for name, _ in to_compile(("d-linucb-cf", "auto"), groups=True)] == ["auto", "d-linucb-cf"]
+    assert [name for name, _ in list_jobs(("d-linucb-cf", "auto"), groups=True)] == ["auto", "d-linucb-cf"]
     with pytest.raises(UserError, match="no policy is called 'logistic-ts'; did you mean 'logistic-ts-cf'"):
-        list(to_compile(("logistic-ts",), groups=False))
+        list(list_jobs(("logistic-ts",), groups=False))
 
 
 def test_policies_over_features_are_compiled_by_a_step() -> None:
-    compile_featured("logistic-ts-cf")
+    compile_over_features("logistic-ts-cf")
 
 
 @pytest.mark.skipif(jit.INTERPRETED, reason="nothing is compiled")

@@ -12,7 +12,7 @@ import pytest
 from commands import LETTERS, call, gives_no_orders, refused
 from made_up_data import entry_in
 from maskedbandits import cli, data
-from maskedbandits.cli.data import MOST_LINES
+from maskedbandits.cli.data import MAX_LINES
 from maskedbandits.data import cache, catalogue
 
 GROUP = cli.main.commands["data"]
@@ -129,21 +129,21 @@ def test_a_log_of_ones_own_is_shown(tmp_path: Path) -> None:
 
 def test_of_very_many_arms_the_first_are_shown(tmp_path: Path) -> None:
     file = tmp_path / "log.csv"
-    file.write_text("arm,reward\n" + "".join(f"{arm},1\n" for arm in range(MOST_LINES + 7)), encoding="utf-8")
+    file.write_text("arm,reward\n" + "".join(f"{arm},1\n" for arm in range(MAX_LINES + 7)), encoding="utf-8")
     lines = call("data", "show", "--csv", file, "--arm", "arm", "--reward", "reward").stdout.splitlines()
-    assert lines[lines.index("") + 1 :][MOST_LINES + 1] == "and 7 more; --json has all"
+    assert lines[lines.index("") + 1 :][MAX_LINES + 1] == "and 7 more; --json has all"
 
 
 def test_of_many_arms_the_best_is_shown_and_of_many_periods_the_first(tmp_path: Path) -> None:
     file = tmp_path / "wide.csv"
     heading = ",".join(f"a{arm}" for arm in range(20))
-    days = [f"{1990 + month // 12}-{month % 12 + 1:02}-01" for month in range(MOST_LINES + 2)]
+    days = [f"{1990 + month // 12}-{month % 12 + 1:02}-01" for month in range(MAX_LINES + 2)]
     row = ",".join(["0"] * 19 + ["0.05"])
     file.write_text(f"day,{heading}\n" + "".join(f"{day},{row}\n" for day in days), encoding="utf-8")
     lines = call("data", "show", "--csv", file, "--time", "day").stdout.splitlines()
     assert lines[-1] == "and 2 more; --json has all"
-    assert lines[-2].split() == [days[MOST_LINES - 1][:7], "1", "19", "0.0500"]
-    assert len([line for line in lines if line.startswith("199")]) == MOST_LINES
+    assert lines[-2].split() == [days[MAX_LINES - 1][:7], "1", "19", "0.0500"]
+    assert len([line for line in lines if line.startswith("199")]) == MAX_LINES
 
 
 @pytest.mark.parametrize(

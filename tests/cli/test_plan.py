@@ -13,7 +13,7 @@ from commands import call, gives_no_orders, refused
 from made_up_plan import USUAL
 from maskedbandits import cli, planner
 from maskedbandits._util import extras
-from maskedbandits.report.plots import plan as picture
+from maskedbandits.report.plots import plan as plan_figure
 
 TOLD = ("--arms", 2, "--horizon", 600, "--changes", 1, "--gap", 0.5, "--base-rate", 0.3)
 
@@ -31,7 +31,7 @@ def test_a_plan_from_the_command_line_is_that_of_python(tmp_path: Path) -> None:
     document = json.loads(done.stdout)
     found = planner.plan(2, 600, 1, 0.5, 0.3, [1, 3], "klucb-cf", tolerance=0.3, worlds=4, seed=5)
     figures = document.pop("figures")
-    assert document == json.loads(json.dumps(planner.text.as_json(found)))
+    assert document == json.loads(json.dumps(planner.text.to_json(found)))
     assert figures == [str(tmp_path / "out" / f"plan.{kind}") for kind in ("png", "pdf")]
     assert Path(figures[0]).read_bytes().startswith(b"\x89PNG")
     assert Path(figures[1]).read_bytes().startswith(b"%PDF")
@@ -39,11 +39,11 @@ def test_a_plan_from_the_command_line_is_that_of_python(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("known")
 def test_the_table_ends_with_the_advice_and_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture, "write", lambda made, folder: [folder / "plan.png", folder / "plan.pdf"])
+    monkeypatch.setattr(plan_figure, "write_figure", lambda made, folder: [folder / "plan.png", folder / "plan.pdf"])
     done = call("plan", *TOLD, "--out", tmp_path)
     assert done.exit_code == 0, done.output
     *before, last = done.stdout.splitlines()
-    assert planner.text.advice(USUAL) in " ".join(before)
+    assert planner.text.describe_advice(USUAL) in " ".join(before)
     assert last == f"Figure: {tmp_path / 'plan.png'} and {tmp_path / 'plan.pdf'}"
 
 
@@ -52,7 +52,7 @@ def test_the_table_ends_with_the_advice_and_the_figure(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("columns", [20, 60, 200])
 def test_any_terminal_will_do(encoding: str, columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr(picture, "write", lambda *told: [])
+    monkeypatch.setattr(plan_figure, "write_figure", lambda *told: [])
     done = call("plan", *TOLD, "--out", tmp_path, encoding=encoding)
     assert done.exit_code == 0, done.output
     text = done.stdout_bytes.decode(encoding)
@@ -108,7 +108,7 @@ def test_what_cannot_be_drawn_costs_no_number(
     def broken(*told: Any) -> None:
         raise trouble
 
-    monkeypatch.setattr(picture, "write", broken)
+    monkeypatch.setattr(plan_figure, "write_figure", broken)
     done = call("plan", *TOLD, "--out", tmp_path)
     assert done.exit_code == cli.FAILED
     assert "Take ε = 2" in done.stdout
@@ -143,9 +143,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         told.append(others)
         return USUAL
 
-    monkeypatch.setattr("maskedbandits.cli.plan.at_terminal", lambda: True)
+    monkeypatch.setattr("maskedbandits.cli.plan.has_terminal", lambda: True)
     monkeypatch.setattr(planner, "plan", noted)
-    monkeypatch.setattr(picture, "write", lambda *told: [])
+    monkeypatch.setattr(plan_figure, "write_figure", lambda *told: [])
     return told
 
 

@@ -12,14 +12,14 @@ from commands import call, refused
 from made_up import named, of_cells, results
 from maskedbandits import cli
 from maskedbandits._util import extras
-from maskedbandits.experiments.results import Results, save_outcome, save_plan
-from maskedbandits.report import style, tables
+from maskedbandits.experiments.results import Results, save_manifest, save_outcome
+from maskedbandits.report import style, summary
 
 NAMES = ["plain", "a ε é 滑"]
 
 
 def saved(folder: Path, made: Results, cells: int) -> Path:
-    save_plan(folder, made.plan)
+    save_manifest(folder, made.manifest)
     for cell in made.cells[:cells]:
         save_outcome(folder, cell.label.key, cell.outcome)
     return folder
@@ -75,8 +75,8 @@ def test_mistakes_are_one_line(folder: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_of_very_many_cells_those_are_drawn_that_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MANY", 7)
-    monkeypatch.setattr(style, "KINDS", {"svg": style.KINDS["svg"]})
+    monkeypatch.setattr(summary, "MAX_CELLS", 7)
+    monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
     saved(tmp_path, results(epsilons=(1.0, 2.0), problems=("one", "two")), 8)
     unasked = call("report", tmp_path)
     assert unasked.exit_code == 0, unasked.output
@@ -96,5 +96,5 @@ def test_of_very_many_cells_those_are_drawn_that_are_asked_for(tmp_path: Path, m
 
 
 def test_a_problem_that_is_asked_for_is_shown_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "KINDS", {"svg": style.KINDS["svg"]})
+    monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
     assert call("report", folder, "--problem", "one").stdout == call("report", folder).stdout

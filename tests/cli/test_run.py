@@ -101,7 +101,7 @@ def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, number: int, error: B
 
 
 def test_interrupt_says_what_is_kept_and_how_to_go_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "KINDS", {"png": style.KINDS["png"]})
+    monkeypatch.setattr(style, "FILE_METADATA", {"png": style.FILE_METADATA["png"]})
     calls = failing_at(monkeypatch, "save_outcome", 3, KeyboardInterrupt())
     file.write_text(SMALL.replace("[1, inf]", "[1]") + MORE, encoding="utf-8")
     result = call("run", file)
@@ -170,10 +170,10 @@ def without_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("spoil", "complaint", "code"),
     [
-        (lambda patch: patch.setattr(page, "save", no_space), "figures/regret.png: No space left on device; ", 1),
+        (lambda patch: patch.setattr(page, "save_file", no_space), "figures/regret.png: No space left on device; ", 1),
         (a_file_for_a_folder, "results/small/figures: File exists; ", 1),
         (without_fonts, "figures cannot be drawn: Failed to find font DejaVu Sans; ", 1),
-        (lambda patch: patch.setattr(page, "save", interrupted), "interrupted while drawing; ", 130),
+        (lambda patch: patch.setattr(page, "save_file", interrupted), "interrupted while drawing; ", 130),
     ],
 )
 def test_what_keeps_figures_from_being_drawn_is_one_line_and_the_cells_are_kept(
@@ -183,7 +183,7 @@ def test_what_keeps_figures_from_being_drawn_is_one_line_and_the_cells_are_kept(
     complaint: str,
     code: int,
 ) -> None:
-    monkeypatch.setattr(style, "KINDS", {"png": style.KINDS["png"]})
+    monkeypatch.setattr(style, "FILE_METADATA", {"png": style.FILE_METADATA["png"]})
     with monkeypatch.context() as patch:
         spoil(patch)
         result = call("run", file)
@@ -200,7 +200,7 @@ def test_what_keeps_figures_from_being_drawn_is_one_line_and_the_cells_are_kept(
 
 @pytest.mark.slow
 def test_a_program_gets_its_document_also_without_figures(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "save", no_space)
+    monkeypatch.setattr(page, "save_file", no_space)
     result = call("run", file, "--json")
     assert result.exit_code == cli.FAILED
     document = json.loads(result.stdout)
@@ -218,5 +218,5 @@ def test_a_full_disk_says_what_is_kept(file: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_too_little_memory_is_one_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_at(monkeypatch, "joined", 1, MemoryError("Unable to allocate 7 TiB"))
+    failing_at(monkeypatch, "join_simulations", 1, MemoryError("Unable to allocate 7 TiB"))
     refused(call("run", file), "maskedbandits: not enough memory. Unable to allocate 7 TiB\n", cli.FAILED)

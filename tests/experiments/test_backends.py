@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from maskedbandits import experiments
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import backends, work_units
-from maskedbandits.experiments.backends import Load, Played, Processes
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.backends import Load, PlayedLoad, Processes
+from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.experiments.results import Results
-from maskedbandits.experiments.work_units import Cutter, Piece
+from maskedbandits.experiments.work_units import LoadSplitter, WorkUnit
 from small_experiment import same_numbers, write
 from trials import examples
 
@@ -64,7 +64,7 @@ def _forget() -> Iterator[None]:
 
 def play(folder: Path, out: str, backend: backends.Backend | None) -> Results:
     experiment = experiments.load(folder / "x.toml")
-    return experiments.run(experiment, folder / out, Silent(), command="", backend=backend)
+    return experiments.run(experiment, folder / out, SilentWatcher(), command="", backend=backend)
 
 
 def survives(folder: Path, backend: backends.Backend) -> None:
@@ -92,7 +92,7 @@ def test_a_process_that_dies_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_worker_of_ray_that_dies_loses_nothing(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'maskedbandits[ray]'")
-    survives(tmp_path, backends.named("ray", workers=2))
+    survives(tmp_path, backends.open_backend("ray", workers=2))
 
 
 class Here:
@@ -115,10 +115,10 @@ class Here:
         self.sent.append(load)
         self.open.append(load)
 
-    def under_way(self) -> int:
+    def count_steps(self) -> int:
         return 0
 
-    def back(self) -> list[Played]:
+    def receive(self) -> list[PlayedLoad]:
         if len(self.sent) > self.stop_after:
             raise KeyboardInterrupt
         played = [(load, work_units.play_load(load)) for load in reversed(self.open)]
@@ -127,7 +127,7 @@ class Here:
 
 
 def test_cells_that_are_cut_are_whole_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_units, "LOAD", 1e-4)
+    monkeypatch.setattr(work_units, "MAX_LOAD_S", 1e-4)
     write(tmp_path)
     there = Here()
     elsewhere, here = play(tmp_path, "there", there), play(tmp_path, "here", None)
@@ -139,7 +139,7 @@ def test_cells_that_are_cut_are_whole_again(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_units, "LOAD", 1e-4)
+    monkeypatch.setattr(work_units, "MAX_LOAD_S", 1e-4)
     write(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         play(tmp_path, "out", Here(stop_after=12))
@@ -147,7 +147,7 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path, monkeypatch:
     rest = Here()
     results = play(tmp_path, "out", rest)
     assert 0 < kept < len(results.cells)
-    assert len({piece.cell for load in rest.sent for piece in load}) == len(results.cells) - kept
+    assert len({unit.cell for load in rest.sent for unit in load}) == len(results.cells) - kept
 
 
 @examples(30)
@@ -155,51 +155,51 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path, monkeypatch:
 def test_loads_hold_every_run_once(tmp_path_factory: pytest.TempPathFactory, runs: list[int], seconds: float) -> None:
     folder = tmp_path_factory.mktemp("cut")
     task = experiments.load(write(folder)).tasks[0]
-    cutter = Cutter([Piece(number, task, 0, 1, 0, count) for number, count in enumerate(runs)])
-    cutter.seconds[task.policy] = seconds
+    splitter = LoadSplitter([WorkUnit(number, task, 0, 1, 0, count) for number, count in enumerate(runs)])
+    splitter.seconds[task.policy] = seconds
     horizon = task.condition.problem.horizon
     found: list[tuple[int, int]] = []
-    while load := cutter.next_load():
-        found += [(piece.cell, run) for piece in load for run in range(piece.first, piece.first + piece.runs)]
-        planned = sum(piece.runs for piece in load) * seconds * horizon
-        assert planned <= work_units.LOAD + seconds * horizon
+    while load := splitter.next_load():
+        found += [(unit.cell, run) for unit in load for run in range(unit.first, unit.first + unit.runs)]
+        planned = sum(unit.runs for unit in load) * seconds * horizon
+        assert planned <= work_units.MAX_LOAD_S + seconds * horizon
     assert found == [(number, run) for number, count in enumerate(runs) for run in range(count)]
 
 
 def test_short_cells_go_together(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path))
-    todo = [Piece(n, task, 0, 1, 0, 4) for n, task in enumerate(experiment.tasks)]
-    assert len(Cutter(todo).next_load()) == len(todo)
+    todo = [WorkUnit(n, task, 0, 1, 0, 4) for n, task in enumerate(experiment.tasks)]
+    assert len(LoadSplitter(todo).next_load()) == len(todo)
 
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(UserError, match="expected only with --backend threads; for processes, --workers"):
-        backends.named("processes", threads=2)
+        backends.open_backend("processes", threads=2)
     with pytest.raises(UserError, match="expected only with --backend ray"):
-        backends.named("processes", address="x:1")
+        backends.open_backend("processes", address="x:1")
     with pytest.raises(UserError, match="for threads, --threads"):
-        backends.named("threads", workers=2)
+        backends.open_backend("threads", workers=2)
 
 
 def test_a_process_that_dies_before_a_load_is_sent_loses_nothing(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path))
-    load = [Piece(n, task, 0, 1, 0, 4) for n, task in enumerate(experiment.tasks)]
+    load = [WorkUnit(n, task, 0, 1, 0, 4) for n, task in enumerate(experiment.tasks)]
     with Processes(1) as players:
         players.send(load)
-        while not players.back():
+        while not players.receive():
             pass
         (worker,) = players.pool._processes.values()
         worker.kill()
         while not players.pool._broken:  # which it finds out for itself, somewhat later
             time.sleep(0.01)
         players.send(load)
-        while not (played := players.back()):
+        while not (played := players.receive()):
             pass
     assert [part.regret.shape for part in played[0][1]] == [(4, 1)] * len(load)
 
 
 def test_workers_that_all_die_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "DEATHS", 1)
+    monkeypatch.setattr(backends, "MAX_DEATHS", 1)
     write(tmp_path, EXPERIMENT.replace("runs = 6", "runs = 1").replace('[[policies]]\nname = "klucb-cf"\n', ""))
     (tmp_path / "deadly.py").write_text(DEADLY.replace('open("x")', 'open("w")'))
     with pytest.raises(UserError, match="again and again"):
@@ -212,15 +212,15 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest
     write(tmp_path, EXPERIMENT)
     (tmp_path / "deadly.py").write_text(harmless, encoding="utf-8")
     task = experiments.load(tmp_path / "x.toml").tasks[1]
-    piece = Piece(0, task, 0, 1, 0, 1, work_units.code_behind(task))
-    assert len(work_units.play_elsewhere([piece])) == 1
+    unit = WorkUnit(0, task, 0, 1, 0, 1, work_units.hash_code(task))
+    assert len(work_units.play_remote_load([unit])) == 1
     (tmp_path / "deadly.py").write_text(DEADLY, encoding="utf-8")
-    assert len(work_units.play_elsewhere([piece])) == 1  # it has imported it before the edit
+    assert len(work_units.play_remote_load([unit])) == 1  # it has imported it before the edit
 
     def refuse_in_new_process() -> None:
-        monkeypatch.setattr(work_units, "_same", set())
+        monkeypatch.setattr(work_units, "_checked_code", set())
         with pytest.raises(UserError, match=r"deadly:Deadly: a worker has other code than the process that started"):
-            work_units.play_elsewhere([piece])
+            work_units.play_remote_load([unit])
 
     refuse_in_new_process()
     (tmp_path / "deadly.py").write_text(harmless, encoding="utf-8")

@@ -17,8 +17,8 @@ from children import LONGEST, PROGRAM, child, wait_until
 from commands import call, refused, small_file
 from maskedbandits import experiments
 from maskedbandits.errors import UserError
-from maskedbandits.experiments import ray_backend, results
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments import backends, results
+from maskedbandits.experiments.progress_bar import SilentWatcher
 from small_experiment import same_numbers, write
 
 # A policy that notes which node plays it: workers are children of their raylet.
@@ -82,29 +82,29 @@ def test_an_address_at_which_nobody_answers_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"???"])
 def test_somebody_else_who_answers_is_no_ray(words: bytes) -> None:
     with answering(words) as port:
-        assert ray_backend.silence("127.0.0.1", port) == "what answers is no Ray"
+        assert backends.probe_ray("127.0.0.1", port) == "what answers is no Ray"
 
 
 def test_whoever_speaks_rays_language_may_be_one() -> None:
     with answering(b"\0\0\0\4\0\0\0\0\0") as port:
-        assert ray_backend.reached(f"127.0.0.1:{port}") == f"LOCALHOST:{port}"
+        assert backends.resolve_address(f"127.0.0.1:{port}") == f"LOCALHOST:{port}"
 
 
 def test_whoever_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_backend, "ANSWER", 0.1)
+    monkeypatch.setattr(backends, "RAY_TIMEOUT_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert ray_backend.silence(*server.getsockname()) == "no Ray answers (timed out)"
+        assert backends.probe_ray(*server.getsockname()) == "no Ray answers (timed out)"
 
 
 @pytest.mark.parametrize("address", ["here:", "here:there", "here:0", "here:65536", ":"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UserError, match=f"--address {address}: expected HOST:PORT"):
-        ray_backend.reached(address)
+        backends.resolve_address(address)
 
 
 def test_what_ray_knows_by_name_is_left_to_it() -> None:
     for address in ("auto", "ray://somewhere:1"):
-        assert ray_backend.reached(address) == address
+        assert backends.resolve_address(address) == address
 
 
 def nodes_of_ray() -> Any:
@@ -139,5 +139,5 @@ def test_a_node_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     assert (process.returncode, said) == (0, "")
     elsewhere = results.load(tmp_path / "out")
     assert elsewhere.complete
-    here = experiments.run(experiments.load(tmp_path / "x.toml"), tmp_path / "here", Silent(), command="")
+    here = experiments.run(experiments.load(tmp_path / "x.toml"), tmp_path / "here", SilentWatcher(), command="")
     assert all(same_numbers(a.outcome, b.outcome) for a, b in zip(elsewhere.cells, here.cells, strict=True))

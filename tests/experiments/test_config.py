@@ -226,7 +226,7 @@ def test_a_long_play_in_fine_steps_is_refused(tmp_path: Path) -> None:
 
 def test_results_of_all_cells_together_must_fit(tmp_path: Path) -> None:
     of_all_runs = 4 * 10 * 3 + 2 * 10 * 2  # pulls up to every checkpoint
-    most = (config.MOST_NUMBERS - of_all_runs) // (4 * (10 + 2 * 3) + 2 * (10 + 2 * 2))
+    most = (config.MAX_NUMBERS - of_all_runs) // (4 * (10 + 2 * 3) + 2 * (10 + 2 * 2))
     assert experiments.load(write(tmp_path), runs=most).runs == most
     with pytest.raises(UserError, match="the results would take 64 GiB"):
         experiments.load(write(tmp_path), runs=most + 1)

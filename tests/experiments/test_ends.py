@@ -14,7 +14,7 @@ import pytest
 from children import LONGEST, PROGRAM, child, wait_until
 from maskedbandits import cli, experiments
 from maskedbandits.experiments import results
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.experiments.results import Results
 from small_experiment import same_numbers, write
 
@@ -89,7 +89,7 @@ def ended(folder: Path, backend: str, end: Callable[[int], None]) -> tuple[int, 
 
 def gone_on(folder: Path, kept: dict[str, int]) -> Results:
     """Go on with a sweep, here; what was kept is not played again."""
-    experiments.run(experiments.load(folder / "x.toml"), folder / "out", Silent(), command="")
+    experiments.run(experiments.load(folder / "x.toml"), folder / "out", SilentWatcher(), command="")
     assert {key: written for key, written in cells(folder).items() if key in kept} == kept
     return results.load(folder / "out")
 
@@ -97,7 +97,7 @@ def gone_on(folder: Path, kept: dict[str, int]) -> Results:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("undisturbed")
-    return experiments.run(experiments.load(write(folder, SWEEP)), folder / "out", Silent(), command="")
+    return experiments.run(experiments.load(write(folder, SWEEP)), folder / "out", SilentWatcher(), command="")
 
 
 def same(made: Results, expected: Results) -> bool:

@@ -24,7 +24,7 @@ def by_hand() -> list[tuple[Any, ...]]:
     """The table, row by row."""
     rows = []
     for cell in CELLS:
-        question, label = cell.outcome.question, cell.label
+        question, label = cell.outcome.spec, cell.label
         for run in range(8):
             for place, time in enumerate(range(100, 1001, 100)):
                 regret = float(cell.outcome.regret[run, place])
@@ -73,7 +73,7 @@ def rows_of(columns: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
 
 def test_pandas() -> None:
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
-    made = dataframe.of(CELLS, "pandas")
+    made = dataframe.build_frame(CELLS, "pandas")
     assert rows_of({name: made[name].tolist() for name in made.columns}) == by_hand()
     assert [str(made[name].dtype) for name in ("epsilon", "run", "checkpoint", "regret")] == [
         "float64",
@@ -85,7 +85,7 @@ def test_pandas() -> None:
 
 def test_polars() -> None:
     pytest.importorskip("polars", reason="polars is not installed: pip install polars")
-    made = dataframe.of(CELLS, "polars")
+    made = dataframe.build_frame(CELLS, "polars")
     assert rows_of(made.to_dict(as_series=False)) == by_hand()
 
 
@@ -109,7 +109,7 @@ def test_whichever_library_is_there_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     for absent in ((), ("pandas",)):
         monkeypatch.setattr(extras, "find_spec", lambda module, absent=absent: None if module in absent else 1)
         with pytest.raises(ImportError):
-            dataframe.of(CELLS)
+            dataframe.build_frame(CELLS)
     assert asked == ["pandas", "polars"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.experiments.cache_key import questions_of
+from maskedbandits.experiments.cache_key import build_specs
 from maskedbandits.experiments.config import Experiment, load
 from trials import examples
 
@@ -39,7 +39,7 @@ def test_a_grid_is_as_good_as_writing_it_out(
     written += '[[policies]]\nname = "auto"\n'
     written += "".join(f'[[policies]]\nname = "sw-klucb-cf"\nwindow = {window}\n' for window in windows)
     plain = loaded(folder, written)
-    assert [one.key for one in questions_of(swept)] == [one.key for one in questions_of(plain)]
+    assert [one.key for one in build_specs(swept)] == [one.key for one in build_specs(plain)]
     assert len({(task.label, str(task.condition)) for task in swept.tasks}) == len(swept.tasks)
 
 

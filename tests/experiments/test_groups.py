@@ -14,7 +14,7 @@ import pytest
 from maskedbandits import ContextualProblem, RandomizedResponse, experiments, make_contextual, make_policy, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import backends, dataframe, results
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.problems import independent_groups, similar_groups
 from small_experiment import run, write
 
@@ -46,7 +46,7 @@ def test_cells_are_what_simulations_give(tmp_path: Path) -> None:
     made = run(write(tmp_path, TWO), tmp_path / "out")
     assert made.complete
     for cell in made.cells:
-        epsilon, question = cell.label.epsilon, cell.outcome.question
+        epsilon, question = cell.label.epsilon, cell.outcome.spec
         assert epsilon is not None
         mask = RandomizedResponse.from_epsilon(epsilon)
         problem = ContextualProblem(MEANS, [0, 100], 200, [0.3, 0.7], mask)
@@ -55,7 +55,7 @@ def test_cells_are_what_simulations_give(tmp_path: Path) -> None:
             policy = make_contextual("klucb-cf", groups=2, arms=3, epsilon=epsilon, shares=[0.3, 0.7])
             assert question["parameters"] == {"context": True, "answers": policy.answers, "shares": [0.3, 0.7]}
         expected = simulate(problem, policy, runs=3, seed=question["seed"], checkpoints=4)
-        assert cell.asks_groups == (cell.label.policy == "klucb-cf")
+        assert cell.chooses_by_group == (cell.label.policy == "klucb-cf")
         for name in ("regret", "pulls", "suboptimal_pulls", "pulls_over_time", "group_regret"):
             np.testing.assert_array_equal(getattr(cell.outcome, name), getattr(expected, name))
 
@@ -67,15 +67,17 @@ def test_they_are_kept_loaded_and_gone_on_with(tmp_path: Path) -> None:
     for one, other in zip(made.cells, loaded.cells, strict=True):
         np.testing.assert_array_equal(one.outcome.group_regret, other.outcome.group_regret)
         np.testing.assert_array_equal(one.outcome.pulls, other.outcome.pulls)
-    watcher = Silent()
+    watcher = SilentWatcher()
     run(path, out, watcher)
-    assert watcher.kept == 4
+    assert watcher.finished == 4
 
 
 def test_processes_make_the_same_numbers(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path, TWO))
-    one = experiments.run(experiment, tmp_path / "one", Silent(), command="")
-    other = experiments.run(experiment, tmp_path / "two", Silent(), command="", backend=backends.named("processes"))
+    one = experiments.run(experiment, tmp_path / "one", SilentWatcher(), command="")
+    other = experiments.run(
+        experiment, tmp_path / "two", SilentWatcher(), command="", backend=backends.open_backend("processes")
+    )
     for left, right in zip(one.cells, other.cells, strict=True):
         np.testing.assert_array_equal(left.outcome.group_regret, right.outcome.group_regret)
 

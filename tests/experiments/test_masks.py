@@ -12,8 +12,8 @@ import pytest
 from maskedbandits import GaussianNoise, LaplaceNoise, RandomizedResponse, experiments, make_policy, report, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import Experiment, corruption_spec, results
-from maskedbandits.experiments.cache_key import questions_of
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.cache_key import build_specs
+from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.problems import Beta, Gaussian
 from maskedbandits.problems.rewards import Bernoulli
 
@@ -60,23 +60,23 @@ def test_the_mask_is_what_the_file_says(tmp_path: Path, mask: str, top: str, exp
 )
 def test_rewards_are_drawn_as_the_file_says(tmp_path: Path, rewards: str, law: object) -> None:
     [condition] = loaded(tmp_path, f"noise = {{ gaussian = 1.5 }}\n{rewards}").conditions
-    assert condition.alike.law == law
+    assert condition.averaged_problem.law == law
     drawn = 'generator = "one-ahead"\narms = 2\nsegments = 2\nhorizon = 300\n'
     [condition] = loaded(tmp_path, f"noise = {{ gaussian = 1.5 }}\n{rewards}", problem=drawn).conditions
-    assert condition.alike.law == law
+    assert condition.averaged_problem.law == law
 
 
 def test_cells_are_what_a_simulation_gives(tmp_path: Path) -> None:
     experiment = loaded(tmp_path, "noise = { gaussian = 0 }\nrewards = { gaussian = 0.1 }")
-    made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
+    made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
     cell = made.cells[1]
     problem = experiment.conditions[0].problem
     policy = make_policy("sw-klucb-cf", arms=2, corruption=problem.corruption, window=50, sigma=0.1)
-    again = simulate(problem, policy, runs=4, seed=cell.outcome.question["seed"], checkpoints=200, progress=False)
+    again = simulate(problem, policy, runs=4, seed=cell.outcome.spec["seed"], checkpoints=200, progress=False)
     assert np.array_equal(cell.outcome.regret, again.regret)
-    assert cell.outcome.question["parameters"] == {"window": 50, "sigma": 0.1}  # not that of rewards in [0, 1]
+    assert cell.outcome.spec["parameters"] == {"window": 50, "sigma": 0.1}  # not that of rewards in [0, 1]
     for one, other in zip(made.cells, results.load(tmp_path / "out").cells, strict=True):
-        assert one.outcome.question == other.outcome.question
+        assert one.outcome.spec == other.outcome.spec
         assert np.array_equal(one.outcome.regret, other.outcome.regret)
 
 
@@ -85,13 +85,13 @@ def test_every_mask_and_law_is_a_question_of_its_own(tmp_path: Path) -> None:
     by_epsilon += [f'noise = "laplace"\nrewards = {{ beta = {size} }}' for size in (2, 3)]
     sized = [f"noise = {{ {kind} = {size} }}" for kind in corruption_spec.NOISES for size in (1.25, 1.5)]
     files = [(mask, "epsilons = [1]\n") for mask in by_epsilon] + [(mask, "") for mask in sized]
-    assert len({questions_of(loaded(tmp_path, *file))[1].key for file in files}) == len(files)
-    assert "noise" not in questions_of(loaded(tmp_path, ""))[0].facts
+    assert len({build_specs(loaded(tmp_path, *file))[1].key for file in files}) == len(files)
+    assert "noise" not in build_specs(loaded(tmp_path, ""))[0].facts
 
 
 def test_bits_do_not_tell_how_rewards_were_drawn(tmp_path: Path) -> None:
     """In law they are the same (rewards.py), so they are one cell."""
-    plain, beta = (questions_of(loaded(tmp_path, rewards))[1].key for rewards in ("", "rewards = { beta = 3 }"))
+    plain, beta = (build_specs(loaded(tmp_path, rewards))[1].key for rewards in ("", "rewards = { beta = 3 }"))
     assert plain == beta
 
 
@@ -103,8 +103,8 @@ def test_a_page_tells_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("noise = { gaussian = 0 }\nrewards = { gaussian = 0.1 }", "no noise, Gaussian(0.1) rewards), with a mask of"),
     ):
         experiment = loaded(tmp_path, mask, "epsilons = [1]\n")
-        made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
-        page = report.write(made, tmp_path / "out").page.read_text(encoding="utf-8")
+        made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
+        page = report.write_report(made, tmp_path / "out").page.read_text(encoding="utf-8")
         assert words in page
         assert "Pulls against the bounds" not in page  # which are about bits
 

@@ -19,7 +19,7 @@ VARYING = "starts = [0, 100]\nmeans = [[0.8, 0.3], [0.3, 0.3]]"
 @pytest.mark.parametrize("rule", ["paper", "lambert", "corrected", "variation"])
 def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
     task = experiments.load(write(tmp_path, GOOD.replace('"paper"', f'"{rule}"'))).tasks[0]
-    problem = task.condition.alike
+    problem = task.condition.averaged_problem
     expected = {
         "paper": theory.paper_window(600, 2),
         "lambert": theory.lambert_window(600, 2),
@@ -32,7 +32,7 @@ def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
 def test_corrected_window_follows_the_policys_exploration(tmp_path: Path) -> None:
     text = GOOD.replace('window = "paper"', 'window = "corrected"\nc = 0')
     task = experiments.load(write(tmp_path, text)).tasks[0]
-    assert task.parameters["window"] == theory.corrected_window(task.condition.alike, 0)
+    assert task.parameters["window"] == theory.corrected_window(task.condition.averaged_problem, 0)
 
 
 def test_variation_window_follows_each_arms_slope(tmp_path: Path) -> None:
@@ -147,5 +147,5 @@ def test_the_hint_for_a_missing_window_works(tmp_path: Path) -> None:
 
 def test_klucb_is_not_played_by_klucb_cf(tmp_path: Path) -> None:
     text = GOOD.replace(PLAIN, 'name = "klucb-cf"\n[[policies]]\nname = "klucb"')
-    policies = [work_units.policy_of(task).name for task in experiments.load(write(tmp_path, text)).tasks]
+    policies = [work_units.get_policy(task).name for task in experiments.load(write(tmp_path, text)).tasks]
     assert policies == ["sw-klucb-cf", "klucb-cf", "klucb"] * 3

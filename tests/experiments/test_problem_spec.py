@@ -25,7 +25,7 @@ def test_a_problem_may_be_drawn_from_a_seed(tmp_path: Path, generator: str) -> N
     expected = GENERATORS[generator](2, 400, corruption=task.condition.masks, seed=7, **segments)
     np.testing.assert_array_equal(task.condition.problem.means, expected.means)
     np.testing.assert_array_equal(task.condition.problem.starts, expected.starts)
-    np.testing.assert_array_equal(task.condition.alike.feedback_means, expected.feedback_means)
+    np.testing.assert_array_equal(task.condition.averaged_problem.feedback_means, expected.feedback_means)
 
 
 def test_a_drawn_problem_runs_and_does_not_depend_on_the_files_seed(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from maskedbandits.experiments.progress import Bar, Lines, Silent, shortened, watcher
+from maskedbandits.experiments.progress_bar import BarWatcher, LogWatcher, SilentWatcher, choose_watcher, shorten
 from maskedbandits.experiments.results import Label
 from small_experiment import run, write
 
 
 def test_the_log_has_a_line_for_each_cell_once_it_lasts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    quick, slow = Lines(), Lines()
+    quick, slow = LogWatcher(), LogWatcher()
     quick.started += 3600  # as if it had begun an hour later, or earlier
     run(write(tmp_path), tmp_path / "a", quick)
     slow.started -= 3600
@@ -40,7 +40,7 @@ LABEL = Label("k", "Five arms: a quiet rise, a collapse, a quiet rise", "SW-KLUC
 def drawn(width: int, label: Label = LABEL) -> str:
     """The one line that a terminal of so many columns shows, while the fourth of twelve cells runs."""
     console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None, legacy_windows=False)
-    bar = Bar(console)
+    bar = BarWatcher(console)
     bar.start(12, 0)
     bar.finished = 3
     bar.begin(3, label)
@@ -83,7 +83,7 @@ def test_wide_letters_take_two_columns() -> None:
 @pytest.mark.parametrize("room", range(-1, 30))
 def test_shortened_texts_fit(text: str, room: int) -> None:
     for mark in ("…", "..."):
-        made = shortened(text, room, mark)
+        made = shorten(text, room, mark)
         assert cell_len(made) <= max(room, 0)
         assert made == text or room < cell_len(text)
         assert made == text or room < len(mark) or mark in made
@@ -96,15 +96,15 @@ def test_brackets_in_names_are_no_markup() -> None:
 @pytest.mark.parametrize(
     ("quiet", "watched", "term", "expected"),
     [
-        (True, True, "xterm", Silent),
-        (False, True, "xterm", Bar),
-        (False, True, "dumb", Lines),
-        (False, False, "xterm", Lines),
+        (True, True, "xterm", SilentWatcher),
+        (False, True, "xterm", BarWatcher),
+        (False, True, "dumb", LogWatcher),
+        (False, False, "xterm", LogWatcher),
     ],
 )
 def test_who_reads_is_told_in_a_way_that_suits(
-    monkeypatch: pytest.MonkeyPatch, quiet: bool, watched: bool, term: str, expected: type[Silent]
+    monkeypatch: pytest.MonkeyPatch, quiet: bool, watched: bool, term: str, expected: type[SilentWatcher]
 ) -> None:
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: watched)
-    assert type(watcher(quiet)) is expected
+    assert type(choose_watcher(quiet)) is expected

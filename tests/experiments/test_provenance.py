@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from maskedbandits.experiments import results
-from maskedbandits.experiments.cache_key import code
+from maskedbandits.experiments.cache_key import code_key
 from maskedbandits.experiments.runner import commit_of, version_of
 from small_experiment import run, write
 
@@ -19,9 +19,9 @@ def git(folder: Path, *words: str) -> str:
 
 def test_results_keep_it(tmp_path: Path) -> None:
     run(write(tmp_path), tmp_path / "out", runs=1)
-    told = results.load(tmp_path / "out").plan.provenance
+    told = results.load(tmp_path / "out").manifest.provenance
     assert told["numpy"] == np.__version__
-    assert told["code"] == code()
+    assert told["code"] == code_key()
     assert "cores" in told["system"]
     assert "commit" not in told
 

@@ -8,9 +8,9 @@ import pytest
 from maskedbandits import data, experiments, report
 from maskedbandits.data import cache
 from maskedbandits.experiments import results
-from maskedbandits.experiments.cache_key import questions_of
+from maskedbandits.experiments.cache_key import build_specs
 from maskedbandits.experiments.policy_spec import WINDOW_RULES
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.problems import Log, Replay
 
 ROUNDS = "day,tea,cake\n" + "".join(f"2020-01-{day:02},{day % 2},{int(day > 5)}\n" for day in range(1, 21))
@@ -46,7 +46,7 @@ def test_rounds_of_a_file_are_played(tmp_path: Path) -> None:
     problem = experiment.conditions[1].problem
     assert isinstance(problem, Replay)
     assert problem.outcomes.shape == (20, 2)
-    made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
+    made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
     regret = {(cell.label.policy, cell.label.epsilon): cell.mean[-1] for cell in made.cells}
     assert regret["oracle", 1.0] == 0.0
     best = problem.regret_of(problem.best_fixed, [20])[0]
@@ -54,18 +54,18 @@ def test_rounds_of_a_file_are_played(tmp_path: Path) -> None:
     again = results.load(tmp_path / "out")
     assert again.complete
     (tmp_path / "rounds.csv").write_text(ROUNDS.replace("2020-01-20,0", "2020-01-20,1"), encoding="utf-8")
-    before = [question.key for question in questions_of(experiment)]
-    after = [question.key for question in questions_of(experiments.load(tmp_path / "x.toml"))]
+    before = [spec.key for spec in build_specs(experiment)]
+    after = [spec.key for spec in build_specs(experiments.load(tmp_path / "x.toml"))]
     assert not set(before) & set(after)
 
 
 def test_arms_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = loaded(tmp_path, 'name = "shop"\ncsv = "rounds.csv"\ntime = "day"')
-    made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
+    made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
     again = results.load(tmp_path / "out")
-    assert made.plan.arms == again.plan.arms == {"shop": ["tea", "cake"]}
+    assert made.manifest.arms == again.manifest.arms == {"shop": ["tea", "cake"]}
     monkeypatch.setattr("maskedbandits.report.page.save_figure", lambda picture, folder: [])
-    page = report.write(again, tmp_path / "out").page.read_text(encoding="utf-8")
+    page = report.write_report(again, tmp_path / "out").page.read_text(encoding="utf-8")
     assert "</svg>tea</span>" in page
     assert "arm 0" not in page
 
@@ -73,7 +73,7 @@ def test_arms_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_log_is_played_and_read_again(tmp_path: Path) -> None:
     experiment = loaded(tmp_path, 'csv = "log.csv"\ntime = "day"\narm = "what"\nreward = "liked"')
     assert isinstance(experiment.conditions[0].problem, Log)
-    made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
+    made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
     again = results.load(tmp_path / "out")
     for one, other in zip(made.cells, again.cells, strict=True):
         assert np.array_equal(one.outcome.regret, other.outcome.regret)
@@ -95,10 +95,10 @@ def test_times_of_a_log_are_rows(tmp_path: Path) -> None:
     problem = experiment.conditions[1].problem
     assert isinstance(problem, Log)
     assert problem.starts.tolist() == list(range(0, 360, 36))  # without dates, tenths
-    made = experiments.run(experiment, tmp_path / "out", Silent(), command="")
+    made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
     found = {(cell.label.policy, cell.label.epsilon): cell for cell in made.cells}
     oracle = found["oracle", np.inf]
-    assert oracle.outcome.question["parameters"] == {
+    assert oracle.outcome.spec["parameters"] == {
         "restarts": problem.starts.tolist(),
         "best": problem.best_arms.tolist(),
     }
@@ -113,8 +113,8 @@ def test_times_of_a_log_are_rows(tmp_path: Path) -> None:
 def test_a_window_by_a_rule_is_for_what_is_played(tmp_path: Path, rule: str) -> None:
     experiment = swapped(tmp_path, f'[[policies]]\nname = "sw-klucb-cf"\nwindow = "{rule}"\n')
     task = experiment.tasks[0]
-    expected = WINDOW_RULES[rule](task.condition.alike.as_played(), 3.0)
-    assert task.condition.alike.as_played().horizon == 120
+    expected = WINDOW_RULES[rule](task.condition.averaged_problem.as_played(), 3.0)
+    assert task.condition.averaged_problem.as_played().horizon == 120
     assert task.parameters["window"] == 3 * expected
 
 

@@ -15,10 +15,10 @@ import pytest
 
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import results
-from maskedbandits.experiments.results import Cell, Label, Outcome, Plan
+from maskedbandits.experiments.results import Cell, CellOutcome, Label, Manifest
 
 KEY = "0123456789abcdef01234567"
-QUESTION: dict[str, Any] = {
+SPEC: dict[str, Any] = {
     "means": [[0.9, 0.1, 0.5], [0.1, 0.9, 0.5]],
     "starts": [0, 40],
     "horizon": 100,
@@ -34,11 +34,11 @@ QUESTION: dict[str, Any] = {
 OVER_TIME = np.arange(1, 6)[:, None] * [40, 24, 16]
 
 
-def outcome(**changes: Any) -> Outcome:
+def outcome(**changes: Any) -> CellOutcome:
     rng = np.random.default_rng(0)
     wasted = rng.integers(0, 20, size=(4, 3))
     made = {
-        "question": QUESTION,
+        "spec": SPEC,
         "times": np.arange(20, 101, 20),
         "regret": np.cumsum(rng.random((4, 5)), axis=1),
         "pulls": np.array([[50, 30, 20]] * 4),
@@ -46,13 +46,13 @@ def outcome(**changes: Any) -> Outcome:
         "seconds": 0.5,
         "pulls_over_time": OVER_TIME,
     }
-    return Outcome(**{**made, **changes})
+    return CellOutcome(**{**made, **changes})
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     label = Label(KEY, "swap", "sw-klucb-cf", 1.0, "paper", 12.5)
-    results.save_plan(tmp_path, Plan("A title", "0.1.0", "run it", "x.toml", 'title = "A title"\n', (label,)))
+    results.save_manifest(tmp_path, Manifest("A title", "0.1.0", "run it", "x.toml", 'title = "A title"\n', (label,)))
     results.save_outcome(tmp_path, KEY, outcome())
     return tmp_path
 
@@ -69,9 +69,9 @@ def refused(folder: Path) -> str:
 def test_what_nobody_touched_is_loaded(folder: Path) -> None:
     [cell] = results.load(folder).cells
     assert cell.label == Label(KEY, "swap", "sw-klucb-cf", 1.0, "paper", 12.5)
-    for name in (*results.ARRAYS, *results.LATER):
+    for name in (*results.ARRAYS, *results.OPTIONAL_ARRAYS):
         np.testing.assert_array_equal(getattr(cell.outcome, name), getattr(outcome(), name), strict=True)
-    assert cell.outcome.question == QUESTION
+    assert cell.outcome.spec == SPEC
 
 
 def test_a_folder_of_an_earlier_version_is_loaded(folder: Path) -> None:
@@ -142,11 +142,11 @@ def edited(document: Any, where: tuple[Any, ...], value: Any) -> None:
     ids=str,
 )
 def test_an_edited_plan_is_refused(folder: Path, where: tuple[Any, ...], value: Any) -> None:
-    path = folder / results.INDEX
+    path = folder / results.MANIFEST_FILE
     document = json.loads(path.read_text(encoding="utf-8"))
     edited(document, where, value)
     path.write_text(json.dumps(document), encoding="utf-8")
-    assert f"{results.INDEX}: damaged results file" in refused(folder)
+    assert f"{results.MANIFEST_FILE}: damaged results file" in refused(folder)
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,12 @@ def test_an_edited_plan_is_refused(folder: Path, where: tuple[Any, ...], value: 
     ids=range(10),
 )
 def test_a_plan_that_is_no_plan_is_refused(folder: Path, text: str) -> None:
-    (folder / results.INDEX).write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert f"{results.INDEX}: damaged results file" in refused(folder)
+    (folder / results.MANIFEST_FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert f"{results.MANIFEST_FILE}: damaged results file" in refused(folder)
 
 
 def test_numbers_without_end_in_a_plan_are_refused(folder: Path) -> None:
-    path = folder / results.INDEX
+    path = folder / results.MANIFEST_FILE
     path.write_text(path.read_text(encoding="utf-8").replace("12.5", "1e999"), encoding="utf-8")
     assert "published = inf: give a number above 0" in refused(folder)
     path.write_text(path.read_text(encoding="utf-8").replace("1e999", "NaN"), encoding="utf-8")
@@ -179,8 +179,8 @@ def test_numbers_without_end_in_a_plan_are_refused(folder: Path) -> None:
 
 
 def test_a_folder_in_the_place_of_a_file_is_refused(folder: Path) -> None:
-    (folder / results.INDEX).unlink()
-    (folder / results.INDEX).mkdir()
+    (folder / results.MANIFEST_FILE).unlink()
+    (folder / results.MANIFEST_FILE).mkdir()
     assert "cannot be read: Is a directory" in refused(folder)
 
 
@@ -242,16 +242,16 @@ def test_a_folder_in_the_place_of_a_cell_is_refused(folder: Path) -> None:
     ids=str,
 )
 def test_an_edited_question_is_refused(folder: Path, where: tuple[Any, ...], value: Any) -> None:
-    question = json.loads(json.dumps(QUESTION))
-    edited(question, where, value)
-    results.save_outcome(folder, KEY, outcome(question=question))
+    spec = json.loads(json.dumps(SPEC))
+    edited(spec, where, value)
+    results.save_outcome(folder, KEY, outcome(spec=spec))
     assert f"{KEY}.npz: damaged results file" in refused(folder)
 
 
 def test_a_question_that_is_no_table_is_refused(folder: Path) -> None:
     nothings: list[Any] = [None, [], "why", 3]
-    for question in nothings:
-        results.save_outcome(folder, KEY, outcome(question=question))
+    for spec in nothings:
+        results.save_outcome(folder, KEY, outcome(spec=spec))
         assert "damaged results file" in refused(folder)
 
 
@@ -376,11 +376,11 @@ def test_another_format_is_named(folder: Path) -> None:
 
 def test_a_cell_knows_its_means_and_whether_they_drift() -> None:
     label = Label(KEY, "p", "a", 1.0)
-    assert Cell(label, outcome()).means.tolist() == QUESTION["means"]
+    assert Cell(label, outcome()).means.tolist() == SPEC["means"]
     assert not Cell(label, outcome()).drifts
     slow = np.linspace(0.1, 0.9, 50)[:, None] * [1.0, 0.5, 0.2]
-    drifting = {**QUESTION, "means": slow.tolist(), "starts": list(range(0, 100, 2))}
-    assert Cell(label, outcome(question=drifting)).drifts
+    drifting = {**SPEC, "means": slow.tolist(), "starts": list(range(0, 100, 2))}
+    assert Cell(label, outcome(spec=drifting)).drifts
 
 
 def test_reading_results_needs_no_policy() -> None:

@@ -13,8 +13,8 @@ from maskedbandits import experiments
 from maskedbandits._numba import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import cache_key, results, work_units
-from maskedbandits.experiments.canonical_json import canonical
-from maskedbandits.experiments.progress import Silent
+from maskedbandits.experiments.canonical_json import encode_canonical
+from maskedbandits.experiments.progress_bar import SilentWatcher
 from maskedbandits.fingerprint import CELLS, hash_package
 from maskedbandits.policies import make_policy
 from maskedbandits.simulation import simulator
@@ -25,9 +25,9 @@ from small_experiment import GOOD, run, same_numbers, write
 def test_a_cell_is_one_call_of_simulate(tmp_path: Path) -> None:
     cell = run(write(tmp_path), tmp_path / "out").cells[0]
     task = experiments.load(tmp_path / "x.toml").tasks[0]
-    problem, question = task.condition.problem, cell.outcome.question
-    policy = make_policy(question["policy"], arms=problem.arms, corruption=problem.corruption, **question["parameters"])
-    by_hand = simulate(problem, policy, runs=4, seed=question["seed"], checkpoints=10, progress=False)
+    problem, spec = task.condition.problem, cell.outcome.spec
+    policy = make_policy(spec["policy"], arms=problem.arms, corruption=problem.corruption, **spec["parameters"])
+    by_hand = simulate(problem, policy, runs=4, seed=spec["seed"], checkpoints=10, progress=False)
     np.testing.assert_array_equal(by_hand.regret, cell.outcome.regret)
     np.testing.assert_array_equal(by_hand.pulls, cell.outcome.pulls)
 
@@ -35,7 +35,7 @@ def test_a_cell_is_one_call_of_simulate(tmp_path: Path) -> None:
 def test_results_load_again_exactly(tmp_path: Path) -> None:
     made = run(write(tmp_path), tmp_path / "out")
     loaded = results.load(tmp_path / "out")
-    assert loaded.plan == made.plan
+    assert loaded.manifest == made.manifest
     assert [cell.label for cell in loaded.cells] == [cell.label for cell in made.cells]
     for one, other in zip(made.cells, loaded.cells, strict=True):
         assert same_numbers(one.outcome, other.outcome)
@@ -57,7 +57,7 @@ def test_numbers_do_not_depend_on_threads_order_or_other_cells(tmp_path: Path) -
 def test_cells_have_seeds_of_their_own(tmp_path: Path) -> None:
     made = run(write(tmp_path), tmp_path / "a")
     other = run(write(tmp_path), tmp_path / "b", seed=6)
-    seeds = [cell.outcome.question["seed"] for cell in (*made.cells, *other.cells)]
+    seeds = [cell.outcome.spec["seed"] for cell in (*made.cells, *other.cells)]
     assert len(set(seeds)) == len(seeds)
 
 
@@ -67,7 +67,7 @@ def test_more_runs_repeat_the_first_ones(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one.outcome.regret, other.outcome.regret[:2])
 
 
-class Listener(Silent):
+class Listener(SilentWatcher):
     """Somebody who takes note of what ends, and presses Ctrl-C when so many cells have."""
 
     def __init__(self, at: int = 99) -> None:
@@ -96,7 +96,7 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path) -> None:
     assert not partial.complete
     made = run(path, out, second)
     assert sorted(first.ended + second.ended) == [0, 1, 2, 3, 4, 5]
-    assert (second.kept, second.finished) == (3, 6)
+    assert (second.reused, second.finished) == (3, 6)
     whole = run(path, tmp_path / "whole")
     assert all(same_numbers(a.outcome, b.outcome) for a, b in zip(made.cells, whole.cells, strict=True))
 
@@ -112,16 +112,14 @@ def test_cells_that_ask_the_same_are_played_once(tmp_path: Path, monkeypatch: py
         assert one.outcome is other.outcome
     again = Listener()
     assert run(tmp_path / "x.toml", tmp_path / "out", again).complete
-    assert (again.kept, again.ended) == (9, [])
+    assert (again.reused, again.ended) == (9, [])
 
 
 def test_what_a_cell_asks_has_one_text(tmp_path: Path) -> None:
-    for question in cache_key.questions_of(experiments.load(write(tmp_path))):
-        assert question.text == canonical(question.facts)
-        asked = {
-            key: question.facts[key] for key in question.facts if key not in ("runs", "seed", "checkpoints", "code")
-        }
-        assert question.facts["seed"] == cache_key.cell_seed(5, canonical(asked))
+    for spec in cache_key.build_specs(experiments.load(write(tmp_path))):
+        assert spec.text == encode_canonical(spec.facts)
+        asked = {key: spec.facts[key] for key in spec.facts if key not in ("runs", "seed", "checkpoints", "code")}
+        assert spec.facts["seed"] == cache_key.derive_seed(5, encode_canonical(asked))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +143,7 @@ def test_only_cells_whose_question_changed_run_again(tmp_path: Path, old: str, n
 
 def test_cells_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(write(tmp_path), tmp_path / "out")
-    monkeypatch.setattr(cache_key, "code", lambda: "another")
+    monkeypatch.setattr(cache_key, "code_key", lambda: "another")
     watcher = Listener()
     run(write(tmp_path), tmp_path / "out", watcher)
     assert len(watcher.ended) == 6
@@ -174,7 +172,7 @@ def test_an_endless_window_is_shown(tmp_path: Path) -> None:
     from maskedbandits.report import tables
 
     made = run(write(tmp_path, GOOD.replace('window = "paper"', "window = inf")), tmp_path / "out")
-    assert tables.window(made.cells[0]) == "∞"
+    assert tables.format_window(made.cells[0]) == "∞"
 
 
 def test_policies_that_are_told_by_the_problem_run(tmp_path: Path) -> None:
@@ -209,7 +207,7 @@ def test_what_the_machine_cannot_do_is_told_in_one_line(
     monkeypatch.setattr(simulator, "prepared", fail)
     task = experiments.load(write(tmp_path)).tasks[1]
     with pytest.raises(UserError, match=complaint):
-        work_units.play_load([work_units.Piece(0, task, seed=1, checkpoints=1, first=0, runs=1)])
+        work_units.play_load([work_units.WorkUnit(0, task, seed=1, checkpoints=1, first=0, runs=1)])
 
 
 class TestCode:
@@ -241,7 +239,7 @@ class TestCode:
         }
         assert [name for name in unseen if name.startswith("experiments")] == [
             "experiments/dataframe.py",
-            "experiments/progress.py",
+            "experiments/progress_bar.py",
         ]
 
     def test_files_that_come_go_or_change_places_change_it(self, package: Path) -> None:

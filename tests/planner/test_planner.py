@@ -11,9 +11,9 @@ import pytest
 
 from maskedbandits import simulate
 from maskedbandits.errors import UserError
-from maskedbandits.planner import Plan, costs, plan, simulations, text
-from maskedbandits.planner.inputs import MOST_WORLDS, Question, asked
-from maskedbandits.planner.simulations import Outcome, Setting
+from maskedbandits.planner import Plan, PlanInputs, plan, plans, text
+from maskedbandits.planner.inputs import MAX_WORLDS, build_inputs
+from maskedbandits.planner.plans import Setting, WorldOutcomes
 from naive import planner as naive
 
 EASY: dict[str, Any] = {"arms": 3, "horizon": 3000, "changes": 2, "gap": 0.5, "base_rate": 0.2}
@@ -24,9 +24,9 @@ def easy() -> Plan:
     return plan(**EASY, epsilons=[0.5, 2], worlds=16)
 
 
-def question(**changes: Any) -> Question:
+def inputs(**changes: Any) -> PlanInputs:
     usual = {"epsilons": [1.0], "policy": "auto", "tolerance": 0.1, "worlds": None, "seed": 0}
-    return asked(**{**EASY, **usual, **changes})
+    return build_inputs(**{**EASY, **usual, **changes})
 
 
 @pytest.mark.parametrize(
@@ -58,48 +58,48 @@ def question(**changes: Any) -> Question:
 )
 def test_what_cannot_be_planned_is_refused_in_one_line(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint) as caught:
-        question(**change)
+        inputs(**change)
     assert "\n" not in str(caught.value)
 
 
 def test_no_privacy_is_always_the_last() -> None:
-    assert question(epsilons=[2, 0.5, math.inf, 2]).epsilons == (0.5, 2.0, math.inf)
+    assert inputs(epsilons=[2, 0.5, math.inf, 2]).epsilons == (0.5, 2.0, math.inf)
 
 
 def test_worlds_are_as_many_as_there_is_time_for() -> None:
-    counts = [question(horizon=horizon).worlds for horizon in (3000, 100_000, 10**6, 10**9)]
+    counts = [inputs(horizon=horizon).worlds for horizon in (3000, 100_000, 10**6, 10**9)]
     assert counts == sorted(counts, reverse=True)
-    assert counts[0] == MOST_WORLDS
-    assert question(horizon=100_000, arms=50).worlds < counts[1]
-    assert question(epsilons=[1, 2, 3]).worlds == question().worlds
+    assert counts[0] == MAX_WORLDS
+    assert inputs(horizon=100_000, arms=50).worlds < counts[1]
+    assert inputs(epsilons=[1, 2, 3]).worlds == inputs().worlds
 
 
 def test_worlds_are_what_was_told() -> None:
-    told = question()
-    problems = [told.world(world, 1.0, 3000) for world in range(5)]
+    given = inputs()
+    problems = [given.build_world(world, 1.0, 3000) for world in range(5)]
     assert len({tuple(problem.starts) for problem in problems}) == 5
     for problem in problems:
         assert (problem.arms, problem.horizon, problem.segments) == (3, 3000, 3)
         assert problem.means.max(axis=1) == pytest.approx([0.7] * 3)
         assert np.all((problem.means == 0.2).sum(axis=1) == 2)
-    again = told.world(3, math.inf, 3000)
+    again = given.build_world(3, math.inf, 3000)
     np.testing.assert_array_equal(again.means, problems[3].means)
     np.testing.assert_array_equal(again.starts, problems[3].starts)
 
 
 @pytest.mark.parametrize("horizon", [3, 100, 3000])
 def test_a_policy_with_a_window_gets_one(horizon: int) -> None:
-    window = question(policy="sw-klucb-cf").made_policy(1.0, horizon).parameters["window"]
+    window = inputs(policy="sw-klucb-cf").build_policy(1.0, horizon).parameters["window"]
     assert 3 <= window <= max(3, horizon)
 
 
 def test_what_was_played_is_what_a_simulation_gives_person_by_person() -> None:
-    told = question(worlds=2, policy="klucb-cf", horizon=900)
-    [outcome] = simulations.play(told, [(1.0, 900)], None, lambda steps: None)
+    given = inputs(worlds=2, policy="klucb-cf", horizon=900)
+    [outcome] = plans.play_worlds(given, [(1.0, 900)], None, lambda steps: None)
     losses, settled = [], []
     for world in range(2):
-        problem, seed = told.world(world, 1.0, 900), told.seeds(world)[1]
-        policy = told.made_policy(1.0, 900)
+        problem, seed = given.build_world(world, 1.0, 900), given.derive_seeds(world)[1]
+        policy = given.build_policy(1.0, 900)
         regret = simulate(problem, policy, runs=1, seed=seed, checkpoints=900, progress=False).regret[0]
         losses.append(regret[-1])
         right = (np.diff(regret, prepend=0.0) < 0.25).tolist()
@@ -141,11 +141,11 @@ def test_numbers_depend_on_the_seed_alone(easy: Plan) -> None:
 def test_a_world_without_changes_is_measured_from_its_beginning() -> None:
     found = plan(2, 400, 0, 0.6, 0.2, epsilons=[4], worlds=4)
     assert found.levels[0].settling.people is not None
-    assert "people after the beginning until" in " ".join(text.lines(found))
+    assert "people after the beginning until" in " ".join(text.to_lines(found))
 
 
 def test_where_nothing_can_be_learnt_nothing_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maskedbandits.planner.inputs.FURTHER", 4_000)
+    monkeypatch.setattr("maskedbandits.planner.inputs.MAX_EXTRA_STEPS", 4_000)
     found = plan(4, 40, 3, 0.01, 0.3, epsilons=[0.5], worlds=4)
     assert found.advice.epsilon is None
     assert [level.settling.people for level in found.levels] == [None, None]
@@ -160,23 +160,23 @@ class Learning:
     halves: dict[float, int]
     tried: list[tuple[float, int]] = field(default_factory=list)
 
-    def play(self, told: Question, settings: Sequence[Setting], threads: Any, show: Any) -> list[Outcome]:
+    def play(self, given: PlanInputs, settings: Sequence[Setting], threads: Any, show: Any) -> list[WorldOutcomes]:
         self.tried += settings
         outcomes = []
         for epsilon, audience in settings:
             share = min(1.0, 0.5 * (self.halves[epsilon] / audience) ** 0.5)
-            losses = np.full(told.worlds_of(audience), share * told.blind_loss * audience)
-            outcomes.append(Outcome(losses, (math.inf,)))
+            losses = np.full(given.count_worlds(audience), share * given.blind_loss * audience)
+            outcomes.append(WorldOutcomes(losses, (math.inf,)))
         return outcomes
 
 
 def test_an_audience_that_pays_is_looked_for_above_and_below(monkeypatch: pytest.MonkeyPatch) -> None:
     learning = Learning({0.5: 10**9, 1.0: 50_000, 2.0: 3000, math.inf: 700})
-    monkeypatch.setattr(costs, "play", learning.play)
-    told = question(epsilons=[0.5, 1, 2], worlds=8)
-    found = costs.found(told, None, lambda share: None)
+    monkeypatch.setattr(plans, "play_worlds", learning.play)
+    given = inputs(epsilons=[0.5, 1, 2], worlds=8)
+    found = plans._run_plan(given, None, lambda share: None)
     tried = {
-        epsilon: sorted(audience for each, audience in learning.tried if each == epsilon) for epsilon in told.epsilons
+        epsilon: sorted(audience for each, audience in learning.tried if each == epsilon) for epsilon in given.epsilons
     }
     assert tried[math.inf] == [187, 374, 750, 3000]
     assert tried[2.0] == [750, 1500, 3000]
@@ -191,12 +191,12 @@ def test_an_audience_that_pays_is_looked_for_above_and_below(monkeypatch: pytest
 
 
 def test_larger_audiences_take_no_longer_than_a_while() -> None:
-    told = question(horizon=200_000, worlds=100)
-    assert told.worlds_of(100_000) == told.worlds_of(200_000) == 100
-    assert told.worlds_of(800_000) == 4
-    assert not told.takes_too_long(800_000)
-    assert told.takes_too_long(3_200_000)
-    assert question(worlds=2).worlds_of(10**6) == 2
+    given = inputs(horizon=200_000, worlds=100)
+    assert given.count_worlds(100_000) == given.count_worlds(200_000) == 100
+    assert given.count_worlds(800_000) == 4
+    assert not given.takes_too_long(800_000)
+    assert given.takes_too_long(3_200_000)
+    assert inputs(worlds=2).count_worlds(10**6) == 2
 
 
 def test_progress_rises_to_all() -> None:
@@ -217,7 +217,7 @@ def test_an_interrupt_leaves_no_world_running(monkeypatch: pytest.MonkeyPatch) -
     def interrupt(share: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulations, "simulate", counted)
+    monkeypatch.setattr(plans, "simulate", counted)
     with pytest.raises(KeyboardInterrupt):
         plan(2, 20_000_000, 1, 0.3, 0.3, epsilons=[1], worlds=8, policy="klucb-cf", threads=2, progress=interrupt)
     assert ended == []

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from maskedbandits.planner import statistics
-from maskedbandits.planner.costs import Advice, advise
+from maskedbandits.planner.plans import Advice, advise
 from maskedbandits.planner.statistics import Estimate
 from naive import planner as naive
 
@@ -27,7 +27,7 @@ def test_an_estimate_is_a_mean_with_its_interval(values: list[float]) -> None:
 @given(samples)
 def test_the_interval_of_a_ratio_holds_what_is_not_refuted(pairs: list[tuple[float, float]]) -> None:
     parts, wholes = [part for part, _ in pairs], [whole for _, whole in pairs]
-    found = statistics.ratio(np.array(parts), np.array(wholes))
+    found = statistics.estimate_ratio(np.array(parts), np.array(wholes))
     low = naive.interval(wholes)[0]
     assume(abs(low) > 1e-3)
     assert (found is None) == (low < 0)
@@ -43,7 +43,7 @@ def test_the_interval_of_a_ratio_holds_what_is_not_refuted(pairs: list[tuple[flo
 
 
 def test_a_ratio_without_spread_is_a_point() -> None:
-    assert statistics.ratio(np.full(3, 2.0), np.full(3, 8.0)) == Estimate(0.25, 0.25, 0.25)
+    assert statistics.estimate_ratio(np.full(3, 2.0), np.full(3, 8.0)) == Estimate(0.25, 0.25, 0.25)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 60)), max_size=8), st.integers(1, 40), st.floats(1e-4, 1))
@@ -52,18 +52,18 @@ def test_a_change_is_followed_when_the_best_arm_has_its_traffic(
 ) -> None:
     right = [shown for shown, times in plays for _ in range(times)]
     regret = np.concatenate([[0.0], np.cumsum([0.0 if shown else gap for shown in right])])
-    marks = statistics.marks_of(0, len(right), stretch)
-    assert statistics.settled_after(regret[marks], gap, stretch) == naive.settled_after(right, stretch)
+    marks = statistics.split_segment(0, len(right), stretch)
+    assert statistics.find_settling(regret[marks], gap, stretch) == naive.settled_after(right, stretch)
 
 
 def test_nine_of_ten_are_enough_and_one_less_is_not() -> None:
-    assert statistics.settled_after(np.array([0.0, 5 * 0.1]), 0.1, 50) == 50
-    assert statistics.settled_after(np.array([0.0, 6 * 0.1]), 0.1, 50) == math.inf
+    assert statistics.find_settling(np.array([0.0, 5 * 0.1]), 0.1, 50) == 50
+    assert statistics.find_settling(np.array([0.0, 6 * 0.1]), 0.1, 50) == math.inf
 
 
 @given(st.lists(st.sampled_from([50.0, 100.0, 150.0, math.inf]), min_size=1, max_size=9))
 def test_half_of_all_changes_are_followed_as_soon(times: list[float]) -> None:
-    found, half = statistics.settling(times, 50), naive.half_within(times)
+    found, half = statistics.summarize_settling(times, 50), naive.half_within(times)
     assert found.people == (None if math.isinf(half) else half)
     assert found.reached == pytest.approx(sum(map(math.isfinite, times)) / len(times))
 
@@ -71,7 +71,7 @@ def test_half_of_all_changes_are_followed_as_soon(times: list[float]) -> None:
 @given(st.dictionaries(st.integers(1, 10**6), st.floats(0, 1.5), min_size=1, max_size=6))
 def test_it_pays_from_where_at_most_half_is_surely_lost(shares: dict[int, float]) -> None:
     assume(all(abs(share - 0.5) > 1e-6 for share in shares.values()))
-    found, exact = statistics.pays_from(shares), naive.pays_from(shares)
+    found, exact = statistics.find_break_even(shares), naive.pays_from(shares)
     if exact is None:
         assert found is None
         return

@@ -16,7 +16,7 @@ from maskedbandits.planner import Plan, text
 
 
 def row_of(plan: Plan, epsilon: str) -> str:
-    return next(line for line in text.table(plan, 200, "utf-8") if line.split()[0] == epsilon)
+    return next(line for line in text.format_table(plan, 200, "utf-8") if line.split()[0] == epsilon)
 
 
 def test_the_table_says_what_was_found() -> None:
@@ -27,24 +27,24 @@ def test_the_table_says_what_was_found() -> None:
     assert "20 ± 10" in row_of(USUAL, "2")
     assert "5.0 % (2.5 to 7.5)" in row_of(USUAL, "2")
     assert row_of(USUAL, "none").split()[1:3] == ["100", "±"]
-    assert "75.0 % at ε = 0.5" in " ".join(text.lines(USUAL))
+    assert "75.0 % at ε = 0.5" in " ".join(text.to_lines(USUAL))
 
 
 def test_the_advice_repeats_the_table() -> None:
-    said = text.advice(USUAL)
+    said = text.describe_advice(USUAL)
     assert said.startswith("Take ε = 2: against no privacy it costs 20 successes (10 to 30) among 10,000 people")
     assert "5.0 % (2.5 to 7.5) of the gain; you allow 10 %" in said
     assert "ε = 1 costs 9.0 % (6.5 to 11.5): it may be within, 12 worlds cannot tell" in said
-    assert said in " ".join(text.lines(USUAL, 10_000))
+    assert said in " ".join(text.to_lines(USUAL, 10_000))
 
 
 def test_an_epsilon_that_surely_costs_too_much_is_called_so() -> None:
-    said = text.advice(made_up(level(0.5, 300.0, 20.0), level(2.0, 20.0, 10.0)))
+    said = text.describe_advice(made_up(level(0.5, 300.0, 20.0), level(2.0, 20.0, 10.0)))
     assert "ε = 0.5 costs 75.0 % (70.0 to 80.0): too much." in said
 
 
 def test_nothing_smaller_is_promised_than_was_asked_for() -> None:
-    assert text.advice(made_up(level(2.0, 20.0, 10.0))).endswith("No smaller one was asked for.")
+    assert text.describe_advice(made_up(level(2.0, 20.0, 10.0))).endswith("No smaller one was asked for.")
 
 
 @pytest.mark.parametrize(
@@ -58,57 +58,57 @@ def test_nothing_smaller_is_promised_than_was_asked_for() -> None:
 def test_an_advised_epsilon_that_does_not_pay_is_called_so(pays_from: int | None, looked_to: int, said: str) -> None:
     plan = made_up(level(2.0, 20.0, 10.0, pays_from=pays_from, looked_to=looked_to))
     kept = "At ε = 2 10,000 people do not surely keep 50 % of what the best choice gains over a blind one; "
-    assert kept + said in text.advice(plan)
+    assert kept + said in text.describe_advice(plan)
     assert row_of(plan, "2").split()[-1] == f"{pays_from or looked_to:,}"
-    assert ("after >, the largest that was tried" in " ".join(text.lines(plan))) == (pays_from is None)
+    assert ("after >, the largest that was tried" in " ".join(text.to_lines(plan))) == (pays_from is None)
 
 
 def test_one_that_pays_is_not_called_so() -> None:
-    assert "do not surely keep" not in text.advice(made_up(level(2.0, 20.0, 10.0, pays_from=10_000)))
+    assert "do not surely keep" not in text.describe_advice(made_up(level(2.0, 20.0, 10.0, pays_from=10_000)))
 
 
 def test_learning_that_does_not_pay_even_without_privacy_is_called_so() -> None:
     poor = made_up(level(0.5, 300.0, 20.0))
     last = dataclasses.replace(poor.levels[-1], pays_from=None, looked_to=40_000)
-    said = text.advice(dataclasses.replace(poor, levels=(*poor.levels[:-1], last)))
+    said = text.describe_advice(dataclasses.replace(poor, levels=(*poor.levels[:-1], last)))
     assert "At no privacy" not in said
     assert "Without privacy 10,000 people do not surely keep 50 %" in said
     assert "nor would 40,000." in said
 
 
 def test_where_none_is_within_it_says_so_and_what_helps() -> None:
-    said = text.advice(made_up(level(0.5, 300.0, 20.0)))
+    said = text.describe_advice(made_up(level(0.5, 300.0, 20.0)))
     assert said.startswith("None of these epsilons surely costs at most 10 % of the gain. ε = 0.5 costs 75.0 %")
     assert said.endswith(text.HELP)
 
 
 def test_where_nothing_is_gained_none_is_advised() -> None:
     nothing = dataclasses.replace(level(1.0, 0.0, 5.0), cost=None)
-    said = text.advice(made_up(nothing, gain=around(2.0, 5.0)))
+    said = text.describe_advice(made_up(nothing, gain=around(2.0, 5.0)))
     assert said.startswith("No epsilon is advised: learning may gain nothing")
     assert "(2.0 successes, -3.0 to 7.0)" in said
     assert "no gain" in row_of(made_up(nothing, gain=around(2.0, 5.0)), "1")
 
 
 def test_what_a_report_says_is_bayes_rule() -> None:
-    said = text.exposed(USUAL.levels[1])
+    said = text.describe_exposure(USUAL.levels[1])
     truth = math.e / (1 + math.e)
     tenth = math.e / (math.e + 9)
     assert f"true {100 * truth:.1f} % of the time. It can turn a guess of 50 % into {100 * truth:.1f} %" in said
     assert f"one of 10 % into {100 * tenth:.1f} %" in said
     assert f"{math.e:.3g} times" in said
-    assert "knows what the person did" in text.exposed(USUAL.levels[-1])
+    assert "knows what the person did" in text.describe_exposure(USUAL.levels[-1])
 
 
 def test_no_report_of_a_mask_is_called_certain() -> None:
-    said = text.exposed(level(16.0, 0.0, 0.0))
+    said = text.describe_exposure(level(16.0, 0.0, 0.0))
     assert "> 99.999 %" in said
     assert "100" not in said.replace("99.999", "")
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 79])
 def test_a_narrow_terminal_gets_one_epsilon_after_the_other(width: int) -> None:
-    lines = text.lines(USUAL, width)
+    lines = text.to_lines(USUAL, width)
     assert max(map(len, lines)) <= width
     told = " ".join(" ".join(lines).split())
     for part in (
@@ -122,11 +122,11 @@ def test_a_narrow_terminal_gets_one_epsilon_after_the_other(width: int) -> None:
 
 @pytest.mark.parametrize("width", range(20, 60))
 def test_a_number_and_its_sign_stay_on_one_line(width: int) -> None:
-    assert not [line for line in text.lines(USUAL, width) if line.strip().startswith("%")]
+    assert not [line for line in text.to_lines(USUAL, width) if line.strip().startswith("%")]
 
 
 def test_a_table_stays_straight_in_ascii() -> None:
-    lines = text.lines(USUAL, 200, "ascii")
+    lines = text.to_lines(USUAL, 200, "ascii")
     assert all(line.isascii() for line in lines)
     start = next(place for place, line in enumerate(lines) if line.startswith("eps "))
     assert len({len(line) for line in lines[start : start + 5]}) == 1
@@ -134,18 +134,18 @@ def test_a_table_stays_straight_in_ascii() -> None:
 
 @pytest.mark.parametrize(("changes", "said"), [(0, "no change"), (1, "1 change"), (2, "2 changes")])
 def test_changes_are_counted(changes: int, said: str) -> None:
-    assert f"10,000 people, {said}; " in text.title(made_up(level(1.0, 0.0, 0.0), changes=changes))
+    assert f"10,000 people, {said}; " in text.format_title(made_up(level(1.0, 0.0, 0.0), changes=changes))
 
 
 def test_a_document_holds_all_and_can_be_read() -> None:
-    document: dict[str, Any] = json.loads(json.dumps(text.as_json(USUAL), allow_nan=False))
+    document: dict[str, Any] = json.loads(json.dumps(text.to_json(USUAL), allow_nan=False))
     assert document["epsilons"] == [0.5, 1.0, 2.0, "inf"]
     first, last = document["levels"][0], document["levels"][-1]
     assert first["loss"] == {"mean": 400.0, "low": 380.0, "high": 420.0}
     assert (first["loss_per_1000"], first["pays_from"], first["settling"]["people"]) == (40.0, None, None)
     assert (last["epsilon"], last["exposure"]["odds"]) == ("inf", "inf")
     assert document["advice"]["epsilon"] == 2.0
-    assert document["advice"]["words"] == text.advice(USUAL)
+    assert document["advice"]["words"] == text.describe_advice(USUAL)
 
 
 @pytest.mark.parametrize(

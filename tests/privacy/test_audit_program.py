@@ -212,7 +212,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
 @pytest.mark.parametrize("options", [["--exact"], ["--trials", "200", "--command", "cat"]])
 def test_findings_that_nobody_gets_are_no_refutation(options: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-m", "maskedbandits.cli", "audit", *options]
+        command = [sys.executable, "-m", "maskedbandits", "audit", *options]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert (result.returncode, result.stderr) == (cli.UNMADE, b"maskedbandits: error: No space left on device\n")
 
@@ -264,7 +264,7 @@ def test_a_second_carriage_return_is_part_of_a_report() -> None:
 
 def test_slow_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("--trials", 1000).stderr == ""
-    monkeypatch.setattr(cli.Slow, "EVERY", 0.0)
+    monkeypatch.setattr(cli.SlowProgress, "INTERVAL_S", 0.0)
     monkeypatch.setattr(run, "CHUNK_REPORTS", 500)
     result = call("--trials", 1000)
     assert result.stderr == " 50% done\n"
@@ -275,8 +275,8 @@ def test_a_person_at_a_terminal_sees_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(cli.Slow, "EVERY", 0.0)
-    watch = cli.Slow()
+    monkeypatch.setattr(cli.SlowProgress, "INTERVAL_S", 0.0)
+    watch = cli.SlowProgress()
     watch(0.25)
     watch(0.5)
     watch(1.0)

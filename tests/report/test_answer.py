@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from made_up import HORIZON, of_cells, results
-from maskedbandits.experiments.results import Cell, Label, Outcome, Results
-from maskedbandits.report import summary, tables
+from maskedbandits.experiments.results import Cell, CellOutcome, Label, Results
+from maskedbandits.report import summary
 
-QUESTION = {
+SPEC = {
     "means": [[0.9, 0.1]],
     "starts": [0],
     "horizon": HORIZON,
@@ -28,12 +28,12 @@ QUESTION = {
 def cell(policy: str, regrets: Sequence[float], epsilon: float | None = 1.0, problem: str = "one") -> Cell:
     """A cell whose runs ended with these regrets."""
     pulls = np.full((len(regrets), 2), HORIZON // 2)
-    outcome = Outcome(QUESTION, np.array([HORIZON]), np.array(regrets)[:, None], pulls, pulls, 1.0)
+    outcome = CellOutcome(SPEC, np.array([HORIZON]), np.array(regrets)[:, None], pulls, pulls, 1.0)
     return Cell(Label(f"{problem}{policy}{epsilon}", problem, policy, epsilon), outcome)
 
 
 def said(*cells: Cell) -> str:
-    return summary.overall(of_cells(cells))
+    return summary.summarize(of_cells(cells))
 
 
 GOOD, BAD = [9.0, 10.0, 11.0], [18.0, 20.0, 22.0]  # 10 ± 2.5 and 20 ± 5.0
@@ -66,7 +66,7 @@ def test_rivals_are_those_whose_intervals_overlap_by_hand() -> None:
             ends[one.label.policy] = (mean, mean - half, mean + half)
         first = min(ends, key=lambda policy: ends[policy][0])
         expected = {policy for policy in ends if policy != first and ends[policy][1] <= ends[first][2]}
-        assert {one.label.policy for one in summary.rivals(group)} == expected
+        assert {one.label.policy for one in summary.find_rivals(group)} == expected
 
 
 def test_several_epsilons_are_told_together() -> None:
@@ -119,22 +119,20 @@ def test_of_several_problems_wins_are_counted() -> None:
     ],
 )
 def test_what_was_run(made: Results, sentence: str) -> None:
-    assert summary.what_was_run(made) == sentence
+    assert summary.describe_run(made) == sentence
 
 
 def test_the_first_of_the_table_is_the_first_of_the_sentence() -> None:
-    for _, groups in tables.problems(results().cells):
+    for _, groups in summary.group_by_problem(results().cells):
         for group in groups:
-            assert tables.stands_out(summary.ranked(group)[0], group)
+            assert summary.is_best(summary.rank(group)[0], group)
 
 
 def test_oracles_take_no_part() -> None:
     told = cell("told", [0.0, 0.0, 0.0])
-    told = dataclasses.replace(
-        told, outcome=dataclasses.replace(told.outcome, question={**QUESTION, "policy": "oracle"})
-    )
+    told = dataclasses.replace(told, outcome=dataclasses.replace(told.outcome, spec={**SPEC, "policy": "oracle"}))
     group = [told, cell("a", GOOD), cell("b", BAD)]
     assert said(*group) == said(*group[1:])
-    assert tables.lowest(group) == 10.0
-    assert [tables.stands_out(each, group) for each in group] == [False, True, False]
-    assert tables.contenders([told]) == [told]
+    assert summary.lowest_regret(group) == 10.0
+    assert [summary.is_best(each, group) for each in group] == [False, True, False]
+    assert summary.exclude_oracles([told]) == [told]

@@ -35,7 +35,7 @@ def made() -> tuple[Cell, ...]:
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "save_figure", lambda picture, folder: [])
-        yield report.write(of_cells(made()), tmp_path_factory.mktemp("browser")).page.as_uri()
+        yield report.write_report(of_cells(made()), tmp_path_factory.mktemp("browser")).page.as_uri()
 
 
 @pytest.fixture

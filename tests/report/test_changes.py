@@ -28,7 +28,7 @@ def cell_of(problem: Problem) -> Cell:
 )
 def test_words(means: object, words: str) -> None:
     [cell] = changing(np.asarray(means)).cells
-    assert summary.in_words(cell) == words
+    assert summary.describe_changes(cell) == words
 
 
 def test_variation_is_the_problems() -> None:
@@ -38,15 +38,15 @@ def test_variation_is_the_problems() -> None:
 
 def test_curves_hold_what_the_means_were() -> None:
     [cell] = changing([[0.9, 0.1], [0.2, 0.3], [0.4, 0.8]], [0, 10, 700]).cells
-    times, means = summary.curves(cell)
+    times, means = summary.sample_means(cell)
     assert times.tolist() == [0, 10, 700, HORIZON]
     assert means.tolist() == [[0.9, 0.1], [0.2, 0.3], [0.4, 0.8], [0.4, 0.8]]
 
 
 def test_curves_have_no_more_points_than_a_panel_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "POINTS", 7)
+    monkeypatch.setattr(summary, "MAX_POINTS", 7)
     [cell] = changing(sinusoid(100)).cells
-    times, means = summary.curves(cell)
+    times, means = summary.sample_means(cell)
     assert times.size <= 8
     held = np.array([sinusoid(100)[min(time // 10, 99)] for time in times])
     assert means == pytest.approx(held)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from maskedbandits import report
-from maskedbandits.experiments.results import Cell, Label, Outcome, Plan, Results
-from maskedbandits.report import latex, style, tables
-from maskedbandits.report.plots import context, regret_by_group
+from maskedbandits.experiments.results import Cell, CellOutcome, Label, Manifest, Results
+from maskedbandits.report import style, summary, tables
+from maskedbandits.report.plots import ContextRatio
+from maskedbandits.report.plots.regret_by_group import RegretByGroup
 
 TIMES = np.array([10, 100, 1000])
 
@@ -30,7 +31,7 @@ def cell(
     """A cell whose mean regret at the checkpoints is given, a quarter of it by the first group."""
     noise = spread * np.linspace(-1.0, 1.0, runs) if runs > 1 else np.zeros(1)
     regret = np.array(lost) + noise[:, None]
-    question: dict[str, Any] = {
+    spec: dict[str, Any] = {
         "means": [[[0.5, 0.8], [0.5, 0.2]]],
         "starts": [0],
         "horizon": 1000,
@@ -43,7 +44,7 @@ def cell(
     }
     pulls = np.full((runs, 2, 2), 250)
     by_people = regret[:, :, None] * [0.25, 0.75]
-    outcome = Outcome(question, TIMES, regret, pulls, pulls // 2, 0.1, None, None, by_people)
+    outcome = CellOutcome(spec, TIMES, regret, pulls, pulls // 2, 0.1, None, None, by_people)
     return Cell(Label("0" * 24, "people", label, epsilon), outcome)
 
 
@@ -67,25 +68,25 @@ def group(asking: list[float], plain: list[float], epsilon: float = 1.0, **more:
 def test_context_pays_from_where_it_has_lost_less_to_the_end(
     asking: list[float], plain: list[float], first: int | None, costs: bool, words: str
 ) -> None:
-    pair = context.pair_of(group(asking, plain))
+    pair = summary.find_context_pair(group(asking, plain))
     assert pair is not None
-    assert (pair.pays_from, pair.costs, pair.in_words) == (first, costs, words)
+    assert (pair.pays_from, pair.costs, pair.verdict) == (first, costs, words)
 
 
 def test_a_single_run_tells_nothing() -> None:
-    pair = context.pair_of(group([1, 5, 9], [2, 20, 200], runs=1))
+    pair = summary.find_context_pair(group([1, 5, 9], [2, 20, 200], runs=1))
     assert pair is not None
-    assert pair.in_words == "unclear"
+    assert pair.verdict == "unclear"
 
 
 def test_only_the_same_policy_is_compared() -> None:
     asking, plain = group([1, 5, 9], [2, 20, 200])
     other = cell("other", 1.0, [2, 20, 200], asks=False, policy="uniform")
-    assert context.pair_of([asking, other]) is None
-    assert context.pair_of([plain, other]) is None
-    found = context.pair_of([other, plain, asking])
+    assert summary.find_context_pair([asking, other]) is None
+    assert summary.find_context_pair([plain, other]) is None
+    found = summary.find_context_pair([other, plain, asking])
     assert found is not None
-    assert (found.asking, found.plain) == (asking, plain)
+    assert (found.grouped, found.plain) == (asking, plain)
 
 
 def test_the_sentence_says_when() -> None:
@@ -98,23 +99,25 @@ def test_the_sentence_says_when() -> None:
         "A choice for each group pays at no ε up to 1,000 visitors, where it is not seen to lose less.": unclear,
     }
     for words, cells in said.items():
-        assert context.sentence(context.pairs(cells)) == words
-    many = [(str(place), context.pairs(early)[0][1]) for place in range(20)]
-    assert context.sentence(many) == "A choice for each group pays in 20 of 20 comparisons, and loses more in 0."
+        assert summary.summarize_context(summary.pair_contexts(cells)) == words
+    many = [(str(place), summary.pair_contexts(early)[0][1]) for place in range(20)]
+    assert (
+        summary.summarize_context(many) == "A choice for each group pays in 20 of 20 comparisons, and loses more in 0."
+    )
 
 
 def test_a_table_has_a_column_for_each_group() -> None:
     cells = group([1, 5, 8], [2, 20, 200])
-    columns = regret_by_group.columns(cells)
+    columns = tables.list_group_columns(cells)
     assert [column.heading for column in columns] == ["ε", "policy", "group 0 (20%)", "group 1 (80%)"]
-    half = cells[0].by_group[1][0]
+    half = cells[0].final_group_regret[1][0]
     assert half == pytest.approx(0.25 * float(cells[0].half_width[-1]))
-    assert columns[2].say(cells[0], 0.0) == f"2.0 ± {half:.1f}"
-    assert columns[3].sort_by(cells[1], 0.0) == pytest.approx(150.0)
-    found = tables.cell_as_json(cells[0])
+    assert columns[2].format(cells[0], 0.0) == f"2.0 ± {half:.1f}"
+    assert columns[3].sort_key(cells[1], 0.0) == pytest.approx(150.0)
+    found = tables.cell_to_json(cells[0])
     assert (found["context"], found["shares"]) == (True, [0.2, 0.8])
     assert [each["mean"] for each in found["group_regret"]] == pytest.approx([2.0, 6.0])
-    assert r"0.5 & each & $2.0 \pm" in latex.as_latex(group([1, 5, 8], [2, 20, 200], 0.5)).replace(
+    assert r"0.5 & each & $2.0 \pm" in tables.to_latex(group([1, 5, 8], [2, 20, 200], 0.5)).replace(
         r"$\varepsilon = 0.5$", "0.5"
     )
 
@@ -122,8 +125,7 @@ def test_a_table_has_a_column_for_each_group() -> None:
 def test_a_figure_shows_what_visitors_lose() -> None:
     """Per visitor: the first group has 200 of a thousand, and a quarter of the regret."""
     cells = group([1, 5, 8], [2, 20, 200])
-    drawn = style.looks(["each", "all"])
-    panel = regret_by_group.figure("people", [cells], drawn).axes[0]
+    panel = RegretByGroup("", "people", [cells], style.assign_looks(["each", "all"])).draw_figure().axes[0]
     heights = [np.asarray(line.get_ydata()) for line in panel.lines]
     np.testing.assert_allclose(heights, [[2 / 200, 6 / 800], [50 / 200, 150 / 800]])
     low, high = panel.get_ylim()
@@ -133,8 +135,8 @@ def test_a_figure_shows_what_visitors_lose() -> None:
 def test_the_page_begins_with_when_context_pays(tmp_path: Path) -> None:
     cells = (*group([5, 50, 300], [2, 20, 200], 0.5), *group([5, 5, 9], [2, 20, 200], 1.0))
     labels = tuple(each.label for each in cells)
-    plan = Plan("<People>", "0", "run it", "x.toml", "", labels)
-    written = report.write(Results(plan, cells), tmp_path)
+    manifest = Manifest("<People>", "0", "run it", "x.toml", "", labels)
+    written = report.write_report(Results(manifest, cells), tmp_path)
     text = written.page.read_text(encoding="utf-8")
     assert (
         text.index("pays at ε = 1, from 100 visitors")
@@ -147,7 +149,7 @@ def test_the_page_begins_with_when_context_pays(tmp_path: Path) -> None:
 
 
 def test_the_scale_holds_all_ratios() -> None:
-    problems = context.pairs(group([1, 5, 0.5], [2, 20, 200], spread=0.01))
-    low, high = context.bounds(problems)
+    problems = summary.pair_contexts(group([1, 5, 0.5], [2, 20, 200], spread=0.01))
+    low, high = ContextRatio("", problems).limits()
     assert low <= 0.5 / 200 < 0.5 <= high
     assert math.log2(low).is_integer()

@@ -17,8 +17,10 @@ from children import finished
 from made_up import HORIZON, changing, named, outcome, results, sinusoid
 from maskedbandits import report
 from maskedbandits.experiments.results import Cell, Label, Results
-from maskedbandits.report import style, tables
-from maskedbandits.report.plots import regret_by_epsilon, shares
+from maskedbandits.report import style, summary
+from maskedbandits.report.plots.arm_shares import ArmShares
+from maskedbandits.report.plots.regret_by_epsilon import RegretByEpsilon, place_epsilons
+from maskedbandits.report.plots.regret_over_time import RegretOverTime
 
 # What people call their policies.
 FORMULAS = ["costs $5", "$x_$ and $y$", "$\\frac{", "_hidden", "a^b_c^", "\\alpha \\"]
@@ -28,11 +30,12 @@ LONG = ["x" * 3000, "W " * 2000]
 
 
 def drawn(made: Results) -> list[Figure]:
-    [(problem, groups)] = tables.problems(made.cells)
-    look = style.looks([label.policy for label in made.plan.labels])
-    with style.our_style():
-        over_time = style.regret_over_time(problem, groups, look)
-        return [over_time, *([regret_by_epsilon.figure(problem, groups, look)] if len(groups) > 1 else [])]
+    """The figures of regret over time, and against epsilon if there are several."""
+    [(problem, groups)] = summary.group_by_problem(made.cells)
+    looks = style.assign_looks([label.policy for label in made.manifest.labels])
+    with style.use_style():
+        plots = [plot for plot in (RegretOverTime, RegretByEpsilon) if plot.applies_to(groups)]
+        return [plot("", problem, groups, looks).draw_figure() for plot in plots]
 
 
 def legend(figure: Figure) -> list[str]:
@@ -44,11 +47,13 @@ def legend(figure: Figure) -> list[str]:
 @pytest.mark.parametrize("names", [FORMULAS, SCRIPTS, ORDERS, LONG], ids=["formulas", "scripts", "orders", "long"])
 def test_any_name_is_drawn_and_nobody_is_warned(names: list[str], quick_fonts: None) -> None:
     made = named(names, " ".join(names))
-    [(problem, groups)] = tables.problems(made.cells)
-    with warnings.catch_warnings(), style.our_style():
+    [(problem, groups)] = summary.group_by_problem(made.cells)
+    looks = style.assign_looks(names)
+    with warnings.catch_warnings(), style.use_style():
         warnings.simplefilter("error")
-        for figure in (*drawn(made), shares.figure(problem, groups)):
-            assert all(style.as_bytes(figure, kind) for kind in style.KINDS)
+        for plot in (RegretOverTime("", problem, groups, looks), ArmShares("", problem, groups, looks)):
+            figure = plot.draw_figure()
+            assert all(style.render(figure, kind) for kind in ("pdf", "svg"))
 
 
 @pytest.mark.parametrize("name", [*FORMULAS, "שלום עולם"])
@@ -84,14 +89,14 @@ def test_many_policies_leave_room_for_the_curves() -> None:
 
 
 def test_short_names_share_a_line() -> None:
-    assert style.legend_columns([1.0, 1.0, 1.0], room=5.2) == 3
-    assert style.legend_columns([2.6, 1.5, 1.0], room=6.0) == 2
-    assert style.legend_columns([9.0, 9.0], room=6.0) == 1
+    assert style.count_legend_columns([1.0, 1.0, 1.0], room=5.2) == 3
+    assert style.count_legend_columns([2.6, 1.5, 1.0], room=6.0) == 2
+    assert style.count_legend_columns([9.0, 9.0], room=6.0) == 1
 
 
 def test_our_font_has_the_letters_that_we_write() -> None:
     ours = "ε = ∞, no privacy × – … □ ± " + "".join(map(chr, range(32, 127)))
-    assert style.drawable(ours) == ours
+    assert style.replace_missing_glyphs(ours) == ours
 
 
 # How the world changes
@@ -131,7 +136,7 @@ def test_one_scale_holds_the_curves_of_every_panel() -> None:
     # the curves of the second panel are higher than those of the first, by less than what parts the scales
     cells = [Cell(Label(str(e), "one", "policy", e), outcome(scale)) for e, scale in ((1.0, 1.0), (math.inf, 2.0))]
     made = named(["policy"])
-    figure = drawn(Results(made.plan, tuple(cells)))[0]
+    figure = drawn(Results(made.manifest, tuple(cells)))[0]
     for panel, cell in zip(figure.axes, cells, strict=True):
         low, high = panel.get_ylim()
         assert low == 0
@@ -141,7 +146,7 @@ def test_one_scale_holds_the_curves_of_every_panel() -> None:
 def test_a_curve_below_nothing_is_within_its_panel() -> None:
     won = dataclasses.replace(outcome(1.0), regret=-outcome(1.0).regret)
     cells = [Cell(Label(policy, "one", policy, 1.0), each) for policy, each in (("a", won), ("b", outcome(1.0)))]
-    made = Results(named(["a", "b"]).plan, tuple(cells))
+    made = Results(named(["a", "b"]).manifest, tuple(cells))
     assert drawn(made)[0].axes[0].get_ylim()[0] < won.regret.mean(axis=0).min()
 
 
@@ -152,7 +157,7 @@ def test_against_epsilon_what_lost_nothing_is_left_out() -> None:
         for e in (1.0, 2.0)
         for policy, each in (("a", nothing), ("b", outcome(1.0)))
     ]
-    panel = drawn(Results(named(["a", "b"]).plan, tuple(cells)))[1].axes[0]
+    panel = drawn(Results(named(["a", "b"]).manifest, tuple(cells)))[1].axes[0]
     assert {str(part.get_gid()).split("-")[3] for part in panel.get_children() if part.get_gid()} == {"1"}
     assert panel.get_ylim()[0] > 0
 
@@ -161,7 +166,7 @@ def test_against_epsilon_what_lost_nothing_is_left_out() -> None:
 
 
 def test_many_policies_look_different() -> None:
-    look = style.looks([f"policy {number}" for number in range(20)])
+    look = style.assign_looks([f"policy {number}" for number in range(20)])
     assert len(set(look.values())) == 20
 
 
@@ -175,13 +180,14 @@ def test_many_policies_look_different() -> None:
     ],
 )
 def test_infinity_stands_one_step_beyond_the_last_epsilon(epsilons: list[float], places: list[float]) -> None:
-    assert list(regret_by_epsilon.places_of(epsilons).values()) == pytest.approx(places)
+    cells = [[Cell(Label("", "", "", epsilon), outcome(1.0))] for epsilon in epsilons]
+    assert list(place_epsilons(cells).values()) == pytest.approx(places)
 
 
 def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "KINDS", {"svg": style.KINDS["svg"]})
+    monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
     before = dict(mpl.rcParams)
-    report.write(results(epsilons=(1.0,)), tmp_path)
+    report.write_report(results(epsilons=(1.0,)), tmp_path)
     assert dict(mpl.rcParams) == before
 
 
@@ -197,7 +203,7 @@ def test_against_epsilon_a_wide_interval_ends_at_the_floor() -> None:
     runs = np.array([[0.0] * 10, [40.0] * 10])  # 20 on average, and an interval far below 0
     wide = dataclasses.replace(outcome(1.0, runs=2), regret=runs)
     cells = [Cell(Label(str(e), "one", "policy", e), wide) for e in (1.0, 2.0)]
-    panel = drawn(Results(named(["policy"]).plan, tuple(cells)))[1].axes[0]
+    panel = drawn(Results(named(["policy"]).manifest, tuple(cells)))[1].axes[0]
     assert panel.get_ylim()[0] > 5
     [band] = [part for part in panel.collections if "band" in str(part.get_gid())]
     assert min(float(np.asarray(path.vertices)[:, 1].min()) for path in band.get_paths()) == 10

@@ -8,11 +8,11 @@ import pytest
 
 from made_up import named, outcome, results
 from maskedbandits.experiments.results import Cell, Label
-from maskedbandits.report import latex
+from maskedbandits.report import tables
 
 
 def test_rows_are_policies_and_columns_epsilons() -> None:
-    text = latex.as_latex(results().cells)
+    text = tables.to_latex(results().cells)
     assert r"policy & $\varepsilon = 0.5$ & $\varepsilon = 1$ & $\varepsilon = \infty$ \\" in text
     rows = [line.split(" & ") for line in text.splitlines() if line.startswith("with")]
     assert [row[0] for row in rows] == ["with window", r"without \textless{}window\textgreater{}"]
@@ -27,7 +27,7 @@ def test_rows_are_policies_and_columns_epsilons() -> None:
 def test_thousands_stand_apart_and_one_run_has_no_interval() -> None:
     made = outcome(1.0, runs=1)
     cell = Cell(Label("k", "p", "a", None), dataclasses.replace(made, regret=made.regret * 0 + 1234567.0))
-    text = latex.as_latex([cell])
+    text = tables.to_latex([cell])
     assert r"$1\,234\,567$" in text
     assert "\\pm" not in text
     assert "own $p_{00}, p_{11}$" in text
@@ -35,7 +35,7 @@ def test_thousands_stand_apart_and_one_run_has_no_interval() -> None:
 
 def test_what_is_not_finished_is_a_dash() -> None:
     cells = results().cells
-    assert latex.as_latex(cells[:-1]).count("& -- ") == 1
+    assert tables.to_latex(cells[:-1]).count("& -- ") == 1
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,6 @@ def test_what_is_not_finished_is_a_dash() -> None:
     ],
 )
 def test_no_letter_of_a_name_is_an_order(name: str, shown: str) -> None:
-    text = latex.as_latex(named([name, "other"], name).cells)
+    text = tables.to_latex(named([name, "other"], name).cells)
     assert f"{{l}}{{{shown}}}" in text
     assert f"\n{shown} & " in text

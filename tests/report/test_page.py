@@ -16,7 +16,7 @@ import pytest
 
 from made_up import changing, named, outcome, results, sinusoid
 from maskedbandits import report
-from maskedbandits.experiments.results import Cell, Results, load, save_outcome, save_plan, write_whole
+from maskedbandits.experiments.results import Cell, Results, load, save_manifest, save_outcome, write_whole
 from maskedbandits.report import page, style
 
 # in one process: its report takes ten seconds to write
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.usefixtures("quick_fonts"), pytest.mark.xdist_group("p
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory, quick_fonts: None) -> report.Report:
-    return report.write(results(), tmp_path_factory.mktemp("report"))
+    return report.write_report(results(), tmp_path_factory.mktemp("report"))
 
 
 def words_of(text: str) -> str:
@@ -50,7 +50,7 @@ def page_of(made: report.Report) -> str:
 def page_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Results], str]:
     """A page without the files of its figures, which take their time."""
     monkeypatch.setattr(page, "save_figure", lambda picture, folder: [])
-    return lambda made: page_of(report.write(made, tmp_path))
+    return lambda made: page_of(report.write_report(made, tmp_path))
 
 
 STARTS = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xm"}
@@ -72,8 +72,8 @@ def test_files_say_nothing_of_the_day_and_the_program(written: report.Report) ->
 
 
 def test_problems_do_not_overwrite_each_others_figures() -> None:
-    assert page.prefixes(["only"]) == [""]
-    assert page.prefixes(["A b", "a-b", "ε", "S 1"]) == ["a-b-1-", "a-b-2-", "problem-3-", "s-1-"]
+    assert page.file_prefixes(["only"]) == [""]
+    assert page.file_prefixes(["A b", "a-b", "ε", "S 1"]) == ["a-b-1-", "a-b-2-", "problem-3-", "s-1-"]
 
 
 def test_page_is_self_contained_and_escapes_what_people_write(written: report.Report) -> None:
@@ -99,8 +99,10 @@ def test_page_is_self_contained_and_escapes_what_people_write(written: report.Re
 
 def test_page_gives_no_orders(page_alone: Callable[[Results], str]) -> None:
     made = named(["a\x1b[2J\x07\nb"], "p\x9b2J\u202eq")
-    plan = dataclasses.replace(made.plan, title="t\x00", command="run\x1b", file="f\x7f", source="one\n\ttwo\x9b\r\n")
-    text = page_alone(dataclasses.replace(made, plan=plan))
+    manifest = dataclasses.replace(
+        made.manifest, title="t\x00", command="run\x1b", file="f\x7f", source="one\n\ttwo\x9b\r\n"
+    )
+    text = page_alone(dataclasses.replace(made, manifest=manifest))
     assert not {letter for letter in text if unicodedata.category(letter) == "Cc"} - {"\n"}
     assert "\u202e" not in text
     words = words_of(text)
@@ -115,10 +117,10 @@ def test_page_says_what_is_not_finished(page_alone: Callable[[Results], str]) ->
 
 
 def test_one_run_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "KINDS", {"svg": style.KINDS["svg"]})
+    monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
     made = results(epsilons=(None,))
     single = tuple(Cell(cell.label, outcome(1.0, runs=1, window=cell.window)) for cell in made.cells)  # type: ignore[arg-type]
-    written = report.write(dataclasses.replace(made, cells=single), tmp_path)
+    written = report.write_report(dataclasses.replace(made, cells=single), tmp_path)
     assert [path.name for path in written.figures] == [f"{name}.svg" for name in ("regret", "shares", "pulls")]
     assert "one run says nothing of chance" in page_of(written)
 
@@ -141,8 +143,8 @@ def test_page_says_what_stands_for_changes(page_alone: Callable[[Results], str])
 
 def test_page_ends_with_where_the_numbers_come_from(page_alone: Callable[[Results], str]) -> None:
     made = results(epsilons=(1.0,))
-    plan = dataclasses.replace(made.plan, provenance={"numpy": "2.0", "machine": "<a & b>"})
-    words = words_of(page_alone(dataclasses.replace(made, plan=plan)))
+    manifest = dataclasses.replace(made.manifest, provenance={"numpy": "2.0", "machine": "<a & b>"})
+    words = words_of(page_alone(dataclasses.replace(made, manifest=manifest)))
     end = words[words.index("Provenance") :]
     assert "Run with numpy: 2.0; machine: <a & b>." in end
     assert "maskedbandits run a.toml" in end
@@ -160,9 +162,9 @@ def test_results_of_an_earlier_version_have_no_shares(page_alone: Callable[[Resu
 def test_nothing_that_people_write_is_markup(page_alone: Callable[[Results], str]) -> None:
     nasty = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;<!--"
     made = named([nasty, "other"], nasty)
-    plan = dataclasses.replace(made.plan, title=nasty, command=nasty, file=nasty, source=nasty, version=nasty)
+    manifest = dataclasses.replace(made.manifest, title=nasty, command=nasty, file=nasty, source=nasty, version=nasty)
     harmless = page_alone(named(["policy", "other"], "problem"))
-    text = page_alone(dataclasses.replace(made, plan=plan))
+    text = page_alone(dataclasses.replace(made, manifest=manifest))
     for mark in ("<script", "</script", "<img", "<!--"):
         assert text.count(mark) == harmless.count(mark), mark
     assert nasty in words_of(text)
@@ -195,7 +197,7 @@ def test_tables_sort_by_numbers(written: report.Report) -> None:
 
 def test_arms_are_called_by_their_names(page_alone: Callable[[Results], str]) -> None:
     made = results(epsilons=(1.0,))
-    named_arms = dataclasses.replace(made.plan, arms={"one": ["tea <hot>", "cake"], "other": ["x"]})
+    named_arms = dataclasses.replace(made.manifest, arms={"one": ["tea <hot>", "cake"], "other": ["x"]})
     words = words_of(page_alone(Results(named_arms, made.cells)))
     assert "tea <hot>cake" in words
     assert "arm 0" not in words
@@ -206,9 +208,9 @@ def recorded(made: Results) -> Results:
     """The same, as if it had been recorded."""
     cells = []
     for cell in made.cells:
-        question = {**cell.outcome.question, "record": ["rounds", "abc"]}
-        cells.append(Cell(cell.label, dataclasses.replace(cell.outcome, question=question)))
-    return Results(made.plan, tuple(cells))
+        spec = {**cell.outcome.spec, "record": ["rounds", "abc"]}
+        cells.append(Cell(cell.label, dataclasses.replace(cell.outcome, spec=spec)))
+    return Results(made.manifest, tuple(cells))
 
 
 def test_what_was_recorded_has_periods(page_alone: Callable[[Results], str]) -> None:
@@ -228,7 +230,7 @@ def test_who_lost_nothing_has_no_place_on_a_log_scale(page_alone: Callable[[Resu
         Cell(cell.label, dataclasses.replace(cell.outcome, regret=cell.outcome.regret * (cell.label.policy == "some")))
         for cell in made.cells
     ]
-    assert "Left out where it lost nothing: none at all." in words_of(page_alone(Results(made.plan, tuple(cells))))
+    assert "Left out where it lost nothing: none at all." in words_of(page_alone(Results(made.manifest, tuple(cells))))
     assert "Left out" not in words_of(page_alone(made))
 
 
@@ -245,10 +247,10 @@ def test_the_page_runs_its_own_script_alone(written: report.Report) -> None:
 
 def test_saved_results_load_and_draw_exactly(written: report.Report, tmp_path: Path) -> None:
     made = results()
-    save_plan(tmp_path, made.plan)
+    save_manifest(tmp_path, made.manifest)
     for cell in made.cells:
         save_outcome(tmp_path, cell.label.key, cell.outcome)
-    again = report.write(load(tmp_path), tmp_path)  # the same results give the same report, byte for byte
+    again = report.write_report(load(tmp_path), tmp_path)  # the same results give the same report, byte for byte
     assert again.page.read_bytes() == written.page.read_bytes()
     assert len(again.figures) == 12
     for drawn, redrawn in zip(written.figures, again.figures, strict=True):
@@ -258,7 +260,7 @@ def test_saved_results_load_and_draw_exactly(written: report.Report, tmp_path: P
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    page.save(path, b"old")
+    page.save_file(path, b"old")
 
     def fail(stream: object) -> None:
         raise OSError(28, "No space left on device")

@@ -9,12 +9,12 @@ from matplotlib.patches import Rectangle
 from made_up_plan import BLIND, USUAL, level, made_up
 from maskedbandits.planner import Plan
 from maskedbandits.report import style
-from maskedbandits.report.plots import plan as picture
+from maskedbandits.report.plots import plan as plan_figure
 
 
 def drawn(plan: Plan) -> Figure:
-    with style.our_style():
-        return picture.figure(plan)
+    with style.use_style():
+        return plan_figure.draw_figure(plan)
 
 
 def bars(figure: Figure) -> list[float]:
@@ -55,7 +55,7 @@ def test_a_blind_choice_is_shown_where_the_bars_stay_readable() -> None:
 
 
 def test_the_same_plan_gives_the_same_bytes() -> None:
-    first, again = (style.as_bytes(drawn(USUAL), "png") for _ in range(2))
+    first, again = (style.render(drawn(USUAL), "png") for _ in range(2))
     assert first == again
 
 

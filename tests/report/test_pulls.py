@@ -14,20 +14,18 @@ from made_up import outcome, sinusoid
 from maskedbandits import Problem, RandomizedResponse, theory
 from maskedbandits.experiments.results import Cell, Label
 from maskedbandits.report import style
-from maskedbandits.report.plots import pulls
+from maskedbandits.report.plots.pulls_and_bounds import PullsAndBounds, count_pulls, has_bounds
 
 
 def cell(**changes: Any) -> Cell:
     made = outcome(1.0, runs=3, window=50)
     wasted = np.array([[10, 20], [30, 40], [50, 60]])
-    question = {**made.question, **changes}
-    return Cell(
-        Label("key", "one", "policy", 1.0), dataclasses.replace(made, question=question, suboptimal_pulls=wasted)
-    )
+    spec = {**made.spec, **changes}
+    return Cell(Label("key", "one", "policy", 1.0), dataclasses.replace(made, spec=spec, suboptimal_pulls=wasted))
 
 
 def test_measured_pulls_are_those_counted_by_hand() -> None:
-    found = pulls.against_bounds(cell())
+    found = count_pulls(cell())
     assert found.measured == (30 + 70 + 110) / 3
     # 4.302653 is the 97.5 % point of Student's t with two degrees of freedom
     assert found.half_width == pytest.approx(4.302653 * 40 / math.sqrt(3), rel=1e-6)
@@ -36,7 +34,7 @@ def test_measured_pulls_are_those_counted_by_hand() -> None:
 def test_bounds_are_those_of_the_problem() -> None:
     mask = RandomizedResponse(0.8, 0.8)
     problem = Problem([[0.9, 0.1], [0.1, 0.9]], [0, 400], 1000, mask)
-    found = pulls.against_bounds(cell(parameters={"window": 50, "c": 1.0}))
+    found = count_pulls(cell(parameters={"window": 50, "c": 1.0}))
     assert found.published == pytest.approx(float(sum(theory.published_bound(problem, 50))))
     assert found.proved == pytest.approx(float(sum(theory.corrected_bound(problem, 50, 1.0))))
     assert found.proved != pytest.approx(float(sum(theory.corrected_bound(problem, 50))))
@@ -55,13 +53,15 @@ def test_bounds_are_those_of_the_problem() -> None:
     ],
 )
 def test_bounds_speak_of_the_papers_policy_alone(changes: dict[str, Any], spoken_of: bool) -> None:
-    assert pulls.bounded(cell(**changes)) == spoken_of
+    assert has_bounds(cell(**changes)) == spoken_of
 
 
 def test_three_marks_are_drawn_where_the_numbers_are() -> None:
-    row = dataclasses.replace(pulls.against_bounds(cell()), published=math.inf)
+    row = dataclasses.replace(count_pulls(cell()), published=math.inf)
+    plot = PullsAndBounds("", "one", [[cell()]], style.assign_looks(["policy"]))
+    plot.counts = [row]
     panel = Figure().subplots()
-    pulls.draw(panel, [row], ["ε = 1"], style.looks(["policy"]))
+    plot.draw(panel)
     heights = [float(np.asarray(line.get_ydata())[0]) for line in panel.lines]
     assert heights[0] == row.measured
     assert math.isnan(heights[1])  # a log scale has no place for infinity

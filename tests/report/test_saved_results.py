@@ -13,13 +13,13 @@ import pytest
 
 from made_up import results
 from maskedbandits.errors import UserError
-from maskedbandits.experiments.canonical_json import plain
-from maskedbandits.experiments.results import Results, load, save_outcome, save_plan
+from maskedbandits.experiments.canonical_json import to_plain
+from maskedbandits.experiments.results import Results, load, save_manifest, save_outcome
 
 
 def saved(folder: Path) -> Results:
     made = results(epsilons=(1.0,))
-    save_plan(folder, made.plan)
+    save_manifest(folder, made.manifest)
     for cell in made.cells:
         save_outcome(folder, cell.label.key, cell.outcome)
     return made
@@ -28,11 +28,11 @@ def saved(folder: Path) -> Results:
 def test_they_load_exactly(tmp_path: Path) -> None:
     made = saved(tmp_path)
     loaded = load(tmp_path)
-    assert loaded.plan == made.plan
+    assert loaded.manifest == made.manifest
     assert loaded.complete
     for one, other in zip(made.cells, loaded.cells, strict=True):
         assert one.label == other.label
-        assert one.outcome.question == other.outcome.question
+        assert one.outcome.spec == other.outcome.spec
         for name in ("times", "regret", "pulls", "suboptimal_pulls"):
             np.testing.assert_array_equal(getattr(one.outcome, name), getattr(other.outcome, name), strict=True)
 
@@ -85,7 +85,7 @@ def test_no_more_is_unpacked_than_the_question_says(tmp_path: Path) -> None:
 
 
 def test_plain_values_keep_infinity_and_lose_numpy() -> None:
-    assert plain({"a": np.float64(math.inf), "b": np.arange(2), "c": (math.nan, -math.inf)}) == {
+    assert to_plain({"a": np.float64(math.inf), "b": np.arange(2), "c": (math.nan, -math.inf)}) == {
         "a": "inf",
         "b": [0, 1],
         "c": [None, "-inf"],

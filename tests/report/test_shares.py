@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from matplotlib.patches import StepPatch
 from made_up import changing, named
 from maskedbandits.experiments.results import Cell
 from maskedbandits.report import style
-from maskedbandits.report.plots import shares
+from maskedbandits.report.plots.arm_shares import ArmShares, compute_shares, count_intervals, list_best_arms
 
 
 def pulled(chosen: list[list[int]], times: list[int], arms: int) -> Cell:
@@ -23,7 +24,7 @@ def pulled(chosen: list[list[int]], times: list[int], arms: int) -> Cell:
     totals = np.array([[run.count(arm) for arm in range(arms)] for run in chosen])
     outcome = dataclasses.replace(
         cell.outcome,
-        question={**cell.outcome.question, "horizon": len(chosen[0])},
+        spec={**cell.outcome.spec, "horizon": len(chosen[0])},
         times=np.array(times),
         pulls=totals,
         pulls_over_time=over_time,
@@ -31,12 +32,16 @@ def pulled(chosen: list[list[int]], times: list[int], arms: int) -> Cell:
     return Cell(cell.label, outcome)
 
 
+def plot_of(groups: Sequence[Sequence[Cell]], arm_names: Sequence[str] = ()) -> ArmShares:
+    return ArmShares("", "problem", groups, {}, arm_names)
+
+
 @pytest.mark.parametrize("most", [1, 3, 4, 100])
 def test_shares_are_those_counted_by_hand(most: int) -> None:
     rng = np.random.default_rng(most)
     chosen = rng.integers(0, 3, size=(4, 60)).tolist()
     times = [1, 2, 7, 20, 21, 30, 44, 60]
-    ends, found = shares.over_time(pulled(chosen, times, 3), most)
+    ends, found = compute_shares(pulled(chosen, times, 3), most)
     assert ends[0] == 0
     assert ends[-1] == 60
     assert len(ends) - 1 == min(most, len(times))
@@ -49,7 +54,7 @@ def test_shares_are_those_counted_by_hand(most: int) -> None:
 def test_where_nothing_was_pulled_there_is_no_share() -> None:
     cell = pulled([[0, 1, 1, 0]], [2, 4], 2)
     late = dataclasses.replace(cell.outcome, pulls_over_time=np.array([[0, 0], [1, 1]]))
-    assert shares.over_time(Cell(cell.label, late), 2)[1].tolist() == [[0, 0], [0.5, 0.5]]
+    assert compute_shares(Cell(cell.label, late), 2)[1].tolist() == [[0, 0], [0.5, 0.5]]
 
 
 def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
@@ -57,10 +62,11 @@ def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
     cell = pulled(chosen, [len(chosen[0])], 12)
     counts = [chosen[0].count(arm) for arm in range(12)]
     most = sorted(range(12), key=lambda arm: -counts[arm])[: len(style.COLOURS) - 1]
-    assert shares.coloured([cell]) == sorted(most)
-    assert [name for name, _ in shares.legend([cell])][-1] == "other arms"
+    plot = plot_of([[cell]])
+    assert plot.list_arms() == sorted(most)
+    assert [name for name, _ in plot.colours][-1] == "other arms"
     panel = Figure().subplots()
-    shares.draw(panel, cell, shares.coloured([cell]), 10)
+    plot.draw(panel, cell)
     steps = [patch.get_data() for patch in panel.patches if isinstance(patch, StepPatch)]
     assert len(steps) == len(most) + 1
     values, _, baseline = steps[-1]
@@ -71,38 +77,39 @@ def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
 
 def test_few_arms_have_a_colour_each() -> None:
     [cell] = changing([[0.9, 0.1]]).cells
-    assert shares.legend([cell]) == [("arm 0", style.COLOURS[0]), ("arm 1", style.COLOURS[1])]
+    assert plot_of([[cell]]).colours == [("arm 0", style.COLOURS[0]), ("arm 1", style.COLOURS[1])]
 
 
 def test_arms_that_have_names_are_called_so() -> None:
     made = changing([[0.9, 0.1]])
     names = ["85123A WHITE HANGING HEART T-LIGHT HOLDER", "$x_1$"]
-    assert [name for name, _ in shares.legend(made.cells, names)] == names
-    with style.our_style():
-        [legend] = shares.figure("problem", [made.cells], names).legends
+    plot = plot_of([made.cells], names)
+    assert [name for name, _ in plot.colours] == names
+    with style.use_style():
+        [legend] = plot.draw_figure().legends
     assert [text.get_text() for text in legend.get_texts()] == names
 
 
 def test_the_best_arm_is_told_as_long_as_it_is_best() -> None:
     [cell] = changing([[0.9, 0.1], [0.8, 0.1], [0.1, 0.9], [0.5, 0.5]], [0, 10, 300, 400]).cells
-    assert shares.best_arms(cell) == [(0, 300, 0), (300, 400, 1), (400, 1000, 0)]
+    assert list_best_arms(cell) == [(0, 300, 0), (300, 400, 1), (400, 1000, 0)]
 
 
 def test_changes_are_marked() -> None:
     [cell] = changing([[0.9, 0.1], [0.1, 0.9]], [0, 400]).cells
     panel = Figure().subplots()
-    shares.draw(panel, cell, [0, 1], 10)
+    plot_of([[cell]]).draw(panel, cell)
     assert [line.get_xdata()[0] for line in panel.lines] == [400]  # type: ignore[index]
 
 
 def test_a_page_of_many_panels_stays_small() -> None:
-    assert shares.intervals(1) == shares.intervals(16) == 60
-    assert shares.intervals(1000) == 12
+    assert count_intervals(1) == count_intervals(16) == 60
+    assert count_intervals(1000) == 12
 
 
 def test_a_policy_that_is_not_finished_everywhere_is_drawn() -> None:
     cells = named(["one", "two"], epsilons=(0.5, 1.0, 2.0, 4.0, 8.0)).cells[:-1]
     groups = [cells[place : place + 2] for place in range(0, len(cells), 2)]
-    with style.our_style():
-        figure = shares.figure("problem", groups)
+    with style.use_style():
+        figure = plot_of(groups).draw_figure()
     assert len(figure.axes) == len(cells)

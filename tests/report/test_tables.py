@@ -13,13 +13,13 @@ from rich.console import Console
 
 from made_up import changing, named, outcome, results, sinusoid
 from maskedbandits.experiments.results import Cell, Label, Results
-from maskedbandits.report import tables
+from maskedbandits.report import summary, tables
 
 
 def table_text(made: Results, width: int = 160, encoding: str = "utf-8") -> str:
     console = Console(width=width, record=True, file=io.StringIO())
-    for problem, groups in tables.problems(made.cells):
-        console.print(tables.as_table(problem, groups, width, encoding))
+    for problem, groups in summary.group_by_problem(made.cells):
+        console.print(tables.build_table(problem, groups, width, encoding))
     return console.export_text()
 
 
@@ -36,7 +36,7 @@ def test_one_run_has_a_mean_and_no_interval() -> None:
     single = tuple(Cell(cell.label, outcome(1.0, runs=1)) for cell in made.cells)
     made = dataclasses.replace(made, cells=single)
     assert "±" not in table_text(made)
-    assert tables.as_json(made)["cells"][0]["regret"]["low"] is None
+    assert tables.to_json(made)["cells"][0]["regret"]["low"] is None
 
 
 def test_table_names_every_policy_and_its_distance_from_the_best() -> None:
@@ -74,7 +74,7 @@ def test_a_long_name_folds_and_leaves_the_numbers_whole(width: int) -> None:
     made = named(["x" * 500, "with blanks " * 40])
     text = table_text(made, width)
     for cell in made.cells:
-        assert f" {tables.regret(cell)} " in text.replace("\n", " \n")
+        assert f" {summary.format_regret(cell)} " in text.replace("\n", " \n")
     assert text.count("x") >= 500
 
 
@@ -102,7 +102,7 @@ def test_a_table_fits_an_encoding(encoding: str, words: list[str]) -> None:
 
 
 def test_json_is_strict_and_round_trips() -> None:
-    document = tables.as_json(results())
+    document = tables.to_json(results())
     text = json.dumps(document, allow_nan=False)
     assert json.loads(text) == document
     assert document["cells"][-1]["epsilon"] == "inf"

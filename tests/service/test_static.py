@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from web import Served
 
-from maskedbandits.report.page import DARK
-from maskedbandits.report.style import COLOURS
+from maskedbandits.report.style import COLOURS, DARK_COLOURS
 from maskedbandits.service import app
 
 pytest_plugins = ["service_fixtures"]
@@ -67,4 +66,6 @@ def test_nothing_is_fetched_from_elsewhere_or_written_as_markup(name: str) -> No
 def test_lines_have_the_colours_of_the_report() -> None:
     text = Path(app.PAGE / "dashboard.css").read_text(encoding="utf-8")
     found = re.findall(r"--series-(\d): (#\w+)", text)
-    assert found == [(str(n), colour.lower()) for colours in (COLOURS, DARK) for n, colour in enumerate(colours)]
+    assert found == [
+        (str(n), colour.lower()) for colours in (COLOURS, DARK_COLOURS) for n, colour in enumerate(colours)
+    ]

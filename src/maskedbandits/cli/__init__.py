@@ -1,7 +1,6 @@
 """The command line: one file for each verb, thin over the library.
 
-Whatever is heavy (numpy, numba, matplotlib, rich) is imported inside the verb that needs it, so that `--help`
-answers at once.
+Heavy libraries (numpy, numba, matplotlib, rich) are imported inside the verbs that need them, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from maskedbandits.cli import (  # files are named as verbs
     serve,
     upgrade,
 )
-from maskedbandits.cli.audit import Slow
-from maskedbandits.cli.output import drop_output
+from maskedbandits.cli.output import SlowProgress, drop_output
 from maskedbandits.cli.verb import (
     FAILED,
     INTERRUPTED,
@@ -38,17 +36,17 @@ from maskedbandits.cli.verb import (
     USAGE,
     Failure,
     Interrupted,
-    Refusal,
-    plain_complaints,
-    reason,
+    UsageFailure,
+    describe_os_error,
+    escape_errors,
 )
 from maskedbandits.errors import UserError
 
-__all__ = ["FAILED", "INTERRUPTED", "UNMADE", "USAGE", "Slow", "main"]
+__all__ = ["FAILED", "INTERRUPTED", "UNMADE", "USAGE", "SlowProgress", "main"]
 
 
 class Verbs(click.Group):
-    """The verbs; every mistake and every Ctrl-C ends in one line, whichever verb it meets."""
+    """The verbs; every error and every Ctrl-C ends in one line."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the command line, with output that any encoding can write."""
@@ -56,26 +54,26 @@ class Verbs(click.Group):
         return super().main(*arguments, **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read what stands before the verb."""
-        with plain_complaints():
+        """Parse the options before the verb."""
+        with escape_errors():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb, and end in one line whatever it raises."""
-        with plain_complaints():
-            return self.ended(ctx)
+        """Run a verb, with escaped errors."""
+        with escape_errors():
+            return self.invoke_verb(ctx)
 
-    def ended(self, ctx: click.Context) -> Any:
-        """Run a verb and turn what it raises into an exit code."""
+    def invoke_verb(self, ctx: click.Context) -> Any:
+        """Run a verb and turn its exceptions into exit codes."""
         try:
             return super().invoke(ctx)
-        except UserError as mistake:
-            raise Refusal(str(mistake)) from mistake
+        except UserError as error:
+            raise UsageFailure(str(error)) from error
         except BrokenPipeError:
-            raise  # the reader has seen enough (`| head`): click ends quietly
+            raise  # as in `| head`: click ends quietly
         except OSError as error:
             drop_output()
-            raise Failure(reason(error)) from error
+            raise Failure(describe_os_error(error)) from error
         except MemoryError as error:
             raise Failure(f"not enough memory. {error}".strip()) from error
         except KeyboardInterrupt:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from maskedbandits.cli.output import drop_output, echo, echo_json
-from maskedbandits.cli.verb import FAILED, UNMADE, Unmade, Verb, as_json, reason
+from maskedbandits.cli.output import SlowProgress, drop_output, echo, echo_json
+from maskedbandits.cli.verb import FAILED, UNMADE, AuditFailure, Verb, describe_os_error, json_option
 
 if TYPE_CHECKING:
     from maskedbandits.privacy.audit import Findings
 
 
-class Within(click.FloatRange):
-    """A number within bounds; NaN, which is not outside any, is refused too."""
+class FiniteRange(click.FloatRange):
+    """A range of numbers that does not accept NaN, as click's own does."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
@@ -70,14 +68,14 @@ class Within(click.FloatRange):
 )
 @click.option(
     "--timeout",
-    type=Within(0.1, 86_400),
+    type=FiniteRange(0.1, 86_400),
     default=60.0,
     show_default=True,
     help="Seconds that the program may take.",
 )
 @click.option(
     "--confidence",
-    type=Within(0.5, 0.9999999),
+    type=FiniteRange(0.5, 0.9999999),
     default=0.99,
     show_default=True,
     help="Of all bounds together.",
@@ -87,7 +85,7 @@ class Within(click.FloatRange):
     is_flag=True,
     help="Draw nothing: print the real epsilon, proved, for --epsilon or for a grid; with --groups, count all words.",
 )
-@as_json
+@json_option
 @click.pass_context
 def audit(
     ctx: click.Context,
@@ -121,45 +119,45 @@ def audit(
     answer, and an empty line for none. Tables, signs and parts are hostile, and some questions ask for an epsilon far
     above the claim.
     """
-    given = ctx.get_parameter_source("epsilon") is not click.core.ParameterSource.DEFAULT
+    has_epsilon = ctx.get_parameter_source("epsilon") is not click.core.ParameterSource.DEFAULT
     if exact and command is not None:
         raise click.UsageError("--exact is of our own randomiser, and draws nothing: leave out --exact or --command")
     if groups is None and (answers, arms) != (None, None):
         raise click.UsageError("--answers and --arms are of questions to groups: give --groups, too")
     if exact:
-        with unmade():
-            show_exact(ctx, epsilon if given else None, groups, json_wanted)
+        with translate_audit_errors():
+            show_exact(ctx, epsilon if has_epsilon else None, groups, json_wanted)
         return
     if retries != 1 and (command is None or groups is not None):
         raise click.UsageError("--retries goes with --command, and not with --groups: leave out --retries")
     if starts and (command is None or groups is not None or retries != 1 or starts < 32):
         raise click.UsageError("--starts takes 0, or 32 or more, and requires --command without --groups and --retries")
-    with unmade():
+    with translate_audit_errors():
         if groups is None:
-            found = audited(command, epsilon, trials or 10**6, retries, starts, timeout, confidence)
+            findings = audit_bits(command, epsilon, trials or 10**6, retries, starts, timeout, confidence)
         else:
-            asked = Asked(groups, answers or better_answers(epsilon, groups), arms or groups, trials or 10**4)
-            found = audited_groups(command, epsilon, asked, timeout, confidence)
-        show_findings(ctx, found, json_wanted)
+            options = GroupOptions(groups, answers or choose_answers(epsilon, groups), arms or groups, trials or 10**4)
+            findings = audit_groups(command, epsilon, options, timeout, confidence)
+        show_findings(ctx, findings, json_wanted)
 
 
 @contextmanager
-def unmade() -> Iterator[None]:
-    """Turn whatever keeps an audit from being made into its own exit code."""
+def translate_audit_errors() -> Iterator[None]:
+    """Turn errors that prevent an audit into its exit code."""
     from maskedbandits.privacy.audit.program import ProgramError
 
     try:
         yield
     except ProgramError as error:
-        raise Unmade(str(error)) from error
+        raise AuditFailure(str(error)) from error
     except MemoryError as error:
-        raise Unmade("the audit does not fit into memory: give fewer --trials") from error
+        raise AuditFailure("the audit does not fit into memory: give fewer --trials") from error
     except OSError as error:
         drop_output()
-        raise Unmade(reason(error)) from error
+        raise AuditFailure(describe_os_error(error)) from error
 
 
-def audited(
+def audit_bits(
     command: str | None,
     epsilon: str,
     trials: int,
@@ -168,25 +166,25 @@ def audited(
     timeout: float,
     confidence: float,
 ) -> Findings:
-    """Return the findings about our own randomiser, or about somebody's."""
+    """Return the findings about the built-in randomiser, or about a program."""
     from maskedbandits.privacy import audit as audits
     from maskedbandits.privacy.audit.program import MAX_LINES
     from maskedbandits.privacy.audit.starts import choose_starts
 
     if command is not None and trials * retries > MAX_LINES:
         raise click.UsageError(f"--trials {trials} with --command: at most {MAX_LINES} lines for each input")
-    watch = Slow()
+    progress = SlowProgress()
     try:
         if command is None:
-            return audits.audit_own(epsilon, trials, confidence, watch)
+            return audits.audit_own(epsilon, trials, confidence, progress)
         short = choose_starts(trials) if starts is None else starts
-        return audits.audit_program(command, epsilon, trials, confidence, retries, timeout, watch, short)
+        return audits.audit_program(command, epsilon, trials, confidence, retries, timeout, progress, short)
     finally:
-        watch.end()
+        progress.end()
 
 
-class Asked(NamedTuple):
-    """What a device of groups is asked."""
+class GroupOptions(NamedTuple):
+    """The options of an audit of answers to groups."""
 
     groups: int
     answers: str
@@ -194,8 +192,8 @@ class Asked(NamedTuple):
     trials: int
 
 
-def better_answers(epsilon: str, groups: int) -> str:
-    """Return the kind of answers that a contextual policy would ask for."""
+def choose_answers(epsilon: str, groups: int) -> str:
+    """Return the kind of answers that a contextual policy would choose."""
     import numpy as np
 
     from maskedbandits.contextual import masks
@@ -204,49 +202,29 @@ def better_answers(epsilon: str, groups: int) -> str:
     return masks.better_kind(float(as_epsilon(epsilon)), np.full(groups, 1.0 / groups))
 
 
-def audited_groups(command: str | None, epsilon: str, asked: Asked, timeout: float, confidence: float) -> Findings:
-    """Return the findings about our own answers to questions, or about somebody's."""
+def audit_groups(
+    command: str | None, epsilon: str, options: GroupOptions, timeout: float, confidence: float
+) -> Findings:
+    """Return the findings about the built-in answers to group queries, or about a program."""
     from maskedbandits.privacy import audit as audits
     from maskedbandits.privacy.audit.groups import MAX_LINES
 
-    if 2 * asked.groups * asked.trials > MAX_LINES:
-        most = MAX_LINES // (2 * asked.groups)
-        raise click.UsageError(f"--trials {asked.trials} with --groups {asked.groups}: at most {most} for each input")
-    watch = Slow()
+    if 2 * options.groups * options.trials > MAX_LINES:
+        most = MAX_LINES // (2 * options.groups)
+        raise click.UsageError(
+            f"--trials {options.trials} with --groups {options.groups}: at most {most} for each input"
+        )
+    progress = SlowProgress()
     try:
         if command is None:
-            return audits.audit_own_groups(epsilon, *asked, confidence, watch)
-        return audits.audit_group_program(command, epsilon, *asked, confidence, timeout, watch)
+            return audits.audit_own_groups(epsilon, *options, confidence, progress)
+        return audits.audit_group_program(command, epsilon, *options, confidence, timeout, progress)
     finally:
-        watch.end()
-
-
-class Slow:
-    """Says on standard error how far some work is, once it has lasted two seconds, and every two seconds."""
-
-    EVERY = 2.0
-
-    def __init__(self) -> None:
-        self.said = time.monotonic()
-        self.terminal = sys.stderr.isatty()
-        self.open = False
-
-    def __call__(self, share: float) -> None:
-        """Take note of a share of the work that is done."""
-        if share < 1 and time.monotonic() - self.said >= self.EVERY:
-            self.said = time.monotonic()
-            self.open = self.terminal
-            start = "\r" if self.terminal else ""  # a person sees one line, a log gets many
-            click.echo(f"{start}{share:4.0%} done", err=True, nl=not self.terminal)
-
-    def end(self) -> None:
-        """Leave the line."""
-        if self.open:
-            click.echo("\r" + " " * 9 + "\r", err=True, nl=False)
+        progress.end()
 
 
 def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> None:
-    """Print the findings; a refuted claim is a failure."""
+    """Print the findings; the exit code says whether the claim is refuted."""
     from maskedbandits.privacy.audit import text
 
     if json_wanted:
@@ -259,7 +237,7 @@ def show_findings(ctx: click.Context, findings: Findings, json_wanted: bool) -> 
 
 
 def show_exact(ctx: click.Context, epsilon: str | None, groups: int | None, json_wanted: bool) -> None:
-    """Print the real epsilon of one stated epsilon, or of a grid of them; with groups, what all words make of them."""
+    """Print the real epsilon of one stated epsilon, or of a grid; with groups, by enumeration of all random words."""
     from maskedbandits.privacy import Randomizer
     from maskedbandits.privacy.audit import text
     from maskedbandits.privacy.audit.exhaustive import enumerate_words
@@ -268,12 +246,12 @@ def show_exact(ctx: click.Context, epsilon: str | None, groups: int | None, json
         randomizers = [Randomizer(stated) for stated in (text.EPSILON_GRID if epsilon is None else [epsilon])]
         lines, document = text.format_randomizers(randomizers), [text.exact_as_json(one) for one in randomizers]
     else:
-        found = enumerate_words("1" if epsilon is None else epsilon, groups)
-        lines, document = text.format_enumerations(found), [text.enumeration_as_json(one) for one in found]
+        results = enumerate_words("1" if epsilon is None else epsilon, groups)
+        lines, document = text.format_enumerations(results), [text.enumeration_as_json(one) for one in results]
     if json_wanted:
         echo_json(document)
     else:
         for line in lines:
             echo(line)
-    if groups is not None and not all(one.holds for one in found):
+    if groups is not None and not all(one.holds for one in results):
         ctx.exit(FAILED)

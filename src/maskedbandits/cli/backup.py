@@ -9,8 +9,8 @@ import click
 
 from maskedbandits._util.safe_text import counted
 from maskedbandits.cli.output import echo, echo_json
-from maskedbandits.cli.storage import Given, opened, storage, storage_of
-from maskedbandits.cli.verb import Verb, as_json
+from maskedbandits.cli.storage import StoreOptions, open_for_verb, resolve_url, store_options
+from maskedbandits.cli.verb import Verb, json_option
 
 
 @click.command(
@@ -21,19 +21,19 @@ from maskedbandits.cli.verb import Verb, as_json
     ],
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@storage
-@as_json
-def backup(file: Path, storage: Given, json_wanted: bool) -> None:
+@store_options
+@json_option
+def backup(file: Path, storage: StoreOptions, json_wanted: bool) -> None:
     """Write everything that the service has stored at this moment into a FILE, while it goes on.
 
     An earlier backup of that name is replaced once the new one is whole. Nobody but you can read it. The secret of the
     service is not in it: keep a copy of its key file, or of MASKEDBANDITS_SECRET, at another place.
     """
-    with opened(storage, "backup") as store:
+    with open_for_verb(storage, "backup") as store:
         from maskedbandits.service.storage.backup import backup as write
 
         copied = write(store, file)
-    told(file, copied.experiments, copied.events, "backed up", json_wanted)
+    show_copy(file, copied.experiments, copied.events, "backed up", json_wanted)
 
 
 @click.command(
@@ -44,22 +44,22 @@ def backup(file: Path, storage: Given, json_wanted: bool) -> None:
     ],
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@storage
-@as_json
-def restore(file: Path, storage: Given, json_wanted: bool) -> None:
+@store_options
+@json_option
+def restore(file: Path, storage: StoreOptions, json_wanted: bool) -> None:
     """Write everything that is in a FILE made by backup into an empty store, of either kind; it is made if needed.
 
     The secret is not in the FILE: copy the key file of the service, too, or set MASKEDBANDITS_SECRET.
     """
     from maskedbandits.service.storage.backup import restore as read
 
-    with storage_of(storage) as url:
-        copied, faults = read(file, url), faults_in(url)
-    told(file, copied.experiments, copied.events, "restored", json_wanted, faults)
+    with resolve_url(storage) as url:
+        copied, faults = read(file, url), list_faults(url)
+    show_copy(file, copied.experiments, copied.events, "restored", json_wanted, faults)
 
 
-def faults_in(url: str) -> list[str]:
-    """Return what is wrong with experiments that a service would set aside."""
+def list_faults(url: str) -> list[str]:
+    """Return the faults of experiments that a service would quarantine."""
     from maskedbandits.service.config import fault_of
     from maskedbandits.service.storage import open_store
 
@@ -68,10 +68,10 @@ def faults_in(url: str) -> list[str]:
         return [fault for fault in faults if fault is not None]
 
 
-def told(
+def show_copy(
     file: Path, experiments: int, events: int, done: str, json_wanted: bool, faults: Sequence[str] | None = None
 ) -> None:
-    """Say how much was copied, and what of it is of no use."""
+    """Print how much was copied, and the faults in it."""
     if json_wanted:
         about = {} if faults is None else {"faults": list(faults)}
         echo_json({"file": str(file), "experiments": experiments, "events": events, **about})

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maskedbandits._util import extras, safe_text
-from maskedbandits.cli.output import console, echo, echo_json
-from maskedbandits.cli.verb import Verb, as_json
+from maskedbandits.cli.output import echo, echo_json, open_console
+from maskedbandits.cli.verb import Verb, json_option
 from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Numbers(click.ParamType[list[float]]):
-    """Numbers separated by commas, such as 0.9,0.4."""
+    """A list of numbers separated by commas, such as 0.9,0.4."""
 
     name = "NUMBERS"
 
@@ -55,7 +55,7 @@ class Numbers(click.ParamType[list[float]]):
 @click.option("--starts", type=Numbers(int), help="Where segments start, such as 0,5000.  [default: equal lengths]")
 @click.option("--epsilon", type=float, multiple=True, help="Privacy of a report, or inf; may be given several times.")
 @click.option("--window", type=click.IntRange(1, 2**53), help="A window of your own, beside the others.")
-@as_json
+@json_option
 def bound(
     file: Path | None,
     horizon: int | None,
@@ -75,7 +75,7 @@ def bound(
     if file is not None:
         if horizon or changes or means or starts or epsilon:
             raise click.UsageError("give a FILE, or --horizon and the others, not both")
-        show_bounds(settings_of_file(file), window, json_wanted)
+        show_bounds(read_settings(file), window, json_wanted)
     elif horizon is None:
         raise click.UsageError("give --horizon and --changes, or --horizon, --means and --epsilon, or a FILE")
     elif means:
@@ -85,34 +85,36 @@ def bound(
             )
         if not epsilon:
             raise click.UsageError("give --epsilon with --means, such as --epsilon 1 or --epsilon inf")
-        show_bounds(settings_of_options(horizon, means, starts, epsilon), window, json_wanted)
+        show_bounds(build_settings(horizon, means, starts, epsilon), window, json_wanted)
     elif changes is None or starts or epsilon or window:
         raise click.UsageError("without --means there are windows alone: give --horizon and --changes")
     else:
         show_windows(horizon, changes, json_wanted)
 
 
-Setting = tuple[str, float | None, "Problem"]  # a problem's name, the epsilon, and the problem seen through it
+Setting = tuple[str, float | None, "Problem"]  # the name of a problem, its epsilon, and the masked problem
 
 
-def settings_of_file(file: Path) -> list[Setting]:
+def read_settings(file: Path) -> list[Setting]:
     """Return the problems of an experiment, at each of their epsilons."""
     from maskedbandits import experiments
     from maskedbandits.problems import Log
 
-    worlds = experiments.load(file).conditions
-    for world in worlds:
-        if world.alike is not world.problem:
-            raise UserError(f"{file}: {safe_text.one_line(world.name)} has groups, and bounds are for problems without")
-        if isinstance(world.problem, Log):
+    conditions = experiments.load(file).conditions
+    for condition in conditions:
+        if condition.averaged_problem is not condition.problem:
             raise UserError(
-                f"{file}: {safe_text.one_line(world.name)} is a log, of which a policy plays some rows alone, and "
+                f"{file}: {safe_text.one_line(condition.name)} has groups, and bounds are for problems without"
+            )
+        if isinstance(condition.problem, Log):
+            raise UserError(
+                f"{file}: {safe_text.one_line(condition.name)} is a log, of which a policy plays some rows alone, and "
                 "bounds are for problems that are played in full"
             )
-    return [(world.name, world.epsilon, world.alike) for world in worlds]
+    return [(condition.name, condition.epsilon, condition.averaged_problem) for condition in conditions]
 
 
-def settings_of_options(
+def build_settings(
     horizon: int, means: tuple[list[float], ...], starts: list[int] | None, epsilons: tuple[float, ...]
 ) -> list[Setting]:
     """Return the problem that the options describe, at each epsilon."""
@@ -120,7 +122,7 @@ def settings_of_options(
     from maskedbandits.problems import Problem
 
     if starts is None:
-        starts = [place * horizon // len(means) for place in range(len(means))]
+        starts = [index * horizon // len(means) for index in range(len(means))]
     try:
         masks = [(epsilon, RandomizedResponse.from_epsilon(epsilon)) for epsilon in epsilons]
         return [("problem", epsilon, Problem(list(means), starts, horizon, mask)) for epsilon, mask in masks]
@@ -129,36 +131,36 @@ def settings_of_options(
 
 
 def show_windows(horizon: int, changes: int, json_wanted: bool) -> None:
-    """Print the windows that need no problem."""
-    from maskedbandits.report.plots import bounds
+    """Print the windows that depend only on the horizon and the changes."""
+    from maskedbandits.report import tables
 
     try:
-        windows = bounds.windows_of(horizon, changes)
+        windows = tables.list_windows(horizon, changes)
     except ValueError as error:
         raise UserError(str(error)) from error
     if json_wanted:
         echo_json({"horizon": horizon, "changes": changes, "windows": windows})
     else:
-        console().print(bounds.windows_table(windows))
+        open_console().print(tables.build_windows_table(windows))
 
 
 def show_bounds(settings: list[Setting], window: int | None, json_wanted: bool) -> None:
     """Print windows and bounds of each problem."""
-    from maskedbandits.experiments.canonical_json import plain
+    from maskedbandits.experiments.canonical_json import to_plain
     from maskedbandits.experiments.results import Label
-    from maskedbandits.report.plots import bounds
+    from maskedbandits.report import tables
 
-    documents, out = [], console()
+    documents, out = [], open_console()
     for name, epsilon, problem in settings:
         try:
-            found = bounds.bounds_of(problem, window)
+            bounds = tables.compute_bounds(problem, window)
         except ValueError as error:
             raise UserError(str(error)) from error
         if json_wanted:
-            documents.append({"problem": name, "epsilon": plain(epsilon), **found})
+            documents.append({"problem": name, "epsilon": to_plain(epsilon), **bounds})
         else:
             title = f"{name}, {Label('', name, '', epsilon).setting}"
-            out.print(bounds.bounds_table(title, found, out.encoding), "", sep="\n")
+            out.print(tables.build_bounds_table(title, bounds, out.encoding), "", sep="\n")
     if json_wanted:
         echo_json(documents)
     else:

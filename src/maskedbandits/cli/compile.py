@@ -1,4 +1,4 @@
-"""`maskedbandits compile`: machine code made ahead of time, for container images and for whoever cannot wait."""
+"""`maskedbandits compile`: machine code made ahead of time, for container images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from maskedbandits.cli.output import echo, echo_json
-from maskedbandits.cli.verb import Verb, as_json
+from maskedbandits.cli.verb import Verb, json_option
 from maskedbandits.errors import UserError, nearest
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @click.argument("names", metavar="[POLICY]...", nargs=-1)
 @click.option("--groups", is_flag=True, help="Also what it takes to choose for groups of people: make_contextual.")
-@as_json
+@json_option
 def compile_policies(names: tuple[str, ...], groups: bool, json_wanted: bool) -> None:
     """Compile policies for this machine, so that no first call has to wait; without a POLICY, all of them.
 
@@ -38,23 +38,23 @@ def compile_policies(names: tuple[str, ...], groups: bool, json_wanted: bool) ->
     """
     from maskedbandits._numba import cache
 
-    work, done = list(to_compile(names, groups)), []
-    for place, (name, make) in enumerate(work, 1):
+    jobs, compiled = list(list_jobs(names, groups)), []
+    for number, (name, compile_one) in enumerate(jobs, 1):
         started = time.process_time()
-        make()
+        compile_one()
         seconds = round(time.process_time() - started, 1)
-        done.append({"policy": name, "cpu_seconds": seconds})
+        compiled.append({"policy": name, "cpu_seconds": seconds})
         if not json_wanted:
-            echo(f"{place}/{len(work)} {name}: {seconds} s of CPU")
+            echo(f"{number}/{len(jobs)} {name}: {seconds} s of CPU")
     folder = cache.folder()
     if json_wanted:
-        echo_json({"folder": None if folder is None else str(folder), "compiled": done})
+        echo_json({"folder": None if folder is None else str(folder), "compiled": compiled})
     else:
         echo(f"Machine code: {folder or 'kept nowhere, since no folder can be written to'}")
 
 
-def to_compile(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield what is to be compiled, each with what compiles it; policies that share their code are one."""
+def list_jobs(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield the names of policies and functions that compile them; policies with the same kernel are one job."""
     from maskedbandits import features, policies
 
     known = [*policies.names(), *features.NAMES]
@@ -66,11 +66,11 @@ def to_compile(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callab
         yield kind.name, partial(compile_plain, kind, groups)
     for name in features.NAMES:
         if not names or name in names:
-            yield name, partial(compile_featured, name)
+            yield name, partial(compile_over_features, name)
 
 
 def compile_plain(kind: Kind, groups: bool) -> None:
-    """Compile a policy, and what choosing for groups takes of it."""
+    """Compile a policy, with ``groups`` also for choices by group."""
     from maskedbandits.contextual.compile import compile_groups
     from maskedbandits.policies.runtime import compile_all
 
@@ -79,8 +79,8 @@ def compile_plain(kind: Kind, groups: bool) -> None:
         compile_groups(kind)
 
 
-def compile_featured(name: str) -> None:
-    """Compile a policy over features: a step of its life, and one of a simulation."""
+def compile_over_features(name: str) -> None:
+    """Compile a policy over features, by a live step and a simulation."""
     from maskedbandits import FeaturedProblem, RandomizedResponse, make_featured, simulate
 
     mask = RandomizedResponse(0.75, 0.75)

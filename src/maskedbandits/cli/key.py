@@ -1,4 +1,4 @@
-"""`maskedbandits key`: who may ask the service what, and what its tokens are signed with."""
+"""`maskedbandits key`: keys of the service, and the keys that sign its tokens."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from maskedbandits.cli.output import echo, echo_json
-from maskedbandits.cli.storage import Given, opened, storage
-from maskedbandits.cli.verb import VerbGroup, as_json
+from maskedbandits.cli.storage import StoreOptions, open_for_verb, store_options
+from maskedbandits.cli.verb import VerbGroup, json_option
 
-HOUR = 3600
+HOUR_S = 3600
 ROLES = ("device", "read", "admin")
 
 
@@ -40,50 +40,50 @@ def key() -> None:
     help="device: decide and report; read: look at everything; admin: all of that, and change it.",
 )
 @click.option("--name", help="What to call it; letters by lot unless given.")
-@storage
-@as_json
-def create(role: str, name: str | None, storage: Given, json_wanted: bool) -> None:
+@store_options
+@json_option
+def create(role: str, name: str | None, storage: StoreOptions, json_wanted: bool) -> None:
     """Make a key, and print it this once: the store has only a digest of it."""
     from maskedbandits.service.keys import create_key
 
-    with opened(storage, "key", create=True) as store:
-        name, made = create_key(store, role, name, this_hour())
+    with open_for_verb(storage, "key", create=True) as store:
+        name, secret = create_key(store, role, name, current_hour())
     if json_wanted:
-        echo_json({"name": name, "role": role, "key": made})
+        echo_json({"name": name, "role": role, "key": secret})
         return
-    echo(made)
+    echo(secret)
     echo(f"This is the key {name}, role {role}. It is not shown again: keep it where secrets are kept.")
     echo("Send it along as: Authorization: Bearer KEY")
 
 
 @key.command("list", examples=["maskedbandits key list", "maskedbandits key list --json"])
-@storage
-@as_json
-def list_keys(storage: Given, json_wanted: bool) -> None:
+@store_options
+@json_option
+def list_keys(storage: StoreOptions, json_wanted: bool) -> None:
     """List the keys: what they are called and what they may do, not what they are."""
-    with opened(storage, "key") as store:
+    with open_for_verb(storage, "key") as store:
         rows = store.list_keys()
     if json_wanted:
         echo_json([as_document(row) for row in rows])
         return
     width = max([len(row.id) for row in rows], default=0)
     for row in rows:
-        revoked = "" if row.revoked is None else f"  revoked {day(row.revoked)}"
-        echo(f"{row.id:{width}}  {row.role:6}  made {day(row.created)}{revoked}")
+        revoked = "" if row.revoked is None else f"  revoked {format_day(row.revoked)}"
+        echo(f"{row.id:{width}}  {row.role:6}  made {format_day(row.created)}{revoked}")
     if not rows:
         echo("There is no key: the service answers this machine alone.")
 
 
 @key.command(examples=["maskedbandits key revoke shop-web"])
 @click.argument("name")
-@storage
-@as_json
-def revoke(name: str, storage: Given, json_wanted: bool) -> None:
+@store_options
+@json_option
+def revoke(name: str, storage: StoreOptions, json_wanted: bool) -> None:
     """Revoke the key called NAME: a service that is running refuses it within seconds."""
     from maskedbandits.service.keys import revoke_key
 
-    with opened(storage, "key") as store:
-        revoke_key(store, name, this_hour())
+    with open_for_verb(storage, "key") as store:
+        revoke_key(store, name, current_hour())
     if json_wanted:
         echo_json({"name": name, "revoked": True})
         return
@@ -96,35 +96,35 @@ def revoke(name: str, storage: Given, json_wanted: bool) -> None:
     type=click.IntRange(0),
     help="How many signing keys before it are believed; all unless given. Tokens of others are forged then.",
 )
-@storage
-@as_json
-def rotate(keep: int | None, storage: Given, json_wanted: bool) -> None:
+@store_options
+@json_option
+def rotate(keep: int | None, storage: StoreOptions, json_wanted: bool) -> None:
     """Sign tokens with a new key; a service that is running does so within seconds.
 
     Tokens that an older one has signed stay good until they expire, unless --keep drops it.
     """
     from maskedbandits.service import keys
 
-    with opened(storage, "key") as store:
-        made, dropped = keys.rotate(store, keep)
+    with open_for_verb(storage, "key") as store:
+        number, dropped = keys.rotate(store, keep)
     if json_wanted:
-        echo_json({"signing_key": made, "dropped": dropped})
+        echo_json({"signing_key": number, "dropped": dropped})
         return
-    echo(f"Tokens are signed with key number {made}; a service that is running begins within seconds.")
+    echo(f"Tokens are signed with key number {number}; a service that is running begins within seconds.")
     if dropped:
         echo(f"Tokens signed with {', '.join(map(str, dropped))} are forged, as soon as it has.")
 
 
-def this_hour() -> int:
-    """Return the time as the store keeps it: whole hours."""
-    return int(time.time() // HOUR)
+def current_hour() -> int:
+    """Return the time in whole hours, as the store has it."""
+    return int(time.time() // HOUR_S)
 
 
-def day(hour: int) -> str:
+def format_day(hour: int) -> str:
     """Return an hour as a date."""
-    return time.strftime("%Y-%m-%d", time.gmtime(hour * HOUR))
+    return time.strftime("%Y-%m-%d", time.gmtime(hour * HOUR_S))
 
 
 def as_document(row: Any) -> dict[str, Any]:
-    """Return what a program may know of a key."""
+    """Return a key as plain values for JSON, without its secret."""
     return {"name": row.id, "role": row.role, "created_hour": row.created, "revoked_hour": row.revoked}

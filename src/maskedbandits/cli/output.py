@@ -1,31 +1,37 @@
-"""Where the verbs print: nothing of it gives orders to a terminal, and any encoding can write it."""
+"""Output of the verbs: escaped for terminals, in any encoding; and their progress and output folders."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from contextlib import suppress
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from maskedbandits._util import safe_text
+from maskedbandits.cli.verb import Failure, Interrupted, describe_os_error
+from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDTH = 160  # columns of a table where there is no terminal to ask
+DEFAULT_WIDTH = 160  # columns of a table without a terminal
 
 
-def console() -> Console:
-    """Return the terminal, or something as wide as a table where there is none."""
+def open_console() -> Console:
+    """Return the terminal, or a console as wide as a table without one."""
     from rich.console import Console
 
-    # Names and paths are a user's own and may hold brackets: nothing in them is markup.
+    # Names and paths of users may have brackets, which are no markup.
     terminal = Console(highlight=False, markup=False, soft_wrap=True)
     if not terminal.is_terminal:
-        terminal.width = WIDTH
+        terminal.width = DEFAULT_WIDTH
     return terminal
 
 
@@ -35,15 +41,63 @@ def echo(line: str = "") -> None:
 
 
 def echo_json(document: Any) -> None:
-    """Print one JSON document; where the encoding is not Unicode's, with escapes alone."""
+    """Print one JSON document, in ASCII if the encoding is not Unicode."""
     unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
     text = json.dumps(document, indent=1, ensure_ascii=not unicode, allow_nan=False)
     click.echo(safe_text.json_text(text))
 
 
 def drop_output() -> None:
-    """Let what could not be written go: Python would try again at the end, and end with an exit code of its own."""
+    """Discard output that could not be written: Python would try again at exit, and change the exit code."""
     with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+class SlowProgress:
+    """Prints the share of work done on standard error, every two seconds, if it takes longer than that."""
+
+    INTERVAL_S = 2.0
+
+    def __init__(self) -> None:
+        self.printed_at = time.monotonic()
+        self.is_terminal = sys.stderr.isatty()
+        self.has_line = False
+
+    def __call__(self, share: float) -> None:
+        """Take the share of the work that is done."""
+        if share < 1 and time.monotonic() - self.printed_at >= self.INTERVAL_S:
+            self.printed_at = time.monotonic()
+            self.has_line = self.is_terminal
+            start = "\r" if self.is_terminal else ""  # one line in a terminal, several in a log
+            click.echo(f"{start}{share:4.0%} done", err=True, nl=not self.is_terminal)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self.has_line:
+            click.echo("\r" + " " * 9 + "\r", err=True, nl=False)
+
+
+def make_folder(folder: Path) -> Path:
+    """Make an output folder, and check that it can be written to before any work is done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise UserError(f"--out {folder}: cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def translate_drawing_errors(remedy: str) -> Iterator[None]:
+    """Turn errors while figures are drawn and written into one line that ends with the remedy."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted while drawing; {remedy}") from None
+    except OSError as error:
+        raise Failure(f"{describe_os_error(error)}; {remedy}") from error
+    except (RuntimeError, ValueError) as error:  # raised by matplotlib for fonts that it cannot read
+        message = " ".join(str(error).split()) or type(error).__name__
+        raise Failure(f"figures cannot be drawn: {message}; {remedy}") from error

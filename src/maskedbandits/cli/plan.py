@@ -1,4 +1,4 @@
-"""`maskedbandits plan`: which epsilon to choose, simulated before anything begins."""
+"""`maskedbandits plan`: simulations that help to choose epsilon."""
 
 from __future__ import annotations
 
@@ -10,30 +10,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from maskedbandits._util import extras
-from maskedbandits.cli.audit import Slow
-from maskedbandits.cli.output import WIDTH, echo, echo_json
-from maskedbandits.cli.report import drawing
-from maskedbandits.cli.run import prepared
-from maskedbandits.cli.verb import Failure, Verb, as_json
+from maskedbandits.cli.output import (
+    DEFAULT_WIDTH,
+    SlowProgress,
+    echo,
+    echo_json,
+    make_folder,
+    translate_drawing_errors,
+)
+from maskedbandits.cli.verb import Failure, Verb, json_option
 from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
     from maskedbandits.planner import Plan
 
 
-class Asked(NamedTuple):
-    """What a person has to say: in words, and what is proposed to who does not know."""
+class Prompt(NamedTuple):
+    """A question for an input: its text, and the proposed value."""
 
-    words: str
+    text: str
     proposed: float
 
 
-ASKED = {
-    "arms": Asked("How many options there are to choose from", 5),
-    "horizon": Asked("The audience: how many people will be shown something", 200_000),
-    "changes": Asked("How often another option becomes the best; 0 for never", 4),
-    "gap": Asked("By how much the best option is ahead, such as 0.1", 0.1),
-    "base_rate": Asked("How often all others succeed, such as 0.3", 0.3),
+PROMPTS = {
+    "arms": Prompt("How many options there are to choose from", 5),
+    "horizon": Prompt("The audience: how many people will be shown something", 200_000),
+    "changes": Prompt("How often another option becomes the best; 0 for never", 4),
+    "gap": Prompt("By how much the best option is ahead, such as 0.1", 0.1),
+    "base_rate": Prompt("How often all others succeed, such as 0.3", 0.3),
 }
 
 
@@ -45,11 +49,11 @@ ASKED = {
         "maskedbandits plan --interactive",
     ],
 )
-@click.option("--arms", type=int, help=f"{ASKED['arms'].words}.")
-@click.option("--horizon", type=int, help=f"{ASKED['horizon'].words}.")
-@click.option("--changes", type=int, help=f"{ASKED['changes'].words}.")
-@click.option("--gap", type=float, help=f"{ASKED['gap'].words}.")
-@click.option("--base-rate", type=float, help=f"{ASKED['base_rate'].words}.")
+@click.option("--arms", type=int, help=f"{PROMPTS['arms'].text}.")
+@click.option("--horizon", type=int, help=f"{PROMPTS['horizon'].text}.")
+@click.option("--changes", type=int, help=f"{PROMPTS['changes'].text}.")
+@click.option("--gap", type=float, help=f"{PROMPTS['gap'].text}.")
+@click.option("--base-rate", type=float, help=f"{PROMPTS['base_rate'].text}.")
 @click.option("--interactive", is_flag=True, help="Ask for what of these is not given.")
 @click.option(
     "--epsilon",
@@ -74,7 +78,7 @@ ASKED = {
     show_default=True,
     help="Folder for the figure.",
 )
-@as_json
+@json_option
 def plan(
     interactive: bool,
     epsilon: tuple[float, ...],
@@ -84,7 +88,7 @@ def plan(
     seed: int,
     out: Path,
     json_wanted: bool,
-    **given: float | None,
+    **inputs: float | None,
 ) -> None:
     """Simulate a choice before it begins, to choose its epsilon.
 
@@ -92,54 +96,54 @@ def plan(
     change is followed; from which audience on it pays; what a report says about a person; and which epsilon to take.
     Draws a figure of it.
     """
-    known = known_of(given, interactive)
+    known = complete_inputs(inputs, interactive)
     from maskedbandits import planner
     from maskedbandits.planner.inputs import EPSILONS
 
-    drawable = not extras.missing()
-    if drawable:
-        prepared(out)
-    watch = Slow()
+    can_draw = not extras.missing()
+    if can_draw:
+        make_folder(out)
+    progress = SlowProgress()
     try:
-        made = planner.plan(
+        result = planner.plan(
             **known,
             epsilons=epsilon or EPSILONS,
             policy=policy,
             tolerance=tolerance,
             worlds=worlds,
             seed=seed,
-            progress=watch,
+            progress=progress,
         )
     finally:
-        watch.end()
-    show(made, out if drawable else None, json_wanted)
+        progress.end()
+    show(result, out if can_draw else None, json_wanted)
 
 
-def known_of(given: dict[str, float | None], interactive: bool) -> dict[str, Any]:
-    """Return what a person has said; the rest is asked for, if that is wanted."""
-    options = {name: f"--{name.replace('_', '-')}" for name in ASKED}
-    missing = [options[name] for name in ASKED if given[name] is None]
+def complete_inputs(given: dict[str, float | None], interactive: bool) -> dict[str, Any]:
+    """Return the inputs; missing ones are asked for in interactive mode."""
+    options = {name: f"--{name.replace('_', '-')}" for name in PROMPTS}
+    missing = [options[name] for name in PROMPTS if given[name] is None]
     if missing and not interactive:
         raise click.UsageError(f"Missing option '{missing[0]}'; --interactive asks for what is not given.")
-    if missing and not at_terminal():
+    if missing and not has_terminal():
         raise UserError(f"--interactive asks at a terminal, and there is none: give {', '.join(missing)}")
     known: dict[str, Any] = {}
-    for name in ASKED:
+    for name in PROMPTS:
         value = given[name]
-        known[name] = answer(name, known) if value is None else value
+        known[name] = ask(name, known) if value is None else value
     if missing:
-        said = " ".join(f"{option} {known[name]}" for name, option in options.items())
-        click.echo(f"Without questions: maskedbandits plan {said}\n", err=True)
+        arguments = " ".join(f"{option} {known[name]}" for name, option in options.items())
+        click.echo(f"Without questions: maskedbandits plan {arguments}\n", err=True)
     return known
 
 
-def at_terminal() -> bool:
-    """Tell whether somebody is there to answer."""
+def has_terminal() -> bool:
+    """Return whether standard input is a terminal."""
     return sys.stdin.isatty()
 
 
-def answer(name: str, known: dict[str, Any]) -> Any:
-    """Ask for a number until it can be used; the question goes to standard error, where no program reads on."""
+def ask(name: str, known: dict[str, Any]) -> Any:
+    """Ask for a number until it is valid, on standard error to leave standard output to the plan."""
     limits: dict[str, click.IntRange | click.FloatRange] = {
         "arms": click.IntRange(2),
         "horizon": click.IntRange(known.get("arms")),
@@ -148,40 +152,40 @@ def answer(name: str, known: dict[str, Any]) -> Any:
         "base_rate": click.FloatRange(0.0, round(1.0 - known.get("gap", 0.0), 10)),
     }
     least, most = limits[name].min, limits[name].max
-    proposed = max(ASKED[name].proposed, least or 0)
+    proposed = max(PROMPTS[name].proposed, least or 0)
     proposed = proposed if most is None else min(proposed, most)
     try:
-        return click.prompt(ASKED[name].words, default=proposed, type=limits[name], err=True)
+        return click.prompt(PROMPTS[name].text, default=proposed, type=limits[name], err=True)
     except click.Abort:
         raise KeyboardInterrupt from None
 
 
-def show(made: Plan, folder: Path | None, json_wanted: bool) -> None:
-    """Print the plan and draw its figure; whatever keeps it from being drawn keeps nobody from the numbers."""
+def show(result: Plan, folder: Path | None, json_wanted: bool) -> None:
+    """Print the plan and draw its figure; the numbers come first, because drawing may fail."""
     from maskedbandits.planner import text
 
     if not json_wanted:
-        width = shutil.get_terminal_size((WIDTH, 24)).columns
-        for line in text.lines(made, width, getattr(sys.stdout, "encoding", None) or "utf-8"):
+        width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
+        for line in text.to_lines(result, width, getattr(sys.stdout, "encoding", None) or "utf-8"):
             echo(line)
         echo()
     try:
-        figures = [] if folder is None else drawn(made, folder)
+        figures = [] if folder is None else draw_figure(result, folder)
     except Failure:
         if json_wanted:
-            echo_json({**text.as_json(made), "figures": []})
+            echo_json({**text.to_json(result), "figures": []})
         raise
     if json_wanted:
-        echo_json({**text.as_json(made), "figures": figures})
+        echo_json({**text.to_json(result), "figures": figures})
     elif folder is None:
         echo(f"No figure: {' and '.join(extras.missing())} missing: pip install 'maskedbandits[experiments]'")
     else:
         echo(f"Figure: {' and '.join(figures)}")
 
 
-def drawn(made: Plan, folder: Path) -> list[str]:
-    """Draw the figure, and return where it is."""
-    from maskedbandits.report.plots import plan as picture
+def draw_figure(result: Plan, folder: Path) -> list[str]:
+    """Draw the figure, and return its files."""
+    from maskedbandits.report.plots import plan as plan_figure
 
-    with drawing("the same command draws it again"):
-        return [str(path) for path in picture.write(made, folder)]
+    with translate_drawing_errors("the same command draws it again"):
+        return [str(path) for path in plan_figure.write_figure(result, folder)]

@@ -1,4 +1,4 @@
-"""`maskedbandits policies`: the policies by name, or one of them with what each of its parameters means."""
+"""`maskedbandits policies`: the policies by name, or one of them with its parameters."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maskedbandits.cli.output import echo, echo_json
-from maskedbandits.cli.verb import Verb, as_json
+from maskedbandits.cli.verb import Verb, json_option
 
 if TYPE_CHECKING:
     from maskedbandits._numba.state import Param
     from maskedbandits.policies import Kind
 
-ON_A_LOG = {  # kinds of times, as ``state.py`` names them; docs/data.md says more
+TIMES_ON_A_LOG = {  # by kind of time; see docs/data.md
     "position": "a row, at which it takes effect",
     "duration": "a number of rows; divided by the number of arms, as about so many rows go by for each that is played",
     "decay": "for a row; to the power of the number of arms, as about so many rows go by for each that is played",
@@ -31,15 +31,15 @@ ON_A_LOG = {  # kinds of times, as ``state.py`` names them; docs/data.md says mo
     ],
 )
 @click.argument("name", required=False)
-@as_json
+@json_option
 def policies(name: str | None, json_wanted: bool) -> None:
     """List the policies, or explain each parameter of the one called NAME, which may be one over features, too."""
     from maskedbandits import features
     from maskedbandits.policies import kind_of, names
 
-    known: list[Kind | Featured]
+    known: list[Kind | FeaturedKind]
     if name in features.NAMES:
-        known = [over_features(name)]
+        known = [describe_featured(name)]
     else:
         known = [kind_of(one) for one in (names() if name is None else [name])]
     if json_wanted:
@@ -48,13 +48,13 @@ def policies(name: str | None, json_wanted: bool) -> None:
         return
     width = max(len(policy.name) for policy in known)
     for policy in known:
-        for line in explained(policy) if name is not None else [listed(policy, width)]:
+        for line in explain(policy) if name is not None else [format_line(policy, width)]:
             echo(line)
 
 
 @dataclass(frozen=True)
-class Featured:
-    """What is told of a policy over features, as of others."""
+class FeaturedKind:
+    """The description of a policy over features, with the attributes of a ``Kind``."""
 
     name: str
     summary: str
@@ -63,56 +63,56 @@ class Featured:
     reference: str = ""
 
 
-def over_features(name: str) -> Featured:
-    """Return what a policy over features is, as its module says."""
+def describe_featured(name: str) -> FeaturedKind:
+    """Return the description of a policy over features, from its module."""
     from maskedbandits.features.policy import MODULES
 
     module = MODULES[name]
     _, _, summary = (module.__doc__ or "").splitlines()[0].partition(": ")
-    return Featured(name, summary.rstrip("."), module.PARAMETERS)
+    return FeaturedKind(name, summary.rstrip("."), module.PARAMETERS)
 
 
-def chooses_for_groups(policy: Kind | Featured) -> bool:
-    """Tell whether a policy can choose for each group of people."""
-    return not isinstance(policy, Featured) and policy.sees_corruption and not policy.sees_rewards
+def supports_groups(policy: Kind | FeaturedKind) -> bool:
+    """Return whether a policy can choose for each group of people."""
+    return not isinstance(policy, FeaturedKind) and policy.sees_corruption and not policy.sees_rewards
 
 
-def listed(policy: Kind | Featured, width: int) -> str:
+def format_line(policy: Kind | FeaturedKind, width: int) -> str:
     """Return a policy on one line."""
     parts = [key if one.required else f"{key}={one.default}" for key, one in policy.parameters.items()]
     return f"{policy.name:{width}}  {policy.summary}" + (f"  [{', '.join(parts)}]" if parts else "")
 
 
-def explained(policy: Kind | Featured) -> list[str]:
+def explain(policy: Kind | FeaturedKind) -> list[str]:
     """Return the lines that explain a policy and each of its parameters."""
     lines = [f"{policy.name}: {policy.summary}"]
     lines.append(f"Learns from: {policy.learns_from}")
-    if chooses_for_groups(policy):
+    if supports_groups(policy):
         lines.append("Groups of people: may choose for each of them, by make_contextual")
     if policy.reference:
         lines.append(f"Reference: {policy.reference}")
     for key, one in policy.parameters.items():
-        default = "must be given" if one.required else f"default {default_text(one.default)}"
+        default = "must be given" if one.required else f"default {format_default(one.default)}"
         lines += ["", f"  {key} ({default})", f"    {one.hint}", f"    allowed: {one.allowed}"]
-        lines += [f"    on a log: {ON_A_LOG[one.time]}"] if one.time else []
+        lines += [f"    on a log: {TIMES_ON_A_LOG[one.time]}"] if one.time else []
     if not policy.parameters:
         lines += ["", "  It has no parameters."]
     return lines
 
 
-def default_text(value: Any) -> str:
-    """Return a default as an experiment file would write it; such a file leaves out what is none."""
+def format_default(value: Any) -> str:
+    """Return a default as an experiment file would write it."""
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def as_document(policy: Kind | Featured) -> dict[str, Any]:
-    """Return what a program needs to know of a policy."""
-    from maskedbandits.experiments.canonical_json import plain
+def as_document(policy: Kind | FeaturedKind) -> dict[str, Any]:
+    """Return a policy as plain values for JSON."""
+    from maskedbandits.experiments.canonical_json import to_plain
 
     parameters = {
         key: {
             "required": one.required,
-            **({} if one.required else {"default": plain(one.default)}),
+            **({} if one.required else {"default": to_plain(one.default)}),
             "allowed": one.allowed,
             "meaning": one.hint,
             **({"time": one.time} if one.time else {}),
@@ -120,5 +120,5 @@ def as_document(policy: Kind | Featured) -> dict[str, Any]:
         for key, one in policy.parameters.items()
     }
     about = {"name": policy.name, "summary": policy.summary, "reference": policy.reference}
-    groups = chooses_for_groups(policy)
+    groups = supports_groups(policy)
     return {**about, "learns_from": policy.learns_from, "for_groups": groups, "parameters": parameters}

@@ -1,4 +1,4 @@
-"""`maskedbandits replay`: fold the log of a service again, and compare it with snapshots and with a live service."""
+"""`maskedbandits replay`: replay the log of a service, and compare it with snapshots and with a live service."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maskedbandits._util.safe_text import counted
-from maskedbandits.cli.audit import Slow
-from maskedbandits.cli.output import echo, echo_json
-from maskedbandits.cli.storage import Given, opened, storage
-from maskedbandits.cli.verb import Failure, Verb, as_json
-from maskedbandits.errors import UserError, nearest
+from maskedbandits.cli.output import SlowProgress, echo, echo_json
+from maskedbandits.cli.storage import StoreOptions, find_experiments, open_for_verb, store_options
+from maskedbandits.cli.verb import Failure, Verb, json_option
+from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
     from maskedbandits.service.replay import Claim, Replayed
 
-PATIENCE = 10.0  # seconds that a service may take to answer
+SERVER_TIMEOUT_S = 10.0
 
 
 @click.command(
@@ -30,56 +29,47 @@ PATIENCE = 10.0  # seconds that a service may take to answer
     ],
 )
 @click.argument("experiment", required=False)
-@storage
+@store_options
 @click.option("--server", help="Address of a running service, whose live states are compared as well.")
 @click.option("--key", help="A key with the role read, if the service asks for one.", envvar="MASKEDBANDITS_KEY")
-@as_json
-def replay(experiment: str | None, storage: Given, server: str | None, key: str | None, json_wanted: bool) -> None:
+@json_option
+def replay(
+    experiment: str | None, storage: StoreOptions, server: str | None, key: str | None, json_wanted: bool
+) -> None:
     """Prove that states are what the log says: fold it from its first event on, and compare to the last bit."""
-    with opened(storage, "replay") as store:
-        rows = chosen(store, experiment)
-        found = [played(store, row, server, key) for row in rows]
+    with open_for_verb(storage, "replay") as store:
+        rows = find_experiments(store, experiment)
+        results = [replay_one(store, row, server, key) for row in rows]
     if json_wanted:
-        echo_json([as_document(row.name, each) for row, each in zip(rows, found, strict=True)])
+        echo_json([as_document(row.name, result) for row, result in zip(rows, results, strict=True)])
     else:
-        for each in found:
-            echo(each if isinstance(each, str) else in_words(each))
-        if not found:
+        for result in results:
+            echo(result if isinstance(result, str) else format_result(result))
+        if not results:
             echo("There is no experiment: nothing to replay.")
-    if any(isinstance(each, str) for each in found):
+    if any(isinstance(result, str) for result in results):
         raise Failure("a log is damaged, and its state cannot be proved: restore a backup")
-    if not all(isinstance(each, str) or each.holds for each in found):
+    if not all(isinstance(result, str) or result.holds for result in results):
         raise Failure("a state is not what the log says; the log is the truth: restart the service, and report it")
 
 
-def chosen(store: Any, name: str | None) -> list[Any]:
-    """Return the experiment of a name, or all of them."""
-    rows = store.list_experiments()
-    if name is None:
-        return list(rows)
-    known = [row.name for row in rows]
-    if name not in known:
-        raise UserError(f"no experiment is called {name!r}{nearest(name, known)}")
-    return [row for row in rows if row.name == name]
-
-
-def played(store: Any, row: Any, server: str | None, key: str | None) -> Replayed | str:
-    """Replay one experiment, and say how far it has come if that takes long; return why it cannot be, if so."""
+def replay_one(store: Any, row: Any, server: str | None, key: str | None) -> Replayed | str:
+    """Replay one experiment; return the fault of a damaged log as text."""
     from maskedbandits.service.replay import DamagedError
-    from maskedbandits.service.replay import replay as folded
+    from maskedbandits.service.replay import replay as replay_log
 
-    claims = [] if server is None else [claim_of(server, row.name, key)]
-    watch = Slow()
+    claims = [] if server is None else [fetch_claim(server, row.name, key)]
+    progress = SlowProgress()
     try:
-        return folded(store, row, claims, watch)
-    except DamagedError as fault:  # others may be sound
-        return str(fault)
+        return replay_log(store, row, claims, progress)
+    except DamagedError as error:  # other experiments may be sound
+        return str(error)
     finally:
-        watch.end()
+        progress.end()
 
 
-def claim_of(server: str, name: str, key: str | None) -> Claim:
-    """Ask a service for its live state."""
+def fetch_claim(server: str, name: str, key: str | None) -> Claim:
+    """Return the live state that a service claims."""
     from maskedbandits.service.replay import Claim
 
     if not server.startswith(("http://", "https://")):
@@ -87,37 +77,37 @@ def claim_of(server: str, name: str, key: str | None) -> Claim:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     request = urllib.request.Request(f"{server.rstrip('/')}/v1/experiments/{name}/state", headers=headers)  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 -- checked above
-            told = json.load(answer)
-        return Claim(server, int(told["seq"]), str(told["digest"]))
+        with urllib.request.urlopen(request, timeout=SERVER_TIMEOUT_S) as answer:  # noqa: S310 -- checked above
+            state = json.load(answer)
+        return Claim(server, int(state["seq"]), str(state["digest"]))
     except urllib.error.HTTPError as error:
         raise UserError(f"--server {server}: it answers {error.code}; give a --key with the role read") from error
     except (OSError, ValueError, KeyError) as error:
         raise Failure(f"--server {server}: no state to be had ({error}); is it the address of a service?") from error
 
 
-def in_words(found: Replayed) -> str:
-    """Return what a replay found, on a line."""
-    claims = [f"{claim.source} at {claim.seq} agrees" for claim in found.agreeing]
-    claims += [f"{claim.source} at {claim.seq} CONTRADICTS the log" for claim in found.contradicting]
-    claims += [f"{claim.source} at {claim.seq} is BEYOND THE END of the log" for claim in found.out_of_reach]
-    told = "; ".join(claims) or "nothing to compare with"
-    size = f"{counted(found.seq, 'event')}, {counted(found.reports, 'report')}"
-    return f"{found.name}: {size}, state {found.digest[:16]}: {told}"
+def format_result(result: Replayed) -> str:
+    """Return the result of a replay in one line."""
+    claims = [f"{claim.source} at {claim.seq} agrees" for claim in result.agreeing]
+    claims += [f"{claim.source} at {claim.seq} CONTRADICTS the log" for claim in result.contradicting]
+    claims += [f"{claim.source} at {claim.seq} is BEYOND THE END of the log" for claim in result.out_of_reach]
+    verdicts = "; ".join(claims) or "nothing to compare with"
+    size = f"{counted(result.seq, 'event')}, {counted(result.reports, 'report')}"
+    return f"{result.name}: {size}, state {result.digest[:16]}: {verdicts}"
 
 
-def as_document(name: str, found: Replayed | str) -> dict[str, Any]:
-    """Return what a program needs to know of it."""
-    if isinstance(found, str):
-        return {"experiment": name, "holds": False, "fault": found}
+def as_document(name: str, result: Replayed | str) -> dict[str, Any]:
+    """Return the result of a replay as plain values for JSON."""
+    if isinstance(result, str):
+        return {"experiment": name, "holds": False, "fault": result}
     states = [
         {"source": claim.source, "seq": claim.seq, "digest": claim.digest, "verdict": verdict}
         for verdict, claims in (
-            ("agrees", found.agreeing),
-            ("contradicts", found.contradicting),
-            ("beyond the end", found.out_of_reach),
+            ("agrees", result.agreeing),
+            ("contradicts", result.contradicting),
+            ("beyond the end", result.out_of_reach),
         )
         for claim in claims
     ]
-    about = {"experiment": found.name, "events": found.seq, "reports": found.reports}
-    return {**about, "digest": found.digest, "kernel": found.kernel, "holds": found.holds, "states": states}
+    about = {"experiment": result.name, "events": result.seq, "reports": result.reports}
+    return {**about, "digest": result.digest, "kernel": result.kernel, "holds": result.holds, "states": states}

@@ -1,4 +1,4 @@
-"""`maskedbandits run`: the experiment that a file describes."""
+"""`maskedbandits run`: run the experiment of a TOML file."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import dataclasses
 import os
 import shlex
 import signal
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from maskedbandits._util import extras
+from maskedbandits.cli.output import make_folder
 from maskedbandits.cli.report import show
-from maskedbandits.cli.verb import Failure, Interrupted, Verb, as_json, reason
-from maskedbandits.errors import UserError
+from maskedbandits.cli.verb import Failure, Interrupted, Verb, describe_os_error, json_option
 
 if TYPE_CHECKING:
-    from maskedbandits.experiments.progress import Silent
+    from maskedbandits.experiments.progress_bar import SilentWatcher
 
 
 @click.command(
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 @click.option("--address", help="Address of a Ray cluster; without it Ray is started on this machine.")
 @click.option("--fresh", is_flag=True, help="Run everything again, also what is finished.")
 @click.option("--no-progress", is_flag=True, help="Say nothing on the way.")
-@as_json
+@json_option
 def run(
     file: Path,
     out: Path | None,
@@ -71,58 +70,49 @@ def run(
     from maskedbandits import experiments
     from maskedbandits._util.signals import caught_signals
     from maskedbandits.experiments import backends
-    from maskedbandits.experiments.progress import watcher
+    from maskedbandits.experiments.progress_bar import choose_watcher
 
-    players = backends.named(backend, threads=threads, workers=workers, address=address)
+    workers_backend = backends.open_backend(backend, threads=threads, workers=workers, address=address)
     experiment = experiments.load(file, runs=runs, seed=seed)
-    experiment = dataclasses.replace(experiment, file=as_text(file))
-    folder = prepared(out or Path("results") / file.stem)
-    command = command_line(file, out, runs, seed)
-    with watcher(quiet=no_progress) as watching, caught_signals() as signals:
+    experiment = dataclasses.replace(experiment, file=path_to_text(file))
+    folder = make_folder(out or Path("results") / file.stem)
+    command = format_command(file, out, runs, seed)
+    with choose_watcher(quiet=no_progress) as watcher, caught_signals() as signals:
         try:
-            results = experiments.run(experiment, folder, watching, command=command, fresh=fresh, backend=players)
+            results = experiments.run(
+                experiment, folder, watcher, command=command, fresh=fresh, backend=workers_backend
+            )
         except (KeyboardInterrupt, SystemExit) as end:
             number = signal.SIGINT if isinstance(end, KeyboardInterrupt) else signals.noted
             if number is None:
                 raise
-            raise interrupted(number, kept(watching, folder)) from None
+            raise interruption(number, describe_saved(watcher, folder)) from None
         except OSError as error:
-            raise Failure(
-                f"{reason(error)}; {kept(watching, folder)}, and the same command goes on from there"
-            ) from error
+            saved = describe_saved(watcher, folder)
+            raise Failure(f"{describe_os_error(error)}; {saved}, and the same command goes on from there") from error
     show(results, folder, json_wanted)
 
 
-def kept(watching: Silent, folder: Path) -> str:
-    """Return what is not lost, in words."""
-    return f"{watching.finished} of {watching.cells} cells are kept in {folder}"
+def describe_saved(watcher: SilentWatcher, folder: Path) -> str:
+    """Return how many cells are saved."""
+    return f"{watcher.finished} of {watcher.cells} cells are kept in {folder}"
 
 
-def interrupted(number: int, kept: str) -> Interrupted:
-    """Return what is said when a signal has ended the work: which, what is kept, and how to go on."""
-    what = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-    return Interrupted(f"{what}: {kept}; the same command goes on from there", 128 + number)
+def interruption(number: int, saved: str) -> Interrupted:
+    """Return the error for a signal: which one, how many cells are saved, and how to continue."""
+    cause = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    return Interrupted(f"{cause}: {saved}; the same command goes on from there", 128 + number)
 
 
-def prepared(folder: Path) -> Path:
-    """Return the results folder, made and found writable before any work is done."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError as error:
-        raise UserError(f"--out {folder}: cannot be written: {error.strerror}") from error
-
-
-def command_line(file: Path, out: Path | None, runs: int | None, seed: int | None) -> str:
+def format_command(file: Path, out: Path | None, runs: int | None, seed: int | None) -> str:
     """Return the command that makes the same results again."""
-    parts = ["maskedbandits", "run", as_text(file)]
+    parts = ["maskedbandits", "run", path_to_text(file)]
     for option, value in (("--out", out), ("--runs", runs), ("--seed", seed)):
         if value is not None:
-            parts += [option, as_text(value) if isinstance(value, Path) else str(value)]
+            parts += [option, path_to_text(value) if isinstance(value, Path) else str(value)]
     return shlex.join(parts)
 
 
-def as_text(path: Path) -> str:
-    """Return a path as results keep it: bytes that the locale could not read are read as UTF-8."""
+def path_to_text(path: Path) -> str:
+    """Return a path as text; bytes that the locale could not decode are decoded as UTF-8."""
     return os.fsencode(path).decode("utf-8", "replace")

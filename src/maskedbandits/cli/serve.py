@@ -1,4 +1,4 @@
-"""`maskedbandits serve`: the live service, one command."""
+"""`maskedbandits serve`: the live service."""
 
 from __future__ import annotations
 

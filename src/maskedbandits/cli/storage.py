@@ -1,4 +1,4 @@
-"""Which store a verb works with: the one that a service with the same flags would use."""
+"""The store of a verb: the one that a service with the same flags would use."""
 
 from __future__ import annotations
 
@@ -11,51 +11,63 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from maskedbandits.cli.verb import Failure
+from maskedbandits.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from maskedbandits.service.storage import Store
 
 
-class Given(NamedTuple):
-    """What the command line says of the store."""
+class StoreOptions(NamedTuple):
+    """The options of the command line about the store."""
 
     url: str | None
     config: Path | None
 
 
-def storage(verb: Callable[..., None]) -> Callable[..., None]:
-    """Let a verb be told the store, by a URL or by the file of a service's settings, and hand it what was given."""
+def store_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Add the options --storage and --config to a verb, which gets them as ``storage``."""
 
     @click.option(
         "--storage", metavar="URL", help="The service's; MASKEDBANDITS_STORAGE or sqlite:///bandits.db unless given."
     )
     @click.option("--config", type=click.Path(path_type=Path), help="The service's TOML file, which names the storage.")
     @functools.wraps(verb)
-    def called(*arguments: Any, storage: str | None, config: Path | None, **others: Any) -> None:
-        verb(*arguments, storage=Given(storage, config), **others)
+    def call(*arguments: Any, storage: str | None, config: Path | None, **options: Any) -> None:
+        verb(*arguments, storage=StoreOptions(storage, config), **options)
 
-    return called
+    return call
 
 
 @contextmanager
-def storage_of(given: Given) -> Iterator[str]:
-    """Lend the URL of the store; one that is gone is told of in a line."""
+def resolve_url(options: StoreOptions) -> Iterator[str]:
+    """Yield the URL of the store; an unavailable store ends in one line."""
     from maskedbandits.service.server.settings import gathered
     from maskedbandits.service.storage import StoreUnavailable
 
     try:
-        yield gathered({"storage": given.url}, config=given.config).storage
-    except StoreUnavailable as gone:
-        raise Failure(f"{gone.reason.removesuffix(': try again')}: try again") from gone
+        yield gathered({"storage": options.url}, config=options.config).storage
+    except StoreUnavailable as error:
+        raise Failure(f"{error.reason.removesuffix(': try again')}: try again") from error
 
 
 @contextmanager
-def opened(given: Given, verb: str, *, create: bool = False) -> Iterator[Store]:
+def open_for_verb(options: StoreOptions, verb: str, *, create: bool = False) -> Iterator[Store]:
     """Open the store for a verb."""
     from maskedbandits._util import extras
 
     extras.need(verb, extras.SERVICE, "service")
     from maskedbandits.service.storage import open_store
 
-    with storage_of(given) as url, open_store(url, create=create) as store:
+    with resolve_url(options) as url, open_store(url, create=create) as store:
         yield store
+
+
+def find_experiments(store: Any, name: str | None) -> list[Any]:
+    """Return the experiment called ``name``, or all of them."""
+    rows = store.list_experiments()
+    if name is None:
+        return list(rows)
+    known = [row.name for row in rows]
+    if name not in known:
+        raise UserError(f"no experiment is called {name!r}{nearest(name, known)}")
+    return [row for row in rows if row.name == name]

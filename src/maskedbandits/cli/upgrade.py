@@ -1,12 +1,12 @@
-"""`maskedbandits upgrade`: the tables of an older version become those of this one."""
+"""`maskedbandits upgrade`: tables of an older version of the service become those of this one."""
 
 from __future__ import annotations
 
 import click
 
 from maskedbandits.cli.output import echo, echo_json
-from maskedbandits.cli.storage import Given, storage, storage_of
-from maskedbandits.cli.verb import Verb, as_json
+from maskedbandits.cli.storage import StoreOptions, resolve_url, store_options
+from maskedbandits.cli.verb import Verb, json_option
 
 
 @click.command(
@@ -16,9 +16,9 @@ from maskedbandits.cli.verb import Verb, as_json
         "maskedbandits upgrade --storage postgresql://bandits@db/bandits",
     ],
 )
-@storage
-@as_json
-def upgrade(storage: Given, json_wanted: bool) -> None:
+@store_options
+@json_option
+def upgrade(storage: StoreOptions, json_wanted: bool) -> None:
     """Upgrade what an older version of the service has stored, whole or not at all.
 
     Stop the service and make a backup first. Versions are of the tables: most releases leave them as they are.
@@ -26,7 +26,7 @@ def upgrade(storage: Given, json_wanted: bool) -> None:
     from maskedbandits.service.storage import open_store
     from maskedbandits.service.upgrade import upgraded
 
-    with storage_of(storage) as url, open_store(url, any_version=True) as store:
+    with resolve_url(storage) as url, open_store(url, any_version=True) as store:
         before, now = upgraded(store)
     if json_wanted:
         echo_json({"from": before, "to": now})

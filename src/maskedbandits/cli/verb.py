@@ -1,4 +1,4 @@
-"""What the verbs share: help with examples, `--json`, and how a verb ends when it cannot go on."""
+"""The base of all verbs: help with examples, `--json`, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -13,71 +13,71 @@ from maskedbandits._util import safe_text
 
 FAILED, USAGE, UNMADE, INTERRUPTED = 1, 2, 3, 130
 
-as_json = click.option("--json", "json_wanted", is_flag=True, help="Print one JSON document instead of a table.")
+json_option = click.option("--json", "json_wanted", is_flag=True, help="Print one JSON document instead of a table.")
 
 
 class Verb(click.Command):
-    """A verb; its help ends with examples, each on a line of its own however narrow the terminal is."""
+    """A verb whose help ends with examples, each on one line also in a narrow terminal."""
 
     def __init__(self, *arguments: Any, examples: Sequence[str], **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.examples = tuple(examples)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, to be copied as they stand."""
+        """Write the examples so that they can be copied."""
         with formatter.section("Examples"):
             for example in self.examples:
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
 
 class VerbGroup(Verb, click.Group):
-    """A verb that has verbs of its own."""
+    """A verb with subcommands."""
 
     command_class = Verb
 
 
-class Refusal(click.ClickException):
-    """A mistake of the user's: one line on standard error, and the exit code for usage."""
+class UsageFailure(click.ClickException):
+    """An error of the user: one line on standard error, and the exit code for usage."""
 
     exit_code = USAGE
 
     def show(self, file: Any = None) -> None:
-        """Print the line as it is: it already says where and what."""
+        """Print the message alone, without the usage of the command."""
         click.echo(f"maskedbandits: {self.message}", err=True)
 
 
-class Failure(Refusal):
-    """Something went wrong that no other command line would have put right, such as a full disk."""
+class Failure(UsageFailure):
+    """An error that another command line would not prevent, such as a full disk."""
 
     exit_code = FAILED
 
 
-class Interrupted(Refusal):
-    """Ctrl-C, or a signal that would end the program: what is finished is kept."""
+class Interrupted(UsageFailure):
+    """An end by Ctrl-C or by a signal; finished work is saved."""
 
     def __init__(self, message: str, code: int = INTERRUPTED) -> None:
         super().__init__(message)
         self.exit_code = code  # type: ignore[misc]  # one for each signal
 
 
-class Unmade(Refusal):
-    """The audit could not be made, or nobody could read it: neither a refuted claim nor a mistake in the command."""
+class AuditFailure(UsageFailure):
+    """An audit that could not be made or printed: neither a refuted claim nor an error of the user."""
 
     exit_code = UNMADE
 
 
 @contextmanager
-def plain_complaints() -> Iterator[None]:
-    """Let no complaint, click's own among them, repeat what gives orders to a terminal."""
+def escape_errors() -> Iterator[None]:
+    """Escape control characters in all errors, those of click included."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
-        raise  # the help is several lines, and all of them are ours
-    except click.ClickException as complaint:
-        complaint.message = safe_text.printed(complaint.message, sys.stderr)  # type: ignore[misc]  # click declares it final
+        raise  # the help has several lines, without texts of users
+    except click.ClickException as error:
+        error.message = safe_text.printed(error.message, sys.stderr)  # type: ignore[misc]  # click declares it final
         raise
 
 
-def reason(error: OSError) -> str:
-    """Return what the operating system complains of, and where."""
+def describe_os_error(error: OSError) -> str:
+    """Return the file and the message of an error of the operating system."""
     return f"{error.filename or 'error'}: {error.strerror or error}"

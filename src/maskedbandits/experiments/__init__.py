@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = ["Condition", "Experiment", "Task", "load", "run"]
 
-# Names are imported when they are first used: whoever reads results needs no policy.
-_HOMES = {"Condition": "problem_spec", "Experiment": "config", "Task": "policy_spec", "load": "config", "run": "runner"}
+# Names are imported when they are first used, because reading results needs no policies.
+_MODULES = {
+    "Condition": "problem_spec",
+    "Experiment": "config",
+    "Task": "policy_spec",
+    "load": "config",
+    "run": "runner",
+}
 
 if TYPE_CHECKING:
     from maskedbandits.experiments.config import Experiment as Experiment
@@ -17,6 +23,6 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'maskedbandits.experiments' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"maskedbandits.experiments.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"maskedbandits.experiments.{_MODULES[name]}"), name)

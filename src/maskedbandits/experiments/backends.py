@@ -1,56 +1,70 @@
-"""Where cells are played: in threads of this process, in other processes, or on a cluster (``ray_backend.py``).
+"""Backends that play cells: threads of this process, processes of this machine, or a cluster of Ray.
 
-A backend takes loads (``work_units.py``) and gives them back played, in any order. A worker that dies loses nothing but
-its load, which another plays: the numbers are the same.
+A backend takes loads (``work_units.py``) and returns them played, in any order. If a worker dies, another plays its
+load: the numbers are the same.
 """
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
+import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Any, Protocol, Self
 
+from maskedbandits._util import extras
 from maskedbandits.errors import UserError
-from maskedbandits.experiments.work_units import Piece, get_ready, play_elsewhere, play_load
+from maskedbandits.experiments.work_units import WorkUnit, compile_load, play_load, play_remote_load
 from maskedbandits.simulation.simulator import Simulation, cores
 
-PATIENCE = 0.5  # seconds to wait for a load before looking around
-DEATHS = 5  # of workers, with nothing coming back in between, before it is given up
+RECEIVE_TIMEOUT_S = 0.5
+MAX_DEATHS = 5  # of workers in a row, without a load in between, before the run fails
+RAY_TIMEOUT_S = 5.0  # in which a Ray cluster answers a connection
+STDERR = 2
+# The preface of HTTP/2, which Ray speaks (RFC 9113, section 3.4), followed by an empty frame of settings.
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+SETTINGS_FRAME = 4  # the kind of frame that answers the preface
+LOCAL_HOSTS = ("localhost", "127.0.0.1")
+RAY_HINT = "start one there with `ray start --head`, or leave out --address to play on this machine"
 
-Load = Sequence[Piece]
-Played = tuple[Load, list[Simulation]]
+Load = Sequence[WorkUnit]
+PlayedLoad = tuple[Load, list[Simulation]]
 
 
 class Backend(Protocol):
-    """Workers somewhere."""
+    """A set of workers that play loads."""
 
     workers: int
 
     def __enter__(self) -> Self:
-        """Call the workers."""
+        """Start the workers."""
 
     def __exit__(self, *error: object) -> None:
-        """Send them home."""
+        """Stop the workers."""
 
     def send(self, load: Load) -> None:
-        """Give a load to whoever is free."""
+        """Hand a load to a free worker."""
 
-    def back(self) -> list[Played]:
-        """Return what has come back, after waiting for some of it for a moment."""
+    def receive(self) -> list[PlayedLoad]:
+        """Return finished loads, after a short wait if there are none yet."""
 
-    def under_way(self) -> int:
-        """Return how many steps of what has not come back are played, as far as is known."""
+    def count_steps(self) -> int:
+        """Return the number of steps played in open loads, as far as it is known."""
 
 
-def named(name: str, *, threads: int | None = None, workers: int | None = None, address: str | None = None) -> Backend:
-    """Return the backend of a name."""
+def open_backend(
+    name: str, *, threads: int | None = None, workers: int | None = None, address: str | None = None
+) -> Backend:
+    """Return the backend called ``name``."""
     if address is not None and name != "ray":
         raise UserError(f"--address {address}: expected only with --backend ray")
     if workers is not None and name == "threads":
@@ -58,29 +72,27 @@ def named(name: str, *, threads: int | None = None, workers: int | None = None, 
     if threads is not None and name != "threads":
         raise UserError(f"--threads {threads}: expected only with --backend threads; for {name}, --workers")
     if name == "ray":
-        from maskedbandits.experiments.ray_backend import Ray
-
         return Ray(workers, address)
     return Threads(threads) if name == "threads" else Processes(workers)
 
 
-def dying() -> UserError:
-    """Return what is said when nobody who plays a load survives it."""
+def worker_death_error() -> UserError:
+    """Return the error for workers that die again and again."""
     return UserError("workers die again and again: is there enough memory? Ask for fewer with --workers")
 
 
-class Stopped(Exception):  # noqa: N818 -- no error
-    """Nobody waits for what is played."""
+class Stopped(Exception):  # noqa: N818 -- not an error
+    """Ends a load whose result is not wanted any more."""
 
 
 class Threads:
-    """Threads of this process: compiled code lets others run beside it."""
+    """Threads of this process, which run side by side because compiled code releases the GIL."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
         self.open: dict[Future[list[Simulation]], Load] = {}
-        self.steps: dict[int, int] = {}  # that are played of each open load
-        self.ready: set[Any] = set()
+        self.steps: dict[int, int] = {}  # played, by the id of an open load
+        self.compiled: set[Any] = set()
         self.stop = threading.Event()
 
     def __enter__(self) -> Self:
@@ -92,40 +104,40 @@ class Threads:
         self.pool.shutdown(wait=True, cancel_futures=True)
 
     def send(self, load: Load) -> None:
-        """Give a load to whoever is free; what has to be compiled is compiled here, where Ctrl-C is heard."""
-        get_ready(load, self.ready)
+        """Hand a load to a free thread, after compiling its kernels here, where Ctrl-C works."""
+        compile_load(load, self.compiled)
         self.open[self.pool.submit(self._play, load)] = load
 
     def _play(self, load: Load) -> list[Simulation]:
-        """Play a load, take note of how far it is, and stop when nobody waits for it any longer."""
+        """Play a load, count its steps, and stop when the backend is closed."""
         finished = 0
 
-        def tell(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             nonlocal finished
             if self.stop.is_set():
                 raise Stopped
             self.steps[id(load)] = finished + done
             finished += total * (done == total)
 
-        return play_load(load, tell)
+        return play_load(load, report)
 
-    def back(self) -> list[Played]:
-        """Return what has come back."""
+    def receive(self) -> list[PlayedLoad]:
+        """Return finished loads."""
         played = []
-        for future in waited(self.open):
+        for future in wait_for_loads(self.open):
             load = self.open.pop(future)
             self.steps.pop(id(load), None)
             played.append((load, future.result()))
         return played
 
-    def under_way(self) -> int:
-        """Return how many steps are played."""
+    def count_steps(self) -> int:
+        """Return the number of steps played in open loads."""
         return sum(list(self.steps.values()))
 
 
-def waited(open_loads: dict[Future[list[Simulation]], Load]) -> set[Future[list[Simulation]]]:
-    """Return which loads are done, after waiting for the first of them for a moment."""
-    return wait(open_loads, timeout=PATIENCE, return_when=FIRST_COMPLETED).done
+def wait_for_loads(open_loads: dict[Future[list[Simulation]], Load]) -> set[Future[list[Simulation]]]:
+    """Return the loads that are done, after a short wait for the first of them."""
+    return wait(open_loads, timeout=RECEIVE_TIMEOUT_S, return_when=FIRST_COMPLETED).done
 
 
 class Processes:
@@ -134,38 +146,38 @@ class Processes:
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
         self.open: dict[Future[list[Simulation]], Load] = {}
-        self.ready: set[Any] = set()
+        self.compiled: set[Any] = set()
         self.deaths = 0
 
     def __enter__(self) -> Self:
-        with unheard():  # Python has a process that looks after what others share
+        with block_terminal_signals():  # Python starts a process that tracks shared resources
             resource_tracker.ensure_running()
-        self.pool = self._pool()
+        self.pool = self._open_pool()
         return self
 
     def __exit__(self, *error: object) -> None:
         for process in list((self.pool._processes or {}).values()):
-            process.terminate()  # whatever still plays is for nobody
+            process.terminate()  # results of open loads are not wanted
         self.pool.shutdown(wait=True, cancel_futures=True)
 
-    def _pool(self) -> ProcessPoolExecutor:
-        # Not forked: this process may have threads, and compiled code that runs.
+    def _open_pool(self) -> ProcessPoolExecutor:
+        # Not forked, because this process may have threads and running kernels.
         return ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), initializer=follow_parent)
 
     def send(self, load: Load) -> None:
-        """Give a load to whoever is free; what was never compiled is compiled here, and not by each of them."""
-        get_ready(load, self.ready, only_new=True)
+        """Hand a load to a free process, after compiling new kernels here, so that not every process does."""
+        compile_load(load, self.compiled, only_new=True)
         try:
-            with unheard():
-                self.open[self.pool.submit(play_elsewhere, load)] = load
-        except BrokenProcessPool:  # somebody has died since we last looked
+            with block_terminal_signals():
+                self.open[self.pool.submit(play_remote_load, load)] = load
+        except BrokenProcessPool:  # a worker has died since the last call
             self._replace_workers([load])
 
-    def back(self) -> list[Played]:
-        """Return what has come back; loads of workers that died are given to new ones."""
-        played: list[Played] = []
+    def receive(self) -> list[PlayedLoad]:
+        """Return finished loads; new workers get the loads of workers that died."""
+        played: list[PlayedLoad] = []
         lost: list[Load] = []
-        for future in waited(self.open):
+        for future in wait_for_loads(self.open):
             load = self.open.pop(future)
             try:
                 played.append((load, future.result()))
@@ -179,28 +191,87 @@ class Processes:
 
     def _replace_workers(self, lost: list[Load]) -> None:
         self.deaths += 1
-        if self.deaths > DEATHS:
-            raise dying()
-        lost += self.open.values()  # one death breaks the pool for all
+        if self.deaths > MAX_DEATHS:
+            raise worker_death_error()
+        lost += self.open.values()  # one death breaks the whole pool
         self.open.clear()
         self.pool.shutdown(wait=False, cancel_futures=True)
-        self.pool = self._pool()
+        self.pool = self._open_pool()
         for load in lost:
             self.send(load)
 
-    def under_way(self) -> int:
-        """Return nothing: it is not known."""
+    def count_steps(self) -> int:
+        """Return 0: the processes do not report steps."""
+        return 0
+
+
+class Ray:
+    """Workers of a Ray cluster, whose nodes all have maskedbandits installed, or of this machine."""
+
+    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
+        extras.need("--backend ray", ["ray"], "ray")
+        self.wanted, self.address = workers, address
+        self.workers = 0
+        self.open: dict[Any, Load] = {}
+
+    def __enter__(self) -> Self:
+        import ray
+
+        options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        if self.address is None:  # by default Ray announces this machine's address to others
+            options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": self.wanted}
+        where = "local" if self.address is None else resolve_address(self.address)
+        try:
+            with keep_signal_handler(), block_terminal_signals(), silence_stderr():
+                ray.init(where, **options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            option = f"--address {self.address}" if self.address else "--backend ray"
+            raise UserError(f"{option}: Ray cannot be used: {str(error).splitlines()[0]}") from error
+        self.workers = self.wanted or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.play = ray.remote(num_cpus=1, max_retries=MAX_DEATHS)(play_remote_load)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        import ray
+
+        with silence_stderr():
+            ray.shutdown()
+
+    def send(self, load: Load) -> None:
+        """Hand a load to a free worker."""
+        self.open[self.play.remote(load)] = load
+
+    def receive(self) -> list[PlayedLoad]:
+        """Return finished loads; Ray itself plays the loads of dead workers again."""
+        import ray
+
+        done, _ = ray.wait(list(self.open), num_returns=len(self.open), timeout=0)
+        if not done:
+            done, _ = ray.wait(list(self.open), num_returns=1, timeout=RECEIVE_TIMEOUT_S)
+        played = []
+        for handle in done:
+            try:
+                outcomes = ray.get(handle)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except ray.exceptions.RayError as error:
+                raise worker_death_error() from error
+            played.append((self.open.pop(handle), outcomes))
+        return played
+
+    def count_steps(self) -> int:
+        """Return 0: the workers do not report steps."""
         return 0
 
 
 @contextmanager
-def unheard() -> Iterator[None]:
-    """Let no process that is started meanwhile hear what a terminal says: who starts it does, and sends it home."""
-    said = {getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)}
+def block_terminal_signals() -> Iterator[None]:
+    """Let processes started meanwhile ignore signals of the terminal: this process gets them and stops the others."""
+    signals = {getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)}
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, said)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
@@ -208,13 +279,70 @@ def unheard() -> Iterator[None]:
 
 
 def follow_parent() -> None:
-    """See to it that this process ends when the one that gave it work has ended, however that was."""
+    """End this process when the one that started it has ended in any way."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=end_after, args=(parent.join,), daemon=True).start()
+        threading.Thread(target=exit_after, args=(parent.join,), daemon=True).start()
 
 
-def end_after(wait_for_it: Callable[[], None]) -> None:
-    """End this process at once after something, whatever else it does."""
-    wait_for_it()
+def exit_after(wait: Callable[[], None]) -> None:
+    """Exit at once when ``wait`` returns, also if other threads are busy."""
+    wait()
     os._exit(1)
+
+
+@contextmanager
+def keep_signal_handler() -> Iterator[None]:
+    """Restore the handler of SIGTERM, which Ray replaces."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def silence_stderr() -> Iterator[None]:
+    """Drop what Ray writes to standard error from C++, at any level of logging."""
+    sys.stderr.flush()
+    original = os.dup(STDERR)
+    try:
+        with Path(os.devnull).open("wb") as null:
+            os.dup2(null.fileno(), STDERR)
+        yield
+    finally:
+        os.dup2(original, STDERR)
+        os.close(original)
+
+
+def resolve_address(address: str) -> str:
+    """Return an address in the form that Ray needs; raise an error if no Ray answers, since Ray retries for minutes."""
+    host, separator, port = address.rpartition(":")
+    if not separator or "/" in address:  # auto, ray://...
+        return address
+    if not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise UserError(f"--address {address}: expected HOST:PORT")
+    problem = probe_ray(host.strip("[]"), int(port))
+    if host in LOCAL_HOSTS:
+        # Ray replaces these names by the machine's own address, where a cluster of this machine alone does not listen.
+        if problem is None:
+            return f"LOCALHOST:{port}"  # Ray does not replace capitals, and the network resolves them
+        import ray
+
+        problem = probe_ray(ray.util.get_node_ip_address(), int(port))
+    if problem is not None:
+        raise UserError(f"--address {address}: {problem}; {RAY_HINT}")
+    return address
+
+
+def probe_ray(host: str, port: int) -> str | None:
+    """Return why no Ray answers at an address; None if one may."""
+    try:
+        with socket.create_connection((host, port), timeout=RAY_TIMEOUT_S) as connection:
+            connection.sendall(HTTP2_PREFACE)
+            answer = connection.recv(9)
+    except OSError as error:
+        return f"no Ray answers ({(error.strerror or str(error)).lower()})"
+    return None if len(answer) > 3 and answer[3] == SETTINGS_FRAME else "what answers is no Ray"

@@ -1,4 +1,4 @@
-"""Values as JSON: plain ones, in one text each, whose digest is a stable name."""
+"""Values as canonical JSON: one text for equal values, whose digest is a stable name."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: JSON has no infinity, so that one is the word "inf"."""
+def to_plain(value: Any) -> Any:
+    """Return a value in types that JSON has; an infinite number is the word "inf", NaN is None."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
+        return to_plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value
 
 
-def canonical(value: Any) -> str:
-    """Return the one JSON text of a value, whatever the order of its keys."""
-    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+def encode_canonical(value: Any) -> str:
+    """Return the canonical JSON of a value, the same for any order of keys."""
+    return json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def digest(text: str) -> str:
-    """Return a stable name for a text: the same on every machine and in every process."""
+def hash_text(text: str) -> str:
+    """Return a digest of a text, the same on every machine and in every process."""
     return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -1,6 +1,6 @@
-"""A TOML file becomes an experiment: problems × corruptions × policies, checked before anything runs.
+"""Read an experiment from a TOML file: problems × corruptions × policies, checked before anything runs.
 
-Every complaint is one line that names the file, the key and what was expected there. Nothing is compiled for it.
+Every error is one line that names the file, the key and the expected value. Nothing is compiled for it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,35 @@ from pathlib import Path
 from typing import Any
 
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int
-from maskedbandits.experiments.policy_spec import Task, labels_of, policies_of, tasks_of
-from maskedbandits.experiments.problem_spec import Condition, conditions_of
-from maskedbandits.experiments.toml_table import Section, got, show
+from maskedbandits.experiments.policy_spec import Task, build_tasks, read_labels, read_policies
+from maskedbandits.experiments.problem_spec import Condition, read_conditions
+from maskedbandits.experiments.toml_table import TomlTable, describe_actual, format_value
 from maskedbandits.problems import ContextualProblem
 
 TOP_KEYS = ("title", "runs", "seed", "checkpoints", "epsilons", "problems", "policies", "grid")
-MOST_NUMBERS = 1 << 33  # in all results together, which are held in memory: 64 GiB
+MAX_NUMBERS = 1 << 33  # in all results together, which are held in memory: 64 GiB
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that a TOML file asks for."""
+    """An experiment as its TOML file describes it.
+
+    Parameters
+    ----------
+    file, source
+        The name of the file, and its text.
+    title
+        The heading of the report.
+    runs, seed
+        Runs of each cell, and the seed that all seeds are derived from.
+    checkpoints
+        The number of checkpoints, or their times.
+    conditions
+        The problems under each of their corruptions.
+    tasks
+        The cells: each policy in each condition.
+
+    """
 
     file: str
     source: str
@@ -38,30 +55,49 @@ class Experiment:
 
 
 def load(path: str | os.PathLike[str], *, runs: int | None = None, seed: int | None = None) -> Experiment:
-    """Read an experiment; `runs` and `seed` take the place of the file's own."""
-    source = read(path)
+    """Read an experiment from a TOML file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    runs, seed
+        Values in place of the file's.
+
+    Returns
+    -------
+    Experiment
+        The experiment, checked.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be read, or a value in it cannot be used.
+
+    """
+    source = read_text(path)
     file = os.fspath(path)
-    top = Section(file, "", parsed(file, source))
-    top.refuse_unknown(TOP_KEYS)
-    policies = policies_of(top)
-    labels = labels_of(policies)
-    conditions = conditions_of(top, labels)
+    top = TomlTable(file, "", parse_toml(file, source))
+    top.check_keys(TOP_KEYS)
+    policies = read_policies(top)
+    labels = read_labels(policies)
+    conditions = read_conditions(top, labels)
     experiment = Experiment(
         file=file,
         source=source,
-        title=top.text("title", printable(Path(path).stem)),
-        runs=top.integer("runs", 100, least=1) if runs is None else check_int("runs", runs, 1, LARGEST),
-        seed=top.integer("seed", 0) if seed is None else check_int("seed", seed, 0, LARGEST),
-        checkpoints=checkpoints_of(top, conditions),
+        title=top.get_text("title", make_printable(Path(path).stem)),
+        runs=top.get_int("runs", 100, least=1) if runs is None else check_int("runs", runs, 1, LARGEST),
+        seed=top.get_int("seed", 0) if seed is None else check_int("seed", seed, 0, LARGEST),
+        checkpoints=read_checkpoints(top, conditions),
         conditions=conditions,
-        tasks=tasks_of(policies, labels, conditions),
+        tasks=build_tasks(policies, labels, conditions),
     )
-    refuse_too_much(top, experiment)
+    check_memory(top, experiment)
     return experiment
 
 
-def read(path: str | os.PathLike[str]) -> str:
-    """Return a file's text, or say in one line why there is none."""
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return the text of a file, or raise a one-line error."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -74,8 +110,8 @@ def read(path: str | os.PathLike[str]) -> str:
         raise UserError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from error
 
 
-def parsed(file: str, source: str) -> dict[str, Any]:
-    """Return what a text of TOML says."""
+def parse_toml(file: str, source: str) -> dict[str, Any]:
+    """Return the table in a TOML text."""
     try:
         return tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
@@ -86,37 +122,37 @@ def parsed(file: str, source: str) -> dict[str, Any]:
         raise UserError(f"{file}: a number has thousands of digits") from error
 
 
-def printable(name: str) -> str:
-    """Return a file's name as a title: whatever a terminal would not print becomes a blank."""
+def make_printable(name: str) -> str:
+    """Return the name of a file as a title, with blanks for characters that a terminal cannot print."""
     return "".join(letter if letter.isprintable() else " " for letter in name).strip() or "experiment"
 
 
-def checkpoints_of(top: Section, conditions: Sequence[Condition]) -> int | list[int]:
-    """Return how many checkpoints, or which."""
+def read_checkpoints(top: TomlTable, conditions: Sequence[Condition]) -> int | list[int]:
+    """Return the number of checkpoints, or their times."""
     value = top.values.get("checkpoints", 200)
     if not isinstance(value, list):
-        return top.integer("checkpoints", 200, least=1)
+        return top.get_int("checkpoints", 200, least=1)
     try:
         times = [check_int("checkpoints", time, 1, LARGEST) for time in value]
     except WrongValueError:
         times = []
     if not times or any(later <= earlier for earlier, later in pairwise(times)):
-        raise top.mistake("checkpoints", f"expected a whole number, or increasing times from 1, {got(value)}")
+        raise top.error("checkpoints", f"expected a whole number, or increasing times from 1, {describe_actual(value)}")
     for condition in conditions:
         if times[-1] > condition.problem.horizon:
-            expected = f"times up to the horizon {condition.problem.horizon} of {show(condition.name)}"
-            raise top.mistake("checkpoints", f"expected {expected}, got {times[-1]}")
+            expected = f"times up to the horizon {condition.problem.horizon} of {format_value(condition.name)}"
+            raise top.error("checkpoints", f"expected {expected}, got {times[-1]}")
     return times
 
 
-def refuse_too_much(top: Section, experiment: Experiment) -> None:
-    """Refuse results that no machine could hold, rather than let the machine choke on them."""
-    asked = experiment.checkpoints
+def check_memory(top: TomlTable, experiment: Experiment) -> None:
+    """Raise an error for results that would not fit into memory."""
+    checkpoints = experiment.checkpoints
     total = 0
     for task in experiment.tasks:
         problem = task.condition.problem
-        times = min(asked, problem.horizon) if isinstance(asked, int) else len(asked) + 1
+        times = min(checkpoints, problem.horizon) if isinstance(checkpoints, int) else len(checkpoints) + 1
         groups = problem.groups if isinstance(problem, ContextualProblem) else 0
         total += experiment.runs * (times * (1 + groups) + 2 * problem.columns) + times * problem.columns
-    if total > MOST_NUMBERS:
-        raise top.mistake("runs", f"expected fewer, or fewer checkpoints: the results would take {total >> 27} GiB")
+    if total > MAX_NUMBERS:
+        raise top.error("runs", f"expected fewer, or fewer checkpoints: the results would take {total >> 27} GiB")

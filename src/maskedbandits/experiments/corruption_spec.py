@@ -1,12 +1,12 @@
-"""What an experiment's problems are seen through: randomised response, or noise; and how their rewards are drawn.
+"""The corruption of a problem in an experiment file: randomised response or noise; and the law of its rewards.
 
 epsilons = [1, inf]                       # randomised response at each epsilon
-p00 = 0.9                                 # or its matrix itself
+p00 = 0.9                                 # or its matrix
 p11 = [0.9, 0.8]
 noise = "laplace"                         # in place of randomised response, at each epsilon
 noise = "gaussian"
-delta = 1e-5                              # which Gaussian noise needs
-noise = { laplace = 2.0 }                 # or its scale itself
+delta = 1e-5                              # required by Gaussian noise
+noise = { laplace = 2.0 }                 # or its scale
 noise = { gaussian = 1.5 }                # or its sigma
 rewards = { beta = 3 }                    # in place of bits: Beta(3)
 rewards = { gaussian = 0.1 }              # or Gaussian(0.1)
@@ -20,132 +20,131 @@ from typing import Any, TypeVar
 
 from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Noise, RandomizedResponse
 from maskedbandits.errors import nearest
-from maskedbandits.experiments.toml_table import Section, got, show
+from maskedbandits.experiments.toml_table import TomlTable, describe_actual, format_value
 from maskedbandits.problems import ContextualProblem, Problem
 from maskedbandits.problems.rewards import Bernoulli, Beta, Gaussian, Rewards
 
-KEYS = ("noise", "delta", "rewards")  # of problems that were not recorded
 NOISES: dict[str, Callable[[float], Noise]] = {"laplace": LaplaceNoise, "gaussian": GaussianNoise}
 REWARDS: dict[str, Callable[[float], Rewards]] = {"beta": Beta, "gaussian": Gaussian}
 BITS = "bernoulli"
-NOTHING = GaussianNoise(0.0)  # added: what no privacy is among noises
+NO_NOISE = GaussianNoise(0.0)  # the noise at epsilon = inf
 
 Masks = tuple[RandomizedResponse | Noise, ...]
-Made = TypeVar("Made")
+Option = TypeVar("Option")
 
 
-def masks_of(top: Section, section: Section, arms: int) -> list[tuple[float | None, Masks]]:
-    """Return what the feedback goes through, arm by arm: a mask at each epsilon, or the one given."""
-    sized = isinstance(section.values.get("noise"), dict)
-    own = [key for key in ("p00", "p11", "noise") if key in section.values and (key != "noise" or sized)]
-    if own and "epsilons" in section.values:
-        raise section.mistake("epsilons", f"expected either epsilons or a mask itself, got both epsilons and {own[0]}")
-    if "noise" in section.values and own and own != ["noise"]:
-        raise section.mistake("noise", f"expected either noise or p00 and p11, got both noise and {own[0]}")
-    if "delta" in section.values and section.values.get("noise") != "gaussian":
-        raise section.mistake("delta", 'is for noise = "gaussian" at an epsilon, which this is not')
+def read_masks(top: TomlTable, table: TomlTable, arms: int) -> list[tuple[float | None, Masks]]:
+    """Return the mask of each arm: at each epsilon, or the one in the file with None for its epsilon."""
+    is_sized = isinstance(table.values.get("noise"), dict)
+    own = [key for key in ("p00", "p11", "noise") if key in table.values and (key != "noise" or is_sized)]
+    if own and "epsilons" in table.values:
+        raise table.error("epsilons", f"expected either epsilons or a mask itself, got both epsilons and {own[0]}")
+    if "noise" in table.values and own and own != ["noise"]:
+        raise table.error("noise", f"expected either noise or p00 and p11, got both noise and {own[0]}")
+    if "delta" in table.values and table.values.get("noise") != "gaussian":
+        raise table.error("delta", 'is for noise = "gaussian" at an epsilon, which this is not')
     if "noise" in own:
-        return [(None, (chosen(section, "noise", NOISES),) * arms)]
+        return [(None, (read_option(table, "noise", NOISES),) * arms)]
     if own:
-        return [(None, matrices_of(section, arms))]
-    return [(epsilon, (mask,) * arms) for epsilon, mask in at_epsilons(top, section)]
+        return [(None, read_matrices(table, arms))]
+    return [(epsilon, (mask,) * arms) for epsilon, mask in read_epsilons(top, table)]
 
 
-def at_epsilons(top: Section, section: Section) -> list[tuple[float, RandomizedResponse | Noise]]:
-    """Return a mask for each epsilon."""
-    source = section if "epsilons" in section.values else top
+def read_epsilons(top: TomlTable, table: TomlTable) -> list[tuple[float, RandomizedResponse | Noise]]:
+    """Return the epsilons of a problem, each with its mask."""
+    source = table if "epsilons" in table.values else top
     if "epsilons" not in source.values:
-        raise section.mistake("epsilons", "expected here or at the top of the file, or p00 and p11 or noise here")
-    epsilons = source.numbers("epsilons", "numbers above 0, or inf", least=0, above=True, infinite=True)
+        raise table.error("epsilons", "expected here or at the top of the file, or p00 and p11 or noise here")
+    epsilons = source.get_numbers("epsilons", "numbers above 0, or inf", least=0, above=True, infinite=True)
     if len(set(epsilons)) < len(epsilons):
-        raise source.mistake("epsilons", "expected different numbers, got one of them twice")
-    calibrated = calibrated_of(section)
+        raise source.error("epsilons", "expected different numbers, got one of them twice")
+    calibrate = choose_calibration(table)
     try:
-        return [(epsilon, calibrated(epsilon)) for epsilon in epsilons]
+        return [(epsilon, calibrate(epsilon)) for epsilon in epsilons]
     except ValueError as error:
-        raise source.mistake("epsilons", str(error)) from error
+        raise source.error("epsilons", str(error)) from error
 
 
-def calibrated_of(section: Section) -> Callable[[float], RandomizedResponse | Noise]:
-    """Return what makes a mask of an epsilon."""
-    if "noise" not in section.values:
+def choose_calibration(table: TomlTable) -> Callable[[float], RandomizedResponse | Noise]:
+    """Return a function that builds the mask of an epsilon."""
+    if "noise" not in table.values:
         return RandomizedResponse.from_epsilon
-    kind = section.text("noise")
+    kind = table.get_text("noise")
     if kind not in NOISES:
-        raise section.mistake("noise", f"unknown noise {show(kind)}{nearest(kind, NOISES)}")
-    if isinstance(rewards_of(section), Gaussian):
-        raise section.mistake("noise", "expected its size, as in { gaussian = 1.5 }: such rewards have no epsilon")
+        raise table.error("noise", f"unknown noise {format_value(kind)}{nearest(kind, NOISES)}")
+    if isinstance(read_rewards(table), Gaussian):
+        raise table.error("noise", "expected its size, as in { gaussian = 1.5 }: such rewards have no epsilon")
     if kind == "laplace":
-        return lambda epsilon: NOTHING if math.isinf(epsilon) else LaplaceNoise.from_epsilon(epsilon)
-    [delta] = section.numbers("delta", "a number above 0 and below 1", least=0, most=1, above=True, below=True)
-    return lambda epsilon: NOTHING if math.isinf(epsilon) else GaussianNoise.from_epsilon(epsilon, delta)
+        return lambda epsilon: NO_NOISE if math.isinf(epsilon) else LaplaceNoise.from_epsilon(epsilon)
+    [delta] = table.get_numbers("delta", "a number above 0 and below 1", least=0, most=1, above=True, below=True)
+    return lambda epsilon: NO_NOISE if math.isinf(epsilon) else GaussianNoise.from_epsilon(epsilon, delta)
 
 
-def matrices_of(section: Section, arms: int) -> Masks:
-    """Return each arm's randomised response from p00 and p11: one number for all arms, or one for each."""
+def read_matrices(table: TomlTable, arms: int) -> Masks:
+    """Return the randomised response of each arm from p00 and p11: one number for all arms, or one for each."""
     columns = []
     for key in ("p00", "p11"):
-        column = section.numbers(key, "probabilities in [0, 1]", least=0, most=1)
+        column = table.get_numbers(key, "probabilities in [0, 1]", least=0, most=1)
         if len(column) not in (1, arms):
-            raise section.mistake(key, f"expected one number, or one for each of {arms} arms, got {len(column)}")
+            raise table.error(key, f"expected one number, or one for each of {arms} arms, got {len(column)}")
         columns.append(column * arms if len(column) == 1 else column)
     try:
         return tuple(RandomizedResponse(p00, p11) for p00, p11 in zip(*columns, strict=True))
     except ValueError as error:
-        raise section.mistake("p00, p11", str(error)) from error
+        raise table.error("p00, p11", str(error)) from error
 
 
-def rewards_of(section: Section) -> Rewards:
-    """Return how rewards are drawn."""
-    if section.values.get("rewards", BITS) == BITS:
+def read_rewards(table: TomlTable) -> Rewards:
+    """Return the law of a problem's rewards."""
+    if table.values.get("rewards", BITS) == BITS:
         return Bernoulli()
-    return chosen(section, "rewards", REWARDS)
+    return read_option(table, "rewards", REWARDS)
 
 
-def chosen(section: Section, key: str, known: dict[str, Callable[[float], Made]]) -> Made:
-    """Return what a table of one entry stands for: a kind, and the number that it takes."""
-    value = section.values[key]
-    kinds = " or ".join(f"{{ {kind} = ... }}" for kind in known)
+def read_option(table: TomlTable, key: str, options: dict[str, Callable[[float], Option]]) -> Option:
+    """Return the object that a table with one entry describes: its kind, and the number that the kind takes."""
+    value = table.values[key]
+    kinds = " or ".join(f"{{ {kind} = ... }}" for kind in options)
     if not isinstance(value, dict) or len(value) != 1:
-        raise section.mistake(key, f"expected {kinds}, {got(value)}")
+        raise table.error(key, f"expected {kinds}, {describe_actual(value)}")
     [(kind, size)] = value.items()
-    if kind not in known:
-        raise section.mistake(f"{key}.{kind}", f"unknown{nearest(kind, known)}")
+    if kind not in options:
+        raise table.error(f"{key}.{kind}", f"unknown{nearest(kind, options)}")
     try:
-        return known[kind](size)
+        return options[kind](size)
     except ValueError as error:
-        raise section.mistake(f"{key}.{kind}", str(error)) from error
+        raise table.error(f"{key}.{kind}", str(error)) from error
 
 
-def asked_of(problem: Problem | ContextualProblem, each: Masks) -> dict[str, Any]:
-    """Return what cells ask of the masks and of the rewards behind them, where these make a difference: under noise."""
-    asked: dict[str, Any] = {name: [getattr(mask, name, 1.0) for mask in each] for name in ("p00", "p11")}
+def list_facts(problem: Problem | ContextualProblem, masks: Masks) -> dict[str, Any]:
+    """Return the masks for the cache key of a cell, and the law of the rewards where it matters: under noise."""
+    facts: dict[str, Any] = {name: [getattr(mask, name, 1.0) for mask in masks] for name in ("p00", "p11")}
     if isinstance(problem, Problem) and problem.is_noisy:
-        asked["noise"] = [noise_in_values(mask) for mask in each]
-        asked["rewards"] = law_in_values(problem.law)
-    return asked
+        facts["noise"] = [encode_noise(mask) for mask in masks]
+        facts["rewards"] = encode_law(problem.law)
+    return facts
 
 
-def noise_in_values(mask: RandomizedResponse | Noise) -> list[Any]:
+def encode_noise(mask: RandomizedResponse | Noise) -> list[Any]:
     """Return a noise as its kind and its size."""
     if isinstance(mask, LaplaceNoise):
         return ["laplace", mask.scale]
     return ["gaussian", mask.sigma if isinstance(mask, GaussianNoise) else 0.0]
 
 
-def law_in_values(law: Rewards) -> list[Any]:
-    """Return how rewards are drawn as a kind and its number."""
+def encode_law(law: Rewards) -> list[Any]:
+    """Return the law of rewards as its kind and its parameter."""
     if isinstance(law, Beta):
         return ["beta", law.concentration]
     return ["gaussian", law.sigma] if isinstance(law, Gaussian) else [BITS, 0.0]
 
 
-def noise_in_words(asked: dict[str, Any]) -> str:
-    """Return what a question says of noise, in a few words; nothing where there is none."""
-    if "noise" not in asked:
+def describe_noise(facts: dict[str, Any]) -> str:
+    """Return the noise of a cell in a few words; an empty text without noise."""
+    if "noise" not in facts:
         return ""
-    sizes: Sequence[Sequence[Any]] = asked["noise"]
+    sizes: Sequence[Sequence[Any]] = facts["noise"]
     kinds = sorted({str(kind).capitalize() for kind, size in sizes if size > 0.0})
-    kind, number = asked["rewards"]
+    kind, number = facts["rewards"]
     rewards = "" if kind == BITS else f", {str(kind).capitalize()}({number:g}) rewards"
     return (f", {' and '.join(kinds)} noise" if kinds else ", no noise") + rewards

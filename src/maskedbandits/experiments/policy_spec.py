@@ -1,7 +1,14 @@
-"""The tasks of an experiment: each of its policies in each of its conditions, with all that the policy is told.
+"""The ``[[policies]]`` of an experiment file: each policy in each condition is a task, with all its parameters.
 
-What a policy wants to know and the problem knows need not stand in the file: the horizon, the times of the changes, and
-so on. A window may be named by the rule that chooses it.
+The file need not repeat what the problem knows: the horizon, the times of the changes, and so on. A window may be named
+by the rule that chooses it. On a problem with groups a policy also takes
+
+    [[policies]]
+    name = "auto"
+    context = false                             # one arm for all people; by default a choice for each group
+    pool = true                                 # parameters of ``make_contextual`` for choices by group
+    answers = "bit"
+    shares = [0.5, 0.5]                         # assumed by the policy; by default those of the problem
 """
 
 from __future__ import annotations
@@ -14,17 +21,21 @@ from typing import Any
 import numpy as np
 
 from maskedbandits import theory
+from maskedbandits.contextual import check_contextual
 from maskedbandits.errors import LARGEST, nearest
-from maskedbandits.experiments import group_spec
-from maskedbandits.experiments.grid import spread
+from maskedbandits.experiments.grid import expand_grid
 from maskedbandits.experiments.problem_spec import Condition
-from maskedbandits.experiments.toml_table import Section, show
-from maskedbandits.policies import KINDS, check_policy, names
+from maskedbandits.experiments.toml_table import TomlTable, format_value
+from maskedbandits.policies import KINDS, check_policy, kind_of, names
 from maskedbandits.problems import ContextualProblem, Log, Problem
 from maskedbandits.simulation import external
 from maskedbandits.simulation.external import Factory, Named
 
-# Each is given the problem in the steps that a policy plays.
+QUERY_KEYS = ("pool", "answers", "shares")  # what a policy is given about its questions to groups
+GROUP_KEYS = ("context", *QUERY_KEYS)
+GROUP_FACTS = ("horizon", "restarts")  # facts of a problem that the policy of each group may require
+
+# Each rule gets the problem in the steps that a policy plays, and the exploration constant.
 WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
     "paper": lambda problem, c: theory.paper_window(problem.horizon, problem.segments),
     "lambert": lambda problem, c: theory.lambert_window(problem.horizon, problem.segments),
@@ -34,34 +45,45 @@ WINDOW_RULES: dict[str, Callable[[Problem, float], int]] = {
     ),
 }
 
-
-def best_fixed(problem: Problem) -> int:
-    """Return the arm that is best over the whole play; of several, the first."""
-    return int((problem.lengths @ problem.means).argmax())
-
-
-# What the problem knows of what policies ask for.
-KNOWN: dict[str, Callable[[Condition], Any]] = {
-    "horizon": lambda condition: condition.alike.horizon,
-    "restarts": lambda condition: condition.alike.starts.tolist(),
-    "best": lambda condition: condition.alike.best_arms.tolist(),
-    "variation": lambda condition: condition.alike.variation,
+# Parameters of policies that follow from the condition.
+FACTS: dict[str, Callable[[Condition], Any]] = {
+    "horizon": lambda condition: condition.averaged_problem.horizon,
+    "restarts": lambda condition: condition.averaged_problem.starts.tolist(),
+    "best": lambda condition: condition.averaged_problem.best_arms.tolist(),
+    "variation": lambda condition: condition.averaged_problem.variation,
     # of the best arm, the first one included: the hardness of Auer et al. 2002
-    "changes": lambda condition: 1 + int(np.count_nonzero(np.diff(condition.alike.best_arms))),
+    "changes": lambda condition: 1 + int(np.count_nonzero(np.diff(condition.averaged_problem.best_arms))),
     "epsilon": lambda condition: condition.epsilon,
 }
 
 
 @dataclass(frozen=True)
 class Task:
-    """One cell to run: a policy, its parameters resolved, in one condition."""
+    """One cell to run: a policy with all its parameters in one condition.
+
+    Parameters
+    ----------
+    condition
+        The problem and its corruption.
+    policy
+        The policy's name, or ``module:function`` for a policy from outside.
+    label
+        The policy's name in tables and figures.
+    parameters
+        All parameters, those that follow from the problem included.
+    window_rule
+        The rule that chose the window, if one did.
+    factory
+        The function behind a policy from outside.
+
+    """
 
     condition: Condition
     policy: str
     label: str
     parameters: dict[str, Any]
     window_rule: str | None
-    factory: Named | None = None  # of a policy from outside
+    factory: Named | None = None
 
     @property
     def published(self) -> float | None:
@@ -69,140 +91,197 @@ class Task:
         return self.condition.published.get(self.label, self.condition.published.get(self.policy))
 
 
-def labels_of(sections: Sequence[Section]) -> dict[str, str]:
-    """Return the policies' names by their labels."""
+def read_policies(top: TomlTable) -> list[TomlTable]:
+    """Return the tables of the policies, expanded by the grid."""
+    return expand_grid(top, "policies", lambda table: list_parameters(table, read_name(table)))
+
+
+def read_labels(tables: Sequence[TomlTable]) -> dict[str, str]:
+    """Return the names of the policies by their labels."""
     labels: dict[str, str] = {}
-    for section in sections:
-        label = label_of(section)
+    for table in tables:
+        label = read_label(table)
         if label in labels:
-            raise section.mistake("label", f"expected a label of its own, {show(label)} is taken")
-        labels[label] = section.values["name"]
+            raise table.error("label", f"expected a label of its own, {format_value(label)} is taken")
+        labels[label] = table.values["name"]
     return labels
 
 
-def label_of(section: Section) -> str:
-    """Return what a policy is called, after checking that it exists and has these parameters."""
-    name = checked_name(section)
-    section.refuse_unknown(["name", "label", *parameters_of(section, name)], "parameter")
-    for key, value in section.values.items():
-        refuse_endless(section, key, value)
-    given = [f"{key}={told_as(value)}" for key, value in section.values.items() if key not in ("name", "label")]
-    return section.text("label", f"{name} ({', '.join(given)})" if given else name)
+def read_label(table: TomlTable) -> str:
+    """Return the label of a policy, after a check of its name and its keys."""
+    name = read_name(table)
+    table.check_keys(["name", "label", *list_parameters(table, name)], "parameter")
+    for key, value in table.values.items():
+        check_size(table, key, value)
+    given = [f"{key}={format_parameter(value)}" for key, value in table.values.items() if key not in ("name", "label")]
+    return table.get_text("label", f"{name} ({', '.join(given)})" if given else name)
 
 
-def told_as(value: Any) -> str:
-    """Return a value as a label tells it."""
+def format_parameter(value: Any) -> str:
+    """Return a value as a label shows it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def checked_name(section: Section) -> str:
-    """Return the name of a policy that exists, or of a function outside."""
-    name = section.text("name")
+def read_name(table: TomlTable) -> str:
+    """Return the name of a known policy, or of a function outside."""
+    name = table.get_text("name")
     if ":" not in name and name not in names():
-        raise section.mistake("name", f"unknown policy {show(name)}{nearest(name, names())}")
+        raise table.error("name", f"unknown policy {format_value(name)}{nearest(name, names())}")
     return name
 
 
-def parameters_of(section: Section, name: str) -> list[str]:
-    """Return what a policy may be given in the file."""
+def list_parameters(table: TomlTable, name: str) -> list[str]:
+    """Return the keys that the table of a policy takes beside its name and label."""
     if ":" not in name:
-        return [*KINDS[name].parameters, *group_spec.policy_keys(name)]
-    return sorted(external.asked_by(found_outside(section, name)) - set(external.TOLD))
+        return [*KINDS[name].parameters, *(GROUP_KEYS if supports_groups(name) else ["context"])]
+    return sorted(external.asked_by(find_factory(table, name)) - set(external.TOLD))
 
 
-def found_outside(section: Section, name: str) -> Factory:
-    """Return what makes a policy from outside: it stands in a module beside the file, or in one that is installed."""
+def find_factory(table: TomlTable, name: str) -> Factory:
+    """Return the factory of a policy from outside, in a module beside the file or an installed one."""
     try:
-        return external.find(name, folder_of(section))
+        return external.find(name, folder_of(table))
     except ValueError as error:
-        raise section.mistake("name", str(error)) from error
+        raise table.error("name", str(error)) from error
 
 
-def folder_of(section: Section) -> Path:
-    """Return the folder of the file."""
-    return Path(section.file).absolute().parent
+def folder_of(table: TomlTable) -> Path:
+    """Return the folder of the experiment file."""
+    return Path(table.file).absolute().parent
 
 
-def refuse_endless(section: Section, key: str, value: Any) -> None:
-    """Refuse whole numbers, also within lists, that are too large to reckon with."""
+def check_size(table: TomlTable, key: str, value: Any) -> None:
+    """Raise an error for whole numbers, also within lists, that floats cannot hold exactly."""
     for entry in value if isinstance(value, list) else [value]:
         if isinstance(entry, int) and abs(entry) > LARGEST:
-            raise section.mistake(key, f"expected numbers of at most {LARGEST}, got {show(entry)}")
+            raise table.error(key, f"expected numbers of at most {LARGEST}, got {format_value(entry)}")
 
 
-def policies_of(top: Section) -> list[Section]:
-    """Return the policies, as often as the grid has them."""
-    return spread(top, "policies", lambda section: parameters_of(section, checked_name(section)))
-
-
-def tasks_of(
-    sections: Sequence[Section], labels: Mapping[str, str], conditions: Sequence[Condition]
+def build_tasks(
+    tables: Sequence[TomlTable], labels: Mapping[str, str], conditions: Sequence[Condition]
 ) -> tuple[Task, ...]:
-    """Return every cell, condition by condition, each policy checked in each of them."""
-    policies = list(zip(sections, labels, strict=True))
-    return tuple(task_of(section, label, condition) for condition in conditions for section, label in policies)
+    """Return every cell, condition by condition; each policy is checked in each condition."""
+    policies = list(zip(tables, labels, strict=True))
+    return tuple(build_task(table, label, condition) for condition in conditions for table, label in policies)
 
 
-def task_of(section: Section, label: str, condition: Condition) -> Task:
-    """Return a policy in one condition, its window chosen by the rule that the file names."""
-    name, problem = section.values["name"], condition.alike
-    given = {key: value for key, value in section.values.items() if key not in ("name", "label", "context")}
+def build_task(table: TomlTable, label: str, condition: Condition) -> Task:
+    """Return a policy in one condition, with its window if the file names a rule."""
+    name, problem = table.values["name"], condition.averaged_problem
+    given = {key: value for key, value in table.values.items() if key not in ("name", "label", "context")}
     if not isinstance(condition.problem, ContextualProblem):
-        group_spec.refuse_words_about_groups(section)
-    elif group_spec.asks(section):
-        asked = group_spec.parameters_of(section, given, condition.problem, condition.epsilon, str(condition))
-        return Task(condition, name, label, asked, None)
+        refuse_group_keys(table)
+    elif chooses_by_group(table):
+        parameters = complete_group_parameters(table, given, condition, condition.problem)
+        return Task(condition, name, label, parameters, None)
     if ":" in name:
-        return Task(condition, name, label, given, None, checked_factory(section, given, condition.problem))
+        return Task(condition, name, label, given, None, build_factory(table, given, condition.problem))
     rule = given.get("window")
     if isinstance(rule, str) and rule not in WINDOW_RULES:
-        raise section.mistake("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {show(rule)}")
+        raise table.error("window", f"expected a whole number, {', '.join(WINDOW_RULES)}, got {format_value(rule)}")
     if given.get("best") == "fixed":
-        given |= {"best": [best_fixed(problem)], "restarts": [0]}
-    parameters = given | told(name, given, condition)
+        given |= {"best": [best_fixed_arm(problem)], "restarts": [0]}
+    parameters = given | fill_defaults(name, given, condition)
     try:
         if isinstance(rule, str):
-            parameters["window"] = window_by(rule, name, parameters, problem)
+            parameters["window"] = choose_window(rule, name, parameters, problem)
         pace = problem.rows_per_play if isinstance(problem, Log) else None
         check_policy(name, arms=problem.arms, corruption=problem.corruption, pace=pace, **parameters)
     except (ValueError, TypeError, OverflowError) as error:
-        raise section.refusal(error, f" (on {condition})") from error
+        raise table.wrap_error(error, f" (on {condition})") from error
     if isinstance(condition.problem, ContextualProblem):
         parameters["context"] = False
     return Task(condition, name, label, parameters, rule if isinstance(rule, str) else None)
 
 
-def checked_factory(section: Section, given: dict[str, Any], problem: Problem | ContextualProblem) -> Named:
-    """Return what makes a policy from outside, if it can be called with what it is given."""
+def best_fixed_arm(problem: Problem) -> int:
+    """Return the arm that is best over the whole horizon; the first one of several."""
+    return int((problem.lengths @ problem.means).argmax())
+
+
+def build_factory(table: TomlTable, given: dict[str, Any], problem: Problem | ContextualProblem) -> Named:
+    """Return the factory of a policy from outside, after a check that it accepts its parameters."""
     if isinstance(problem, ContextualProblem):
-        raise section.mistake("name", "a policy from outside plays no problem with groups: leave one of them out")
-    factory = Named(section.values["name"], folder_of(section), given)
+        raise table.error("name", "a policy from outside plays no problem with groups: leave one of them out")
+    factory = Named(table.values["name"], folder_of(table), given)
     try:
         external.check(factory, problem)
     except ValueError as error:
-        raise section.mistake("name", str(error)) from error
+        raise table.error("name", str(error)) from error
     return factory
 
 
-def window_by(rule: str, name: str, parameters: Mapping[str, Any], problem: Problem) -> int:
-    """Return the window that a rule chooses for a policy; of a log, in rows."""
+def choose_window(rule: str, name: str, parameters: Mapping[str, Any], problem: Problem) -> int:
+    """Return the window that a rule chooses for a policy; on a log, in rows."""
     known = KINDS[name].parameters
     c = parameters.get("c", known["c"].default if "c" in known else 3.0)
     return WINDOW_RULES[rule](problem.as_played(), c) * problem.rows_per_play
 
 
-def told(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str, Any]:
-    """Return what the file leaves out and the problem knows, of what the policy must be told."""
-    found = {}
-    for key, what in KINDS[name].parameters.items():
-        wanted = key not in given and key in KNOWN and (what.required or key == "changes")
+def fill_defaults(name: str, given: Mapping[str, Any], condition: Condition) -> dict[str, Any]:
+    """Return the parameters that the policy requires, the file leaves out and the problem knows."""
+    filled = {}
+    for key, parameter in KINDS[name].parameters.items():
+        wanted = key not in given and key in FACTS and (parameter.required or key == "changes")
         if key == "horizon" and given.get("restarts") == "doubling":
-            wanted = False  # who doubles does not know it
+            wanted = False  # the doubling trick is for an unknown horizon
         if key == "best" and "restarts" in given:
             wanted = False  # the file's segments are not the problem's
-        if wanted and (value := KNOWN[key](condition)) is not None:
-            found[key] = value
-    spread = condition.alike.spread
+        if wanted and (value := FACTS[key](condition)) is not None:
+            filled[key] = value
+    spread = condition.averaged_problem.spread
     if spread is not None and "sigma" in KINDS[name].parameters and "sigma" not in given:
-        found["sigma"] = spread.sigma  # of what is no bits: how far it strays depends on the rewards, too
-    return found
+        filled["sigma"] = spread.sigma  # under noise it depends on the rewards, too
+    return filled
+
+
+# Policies on problems with groups
+
+
+def supports_groups(name: str) -> bool:
+    """Return whether a policy can choose for each group, which takes learning through a mask."""
+    return kind_of(name).sees_corruption and not kind_of(name).sees_rewards
+
+
+def chooses_by_group(table: TomlTable) -> bool:
+    """Return whether a policy is to choose for each group."""
+    context = table.values.get("context", True)
+    if not isinstance(context, bool):
+        raise table.error("context", f"expected true or false, got {format_value(context)}")
+    for key in QUERY_KEYS:
+        if key in table.values and not context:
+            raise table.error(key, "is for a choice for each group, and context = false is one arm for everybody")
+    return context
+
+
+def refuse_group_keys(table: TomlTable) -> None:
+    """Raise an error for keys about groups on a problem without groups; ``context = false`` is allowed."""
+    for key in GROUP_KEYS:
+        if key in table.values and table.values[key] is not False:
+            raise table.error(key, "is for problems with groups, and not all of these have some")
+
+
+def complete_group_parameters(
+    table: TomlTable, given: Mapping[str, Any], condition: Condition, problem: ContextualProblem
+) -> dict[str, Any]:
+    """Return all parameters of a policy with a choice for each group, checked, with the kind of its answers."""
+    name = table.values["name"]
+    if ":" in name:
+        raise table.error("name", "a policy from outside plays no problem with groups: leave one of them out")
+    if isinstance(rule := given.get("window"), str):
+        raise table.error("window", f"expected a number, as no rule is known for groups, got {format_value(rule)}")
+    facts = {"horizon": problem.horizon, "restarts": problem.starts.tolist()}
+    known = kind_of(name).parameters
+    filled = {key: facts[key] for key in GROUP_FACTS if key in known and known[key].required and key not in given}
+    if np.ptp(problem.shares) > 0.0 and "shares" not in given:
+        filled["shares"] = problem.shares.tolist()
+    if len(filled.get("restarts", ())) > 1:  # with other answers the clocks of groups differ from the visitors'
+        filled |= {"answers": "bit", "pool": False}
+    parameters: dict[str, Any] = {**filled, **given}
+    shape: dict[str, Any] = {"groups": problem.groups, "arms": problem.arms, "epsilon": condition.epsilon}
+    try:
+        answers = check_contextual(name, **shape, **parameters)
+    except (ValueError, TypeError, OverflowError) as error:
+        hint = "; context = false plays one arm for everybody" if not supports_groups(name) else ""
+        raise table.wrap_error(error, f"{hint} (on {condition})") from error
+    return {**parameters, "answers": answers, "context": True}

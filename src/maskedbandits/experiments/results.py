@@ -1,44 +1,242 @@
-"""Results of an experiment on disk: written cell by cell, loaded again exactly.
+"""Results of an experiment: finished cells, saved one by one and loaded again exactly.
 
 A results folder holds
 
-    results.json        what was asked: the TOML, the command, and the name of every cell
-    cells/<key>.npz     one finished cell: its arrays, and the question they answer
+    results.json        the manifest: the TOML, the command, and the label of every cell
+    cells/<key>.npz     one finished cell: its arrays and its specification
 
-A cell's key is a digest of everything that determines its numbers, and of nothing else. So an interrupted
-experiment goes on where it stopped, and a cell whose question has changed is never mistaken for the new one.
-Every file appears whole or not at all, and none needs pickle.
+The key of a cell is a digest of its specification: everything that determines its numbers, and nothing else. So an
+interrupted experiment continues where it stopped, and a cell with another specification is never mistaken for it.
+Files are written atomically, and none needs pickle.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
 
+from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits._util.files import HEADERS, MOST, archive, refuse_more, unpacked_sizes
 from maskedbandits._util.files import write_whole as write_whole
 from maskedbandits.errors import DAMAGED, UserError, number, shown
 from maskedbandits.experiments import validation
-from maskedbandits.experiments.canonical_json import canonical, plain
-from maskedbandits.experiments.cells import Cell as Cell
-from maskedbandits.experiments.cells import Label as Label
-from maskedbandits.experiments.cells import Outcome as Outcome
-from maskedbandits.experiments.cells import half_width as half_width
+from maskedbandits.experiments.canonical_json import encode_canonical, to_plain
+from maskedbandits.problems.problem import means_drift, variation_of
 
 FORMAT = 1
-INDEX = "results.json"
-SMALL = 1 << 18  # bytes of a cell that are not worth packing
-ARRAYS, LATER = validation.ARRAYS, validation.LATER
+MANIFEST_FILE = "results.json"
+MIN_COMPRESSED_BYTES = 1 << 18  # smaller cells are not worth packing
+ARRAYS, OPTIONAL_ARRAYS = validation.ARRAYS, validation.OPTIONAL_ARRAYS
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def half_width(samples: Floats | Ints) -> Floats:
+    """Return half the width of the 95 % interval of each column's mean (Student's t); NaN with a single row."""
+    count = len(samples)
+    if count < 2:
+        return np.full(samples.shape[1:], math.nan)
+    spread = samples.std(axis=0, ddof=1) / math.sqrt(count)
+    return np.asarray(stdtrit(count - 1, 0.975) * spread, dtype=np.float64)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What was asked: enough to name every cell and to run it all again."""
+class Label:
+    """The names of a cell, which do not change its numbers.
+
+    Parameters
+    ----------
+    key
+        The cache key of the cell, which is the name of its file.
+    problem, policy
+        The names in tables and figures.
+    epsilon
+        The epsilon of the corruption; None if the problem has a mask of its own.
+    window
+        The rule that chose the window, if one did.
+    published
+        The regret in a publication, if the file names it.
+
+    """
+
+    key: str
+    problem: str
+    policy: str
+    epsilon: float | None
+    window: str | None = None
+    published: float | None = None
+
+    @property
+    def setting(self) -> str:
+        """The corruption, as in the title of a figure."""
+        if self.epsilon is None:
+            return "own mask"
+        return "ε = ∞" if math.isinf(self.epsilon) else f"ε = {self.epsilon:g}"
+
+
+@dataclass(frozen=True, eq=False)
+class CellOutcome:
+    """The numbers of one cell, and its specification.
+
+    Parameters
+    ----------
+    spec
+        All that determines the numbers, in plain values.
+    times
+        (C,) the checkpoints.
+    regret
+        (runs, C) cumulative pseudo-regret.
+    pulls, suboptimal_pulls
+        (runs, K) pulls of each arm, and those while another arm was better; (runs, G, K) with groups.
+    seconds
+        Wall time.
+    pulls_over_time
+        (C, K) cumulative pulls of all runs together; None in folders of earlier versions.
+    kernel_seconds
+        CPU time of the steps themselves; None in folders of earlier versions.
+    group_regret
+        (runs, C, G) regret of each group, on a problem with groups.
+
+    """
+
+    spec: dict[str, Any]
+    times: Ints
+    regret: Floats
+    pulls: Ints
+    suboptimal_pulls: Ints
+    seconds: float
+    pulls_over_time: Ints | None = None
+    kernel_seconds: float | None = None
+    group_regret: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One finished cell: a policy on a problem under one corruption."""
+
+    label: Label
+    outcome: CellOutcome
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return int(self.outcome.regret.shape[0])
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps of a run; on a log, of rows."""
+        return int(self.outcome.spec["horizon"])
+
+    @property
+    def unit(self) -> str:
+        """The unit of the horizon: steps, or rows of a log."""
+        return "rows" if self.outcome.spec.get("record", [""])[0] == "log" else "steps"
+
+    @property
+    def changes(self) -> list[int]:
+        """The times at which the means change."""
+        return [int(start) for start in self.outcome.spec["starts"][1:]]
+
+    @lockfree_cached_property
+    def means(self) -> Floats:
+        """The mean rewards, (segments, arms), or (segments, groups, arms)."""
+        return np.array(self.outcome.spec["means"], dtype=np.float64)
+
+    @property
+    def flat_means(self) -> Floats:
+        """The mean rewards, with all groups and arms of a segment in one row."""
+        return self.means.reshape(len(self.means), -1)
+
+    @property
+    def arms(self) -> int:
+        """The number of arms."""
+        return int(self.means.shape[-1])
+
+    @property
+    def shares(self) -> list[float] | None:
+        """The shares of the groups; None without groups."""
+        shares: list[float] | None = self.outcome.spec.get("shares")
+        return shares
+
+    @property
+    def chooses_by_group(self) -> bool:
+        """Whether the policy chooses for each group; others play one arm for all people."""
+        return self.shares is not None and bool(self.outcome.spec["parameters"]["context"])
+
+    @lockfree_cached_property
+    def final_group_regret(self) -> tuple[Floats, Floats]:
+        """(G,) mean regret of each group at the horizon, and half the width of its 95 % interval."""
+        last = np.asarray(self.outcome.group_regret)[:, -1]
+        return np.asarray(last.mean(axis=0)), half_width(last)
+
+    @lockfree_cached_property
+    def drifts(self) -> bool:
+        """Whether the means drift rather than jump (``Problem.drifts``)."""
+        return means_drift(self.flat_means)
+
+    @property
+    def variation(self) -> float:
+        """The total variation of the means (``Problem.variation``)."""
+        return variation_of(self.flat_means)
+
+    @property
+    def window(self) -> int | str | None:
+        """The window of the policy, if it has one; the word inf for an infinite one."""
+        window: int | str | None = self.outcome.spec["parameters"].get("window")
+        return window
+
+    @lockfree_cached_property
+    def mean(self) -> Floats:
+        """Mean regret at each checkpoint."""
+        return np.asarray(self.outcome.regret.mean(axis=0), dtype=np.float64)
+
+    @lockfree_cached_property
+    def half_width(self) -> Floats:
+        """Half the width of the 95 % interval of the mean regret (Student's t); NaN with a single run."""
+        return half_width(self.outcome.regret)
+
+    @property
+    def suboptimal_share(self) -> float:
+        """The share of pulls of another arm than the best; on a log, among the rows that were played."""
+        return float(self.outcome.suboptimal_pulls.sum() / max(self.outcome.pulls.sum(), 1))
+
+    @property
+    def steps_per_second(self) -> float:
+        """Simulated steps per second of wall time."""
+        return self.runs * self.horizon / max(self.outcome.seconds, 1e-9)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The description of an experiment: enough to name every cell and to run it again.
+
+    Parameters
+    ----------
+    title
+        The heading of the report.
+    version
+        The version of maskedbandits.
+    command
+        The command that makes the same results.
+    file, source
+        The name of the experiment file, and its text.
+    labels
+        The label of every cell.
+    provenance
+        Versions, machine and commit; empty in folders of earlier versions.
+    arms
+        The names of arms by problem, where they have any.
+
+    """
 
     title: str
     version: str
@@ -46,63 +244,88 @@ class Plan:
     file: str
     source: str
     labels: tuple[Label, ...]
-    provenance: dict[str, str] = field(default_factory=dict)  # versions, machine, commit; none in older folders
-    arms: dict[str, list[str]] = field(default_factory=dict)  # their names, by problem, where they have any
+    provenance: dict[str, str] = field(default_factory=dict)
+    arms: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Results:
-    """A plan and those of its cells that are finished, in the plan's order."""
+    """The finished cells of an experiment.
 
-    plan: Plan
+    Parameters
+    ----------
+    manifest
+        The description of the experiment.
+    cells
+        The finished cells, in the order of the manifest's labels.
+
+    """
+
+    manifest: Manifest
     cells: tuple[Cell, ...]
 
     @property
     def complete(self) -> bool:
-        """Whether every cell of the plan is finished."""
-        return len(self.cells) == len(self.plan.labels)
+        """Whether every cell is finished."""
+        return len(self.cells) == len(self.manifest.labels)
 
     def frame(self, library: str | None = None) -> Any:
-        """Return one long table, a row for each run and checkpoint, as a frame of pandas or polars.
+        """Return one long table, a row for each run and checkpoint, as a data frame.
 
-        Without a name, of whichever is installed, pandas first. ``experiments.frame`` says what the columns are.
+        Parameters
+        ----------
+        library
+            ``"pandas"`` or ``"polars"``; by default the one that is installed, pandas first.
+
+        Returns
+        -------
+        DataFrame
+            The columns are described in ``maskedbandits.experiments.dataframe``.
+
+        Raises
+        ------
+        UserError
+            If the library is unknown or not installed.
+
         """
         from maskedbandits.experiments import dataframe
 
-        return dataframe.of(self.cells, library)
+        return dataframe.build_frame(self.cells, library)
 
 
-def save_plan(folder: Path, plan: Plan) -> None:
-    """Write what is asked; the folder is made where it does not exist."""
+def save_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest; the folder is made if it does not exist."""
     (folder / "cells").mkdir(parents=True, exist_ok=True)
-    facts = {"format": FORMAT, **plain(asdict(plan))}
+    facts = {"format": FORMAT, **to_plain(asdict(manifest))}
     text = json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(folder / INDEX, lambda stream: stream.write(text.encode()))
+    write_whole(folder / MANIFEST_FILE, lambda stream: stream.write(text.encode()))
 
 
-def save_outcome(folder: Path, key: str, outcome: Outcome, question: str | None = None) -> None:
-    """Write a finished cell; whoever has its question as a text gives it, too.
+def save_outcome(folder: Path, key: str, outcome: CellOutcome, spec: str | None = None) -> None:
+    """Write a finished cell; ``spec`` is the canonical JSON of its specification, if the caller has it.
 
-    It may be lost in a power cut: then the cell is damaged, and is played again. To wait for the disk takes longer than
-    to play a short cell; so does to pack what is small, and regrets hardly get smaller.
+    A power cut may damage the file: then the cell is played again. Waiting for the disk takes longer than playing a
+    short cell. So does packing a small file, and regrets hardly get smaller.
     """
-    question = canonical(outcome.question) if question is None else question
-    times = canonical({"seconds": outcome.seconds, "kernel_seconds": outcome.kernel_seconds})
-    facts = f'{{"format":{FORMAT},"question":{question},{times[1:]}'
-    arrays = {name: getattr(outcome, name) for name in (*ARRAYS, *LATER) if getattr(outcome, name) is not None}
+    spec = encode_canonical(outcome.spec) if spec is None else spec
+    times = encode_canonical({"seconds": outcome.seconds, "kernel_seconds": outcome.kernel_seconds})
+    facts = f'{{"format":{FORMAT},"question":{spec},{times[1:]}'
+    arrays = {
+        name: getattr(outcome, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS) if getattr(outcome, name) is not None
+    }
     stored = {"facts": np.array(facts), **arrays}
     path = folder / "cells" / f"{key}.npz"
-    if sum(array.nbytes for array in stored.values()) < SMALL:
+    if sum(array.nbytes for array in stored.values()) < MIN_COMPRESSED_BYTES:
         write_whole(path, lambda stream: stream.write(archive(stored)), lasting=False)
     else:
         write_whole(path, lambda stream: np.savez_compressed(stream, **stored), lasting=False)
 
 
-def load_outcome(folder: Path, key: str) -> Outcome | None:
-    """Return a finished cell, or None where there is none; a damaged file is refused."""
+def load_outcome(folder: Path, key: str) -> CellOutcome | None:
+    """Return a finished cell, or None if there is none; raise an error for a damaged file."""
     path = folder / "cells" / f"{key}.npz"
     try:
-        # opened here, because numpy leaves a damaged file open
+        # Opened here because numpy leaves a damaged file open.
         with path.open("rb") as stream:
             return _read_outcome(path, stream)
     except FileNotFoundError:
@@ -111,31 +334,31 @@ def load_outcome(folder: Path, key: str) -> Outcome | None:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _read_outcome(path: Path, stream: IO[bytes]) -> Outcome:
-    """Read a finished cell, and see whether it is one."""
+def _read_outcome(path: Path, stream: IO[bytes]) -> CellOutcome:
+    """Read and check a finished cell."""
     try:
         sizes = unpacked_sizes(stream)
         with np.load(stream, allow_pickle=False) as stored:
             refuse_more(sizes, ["facts"], MOST)
             facts = json.loads(str(stored["facts"]))
             _refuse_other_format(path, facts["format"])
-            wanted = [*ARRAYS, *(name for name in LATER if name in sizes)]
-            refuse_more(sizes, wanted, validation.bytes_of(facts["question"]) + HEADERS)
+            wanted = [*ARRAYS, *(name for name in OPTIONAL_ARRAYS if name in sizes)]
+            refuse_more(sizes, wanted, validation.count_bytes(facts["question"]) + HEADERS)
             arrays = {name: stored[name] for name in wanted}
         seconds, spent = facts["seconds"], facts.get("kernel_seconds")
         validation.check_outcome(facts["question"], seconds, arrays)
         spent = None if spent is None else number("kernel_seconds", spent, 0.0)
-        return Outcome(facts["question"], seconds=float(seconds), kernel_seconds=spent, **arrays)
-    except OtherFormatError:
+        return CellOutcome(facts["question"], seconds=float(seconds), kernel_seconds=spent, **arrays)
+    except ResultsFormatError:
         raise
     except DAMAGED as error:
-        why = validation.reason(error)
+        why = validation.describe_damage(error)
         raise UserError(f"{path}: damaged results file{why}; delete it and run again to replace it") from error
 
 
-def _load_plan(folder: Path) -> Plan:
-    """Read what was asked of a results folder."""
-    path = folder / INDEX
+def _load_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a results folder."""
+    path = folder / MANIFEST_FILE
     try:
         text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -145,46 +368,63 @@ def _load_plan(folder: Path) -> Plan:
     try:
         facts = json.loads(text.decode("utf-8"))
         _refuse_other_format(path, facts.pop("format"))
-        validation.check_plan(facts)
-        labels = tuple(_label(entry) for entry in facts.pop("labels"))
-        return Plan(labels=labels, **facts)
-    except OtherFormatError:
+        validation.check_manifest(facts)
+        labels = tuple(_parse_label(entry) for entry in facts.pop("labels"))
+        return Manifest(labels=labels, **facts)
+    except ResultsFormatError:
         raise
     except DAMAGED as error:
-        why = validation.reason(error)
+        why = validation.describe_damage(error)
         raise UserError(f"{path}: damaged results file{why}; run the experiment again to replace it") from error
 
 
-class OtherFormatError(UserError):
-    """A file that another version has written in another way."""
+class ResultsFormatError(UserError):
+    """A file in the format of another version."""
 
 
 def _refuse_other_format(path: Path, found: object) -> None:
     if found != FORMAT:
-        raise OtherFormatError(f"{path}: format {shown(found)}, this version reads format {FORMAT}")
+        raise ResultsFormatError(f"{path}: format {shown(found)}, this version reads format {FORMAT}")
 
 
-def _label(entry: dict[str, Any]) -> Label:
+def _parse_label(entry: dict[str, Any]) -> Label:
     """Return a label from its JSON form."""
     epsilon = entry.pop("epsilon")
     return Label(epsilon=None if epsilon is None else float(epsilon), **entry)
 
 
 def load(folder: str | os.PathLike[str]) -> Results:
-    """Load a results folder: its plan, and the cells that are finished."""
+    """Load a results folder.
+
+    Parameters
+    ----------
+    folder
+        The folder that ``maskedbandits run`` has made.
+
+    Returns
+    -------
+    Results
+        The manifest and the finished cells.
+
+    Raises
+    ------
+    UserError
+        If there are no results in the folder, or a file is damaged.
+
+    """
     folder = Path(folder)
-    plan = _load_plan(folder)
+    manifest = _load_manifest(folder)
     cells = []
-    for label in plan.labels:
+    for label in manifest.labels:
         outcome = load_outcome(folder, label.key)
         if outcome is not None:
             cells.append(Cell(label, outcome))
-            _refuse_other_names(folder / INDEX, plan, cells[-1])
-    return Results(plan, tuple(cells))
+            _check_arm_names(folder / MANIFEST_FILE, manifest, cells[-1])
+    return Results(manifest, tuple(cells))
 
 
-def _refuse_other_names(path: Path, plan: Plan, cell: Cell) -> None:
-    """Refuse names that are not those of the arms of a cell."""
-    names, arms = plan.arms.get(cell.label.problem), cell.arms
+def _check_arm_names(path: Path, manifest: Manifest, cell: Cell) -> None:
+    """Raise an error if a cell has another number of arms than names."""
+    names, arms = manifest.arms.get(cell.label.problem), cell.arms
     if names is not None and len(names) != arms:
         raise UserError(f"{path}: damaged results file: {len(names)} names for {arms} arms; run the experiment again")

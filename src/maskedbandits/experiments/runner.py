@@ -1,9 +1,4 @@
-"""Run an experiment: play its cells, save each as soon as it is finished, note where results come from.
-
-Where results come from: versions, machine, and the commit of the experiment's folder, as a reader would ask.
-
-Running an experiment: cells are played somewhere, and each is saved as soon as it is finished.
-"""
+"""Run an experiment: play its cells, save each when it is finished, and record the provenance of the results."""
 
 from __future__ import annotations
 
@@ -20,29 +15,38 @@ from typing import Protocol
 from maskedbandits._numba import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.backends import Backend, Threads
-from maskedbandits.experiments.cache_key import Question, code, questions_of
-from maskedbandits.experiments.canonical_json import canonical, digest
+from maskedbandits.experiments.cache_key import CellSpec, build_specs, code_key
+from maskedbandits.experiments.canonical_json import encode_canonical, hash_text
 from maskedbandits.experiments.config import Experiment
-from maskedbandits.experiments.results import Cell, Label, Outcome, Plan, Results, load_outcome, save_outcome, save_plan
-from maskedbandits.experiments.work_units import Cutter, Piece, code_behind, joined
+from maskedbandits.experiments.results import (
+    Cell,
+    CellOutcome,
+    Label,
+    Manifest,
+    Results,
+    load_outcome,
+    save_manifest,
+    save_outcome,
+)
+from maskedbandits.experiments.work_units import LoadSplitter, WorkUnit, hash_code, join_simulations
 from maskedbandits.simulation.simulator import Simulation, cores
 
 PACKAGES = ("maskedbandits", "numpy", "numba", "scipy")
 
 
-def provenance(file: Path, code: str) -> dict[str, str]:
-    """Return what is worth knowing of a run of an experiment, in words."""
-    told = {"python": platform.python_version()}
+def collect_provenance(file: Path, code: str) -> dict[str, str]:
+    """Return the versions, the machine and the commit behind a run."""
+    facts = {"python": platform.python_version()}
     for package in PACKAGES:
-        told[package] = version_of(package)
-    told["system"] = f"{platform.system()} {platform.release()}, {platform.machine()}, {cores()} cores"
-    told["code"] = code
-    told["commit"] = commit_of(file.absolute().parent)
-    return {key: value for key, value in told.items() if value}
+        facts[package] = version_of(package)
+    facts["system"] = f"{platform.system()} {platform.release()}, {platform.machine()}, {cores()} cores"
+    facts["code"] = code
+    facts["commit"] = commit_of(file.absolute().parent)
+    return {key: value for key, value in facts.items() if value}
 
 
 def version_of(package: str) -> str:
-    """Return an installed package's version; nothing where there is none."""
+    """Return the version of an installed package, or an empty text."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -50,66 +54,66 @@ def version_of(package: str) -> str:
 
 
 def commit_of(folder: Path) -> str:
-    """Return the commit that a folder stands at, marked if something in it has changed; nothing outside of git."""
+    """Return the git commit of a folder, marked if files have changed; an empty text outside of git."""
     git = shutil.which("git")
     if git is None:
         return ""
-    asked = [git, "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    command = [git, "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603 -- ours
+        reply = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603 -- ours
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return told.stdout.strip() if told.returncode == 0 else ""
+    return reply.stdout.strip() if reply.returncode == 0 else ""
 
 
 class Watcher(Protocol):
-    """Somebody who is told how far the experiment has come."""
+    """An observer of the progress of an experiment."""
 
-    def start(self, cells: int, kept: int) -> None:
-        """Hear how many cells there are, and how many of them an earlier run has finished."""
+    def start(self, cells: int, reused: int) -> None:
+        """Take the number of cells, and of those that an earlier run has finished."""
 
     def begin(self, number: int, label: Label) -> None:
-        """Hear that a cell, or several from this one on, are given to somebody to play."""
+        """Take the first cell of a load that goes to a worker."""
 
     def steps(self, done: int, total: int) -> None:
-        """Hear how many steps are done, of those of all cells that are to be played."""
+        """Take the number of steps done, and of all cells to be played."""
 
     def end(self, number: int, cell: Cell) -> None:
-        """Hear that a cell is finished and saved."""
+        """Take a cell that is finished and saved."""
 
 
-def plan_of(experiment: Experiment, questions: Sequence[Question], command: str) -> Plan:
-    """Return the plan that is kept beside the results."""
+def build_manifest(experiment: Experiment, specs: Sequence[CellSpec], command: str) -> Manifest:
+    """Return the manifest of an experiment."""
     labels = tuple(
         Label(
-            question.key,
+            spec.key,
             task.condition.name,
             task.label,
             task.condition.epsilon,
             task.window_rule,
             task.published,
         )
-        for task, question in zip(experiment.tasks, questions, strict=True)
+        for task, spec in zip(experiment.tasks, specs, strict=True)
     )
-    return Plan(
+    return Manifest(
         title=experiment.title,
         version=version("maskedbandits"),
         command=command,
         file=experiment.file,
         source=experiment.source,
         labels=labels,
-        provenance=provenance(Path(experiment.file), code()),
+        provenance=collect_provenance(Path(experiment.file), code_key()),
         arms={each.name: list(each.arms) for each in experiment.conditions if each.arms},
     )
 
 
-def finished(folder: Path, key: str) -> Outcome | None:
-    """Return a cell that an earlier run has finished; a damaged one counts as not run, and is replaced."""
+def load_finished(folder: Path, key: str) -> CellOutcome | None:
+    """Return a cell that an earlier run has finished; a damaged one is played again."""
     try:
         outcome = load_outcome(folder, key)
     except UserError:
         return None
-    return outcome if outcome is not None and digest(canonical(outcome.question)) == key else None
+    return outcome if outcome is not None and hash_text(encode_canonical(outcome.spec)) == key else None
 
 
 def run(
@@ -122,61 +126,90 @@ def run(
     fresh: bool = False,
     backend: Backend | None = None,
 ) -> Results:
-    """Run what is not finished yet, in threads or by a backend, and return all of it; `fresh` runs even what is."""
-    questions = questions_of(experiment)
-    plan = plan_of(experiment, questions, command)
-    save_plan(folder, plan)
-    numbers: defaultdict[str, list[int]] = defaultdict(list)  # cells that ask the same are one
-    for number, label in enumerate(plan.labels):
+    """Play the cells of an experiment that are not finished, and return all of them.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    folder
+        The results folder; its finished cells are reused.
+    watcher
+        An observer of the progress.
+    command
+        The command to note in the manifest.
+    threads
+        The number of threads, by default one for each core; the numbers do not depend on it.
+    fresh
+        Play finished cells again.
+    backend
+        The workers, in place of threads.
+
+    Returns
+    -------
+    Results
+        All cells.
+
+    Raises
+    ------
+    UserError
+        If a policy cannot be played on a problem.
+
+    """
+    specs = build_specs(experiment)
+    manifest = build_manifest(experiment, specs, command)
+    save_manifest(folder, manifest)
+    numbers: defaultdict[str, list[int]] = defaultdict(list)  # cells with the same key are played once
+    for number, label in enumerate(manifest.labels):
         numbers[label.key].append(number)
-    outcomes = {} if fresh else {key: outcome for key in numbers if (outcome := finished(folder, key)) is not None}
-    watcher.start(len(plan.labels), sum(len(numbers[key]) for key in outcomes))
-    behind = {task.policy: code_behind(task) for task in {each.policy: each for each in experiment.tasks}.values()}
-    places = [each[0] for key, each in numbers.items() if key not in outcomes]
-    todo = [whole_cell(experiment, place, questions, behind[experiment.tasks[place].policy]) for place in places]
-    with closing(shared_out(plan, todo, backend or Threads(threads), watcher)) as played:
+    outcomes = {} if fresh else {key: found for key in numbers if (found := load_finished(folder, key)) is not None}
+    watcher.start(len(manifest.labels), sum(len(numbers[key]) for key in outcomes))
+    code = {task.policy: hash_code(task) for task in {each.policy: each for each in experiment.tasks}.values()}
+    missing = [each[0] for key, each in numbers.items() if key not in outcomes]
+    cells = [build_unit(experiment, number, specs, code[experiment.tasks[number].policy]) for number in missing]
+    with closing(play_cells(manifest, cells, backend or Threads(threads), watcher)) as played:
         for first, parts in played:
-            question, key, task = questions[first], plan.labels[first].key, experiment.tasks[first]
-            outcomes[key] = joined(question.facts, parts)
-            if task.factory is not None and code_behind(task) != behind[task.policy]:
+            spec, key, task = specs[first], manifest.labels[first].key, experiment.tasks[first]
+            outcomes[key] = join_simulations(spec.facts, parts)
+            if task.factory is not None and hash_code(task) != code[task.policy]:
                 cache.say(f"{task.label}: files were edited during the run, so the cell is not stored: run it again")
             else:
-                save_outcome(folder, key, outcomes[key], question.text)
+                save_outcome(folder, key, outcomes[key], spec.text)
             for number in numbers[key]:
-                watcher.end(number, Cell(plan.labels[number], outcomes[key]))
-    return Results(plan, tuple(Cell(label, outcomes[label.key]) for label in plan.labels))
+                watcher.end(number, Cell(manifest.labels[number], outcomes[key]))
+    return Results(manifest, tuple(Cell(label, outcomes[label.key]) for label in manifest.labels))
 
 
-def whole_cell(experiment: Experiment, number: int, questions: Sequence[Question], code: str) -> Piece:
-    """Return all runs of a cell."""
-    asked = questions[number].facts
-    return Piece(number, experiment.tasks[number], asked["seed"], asked["checkpoints"], 0, experiment.runs, code)
+def build_unit(experiment: Experiment, number: int, specs: Sequence[CellSpec], code: str) -> WorkUnit:
+    """Return a unit with all runs of a cell."""
+    facts = specs[number].facts
+    return WorkUnit(number, experiment.tasks[number], facts["seed"], facts["checkpoints"], 0, experiment.runs, code)
 
 
-def shared_out(
-    plan: Plan, todo: Sequence[Piece], backend: Backend, watcher: Watcher
+def play_cells(
+    manifest: Manifest, cells: Sequence[WorkUnit], backend: Backend, watcher: Watcher
 ) -> Generator[tuple[int, list[Simulation]]]:
-    """Yield cells as they are finished by the workers of a backend: the parts of each, in the order of its runs."""
-    if not todo:
+    """Yield cells when the workers of a backend have finished them: their simulations, in the order of the runs."""
+    if not cells:
         return
-    missing = {piece.cell: piece.runs for piece in todo}
-    parts: dict[int, dict[int, Simulation]] = {piece.cell: {} for piece in todo}
-    total, done, under_way = sum(piece.steps for piece in todo), 0, 0
+    missing = {unit.cell: unit.runs for unit in cells}
+    parts: dict[int, dict[int, Simulation]] = {unit.cell: {} for unit in cells}
+    total, done, loads = sum(unit.steps for unit in cells), 0, 0
     with backend:
-        cutter = Cutter(todo, backend.workers)
+        splitter = LoadSplitter(cells, backend.workers)
         while missing:
-            while under_way < 2 * backend.workers and (load := cutter.next_load()):
-                watcher.begin(load[0].cell, plan.labels[load[0].cell])
+            while loads < 2 * backend.workers and (load := splitter.next_load()):
+                watcher.begin(load[0].cell, manifest.labels[load[0].cell])
                 backend.send(load)
-                under_way += 1
-            for played, found in backend.back():
-                under_way -= 1
-                cutter.learn(played, found)
-                for piece, part in zip(played, found, strict=True):
-                    done += piece.steps
-                    parts[piece.cell][piece.first] = part
-                    missing[piece.cell] -= piece.runs
-                    if missing[piece.cell] == 0:
-                        del missing[piece.cell]
-                        yield piece.cell, [part for _, part in sorted(parts.pop(piece.cell).items())]
-            watcher.steps(done + backend.under_way(), total)
+                loads += 1
+            for played, simulations in backend.receive():
+                loads -= 1
+                splitter.update(played, simulations)
+                for unit, part in zip(played, simulations, strict=True):
+                    done += unit.steps
+                    parts[unit.cell][unit.first] = part
+                    missing[unit.cell] -= unit.runs
+                    if missing[unit.cell] == 0:
+                        del missing[unit.cell]
+                        yield unit.cell, [part for _, part in sorted(parts.pop(unit.cell).items())]
+            watcher.steps(done + backend.count_steps(), total)

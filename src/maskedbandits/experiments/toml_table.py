@@ -1,4 +1,4 @@
-"""A table of an experiment's file, which knows where it stands: so every complaint names the file and the key."""
+"""A table of an experiment file that knows its place, so that every error names the file and the key."""
 
 from __future__ import annotations
 
@@ -11,87 +11,98 @@ from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int,
 Value = TypeVar("Value")
 
 
-class Section:
-    """A table of the file; what is taken from it is checked."""
+class TomlTable:
+    """A table of the file whose values are checked when they are read.
 
-    def __init__(self, file: str, place: str, values: object) -> None:
-        self.file, self.place = file, place
+    Parameters
+    ----------
+    file
+        The name of the file, for errors.
+    path
+        The place of the table in the file, such as ``problems[0]``; empty for the top.
+    values
+        The parsed table. Anything but a dict is an error of the user's.
+
+    """
+
+    def __init__(self, file: str, path: str, values: object) -> None:
+        self.file, self.path = file, path
         if not isinstance(values, dict):
-            key = re.sub(r"\[\d+\]", "", place)
-            table = f"[[{key}]]" if place.endswith("]") else f"[{key}]"
-            raise UserError(f"{file}: {place}: expected a table such as {table}, got {show(values)}")
+            key = re.sub(r"\[\d+\]", "", path)
+            example = f"[[{key}]]" if path.endswith("]") else f"[{key}]"
+            raise UserError(f"{file}: {path}: expected a table such as {example}, got {format_value(values)}")
         self.values: dict[str, Any] = values
 
-    def mistake(self, key: str, message: str) -> UserError:
-        """Return the complaint about a key of this table."""
+    def error(self, key: str, message: str) -> UserError:
+        """Return an error about a key of this table."""
         safe = key if key.isprintable() else repr(key)
-        place = ".".join(part for part in (self.place, safe) if part)
-        return UserError(f"{self.file}: {place}: {message}")
+        path = ".".join(part for part in (self.path, safe) if part)
+        return UserError(f"{self.file}: {path}: {message}")
 
-    def refusal(self, error: Exception, end: str = "") -> UserError:
-        """Return somebody else's complaint about what stands here, with the place; the end says when it applies."""
+    def wrap_error(self, error: Exception, end: str = "") -> UserError:
+        """Return an error of the library with the place in the file; ``end`` says when it applies."""
         if isinstance(error, WrongValueError):
-            return self.mistake(error.name, f"expected {error.wanted}, {got(error.value)}{end}")
-        return UserError(f"{self.file}: {self.place}: {error}{end}")
+            return self.error(error.name, f"expected {error.wanted}, {describe_actual(error.value)}{end}")
+        return UserError(f"{self.file}: {self.path}: {error}{end}")
 
-    def refuse_unknown(self, known: Iterable[str], what: str = "key") -> None:
-        """Refuse a key that nobody would read, and name the nearest that somebody would."""
+    def check_keys(self, known: Iterable[str], noun: str = "key") -> None:
+        """Raise an error for an unknown key, with the nearest known one."""
         known = list(known)
         for key in self.values:
             if key not in known:
-                raise self.mistake(key, f"unknown {what}{nearest(key, known)}")
+                raise self.error(key, f"unknown {noun}{nearest(key, known)}")
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """Return a text that is not empty, and is safe to print."""
-        return self._checked(key, line, self.values.get(key, default))
+    def get_text(self, key: str, default: str | None = None) -> str:
+        """Return a text that is not empty and is safe to print."""
+        return self._check(key, line, self.values.get(key, default))
 
-    def integer(self, key: str, default: int | None = None, least: int = 0) -> int:
-        """Return a whole number that is at least the given one."""
-        return self._checked(
+    def get_int(self, key: str, default: int | None = None, least: int = 0) -> int:
+        """Return a whole number of at least ``least``."""
+        return self._check(
             key, lambda name, value: check_int(name, value, least, LARGEST), self.values.get(key, default)
         )
 
-    def numbers(self, key: str, expected: str, **limits: float) -> list[float]:
+    def get_numbers(self, key: str, expected: str, **limits: float) -> list[float]:
         """Return a list of numbers within limits; a single number stands for a list of one."""
         value = self.values.get(key)
         entries: list[Any] = value if isinstance(value, list) else [value]
         if not entries:
-            raise self.mistake(key, f"expected {expected}, got an empty list")
-        return [self._number(key, expected, entry, limits) for entry in entries]
+            raise self.error(key, f"expected {expected}, got an empty list")
+        return [self._check_number(key, expected, entry, limits) for entry in entries]
 
-    def integers(self, key: str, default: list[int]) -> list[int]:
+    def get_ints(self, key: str, default: list[int]) -> list[int]:
         """Return a list of whole numbers from 0."""
         value: Any = self.values.get(key, default)
         try:
             return [check_int(key, entry, 0, LARGEST) for entry in (value if isinstance(value, list) else [None])]
         except WrongValueError:
-            raise self.mistake(key, f"expected a list of whole numbers from 0, {got(value)}") from None
+            raise self.error(key, f"expected a list of whole numbers from 0, {describe_actual(value)}") from None
 
-    def sections(self, key: str) -> list[Section]:
+    def get_tables(self, key: str) -> list[TomlTable]:
         """Return the tables of an array of tables, at least one."""
         value = self.values.get(key)
         if not isinstance(value, list) or not value:
-            raise self.mistake(key, f"expected at least one [[{key}]] table, {got(value)}")
-        return [Section(self.file, f"{key}[{place}]", entry) for place, entry in enumerate(value)]
+            raise self.error(key, f"expected at least one [[{key}]] table, {describe_actual(value)}")
+        return [TomlTable(self.file, f"{key}[{index}]", entry) for index, entry in enumerate(value)]
 
-    def _checked(self, key: str, check: Callable[[str, object], Value], value: object) -> Value:
+    def _check(self, key: str, check: Callable[[str, object], Value], value: object) -> Value:
         try:
             return check(key, value)
         except WrongValueError as error:
-            raise self.refusal(error) from None
+            raise self.wrap_error(error) from None
 
-    def _number(self, key: str, expected: str, entry: object, limits: dict[str, Any]) -> float:
+    def _check_number(self, key: str, expected: str, entry: object, limits: dict[str, Any]) -> float:
         try:
             return number(key, entry, **limits)
         except WrongValueError:
-            raise self.mistake(key, f"expected {expected}, {got(entry)}") from None
+            raise self.error(key, f"expected {expected}, {describe_actual(entry)}") from None
 
 
-def show(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value as the file would write it, shortened."""
     return str(value).lower() if isinstance(value, bool) else shown(value)
 
 
-def got(value: object) -> str:
-    """Return the end of a complaint: what stood there in place of what was expected."""
-    return "but it is missing" if value is None else f"got {show(value)}"
+def describe_actual(value: object) -> str:
+    """Return the end of an error: the value found in place of the expected one."""
+    return "but it is missing" if value is None else f"got {format_value(value)}"

@@ -1,4 +1,4 @@
-"""What stored results must be like: a file that is damaged, or was edited by hand, is refused before it is used."""
+"""Checks of stored results: damaged files and files edited by hand raise an error before they are used."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from numpy.typing import NDArray
 from maskedbandits.errors import LARGEST, UserError, WrongValueError, check_int, line, number, shown
 
 ARRAYS = ("times", "regret", "pulls", "suboptimal_pulls")
-LATER = ("pulls_over_time", "group_regret")  # arrays that older folders do not have, or problems without groups
+OPTIONAL_ARRAYS = ("pulls_over_time", "group_regret")  # missing in older folders, or without groups
 TEXTS = ("title", "version", "command", "file", "source")
-ROUNDING = 1e-6  # by which sums of regrets may differ, of their size
+ROUNDING = 1e-6  # relative difference allowed between sums of regrets
 LABEL_KEYS = {"key", "problem", "policy", "epsilon", "window", "published"}
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def reason(error: BaseException) -> str:
-    """Return what is wrong with a file, where we know better than the reader of its format."""
+def describe_damage(error: BaseException) -> str:
+    """Return what is wrong with a file, if one of our checks found it; messages of other readers say little."""
     return f": {error}" if isinstance(error, UserError) else ""
 
 
-def check_plan(facts: dict[str, Any]) -> None:
-    """Refuse a plan that is not one: texts, a list of labels, and where it comes from."""
+def check_manifest(facts: dict[str, Any]) -> None:
+    """Raise an error unless a manifest has its texts, a list of labels and a provenance."""
     odd = sorted({*TEXTS, "labels"} ^ (set(facts) - {"provenance", "arms"}))
     if odd:
         raise UserError(f"{shown(odd)} missing or not known")
-    told = facts.get("provenance", {})
-    if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
-        raise WrongValueError("provenance", told, "a table of texts")
+    provenance = facts.get("provenance", {})
+    if not isinstance(provenance, dict) or not all(isinstance(value, str) for value in provenance.values()):
+        raise WrongValueError("provenance", provenance, "a table of texts")
     _check_arms(facts.get("arms", {}))
     for name in TEXTS:
         if not isinstance(facts[name], str):
             raise WrongValueError(name, facts[name], "a text")
     line("title", facts["title"])
-    for entry in _rows("labels", facts["labels"]):
+    for entry in _check_list("labels", facts["labels"]):
         _check_label(entry)
 
 
-def _check_arms(named: Any) -> None:
-    """Refuse names of arms that are no lists of texts, by problem."""
-    if not isinstance(named, dict):
-        raise WrongValueError("arms", named, "a table of lists of names")
-    for problem, arms in named.items():
-        for arm in _rows(f"arms of {shown(problem)}", arms):
+def _check_arms(names: Any) -> None:
+    """Raise an error unless the names of arms are lists of texts, by problem."""
+    if not isinstance(names, dict):
+        raise WrongValueError("arms", names, "a table of lists of names")
+    for problem, arms in names.items():
+        for arm in _check_list(f"arms of {shown(problem)}", arms):
             line("arm", arm)
 
 
@@ -56,7 +56,7 @@ def _check_label(entry: Any) -> None:
         raise WrongValueError("labels", entry, f"tables of {', '.join(sorted(LABEL_KEYS))}")
     for name in ("key", "problem", "policy"):
         line(name, entry[name])
-    if PurePath(entry["key"]).name != entry["key"]:  # else it could lead out of the folder
+    if PurePath(entry["key"]).name != entry["key"]:  # a path could lead out of the folder
         raise WrongValueError("key", entry["key"], "the name of a file in cells/")
     if entry["window"] is not None:
         line("window", entry["window"])
@@ -66,47 +66,47 @@ def _check_label(entry: Any) -> None:
         number("published", entry["published"], 0.0, above=True)
 
 
-def bytes_of(question: Any) -> int:
-    """Return how many bytes the numbers take up that answer a question."""
-    runs = check_int("runs", question["runs"], 1, LARGEST)
-    told = question["checkpoints"]
-    checkpoints = len(told) if isinstance(told, list) else check_int("checkpoints", told, 1, LARGEST)
-    groups = len(question.get("shares", ()))
-    arms = len(question["means"][0][0] if groups else question["means"][0])
+def count_bytes(spec: Any) -> int:
+    """Return the size in bytes of the arrays of a cell, by its specification."""
+    runs = check_int("runs", spec["runs"], 1, LARGEST)
+    times = spec["checkpoints"]
+    checkpoints = len(times) if isinstance(times, list) else check_int("checkpoints", times, 1, LARGEST)
+    groups = len(spec.get("shares", ()))
+    arms = len(spec["means"][0][0] if groups else spec["means"][0])
     means = max(groups, 1) * arms
     return 8 * (checkpoints + runs * (checkpoints * (1 + groups) + 2 * means) + checkpoints * means)
 
 
-def check_outcome(question: Any, seconds: Any, arrays: Arrays) -> None:
-    """Refuse the numbers of a cell that are none, or contradict each other or the question."""
+def check_outcome(spec: Any, seconds: Any, arrays: Arrays) -> None:
+    """Raise an error if the numbers of a cell contradict each other or the specification."""
     number("seconds", seconds, 0.0)
-    if not isinstance(question, dict) or not isinstance(question["parameters"], dict):
-        raise WrongValueError("question", question, "a table with a table of parameters")
-    line("policy", question["policy"])
-    check_int("seed", question["seed"], 0)
-    horizon = check_int("horizon", question["horizon"], 1, LARGEST)
-    shape = _check_means(question["means"], question["starts"], horizon, grouped="shares" in question)
+    if not isinstance(spec, dict) or not isinstance(spec["parameters"], dict):
+        raise WrongValueError("question", spec, "a table with a table of parameters")
+    line("policy", spec["policy"])
+    check_int("seed", spec["seed"], 0)
+    horizon = check_int("horizon", spec["horizon"], 1, LARGEST)
+    shape = _check_means(spec["means"], spec["starts"], horizon, has_groups="shares" in spec)
     arms = shape[-1]
     for name in ("p00", "p11"):
-        _check_shares(name, question[name], arms)
-    _check_noise(question, arms)
-    _check_window(question["parameters"].get("window"))
+        _check_shares(name, spec[name], arms)
+    _check_noise(spec, arms)
+    _check_window(spec["parameters"].get("window"))
     _check_arrays(arrays, shape, horizon)
-    if "record" not in question:
+    if "record" not in spec:
         _check_sums(arrays, horizon)
     if "pulls_over_time" in arrays:
         _check_over_time(arrays)
-    if "shares" in question:
-        _check_groups(question, arrays, shape[0])
+    if "shares" in spec:
+        _check_groups(spec, arrays, shape[0])
     elif "group_regret" in arrays:
         raise UserError("regret of groups, and there are none")
 
 
-def _check_means(means: Any, starts: Any, horizon: int, *, grouped: bool) -> tuple[int, ...]:
-    """Refuse means and starts that are no problem; return the number of arms, after that of groups if there are any."""
-    table, begins = np.array(_rows("means", means)), np.array(_rows("starts", starts))
+def _check_means(means: Any, starts: Any, horizon: int, *, has_groups: bool) -> tuple[int, ...]:
+    """Check means and starts; return the number of arms, after that of groups if there are any."""
+    table, begins = np.array(_check_list("means", means)), np.array(_check_list("starts", starts))
     inside = table.dtype.kind in "fi" and bool(np.all((table >= 0.0) & (table <= 1.0)))
-    if table.ndim != 2 + grouped or not table.size or not inside:
+    if table.ndim != 2 + has_groups or not table.size or not inside:
         raise WrongValueError("means", means, "a row of numbers in [0, 1] for each segment")
     rising = begins.dtype.kind == "i" and begins[0] == 0 and np.all(np.diff(begins) > 0) and begins[-1] < horizon
     if begins.shape != (len(table),) or not rising:
@@ -114,28 +114,28 @@ def _check_means(means: Any, starts: Any, horizon: int, *, grouped: bool) -> tup
     return table.shape[1:]
 
 
-def _rows(name: str, value: Any) -> list[Any]:
+def _check_list(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list) or not value:
         raise WrongValueError(name, value, "a list that is not empty")
     return value
 
 
 def _check_shares(name: str, shares: Any, count: int, of: str = "arm") -> None:
-    """Refuse what is not a number in [0, 1] for each arm, or group."""
-    if len(_rows(name, shares)) != count:
+    """Raise an error unless there is a number in [0, 1] for each arm, or group."""
+    if len(_check_list(name, shares)) != count:
         raise WrongValueError(name, shares, f"a number for each {of}")
     for share in shares:
         number(name, share, 0.0, 1.0)
 
 
-def _check_noise(question: dict[str, Any], arms: int) -> None:
-    """Refuse noise that is none: a kind and a size for each arm, and what rewards it is added to."""
-    if "noise" not in question:
+def _check_noise(spec: dict[str, Any], arms: int) -> None:
+    """Check the noise: a kind and a size for each arm, and the law of the rewards."""
+    if "noise" not in spec:
         return
-    each = _rows("noise", question["noise"])
+    each = _check_list("noise", spec["noise"])
     if len(each) != arms:
         raise WrongValueError("noise", each, "a kind and a size for each arm")
-    for one in [*each, question["rewards"]]:
+    for one in [*each, spec["rewards"]]:
         if not isinstance(one, list) or len(one) != 2:
             raise WrongValueError("noise", one, "a kind and a number")
         line("noise", one[0])
@@ -166,7 +166,7 @@ def _check_arrays(arrays: Arrays, shape: tuple[int, ...], horizon: int) -> None:
 
 
 def _check_sums(arrays: Arrays, horizon: int) -> None:
-    """Refuse what can be where something recorded is replayed, and nowhere else."""
+    """Check the sums of pulls and regrets; they need not hold where recorded data are replayed."""
     if np.any(arrays["pulls"].reshape(len(arrays["pulls"]), -1).sum(axis=1) != horizon):
         raise UserError(f"pulls that do not add up to the horizon {horizon}")
     if np.any(arrays["regret"] < 0.0) or np.any(np.diff(arrays["regret"], axis=1) < 0.0):
@@ -174,27 +174,27 @@ def _check_sums(arrays: Arrays, horizon: int) -> None:
 
 
 def _check_over_time(arrays: Arrays) -> None:
-    """Refuse pulls at the checkpoints that are not those of all runs together."""
-    times, pulls, found = arrays["times"], arrays["pulls"], arrays["pulls_over_time"]
-    if found.dtype != np.int64 or found.shape != (times.size, *pulls.shape[1:]):
-        raise UserError(f"pulls over time of type {found.dtype} and shape {found.shape}")
-    added, total = np.diff(found, axis=0, prepend=0), found.reshape(times.size, -1).sum(axis=1)
-    if np.any(added < 0) or np.any(total > len(pulls) * times) or np.any(found[-1] != pulls.sum(axis=0)):
+    """Check that pulls at the checkpoints add up to the pulls of all runs."""
+    times, pulls, over_time = arrays["times"], arrays["pulls"], arrays["pulls_over_time"]
+    if over_time.dtype != np.int64 or over_time.shape != (times.size, *pulls.shape[1:]):
+        raise UserError(f"pulls over time of type {over_time.dtype} and shape {over_time.shape}")
+    added, total = np.diff(over_time, axis=0, prepend=0), over_time.reshape(times.size, -1).sum(axis=1)
+    if np.any(added < 0) or np.any(total > len(pulls) * times) or np.any(over_time[-1] != pulls.sum(axis=0)):
         raise UserError("pulls over time that do not add up to all pulls")
 
 
-def _check_groups(question: dict[str, Any], arrays: Arrays, groups: int) -> None:
-    """Refuse shares that are none, and regret of groups that is not the regret of all."""
-    _check_shares("shares", question["shares"], groups, "group")
-    if abs(sum(question["shares"]) - 1.0) > ROUNDING:
-        raise WrongValueError("shares", question["shares"], "numbers that add up to 1")
-    flag = question["parameters"].get("context")
+def _check_groups(spec: dict[str, Any], arrays: Arrays, groups: int) -> None:
+    """Check that the shares add up to 1, and the regrets of groups to the regret."""
+    _check_shares("shares", spec["shares"], groups, "group")
+    if abs(sum(spec["shares"]) - 1.0) > ROUNDING:
+        raise WrongValueError("shares", spec["shares"], "numbers that add up to 1")
+    flag = spec["parameters"].get("context")
     if not isinstance(flag, bool):
         raise WrongValueError("context", flag, "true or false")
-    regret, found = arrays["regret"], arrays.get("group_regret")
-    if found is None or found.dtype != np.float64 or found.shape != (*regret.shape, groups):
+    regret, by_group = arrays["regret"], arrays.get("group_regret")
+    if by_group is None or by_group.dtype != np.float64 or by_group.shape != (*regret.shape, groups):
         raise UserError(f"no regret of {groups} groups at {regret.shape[1]} checkpoints")
-    if not np.all(np.isfinite(found)) or np.any(np.diff(found, axis=1, prepend=0.0) < 0.0):
+    if not np.all(np.isfinite(by_group)) or np.any(np.diff(by_group, axis=1, prepend=0.0) < 0.0):
         raise UserError("regret of a group that is negative or falling")
-    if not np.allclose(found.sum(axis=2), regret, rtol=ROUNDING, atol=ROUNDING):
+    if not np.allclose(by_group.sum(axis=2), regret, rtol=ROUNDING, atol=ROUNDING):
         raise UserError("regret of groups that does not add up to the regret")

@@ -1,9 +1,9 @@
-"""Pieces of cells: some runs of one, which a worker plays, and which are joined again.
+"""Work units: some runs of a cell, which a worker plays and the runner joins again.
 
-A run's numbers depend on the seed of its cell and on its place among the runs, and on nothing else: so cells can be cut
-anywhere, and the same numbers come back from any number of workers. A load for a worker is as many pieces as take it
-about a second, and less towards the end, so that all workers end together. What a step takes is learnt from the pieces
-that have come back.
+The numbers of a run depend only on the seed of its cell and on its number among the runs. So cells can be split
+anywhere, and any number of workers returns the same numbers. A worker gets a load: as many units as take it about a
+second, and fewer towards the end, so that all workers finish together. The duration of a step is estimated from the
+loads that have come back.
 """
 
 from __future__ import annotations
@@ -22,68 +22,68 @@ from maskedbandits._util.progress import Progress
 from maskedbandits.contextual import Contextual, make_contextual
 from maskedbandits.errors import UserError
 from maskedbandits.experiments.policy_spec import Task
-from maskedbandits.experiments.results import Outcome
+from maskedbandits.experiments.results import CellOutcome
 from maskedbandits.fingerprint import CELLS, first_hash
 from maskedbandits.policies import Policy, kind_of, make_policy
 from maskedbandits.problems import ContextualProblem
 from maskedbandits.simulation import simulator
 from maskedbandits.simulation.simulator import Simulation
 
-KEPT, LIGHT = 64, 1 << 20  # policies that are kept, if they take up fewer bytes
-TOGETHER = 1 << 22  # steps, about, of pieces that are prepared together: their windows lie in memory at once
-ALONE = threading.Lock()  # for policies from outside: nobody knows what they share
-LOAD = 1.0  # seconds of work that are sent at once
-LEAST = 0.05  # and at the end, when little is left
-BESIDE = 1e-3  # seconds that a piece takes beside its steps
-# Seconds of a step, of a policy that has not been played yet: rather too many, which makes the first loads short.
-GUESS, GUESS_OUTSIDE = 3e-6, 1e-4
+MAX_CACHED_POLICIES, MAX_CACHED_BYTES = 64, 1 << 20  # larger policies are not cached
+MAX_PREPARED_STEPS = 1 << 22  # of units that are prepared together: their windows are in memory at once
+MAX_LOAD_S = 1.0  # seconds of work in a load
+MIN_LOAD_S = 0.05  # at the end, when little is left
+UNIT_OVERHEAD_S = 1e-3  # seconds that a unit takes beside its steps
+# Seconds of a step of a policy that has not been played yet. A high guess makes the first loads short.
+STEP_GUESS_S, EXTERNAL_STEP_GUESS_S = 3e-6, 1e-4
 
-
-_made: dict[Any, Policy | Contextual] = {}  # simulations change none of them
+_external_lock = threading.Lock()  # policies from outside may share state, so they are played one at a time
+_policies: dict[Any, Policy | Contextual] = {}  # a cache; simulations do not change a policy
+_checked_code: set[tuple[str, str]] = set()  # policies and their code that this process has, too
 
 Play = Callable[[Progress | bool], Simulation]
 
 
 @dataclass(frozen=True)
-class Piece:
+class WorkUnit:
     """Some runs of a cell."""
 
-    cell: int  # its place in the plan
+    cell: int  # its index in the manifest
     task: Task
     seed: int
     checkpoints: int | list[int]
     first: int
     runs: int
-    code: str = ""  # what ``code_behind`` returns where it was asked for
+    code: str = ""  # of ``hash_code`` in the process that planned it; empty for no check
 
     @property
     def horizon(self) -> int:
-        """How many steps one run has."""
+        """The number of steps of a run."""
         return self.task.condition.problem.horizon
 
     @property
     def steps(self) -> int:
-        """How many steps all of them have."""
+        """The number of steps of all runs."""
         return self.runs * self.horizon
 
 
-def policy_of(task: Task) -> Policy | Contextual:
-    """Return the policy of a task that is one of ours: many cells have the same."""
+def get_policy(task: Task) -> Policy | Contextual:
+    """Return the policy of a task; many cells share one."""
     problem = task.condition.problem
     shape = (problem.groups, task.condition.epsilon) if isinstance(problem, ContextualProblem) else None
     key = (task.policy, kind_of(task.policy).layout, repr(task.parameters), problem.corruption, shape)
-    if key in _made:
-        return _made[key]
-    policy = made_for(task)
-    if policy.nbytes < LIGHT:
-        if len(_made) == KEPT:
-            _made.clear()
-        _made[key] = policy
+    if key in _policies:
+        return _policies[key]
+    policy = build_policy(task)
+    if policy.nbytes < MAX_CACHED_BYTES:
+        if len(_policies) == MAX_CACHED_POLICIES:
+            _policies.clear()
+        _policies[key] = policy
     return policy
 
 
-def made_for(task: Task) -> Policy | Contextual:
-    """Make the policy of a task."""
+def build_policy(task: Task) -> Policy | Contextual:
+    """Return a new policy for a task."""
     problem, epsilon = task.condition.problem, task.condition.epsilon
     parameters = {key: value for key, value in task.parameters.items() if key != "context"}
     if isinstance(problem, ContextualProblem) and task.parameters["context"]:
@@ -92,70 +92,67 @@ def made_for(task: Task) -> Policy | Contextual:
     return make_policy(task.policy, arms=problem.arms, corruption=problem.corruption, **parameters)
 
 
-def get_ready(load: Sequence[Piece], known: set[Any], *, only_new: bool = False) -> None:
-    """Compile what plays a load, or load it, unless it is known to be: see ``simulation.get_ready``."""
-    for task in (piece.task for piece in load):
+def compile_load(load: Sequence[WorkUnit], known: set[Any], *, only_new: bool = False) -> None:
+    """Compile or load the kernels of a load unless they are in ``known``: see ``simulator.get_ready``."""
+    for task in (unit.task for unit in load):
         kind = (task.policy, type(task.condition.problem))
         if task.factory is None and kind not in known:
             known.add(kind)
-            simulator.get_ready(task.condition.problem, policy_of(task), only_new=only_new)
+            simulator.get_ready(task.condition.problem, get_policy(task), only_new=only_new)
 
 
-def prepared(piece: Piece) -> Play:
-    """Return the runs of a piece ready to be played, in the thread that plays them."""
-    task = piece.task
-    with told(task):
+def prepare_unit(unit: WorkUnit) -> Play:
+    """Return the runs of a unit ready to be played in this thread."""
+    task = unit.task
+    with translate_errors(task):
         return simulator.prepared(
             task.condition.problem,
-            task.factory or policy_of(task),
-            piece.runs,
-            piece.seed,
-            piece.checkpoints,
-            first_run=piece.first,
+            task.factory or get_policy(task),
+            unit.runs,
+            unit.seed,
+            unit.checkpoints,
+            first_run=unit.first,
             threads=1,
         )
 
 
-def code_behind(task: Task) -> str:
-    """Return a digest of the files that play a task: this package's, and those of a policy from outside."""
+def hash_code(task: Task) -> str:
+    """Return a digest of the code behind a task: this package, and the files of a policy from outside."""
     return f"{first_hash(CELLS)} {task.factory.origin().sources if task.factory is not None else ''}"
 
 
-_same: set[tuple[str, str]] = set()  # policies and the code behind them that this process has, too
-
-
-def play_elsewhere(load: Sequence[Piece]) -> list[Simulation]:
-    """Play a load in a process that did not plan it; its numbers are stored as those of the code that did."""
-    for piece in load:
-        if piece.code and (piece.task.policy, piece.code) not in _same:
-            if code_behind(piece.task) != piece.code:
+def play_remote_load(load: Sequence[WorkUnit]) -> list[Simulation]:
+    """Play a load in another process than the one that planned it, if both have the same code."""
+    for unit in load:
+        if unit.code and (unit.task.policy, unit.code) not in _checked_code:
+            if hash_code(unit.task) != unit.code:
                 raise UserError(
-                    f"{piece.task.label}: a worker has other code than the process that started it: have the same on "
+                    f"{unit.task.label}: a worker has other code than the process that started it: have the same on "
                     "all machines, edit nothing during a run, and start it again"
                 )
-            _same.add((piece.task.policy, piece.code))
+            _checked_code.add((unit.task.policy, unit.code))
     return play_load(load)
 
 
-def play_load(load: Sequence[Piece], progress: Progress | bool = False) -> list[Simulation]:
-    """Play all pieces of a load: what a worker does; steps are told of each piece anew."""
-    played: list[Simulation] = []
-    while len(played) < len(load):
+def play_load(load: Sequence[WorkUnit], progress: Progress | bool = False) -> list[Simulation]:
+    """Play all units of a load; ``progress`` starts from 0 for each unit."""
+    simulations: list[Simulation] = []
+    while len(simulations) < len(load):
         steps, ready = 0, list[tuple[Task, Play]]()
-        for piece in load[len(played) :]:
-            ready.append((piece.task, prepared(piece)))
-            steps += piece.steps
-            if steps > TOGETHER:
+        for unit in load[len(simulations) :]:
+            ready.append((unit.task, prepare_unit(unit)))
+            steps += unit.steps
+            if steps > MAX_PREPARED_STEPS:
                 break
         for task, play in ready:
-            with told(task), nullcontext() if task.factory is None else ALONE:
-                played.append(play(progress))
-    return played
+            with translate_errors(task), nullcontext() if task.factory is None else _external_lock:
+                simulations.append(play(progress))
+    return simulations
 
 
 @contextmanager
-def told(task: Task) -> Iterator[None]:
-    """Tell in a line what cannot be played."""
+def translate_errors(task: Task) -> Iterator[None]:
+    """Turn errors of a simulation into one line that names the task."""
     try:
         yield
     except MemoryError as error:
@@ -165,10 +162,10 @@ def told(task: Task) -> Iterator[None]:
         raise UserError(f"{task.label} on {task.condition}: {error}") from error
 
 
-def joined(question: dict[str, Any], parts: Sequence[Simulation]) -> Outcome:
-    """Return the outcome of a cell from its pieces, in their order."""
-    return Outcome(
-        question,
+def join_simulations(spec: dict[str, Any], parts: Sequence[Simulation]) -> CellOutcome:
+    """Return the outcome of a cell from the simulations of its units, in the order of their runs."""
+    return CellOutcome(
+        spec,
         parts[0].times,
         regret=np.concatenate([part.regret for part in parts]),
         pulls=np.concatenate([part.pulls for part in parts]),
@@ -176,60 +173,62 @@ def joined(question: dict[str, Any], parts: Sequence[Simulation]) -> Outcome:
         seconds=sum(part.seconds for part in parts),
         pulls_over_time=np.sum([part.pulls_over_time for part in parts], axis=0),
         kernel_seconds=sum(part.kernel_seconds for part in parts),
-        group_regret=together([part.group_regret for part in parts if part.group_regret is not None]),
+        group_regret=_join_arrays([part.group_regret for part in parts if part.group_regret is not None]),
     )
 
 
-def together(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64] | None:
-    """Return the regret of groups from that of some runs each; nothing where there are no groups."""
+def _join_arrays(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64] | None:
     return np.concatenate(parts) if parts else None
 
 
-class Cutter:
-    """Cuts cells into loads, one after the other."""
+class LoadSplitter:
+    """Splits cells into loads, one after the other."""
 
-    def __init__(self, cells: Iterable[Piece], workers: int = 1) -> None:
+    def __init__(self, cells: Iterable[WorkUnit], workers: int = 1) -> None:
         self.rest = deque(cells)
         self.workers = workers
-        self.seconds: dict[str, float] = {}  # of a step, by policy
-        self.steps: Counter[tuple[str, bool]] = Counter()  # that are left, likewise, and whether it is from outside
+        self.seconds: dict[str, float] = {}  # of a step, by kind
+        self.steps: Counter[tuple[str, bool]] = Counter()  # left, by kind and whether it is from outside
         for cell in self.rest:
-            self.steps[_kind(cell)] += cell.steps
+            self.steps[_kind_of(cell)] += cell.steps
 
-    def next_load(self) -> list[Piece]:
-        """Return the next load; an empty one when all are cut."""
-        load: list[Piece] = []
-        room = self._room()
+    def next_load(self) -> list[WorkUnit]:
+        """Return the next load; an empty one at the end."""
+        load: list[WorkUnit] = []
+        room = self._load_seconds()
         while self.rest and room > 0.0:
             cell = self.rest.popleft()
-            each = self._seconds(*_kind(cell)) * cell.horizon
-            runs = min(cell.runs, max(1, int(room / each)))
+            run_seconds = self._step_seconds(*_kind_of(cell)) * cell.horizon
+            runs = min(cell.runs, max(1, int(room / run_seconds)))
             load.append(replace(cell, runs=runs))
-            self.steps[_kind(cell)] -= load[-1].steps
-            room -= runs * each + BESIDE
+            self.steps[_kind_of(cell)] -= load[-1].steps
+            room -= runs * run_seconds + UNIT_OVERHEAD_S
             if runs < cell.runs:
                 self.rest.appendleft(replace(cell, first=cell.first + runs, runs=cell.runs - runs))
         return load
 
-    def _seconds(self, policy: str, outside: bool) -> float:
-        return self.seconds.get(policy, GUESS_OUTSIDE if outside else GUESS)
+    def _step_seconds(self, kind: str, is_external: bool) -> float:
+        return self.seconds.get(kind, EXTERNAL_STEP_GUESS_S if is_external else STEP_GUESS_S)
 
-    def _room(self) -> float:
-        """Return how many seconds the next load may take."""
-        left = sum(steps * self._seconds(*kind) for kind, steps in self.steps.items())
-        left += BESIDE * len(self.rest)
-        return min(LOAD, max(LEAST, left / (2 * self.workers)))
+    def _load_seconds(self) -> float:
+        """Return the seconds that the next load may take."""
+        left = sum(steps * self._step_seconds(*kind) for kind, steps in self.steps.items())
+        left += UNIT_OVERHEAD_S * len(self.rest)
+        return min(MAX_LOAD_S, max(MIN_LOAD_S, left / (2 * self.workers)))
 
-    def learn(self, load: Sequence[Piece], parts: Sequence[Simulation]) -> None:
-        """Learn from a load that has come back how long a step takes."""
-        for piece, part in zip(load, parts, strict=True):
-            found = part.seconds / piece.steps
-            kind, _ = _kind(piece)
-            before = self.seconds.get(kind, found)
-            self.seconds[kind] = max(0.5 * (before + found), 1e-9)
+    def update(self, load: Sequence[WorkUnit], parts: Sequence[Simulation]) -> None:
+        """Update the duration of a step from a load that has come back."""
+        for unit, part in zip(load, parts, strict=True):
+            measured = part.seconds / unit.steps
+            kind, _ = _kind_of(unit)
+            before = self.seconds.get(kind, measured)
+            self.seconds[kind] = max(0.5 * (before + measured), 1e-9)
 
 
-def _kind(piece: Piece) -> tuple[str, bool]:
-    """Return what takes about as long: a policy, that of every group being another than one for everybody."""
-    asks = " for each group" if piece.task.parameters.get("context") else ""
-    return f"{piece.task.policy}{asks}", piece.task.factory is not None
+def _kind_of(unit: WorkUnit) -> tuple[str, bool]:
+    """Return the kind of a unit, whose steps take about as long, and whether its policy is from outside.
+
+    A policy that chooses by group is another kind than the same policy with one arm for all people.
+    """
+    suffix = " by group" if unit.task.parameters.get("context") else ""
+    return f"{unit.task.policy}{suffix}", unit.task.factory is not None

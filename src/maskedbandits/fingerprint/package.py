@@ -41,7 +41,7 @@ MACHINE_CODE = Use(
 CELLS = Use(
     excluded=(
         *("__main__.py", "cli", "demo", "report", "service"),  # above the experiments: they call or show
-        *("experiments/dataframe.py", "experiments/progress.py"),  # show what cells hold
+        *("experiments/dataframe.py", "experiments/progress_bar.py"),  # show what cells hold
         "py.typed",  # empty
     ),
     processor=False,

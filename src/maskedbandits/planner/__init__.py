@@ -1,7 +1,7 @@
-"""The planner: which epsilon to choose, from what a person knows of their own choice before it begins."""
+"""The planner: which epsilon to choose, by simulations of a choice before it begins."""
 
-from maskedbandits.planner.costs import Advice, Level, Plan, plan
-from maskedbandits.planner.inputs import Question
+from maskedbandits.planner.inputs import PlanInputs
+from maskedbandits.planner.plans import Advice, Level, Plan, plan
 from maskedbandits.planner.statistics import Estimate, Settling
 
-__all__ = ["Advice", "Estimate", "Level", "Plan", "Question", "Settling", "plan"]
+__all__ = ["Advice", "Estimate", "Level", "Plan", "PlanInputs", "Settling", "plan"]

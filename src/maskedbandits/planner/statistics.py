@@ -1,6 +1,6 @@
-"""What is measured of simulated worlds: means and ratios with intervals, how soon a change is followed, what pays.
+"""Statistics of simulated worlds: means and ratios with intervals, how soon a change is followed, and what pays.
 
-All functions are of plain arrays. A sample is what came out in one world; worlds are independent of each other.
+All functions take plain arrays with one sample from each world. Worlds are independent of each other.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from maskedbandits.experiments.results import half_width
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TRAFFIC = 9, 10  # the best arm has settled in once it gets so many of so many people
-SHORTEST_STRETCH = 50  # people: among fewer, chance alone may give an arm nine of ten
-STRETCHES = 200  # in a segment of usual length
-WON = 0.5  # of what the best choice gains over a blind one: so much must be won if it is to pay
+TRAFFIC = 9, 10  # a change is followed once the best arm gets so many of so many people
+MIN_STRETCH = 50  # people: among fewer, chance alone may give an arm nine of ten
+STRETCHES = 200  # in a segment of average length
+MIN_GAIN = 0.5  # share of the gain of the best choice over a blind one that learning must reach to pay
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over worlds with its 95 % interval."""
+    """A mean over worlds with the ends of its 95 % interval."""
 
     mean: float
     low: float
@@ -35,11 +35,23 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Settling:
-    """How soon changes are followed."""
+    """How soon changes are followed.
 
-    people: int | None  # after a change, until in half of all changes the best arm has settled in; None: in fewer
-    reached: float  # the share of changes in which it does before the next one
-    stretch: int  # people over whom traffic is measured
+    Parameters
+    ----------
+    people
+        The median number of people after a change until the best arm gets most traffic; None if fewer than half of
+        the changes are followed.
+    reached
+        The share of changes that are followed before the next one.
+    stretch
+        The number of people over whom traffic is measured.
+
+    """
+
+    people: int | None
+    reached: float
+    stretch: int
 
 
 def estimate(samples: Floats) -> Estimate:
@@ -48,37 +60,37 @@ def estimate(samples: Floats) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-def ratio(parts: Floats, wholes: Floats) -> Estimate | None:
+def estimate_ratio(parts: Floats, wholes: Floats) -> Estimate | None:
     """Return the ratio of two means over the same worlds with its 95 % interval; None if the whole may be 0 or less.
 
-    The interval holds every r for which the mean of ``parts - r wholes`` may be 0, by Student's t (Fieller 1954): so
-    its upper end is at most r if and only if the parts are surely at most r times the wholes.
+    The interval has every r for which the mean of ``parts - r wholes`` may be 0, by Student's t (Fieller 1954). So its
+    upper end is at most r if and only if the parts are surely at most r times the wholes.
     """
     count = len(parts)
     part, whole = float(parts.mean()), float(wholes.mean())
-    (parts_vary, both_vary), (_, wholes_vary) = np.cov(parts, wholes).tolist()
+    (part_variance, covariance), (_, whole_variance) = np.cov(parts, wholes).tolist()
     errors = float(stdtrit(count - 1, 0.975)) ** 2 / count
-    a, b, c = whole**2 - errors * wholes_vary, part * whole - errors * both_vary, part**2 - errors * parts_vary
+    a, b, c = whole**2 - errors * whole_variance, part * whole - errors * covariance, part**2 - errors * part_variance
     if a <= 0.0 or whole <= 0.0:
         return None
-    root = math.sqrt(max(b * b - a * c, 0.0))  # the ratio of the means solves it: below 0 by rounding alone
+    root = math.sqrt(max(b * b - a * c, 0.0))  # below 0 only by rounding, since the ratio of the means is a solution
     return Estimate(part / whole, (b - root) / a, (b + root) / a)
 
 
-def stretch_of(horizon: int, segments: int) -> int:
-    """Return over how many people traffic is measured."""
-    return max(SHORTEST_STRETCH, horizon // segments // STRETCHES)
+def choose_stretch(horizon: int, segments: int) -> int:
+    """Return the number of people over whom traffic is measured."""
+    return max(MIN_STRETCH, horizon // segments // STRETCHES)
 
 
-def marks_of(start: int, end: int, stretch: int) -> Ints:
-    """Return where the stretches of a segment begin and end; what is left at its end is too short for one."""
+def split_segment(start: int, end: int, stretch: int) -> Ints:
+    """Return the ends of the stretches of a segment; a shorter rest at its end is left out."""
     return np.arange(start, end + 1, stretch, dtype=np.int64)
 
 
-def settled_after(regret: Floats, gap: float, stretch: int) -> float:
-    """Return the end of the first stretch in which the best arm has its traffic, or infinity.
+def find_settling(regret: Floats, gap: float, stretch: int) -> float:
+    """Return the end of the first stretch in which the best arm gets most traffic, or infinity.
 
-    ``regret`` is the cumulative one at the marks of a segment. Each wrong choice costs the gap, so it counts them.
+    ``regret`` is the cumulative regret at the ends of the stretches. It counts wrong choices: each costs the gap.
     """
     wrong = np.rint(np.diff(regret) / gap).astype(np.int64)
     share, of = TRAFFIC
@@ -86,27 +98,27 @@ def settled_after(regret: Floats, gap: float, stretch: int) -> float:
     return float(stretch * (settled[0] + 1)) if settled.size else math.inf
 
 
-def settling(times: Sequence[float], stretch: int) -> Settling:
-    """Return how soon half of all changes are followed, of the times that each took."""
-    middle = sorted(times)[(len(times) - 1) // 2]  # at least half are as soon
+def summarize_settling(times: Sequence[float], stretch: int) -> Settling:
+    """Return how soon half of all changes are followed, from the time that each took."""
+    middle = sorted(times)[(len(times) - 1) // 2]  # at least half are as early
     reached = sum(math.isfinite(time) for time in times) / len(times)
     return Settling(int(middle) if math.isfinite(middle) else None, reached, stretch)
 
 
-def loses(losses: Floats, blind: float) -> float:
-    """Return the upper end of the loss as a share of what a blind choice loses."""
+def bound_relative_loss(losses: Floats, blind: float) -> float:
+    """Return the upper end of the loss as a share of the loss of a blind choice."""
     return estimate(losses).high / blind
 
 
 def pays(share: float) -> bool:
-    """Tell whether it pays to learn if surely no more than this share of a blind choice's loss is lost."""
-    return share <= 1.0 - WON
+    """Return whether learning pays if it surely loses at most this share of the loss of a blind choice."""
+    return share <= 1.0 - MIN_GAIN
 
 
-def bracket(shares: Mapping[int, float]) -> tuple[int, int] | None:
-    """Return the largest audience that does not pay and the next larger one, from which on all pay; None if none is so.
+def find_bracket(shares: Mapping[int, float]) -> tuple[int, int] | None:
+    """Return the largest audience that does not pay and the next larger one, if all larger ones pay.
 
-    ``shares`` are those of the loss, as ``loses`` returns them, by audience.
+    ``shares`` has the relative loss of ``bound_relative_loss`` by audience.
     """
     above = None
     for audience in sorted(shares, reverse=True):
@@ -116,19 +128,19 @@ def bracket(shares: Mapping[int, float]) -> tuple[int, int] | None:
     return None
 
 
-def pays_from(shares: Mapping[int, float]) -> int | None:
-    """Return the audience from which on it pays; None if it does not even at the largest.
+def find_break_even(shares: Mapping[int, float]) -> int | None:
+    """Return the audience from which on learning pays; None if it does not pay even at the largest.
 
-    Between the two audiences of the bracket the share is taken to fall evenly with the logarithm of the audience; the
-    answer is rounded up to two digits. If all audiences pay, it is the smallest of them.
+    Between the two audiences of the bracket the share is interpolated linearly in the logarithm of the audience, and
+    the result is rounded up to two digits. If all audiences pay, the result is the smallest of them.
     """
     if not pays(shares[max(shares)]):
         return None
-    ends = bracket(shares)
+    ends = find_bracket(shares)
     if ends is None:
         return min(shares)
     small, large = ends
-    way = (shares[small] - (1.0 - WON)) / (shares[small] - shares[large])
-    between = small * math.pow(large / small, way)
+    fraction = (shares[small] - (1.0 - MIN_GAIN)) / (shares[small] - shares[large])
+    between = small * math.pow(large / small, fraction)
     unit: int = 10 ** max(0, math.floor(math.log10(between)) - 1)
     return min(large, unit * math.ceil(between / unit))

@@ -1,6 +1,7 @@
-"""Reports: what came out of an experiment, as a table, as figures and as one page."""
+"""Reports of results: tables, figures and one page."""
 
-from maskedbandits.report.page import Report, write
-from maskedbandits.report.tables import are_many, as_json, as_table, problems
+from maskedbandits.report.page import Report, write_report
+from maskedbandits.report.summary import group_by_problem, has_many_cells
+from maskedbandits.report.tables import build_table, to_json
 
-__all__ = ["Report", "are_many", "as_json", "as_table", "problems", "write"]
+__all__ = ["Report", "build_table", "group_by_problem", "has_many_cells", "to_json", "write_report"]

@@ -1,4 +1,4 @@
-"""The page: answer, table, figures and how to make them again, in one file that needs nothing else and asks nobody."""
+"""The page of a report: summary, tables, figures and provenance in one file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -13,260 +13,284 @@ from html import escape as escape_html
 from pathlib import Path
 
 from maskedbandits._util import safe_text
-from maskedbandits.experiments.results import Cell, Results, write_whole
+from maskedbandits.experiments.results import Results, write_whole
 from maskedbandits.report import style, summary, tables
-from maskedbandits.report.plots import catalogue, context, regret_by_group
-from maskedbandits.report.plots.catalogue import Picture
-from maskedbandits.report.plots.panels import Panel
+from maskedbandits.report.plots import ContextRatio, Panel, Plot, build_plots
+from maskedbandits.report.style import Looks
+from maskedbandits.report.summary import ContextPairs, Groups
 
-# What figures.COLOURS are on a dark ground: lighter, and black is white.
-DARK = ("#3d93d6", "#f07f33", "#25b98c", "#e09cc4", "#9ad8fa", "#f2b632", "#f0f0f0")
-DASHES = {"-": "", "--": "7 3", ":": "2 3", "-.": "8 3 2 3"}
+DASH_ARRAYS = {"-": "", "--": "7 3", ":": "2 3", "-.": "8 3 2 3"}
 
 
 @dataclass(frozen=True)
 class Report:
-    """Where a report's files are."""
+    """The files of a report.
+
+    Parameters
+    ----------
+    page
+        The page.
+    figures
+        The files of the figures.
+    missing
+        The number of problems without figures.
+
+    """
 
     page: Path
     figures: tuple[Path, ...]
-    missing: int = 0  # problems without figures
+    missing: int = 0
 
 
-def write(results: Results, folder: Path, problems: Collection[str] = ()) -> Report:
-    """Draw the figures of these problems, or of all, and write the page; drawn again it is the same, byte for byte.
+def write_report(results: Results, folder: Path, problems: Collection[str] = ()) -> Report:
+    """Write the page and the figures of results; the same results give the same bytes.
 
-    A picture takes longer than many a cell: where there are too many, those of no problem are drawn unasked.
+    Parameters
+    ----------
+    results
+        The results.
+    folder
+        The folder to write to.
+    problems
+        The problems to draw. By default all, or none if there are too many: a figure takes longer than many a cell.
+
+    Returns
+    -------
+    Report
+        The files.
+
     """
     target = folder / "figures"
     target.mkdir(parents=True, exist_ok=True)
-    drawn = style.looks([label.policy for label in results.plan.labels])
-    all_of_them = not problems and not tables.are_many(results.cells)
-    parts, paths, panels, missing = [], list[Path](), list[Panel](), 0
-    with style.our_style():
-        found = tables.problems(results.cells)
-        for prefix, (problem, groups) in zip(prefixes([name for name, _ in found]), found, strict=True):
-            shown = []
-            wanted = all_of_them or problem in problems
-            missing += not wanted
-            names = results.plan.arms.get(problem, ())
-            for picture in catalogue.of_problem(prefix, problem, groups, drawn, names) if wanted else ():
-                paths += save_figure(picture, target)
-                shown.append(figure_html(picture, drawn))
-                panels += picture.panels
-            parts.append(section_html(problem, groups, shown, alone=len(found) == 1))
-        compared = context.pairs(results.cells)
-        if 0 < len(compared) <= context.MANY:
-            picture = catalogue.when_context_pays(results.plan.title, compared)
-            paths += save_figure(picture, target)
-            parts.insert(0, context_html(compared, figure_html(picture, drawn)))
+    looks = style.assign_looks([label.policy for label in results.manifest.labels])
+    draws_all = not problems and not summary.has_many_cells(results.cells)
+    sections, paths, panels, missing = [], list[Path](), list[Panel](), 0
+    with style.use_style():
+        grouped = summary.group_by_problem(results.cells)
+        for prefix, (problem, groups) in zip(file_prefixes([name for name, _ in grouped]), grouped, strict=True):
+            figures = []
+            is_drawn = draws_all or problem in problems
+            missing += not is_drawn
+            names = results.manifest.arms.get(problem, ())
+            for plot in build_plots(prefix, problem, groups, looks, names) if is_drawn else ():
+                paths += save_figure(plot, target)
+                figures.append(figure_html(plot, looks))
+                panels += plot.panels
+            sections.append(section_html(problem, groups, figures, is_only=len(grouped) == 1))
+        pairs = summary.pair_contexts(results.cells)
+        if 0 < len(pairs) <= summary.MAX_COMPARISONS:
+            plot = ContextRatio(results.manifest.title, pairs)
+            paths += save_figure(plot, target)
+            sections.insert(0, context_html(pairs, figure_html(plot, looks)))
     page = folder / "index.html"
-    save(page, page_html(results, parts, numbers_json(panels, drawn), missing).encode())
+    save_file(page, page_html(results, sections, encode_numbers(panels, looks), missing).encode())
     return Report(page, tuple(paths), missing)
 
 
-def save_figure(picture: Picture, folder: Path) -> list[Path]:
-    """Draw a picture and save it as files; return where they are."""
-    figure = picture.draw()
-    paths = [folder / f"{picture.name}.{kind}" for kind in style.KINDS]
-    for path, kind in zip(paths, style.KINDS, strict=True):
-        save(path, style.as_bytes(figure, kind))
+def save_figure(plot: Plot, folder: Path) -> list[Path]:
+    """Draw the figure of a plot, save it in every file type, and return the files."""
+    figure = plot.draw_figure()
+    paths = [folder / f"{plot.name}.{kind}" for kind in style.FILE_METADATA]
+    for path, kind in zip(paths, style.FILE_METADATA, strict=True):
+        save_file(path, style.render(figure, kind))
     return paths
 
 
 def escape(text: str) -> str:
-    """Return somebody's own words for the page: neither marks nor controls reach it."""
+    """Return a user's text for the page, without markup and control characters."""
     return escape_html(safe_text.one_line(text))
 
 
-def save(path: Path, content: bytes) -> None:
-    """Write a file whole."""
+def save_file(path: Path, content: bytes) -> None:
+    """Write a file atomically."""
     write_whole(path, lambda stream: stream.write(content))
 
 
 @cache
-def beside(name: str) -> str:
-    """Return a file that lies beside this one: the page's style sheet, or its script."""
+def read_asset(name: str) -> str:
+    """Return the style sheet or the script of the page, from the folder of this module."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def prefixes(problems: Sequence[str]) -> list[str]:
-    """Return how each problem's files start: with nothing if it is the only one, else with its name."""
+def file_prefixes(problems: Sequence[str]) -> list[str]:
+    """Return the prefix of each problem's files: its name, or an empty text if there is only one problem."""
     if len(problems) == 1:
         return [""]
     safe = [re.sub(r"[^a-z0-9]+", "-", problem.lower()).strip("-") for problem in problems]
     unique = [name and safe.count(name) == 1 for name in safe]
-    return [f"{name}-" if unique[place] else f"{name or 'problem'}-{place + 1}-" for place, name in enumerate(safe)]
+    return [f"{name}-" if unique[index] else f"{name or 'problem'}-{index + 1}-" for index, name in enumerate(safe)]
 
 
 def style_sheet() -> str:
     """Return the style sheet, with the colours of the figures."""
     light, dark = (
-        "".join(f"--series-{place}: {colour}; " for place, colour in enumerate(colours))
-        for colours in (style.COLOURS, DARK)
+        "".join(f"--series-{index}: {colour}; " for index, colour in enumerate(colours))
+        for colours in (style.COLOURS, style.DARK_COLOURS)
     )
-    ours = f":root {{ {light}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
-    return ours + beside("page.css")
+    variables = f":root {{ {light}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
+    return variables + read_asset("page.css")
 
 
-def numbers_json(panels: Sequence[Panel], drawn: dict[str, style.Look]) -> str:
-    """Return what the script reads out, as JSON that ends no script: < is written as an escape."""
+def encode_numbers(panels: Sequence[Panel], looks: Looks) -> str:
+    """Return the numbers for the script as JSON, with an escape for <, which could end the script."""
     document = {
-        "names": [safe_text.one_line(policy) for policy in drawn],
+        "names": [safe_text.one_line(policy) for policy in looks],
         "colours": len(style.COLOURS),
         "panels": {panel.name: panel.numbers for panel in panels if panel.numbers},
     }
     return safe_text.json_text(json.dumps(document, separators=(",", ":"), allow_nan=False)).replace("<", "\\u003c")
 
 
-def figure_html(picture: Picture, drawn: dict[str, style.Look]) -> str:
-    """Return a figure: what it shows, its legend, its panels."""
-    files = ", ".join(f"figures/{picture.name}.{kind}" for kind in style.KINDS)
-    rows = "".join(row_html(heading, row, picture.size) for heading, row in picture.rows)
-    legend = "".join(f"<li>{entry}</li>" for entry in legend_html(picture, drawn))
+def figure_html(plot: Plot, looks: Looks) -> str:
+    """Return a plot: heading, caption, legend and panels."""
+    files = ", ".join(f"figures/{plot.name}.{kind}" for kind in style.FILE_METADATA)
+    rows = "".join(row_html(heading, row, plot.panel_size) for heading, row in plot.rows)
+    legend = "".join(f"<li>{entry}</li>" for entry in legend_html(plot, looks))
     return (
-        f"<figure><h3>{escape(picture.heading)}</h3>"
-        f'<figcaption>{escape(picture.caption)}</figcaption><ul class="legend">{legend}</ul>{rows}'
+        f"<figure><h3>{escape(plot.heading)}</h3>"
+        f'<figcaption>{escape(plot.caption)}</figcaption><ul class="legend">{legend}</ul>{rows}'
         f'<p class="facts files">For a paper: {escape(files)}</p></figure>'
     )
 
 
-def legend_html(picture: Picture, drawn: dict[str, style.Look]) -> Iterator[str]:
-    """Yield the entries of a legend: buttons that hide and show policies, or colours and what they stand for."""
-    for name, colour in picture.colours:
-        yield f"<span>{swatch(colour, '-', 10)}{escape(name)}</span>"
-    for number, policy in enumerate(drawn):
-        if policy in picture.policies:
-            look = drawn[policy]
+def legend_html(plot: Plot, looks: Looks) -> Iterator[str]:
+    """Yield the entries of a legend: colours with their names, or buttons that hide and show policies."""
+    for name, colour in plot.colours:
+        yield f"<span>{swatch_html(colour, '-', 10)}{escape(name)}</span>"
+    for number, policy in enumerate(looks):
+        if policy in plot.policies:
+            look = looks[policy]
             button = f'<button type="button" data-toggles="{number}" aria-pressed="true">'
-            yield f"{button}{swatch(look.colour, look.dash, 3)}{escape(policy)}</button>"
+            yield f"{button}{swatch_html(look.colour, look.dash, 3)}{escape(policy)}</button>"
 
 
-def swatch(colour: str, dash: str, width: int) -> str:
+def swatch_html(colour: str, dash: str, width: int) -> str:
     """Return a piece of a line."""
     if colour in style.COLOURS:
         colour = f"var(--series-{style.COLOURS.index(colour)})"
-    dashes = f' stroke-dasharray="{DASHES[dash]}"' if DASHES[dash] else ""
+    dashes = f' stroke-dasharray="{DASH_ARRAYS[dash]}"' if DASH_ARRAYS[dash] else ""
     line = f'<path d="M0 5H27" stroke="{colour}" stroke-width="{width}"{dashes}/>'
     return f'<svg viewBox="0 0 27 10" aria-hidden="true">{line}</svg>'
 
 
 def row_html(heading: str, row: Sequence[Panel], size: str) -> str:
-    """Return panels side by side, as far as there is room, under their heading if there is one."""
+    """Return panels side by side, under their heading if there is one."""
     above = f"<h4>{escape(heading)}</h4>" if heading else ""
     return f'{above}<div class="{" ".join(filter(None, ("panels", size)))}">{"".join(map(panel_html, row))}</div>'
 
 
 def panel_html(panel: Panel) -> str:
-    """Return a panel; one with numbers to read can be reached by the keyboard."""
-    reads = f' data-panel="{panel.name}" tabindex="0"' if panel.numbers else ""
+    """Return a panel, with a tab stop if it has numbers to read."""
+    attributes = f' data-panel="{panel.name}" tabindex="0"' if panel.numbers else ""
     above = f"<p>{escape(panel.title)}</p>" if panel.title else ""
-    return f'<div class="panel">{above}<div class="plot"{reads}>{panel.drawing}</div></div>'
+    return f'<div class="panel">{above}<div class="plot"{attributes}>{panel.svg}</div></div>'
 
 
-def section_html(problem: str, groups: Sequence[Sequence[Cell]], shown: Sequence[str], alone: bool) -> str:
-    """Return one problem: its facts and its answer, which of a single one the page's head says; table and figures."""
+def section_html(problem: str, groups: Groups, figures: Sequence[str], is_only: bool) -> str:
+    """Return the section of a problem: facts and summary unless they are in the page's head, tables and figures."""
     head = [f"<h2>{escape(problem)}</h2>"]
-    if not alone:
+    if not is_only:
         head += [
-            f'<p class="facts">{summary.problem_in_words(groups[0][0])}.</p>',
-            f"<p>{escape(summary.answer(groups))}</p>",
+            f'<p class="facts">{summary.describe_problem(groups[0][0])}.</p>',
+            f"<p>{escape(summary.summarize_problem(groups))}</p>",
         ]
     cells = [cell for group in groups for cell in group]
-    made = [table_html(groups, tables.columns(cells))]
-    if regret_by_group.are_few(cells):
-        made += ["<h3>Regret of each group</h3>", table_html(groups, regret_by_group.columns(cells))]
-    return "\n".join(["<section>", *head, *made, *shown, "</section>"])
+    parts = [table_html(groups, tables.list_columns(cells))]
+    if tables.fits_groups(cells):
+        parts += ["<h3>Regret of each group</h3>", table_html(groups, tables.list_group_columns(cells))]
+    return "\n".join(["<section>", *head, *parts, *figures, "</section>"])
 
 
-def context_html(compared: context.Problems, shown: str) -> str:
-    """Return when context pays: a table of problems and epsilons, and a picture."""
-    settings = context.settings(compared)
+def context_html(problems: ContextPairs, figure: str) -> str:
+    """Return when context pays: a table of problems and epsilons, and a figure."""
+    settings = summary.list_settings(problems)
     heads = "".join(f"<th>{escape(setting)}</th>" for setting in settings)
     rows = []
-    for problem, own in compared:
-        verdicts = {pair.asking.label.setting: pair for pair in own}
-        cells = [verdicts.get(setting) for setting in settings]
-        marks = [' class="pays"' if pair and pair.pays_from is not None else "" for pair in cells]
-        texts = [pair.in_words if pair else "–" for pair in cells]
+    for problem, pairs in problems:
+        by_setting = {pair.grouped.label.setting: pair for pair in pairs}
+        entries = [by_setting.get(setting) for setting in settings]
+        marks = [' class="pays"' if pair and pair.pays_from is not None else "" for pair in entries]
+        texts = [pair.verdict if pair else "–" for pair in entries]
         line = "".join(f"<td{mark}>{escape(text)}</td>" for mark, text in zip(marks, texts, strict=True))
         rows.append(f'<tr><td class="row">{escape(problem)}</td>{line}</tr>')
     table = f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     heading = "<h2>When context pays: from how many visitors on</h2>"
-    return f'<section>{heading}<div class="scroll">{table}</div>{shown}</section>'
+    return f'<section>{heading}<div class="scroll">{table}</div>{figure}</section>'
 
 
-def table_html(groups: Sequence[Sequence[Cell]], shown: Sequence[tables.Column]) -> str:
-    """Return one problem's table, sortable; the lowest regret of each group is bold."""
-    kinds = [' class="left"' if column.justify == "left" else "" for column in shown]
+def table_html(groups: Groups, columns: Sequence[tables.Column]) -> str:
+    """Return a sortable table of a problem, with the lowest regret of each corruption in bold."""
+    kinds = [' class="left"' if column.justify == "left" else "" for column in columns]
     heading = "".join(
         f'<th scope="col" aria-sort="none"{kind}><button type="button">{escape(column.heading)}</button></th>'
-        for column, kind in zip(shown, kinds, strict=True)
+        for column, kind in zip(columns, kinds, strict=True)
     )
     rows = []
     for group in groups:
-        best = tables.lowest(group)
-        for place, cell in enumerate(group):
-            marks = ["first"] * (place == 0) + ["best"] * tables.stands_out(cell, group)
-            texts = [(escape(column.say(cell, best)), sort_key(column.sort_by(cell, best))) for column in shown]
+        best = summary.lowest_regret(group)
+        for index, cell in enumerate(group):
+            marks = ["first"] * (index == 0) + ["best"] * summary.is_best(cell, group)
+            texts = [
+                (escape(column.format(cell, best)), sort_attribute(column.sort_key(cell, best))) for column in columns
+            ]
             line = "".join(f"<td{kind}{key}>{text}</td>" for (text, key), kind in zip(texts, kinds, strict=True))
             rows.append(f'<tr class="{" ".join(marks)}">{line}</tr>')
     table = f'<table class="sortable"><thead><tr>{heading}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return f'<div class="scroll" tabindex="0" role="region" aria-label="Table">{table}</div>'
 
 
-def sort_key(value: float | str | None) -> str:
-    """Return what a cell of a table is sorted by: a number, no number, or a text."""
+def sort_attribute(value: float | str | None) -> str:
+    """Return the attribute that an entry of a table is sorted by: a number, no number, or a text."""
     if isinstance(value, str):
         return f' data-text="{escape(value)}"'
     return f' data-number="{"" if value is None else str(value).replace("inf", "Infinity")}"'
 
 
 def provenance_html(results: Results) -> str:
-    """Return where the numbers come from, and how to make them again."""
-    plan = results.plan
-    codes = summary.listed(sorted({str(cell.outcome.question.get("code", "unknown")) for cell in results.cells}))
+    """Return the provenance of the numbers, and the command that makes them again."""
+    manifest = results.manifest
+    codes = summary.join_words(sorted({str(cell.outcome.spec.get("code", "unknown")) for cell in results.cells}))
     rows = "".join(
-        f'<tr><td class="left">{escape(cell.label.problem)}</td><td>{escape(summary.epsilon_text(cell))}</td>'
-        f'<td class="left">{escape(cell.label.policy)}</td><td>{cell.outcome.question["seed"]}</td>'
+        f'<tr><td class="left">{escape(cell.label.problem)}</td><td>{escape(summary.format_epsilon(cell))}</td>'
+        f'<td class="left">{escape(cell.label.policy)}</td><td>{cell.outcome.spec["seed"]}</td>'
         f"<td><code>cells/{escape(cell.label.key)}.npz</code></td></tr>"
         for cell in results.cells
     )
     heads = "".join(f"<th>{name}</th>" for name in ("problem", "ε", "policy", "seed", "file"))
-    known = "; ".join(f"{name}: {value}" for name, value in plan.provenance.items())
+    known = "; ".join(f"{name}: {value}" for name, value in manifest.provenance.items())
     where = f'<p class="facts">Run with {escape(known)}.</p>' if known else ""
     return f"""<section><h2>Provenance</h2>
-<p>With maskedbandits {escape(plan.version)} (digest of its code: <code>{escape(codes)}</code>), and the file below as
-{escape(plan.file)}:</p>
-<pre>{escape(plan.command)}</pre>
+<p>With maskedbandits {escape(manifest.version)} (digest of its code: <code>{escape(codes)}</code>), and the file below
+as {escape(manifest.file)}:</p>
+<pre>{escape(manifest.command)}</pre>
 <p>The same numbers come out on any machine and any number of threads; the times differ. To draw this page
 again from the saved results: <code>maskedbandits report</code> and this folder.</p>
 {where}
-<details><summary>{escape(plan.file)}</summary><pre>{escape_html(safe_text.lines(plan.source))}</pre></details>
+<details><summary>{escape(manifest.file)}</summary><pre>{escape_html(safe_text.lines(manifest.source))}</pre></details>
 <details><summary>Seed and file of each cell</summary><div class="scroll"><table><thead><tr>{heads}</tr></thead>
 <tbody>{rows}</tbody></table></div></details></section>"""
 
 
-def answer_html(results: Results) -> str:
-    """Return the answer; where context is compared with none, when it pays comes first."""
-    usual, compared = escape(summary.overall(results)), context.pairs(results.cells)
-    if not compared:
-        return f'<p class="answer">{usual}</p>'
-    return f'<p class="answer">{escape(context.sentence(compared))}</p>\n<p class="facts">{usual}</p>'
+def summary_html(results: Results) -> str:
+    """Return the summary, after the comparison with context if there is one."""
+    text, pairs = escape(summary.summarize(results)), summary.pair_contexts(results.cells)
+    if not pairs:
+        return f'<p class="answer">{text}</p>'
+    return f'<p class="answer">{escape(summary.summarize_context(pairs))}</p>\n<p class="facts">{text}</p>'
 
 
-def page_html(results: Results, parts: Sequence[str], numbers: str, missing: int = 0) -> str:
-    """Return the whole page; it may run no script but its own, and fetch nothing."""
-    plan = results.plan
-    unfinished = len(plan.labels) - len(results.cells)
+def page_html(results: Results, sections: Sequence[str], numbers: str, missing: int = 0) -> str:
+    """Return the whole page, which may run only its own script and load nothing."""
+    manifest = results.manifest
+    unfinished = len(manifest.labels) - len(results.cells)
     warning = (
-        f"<p><strong>{unfinished} of {len(plan.labels)} cells are not finished.</strong></p>" if unfinished else ""
+        f"<p><strong>{unfinished} of {len(manifest.labels)} cells are not finished.</strong></p>" if unfinished else ""
     )
     if missing:
-        which = f"{missing:,} of {len(parts):,} problems"
+        which = f"{missing:,} of {len(sections):,} problems"
         command = "maskedbandits report DIR --problem NAME"
         warning += f'<p class="facts">Without the figures of {which}: <code>{command}</code> draws those of one.</p>'
-    script = beside("page.js")
+    script = read_asset("page.js")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"
     return f"""<!doctype html>
@@ -274,14 +298,14 @@ def page_html(results: Results, parts: Sequence[str], numbers: str, missing: int
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(plan.title)}</title>
+<title>{escape(manifest.title)}</title>
 <style>{style_sheet()}</style>
-<h1>{escape(plan.title)}</h1>
-<p class="run">{escape(summary.what_was_run(results))}</p>
-{answer_html(results)}
+<h1>{escape(manifest.title)}</h1>
+<p class="run">{escape(summary.describe_run(results))}</p>
+{summary_html(results)}
 <p class="facts">Policies see randomised feedback alone; a smaller ε hides more. Lower regret is better.</p>
 {warning}
-{"".join(parts)}
+{"".join(sections)}
 {provenance_html(results)}
 <script type="application/json" id="numbers">{numbers}</script>
 <script>{script}</script>

@@ -1,11 +1,15 @@
-"""Tables: one row for each cell, for a terminal, a page or a program."""
+r"""Tables of results: for a terminal, for the page, as JSON and as LaTeX; and the table of windows and bounds.
+
+Tables of cells have a row for each cell. LaTeX tables have a row for each policy and a column for each epsilon. They
+need \usepackage{booktabs} and an input encoding of UTF-8, the default since 2018.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
 from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD, Box
@@ -13,47 +17,42 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from maskedbandits import theory
 from maskedbandits._util import safe_text
-from maskedbandits.experiments.canonical_json import plain
+from maskedbandits.experiments.canonical_json import to_plain
 from maskedbandits.experiments.results import Cell, Results
+from maskedbandits.problems import Problem
 from maskedbandits.report import summary
+from maskedbandits.report.summary import Groups, format_interval, format_number, is_best, lowest_regret
 
-WIDE = 90  # columns of a terminal that holds the whole table
-MANY = 200  # cells
+FULL_WIDTH = 90  # columns of a terminal that holds the whole table
+MAX_GROUPS = 12  # that a table has columns for
 SIMPLE_ASCII = Box(str(SIMPLE_HEAD).replace("─", "-"), ascii=True)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, what it says of a cell whose group's lowest regret is given, and what it is sorted by."""
+    """A column of a table of cells.
+
+    ``format`` and ``sort_key`` take a cell and the lowest regret of its group. A sort key is None for an empty entry.
+    """
 
     heading: str
-    say: Callable[[Cell, float], str]
-    sort_by: Callable[[Cell, float], float | str | None]  # None where it says nothing
+    format: Callable[[Cell, float], str]
+    sort_key: Callable[[Cell, float], float | str | None]
     justify: Literal["left", "right"] = "right"
-    whole: bool = True  # False where a text may fold between words
+    wraps: bool = False  # whether a text may fold between words
 
 
-def number(value: float) -> str:
-    """Return a number with as many decimals as a reader can use."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
-
-
-def regret(cell: Cell) -> str:
-    """Return the regret at the horizon with its 95 % interval."""
-    half = cell.half_width[-1]
-    return number(cell.mean[-1]) + ("" if math.isnan(half) else f" ± {number(half)}")
-
-
-def times_best(cell: Cell, best: float) -> float | None:
-    """Return how many times the lowest regret of the group this is."""
+def divide_by_best(cell: Cell, best: float) -> float | None:
+    """Return the regret divided by the lowest of the group."""
     return float(cell.mean[-1]) / best if best > 0 else None
 
 
-def against_best(cell: Cell, best: float) -> str:
-    """Return how many times the lowest regret of the group this is, in words."""
-    times = times_best(cell, best)
-    return "–" if times is None else f"{times:.2f}×"
+def format_ratio(cell: Cell, best: float) -> str:
+    """Return the regret divided by the lowest of the group, as text."""
+    ratio = divide_by_best(cell, best)
+    return "–" if ratio is None else f"{ratio:.2f}×"
 
 
 def window_size(cell: Cell) -> float | None:
@@ -61,7 +60,7 @@ def window_size(cell: Cell) -> float | None:
     return None if cell.window is None else float(cell.window)
 
 
-def window(cell: Cell) -> str:
+def format_window(cell: Cell) -> str:
     """Return the window, and the rule that chose it."""
     if cell.window is None:
         return "–"
@@ -69,21 +68,23 @@ def window(cell: Cell) -> str:
     return f"{'∞' if cell.window == 'inf' else format(cell.window, ',')}{rule}"
 
 
-def against_published(cell: Cell) -> str:
-    """Return the published regret and our distance from it."""
+def format_published(cell: Cell) -> str:
+    """Return the published regret and the distance of ours."""
     published = cell.label.published
     return "–" if published is None else f"{published:,g} ({cell.mean[-1] / published - 1:+.1%})"
 
 
-def columns(cells: Sequence[Cell]) -> list[Column]:
-    """Return the columns that say something about these cells."""
-    parts = {
-        "regret": Column("regret, 95 %", lambda cell, _: regret(cell), lambda cell, _: float(cell.mean[-1])),
-        "best": Column("of best", against_best, times_best),
-        "published": Column(
-            "published (ours)", lambda cell, _: against_published(cell), lambda cell, _: cell.label.published
+def list_columns(cells: Sequence[Cell]) -> list[Column]:
+    """Return the columns that apply to these cells."""
+    columns = {
+        "regret": Column(
+            "regret, 95 %", lambda cell, _: summary.format_regret(cell), lambda cell, _: float(cell.mean[-1])
         ),
-        "window": Column("window", lambda cell, _: window(cell), lambda cell, _: window_size(cell), whole=False),
+        "best": Column("of best", format_ratio, divide_by_best),
+        "published": Column(
+            "published (ours)", lambda cell, _: format_published(cell), lambda cell, _: cell.label.published
+        ),
+        "window": Column("window", lambda cell, _: format_window(cell), lambda cell, _: window_size(cell), wraps=True),
         "pulls": Column(
             "suboptimal pulls", lambda cell, _: f"{cell.suboptimal_share:.1%}", lambda cell, _: cell.suboptimal_share
         ),
@@ -93,78 +94,96 @@ def columns(cells: Sequence[Cell]) -> list[Column]:
         ),
     }
     if all(cell.window is None for cell in cells):
-        del parts["window"]
+        del columns["window"]
     if all(cell.label.published is None for cell in cells):
-        del parts["published"]
+        del columns["published"]
     if len({cell.label.policy for cell in cells}) == 1:
-        del parts["best"]
-    epsilon = Column("ε", lambda cell, _: cell.label.setting.removeprefix("ε = "), lambda cell, _: cell.label.epsilon)
-    policy = Column("policy", lambda cell, _: cell.label.policy, lambda cell, _: cell.label.policy, "left", whole=False)
-    return [epsilon, policy, *parts.values()]
+        del columns["best"]
+    return [*list_name_columns(), *columns.values()]
 
 
-def are_many(cells: Sequence[Cell]) -> bool:
-    """Tell whether there are more cells than somebody would look at one by one."""
-    return len(cells) > MANY
+def list_name_columns() -> list[Column]:
+    """Return the columns of epsilon and policy."""
+    epsilon = Column("ε", lambda cell, _: summary.format_epsilon(cell), lambda cell, _: cell.label.epsilon)
+    policy = Column("policy", lambda cell, _: cell.label.policy, lambda cell, _: cell.label.policy, "left", wraps=True)
+    return [epsilon, policy]
 
 
-def problems(cells: Sequence[Cell]) -> list[tuple[str, list[list[Cell]]]]:
-    """Return the cells by problem, and within one by corruption: there policies are compared."""
-    return [
-        (problem, [list(group) for _, group in groupby(members, key=lambda cell: cell.label.epsilon)])
-        for problem, members in groupby(cells, key=lambda cell: cell.label.problem)
+# Groups of people
+
+
+def fits_groups(cells: Sequence[Cell]) -> bool:
+    """Return whether there are groups, and a table has room for them."""
+    return 0 < len(cells[0].shares or ()) <= MAX_GROUPS
+
+
+def list_group_columns(cells: Sequence[Cell]) -> list[Column]:
+    """Return a column with the regret of each group, after epsilon and policy."""
+    columns = [
+        Column(format_group(group, share), partial(format_group_regret, group), partial(group_sort_key, group))
+        for group, share in enumerate(cells[0].shares or [])
     ]
+    return [*list_name_columns(), *columns]
 
 
-def contenders(group: Sequence[Cell]) -> list[Cell]:
-    """Return the policies that are not told what nobody can know; where all are, all."""
-    return [cell for cell in group if not cell.outcome.question["policy"].startswith("oracle")] or list(group)
+def format_group(group: int, share: float) -> str:
+    """Return the number of a group and its size."""
+    return f"group {group} ({share:.0%})"
 
 
-def lowest(group: Sequence[Cell]) -> float:
-    """Return the lowest mean regret of a group, oracles left aside."""
-    return min(float(cell.mean[-1]) for cell in contenders(group))
+def format_group_regret(group: int, cell: Cell, _: float = 0.0) -> str:
+    """Return the regret of a group with its 95 % interval."""
+    mean, half_width = (float(part[group]) for part in cell.final_group_regret)
+    return format_interval(mean, half_width)
 
 
-def stands_out(cell: Cell, group: Sequence[Cell]) -> bool:
-    """Tell whether a cell has the lowest regret among others."""
-    return len(group) > 1 and cell in contenders(group) and float(cell.mean[-1]) == lowest(group)
+def group_sort_key(group: int, cell: Cell, _: float) -> float:
+    """Return the regret of a group as a number."""
+    return float(cell.final_group_regret[0][group])
 
 
-def as_table(
+# A terminal
+
+
+def build_table(
     problem: str,
-    groups: Sequence[Sequence[Cell]],
-    width: int = WIDE,
+    groups: Groups,
+    width: int = FULL_WIDTH,
     encoding: str = "utf-8",
-    shown: Sequence[Column] = (),
+    columns: Sequence[Column] = (),
 ) -> Table:
-    """Return one problem's table for a terminal, with these columns or the usual; the best policy of each is bold."""
+    """Return the table of a problem for a terminal, with the best policy of each corruption in bold.
+
+    Without ``columns`` it has the usual ones.
+    """
     first = groups[0][0]
-    facts = f"{problem}: {first.horizon:,} {first.unit}, {first.runs:,} runs, {summary.in_words(first)}"
-    if shown:
-        facts = f"{problem}: regret by group"
+    title = f"{problem}: {first.horizon:,} {first.unit}, {first.runs:,} runs, {summary.describe_changes(first)}"
+    if columns:
+        title = f"{problem}: regret by group"
     else:
-        shown = columns([cell for group in groups for cell in group])
-    if width < WIDE:
-        shown = [column for column in shown if column.heading != "steps/s"]
+        columns = list_columns([cell for group in groups for cell in group])
+    if width < FULL_WIDTH:
+        columns = [column for column in columns if column.heading != "steps/s"]
     table = Table(
-        title=Text(for_terminal(facts, encoding)),
+        title=Text(for_terminal(title, encoding)),
         title_justify="left",
         box=SIMPLE_HEAD if encoding.startswith("utf") else SIMPLE_ASCII,
         padding=(0, 1, 0, 0),
     )
     texts = [
-        [[for_terminal(column.say(cell, lowest(group)), encoding) for column in shown] for cell in group]
+        [[for_terminal(column.format(cell, lowest_regret(group)), encoding) for column in columns] for cell in group]
         for group in groups
     ]
-    for column, said in zip(shown, zip(*(row for rows in texts for row in rows), strict=True), strict=True):
-        heading = for_terminal(column.heading, encoding)
+    for column, entries in zip(columns, zip(*(row for rows in texts for row in rows), strict=True), strict=True):
         table.add_column(
-            heading, justify=column.justify, min_width=narrowest(said, column.whole, width), overflow="fold"
+            for_terminal(column.heading, encoding),
+            justify=column.justify,
+            min_width=min_width(entries, column.wraps, width),
+            overflow="fold",
         )
     for group, rows in zip(groups, texts, strict=True):
         for cell, row in zip(group, rows, strict=True):
-            style = "bold" if stands_out(cell, group) else ""
+            style = "bold" if is_best(cell, group) else ""
             table.add_row(*(Text(text, style=style) for text in row))
         if len(group) > 1:
             table.add_section()
@@ -172,48 +191,51 @@ def as_table(
 
 
 def for_terminal(text: str, encoding: str) -> str:
-    """Return a text that gives a terminal no orders, in the letters that it has."""
+    """Return a text without control characters, in characters of the encoding."""
     return safe_text.spelled(safe_text.one_line(text), encoding)
 
 
-def narrowest(texts: Sequence[str], whole: bool, width: int) -> int:
-    """Return how much of a terminal's width texts need: names fold where it is narrow, a number is never broken."""
-    if whole:
+def min_width(texts: Sequence[str], wraps: bool, width: int) -> int:
+    """Return the columns that texts need in a terminal: names may fold, numbers may not."""
+    if not wraps:
         return max(map(cell_len, texts))
     return min(width // 4, max(cell_len(word) for text in texts for word in text.split() or [""]))
 
 
-def as_json(results: Results) -> dict[str, Any]:
-    """Return the whole table as plain values that JSON can hold; an infinite epsilon is the word "inf"."""
-    plan = results.plan
+# JSON
+
+
+def to_json(results: Results) -> dict[str, Any]:
+    """Return the whole table in types that JSON has; an infinite epsilon is the word "inf"."""
+    manifest = results.manifest
     document = {
-        "title": plan.title,
-        "version": plan.version,
-        "command": plan.command,
+        "title": manifest.title,
+        "version": manifest.version,
+        "command": manifest.command,
         "complete": results.complete,
-        "arms": plan.arms,
-        "cells": [cell_as_json(cell) for cell in results.cells],
+        "arms": manifest.arms,
+        "cells": [cell_to_json(cell) for cell in results.cells],
     }
-    return {key: plain(value) for key, value in document.items()}
+    return {key: to_plain(value) for key, value in document.items()}
 
 
-def cell_as_json(cell: Cell) -> dict[str, Any]:
-    """Return what a row says, and what it takes to run the cell by itself."""
-    question, label = cell.outcome.question, cell.label
+def cell_to_json(cell: Cell) -> dict[str, Any]:
+    """Return a row of the table, with all that is needed to run the cell by itself."""
+    spec, label = cell.outcome.spec, cell.label
     mean, half = float(cell.mean[-1]), float(cell.half_width[-1])
     return {
         "problem": label.problem,
         "epsilon": label.epsilon,
         "label": label.policy,
-        "policy": question["policy"],
-        "parameters": question["parameters"],
+        "policy": spec["policy"],
+        "parameters": spec["parameters"],
         "window_rule": label.window,
         "horizon": cell.horizon,
         "runs": cell.runs,
-        "seed": question["seed"],
+        "seed": spec["seed"],
         "regret": {"mean": mean, "low": mean - half, "high": mean + half},
         "published": label.published,
-        **groups_as_json(cell),
+        **groups_to_json(cell),
         "suboptimal_share": cell.suboptimal_share,
         "pulls": cell.outcome.pulls.mean(axis=0),
         "seconds": cell.outcome.seconds,
@@ -221,9 +243,186 @@ def cell_as_json(cell: Cell) -> dict[str, Any]:
     }
 
 
-def groups_as_json(cell: Cell) -> dict[str, Any]:
-    """Return what a program wants to know of the groups, where there are any."""
+def groups_to_json(cell: Cell) -> dict[str, Any]:
+    """Return the entries about groups, if there are any."""
     if cell.shares is None:
         return {}
-    lost = [{"mean": mean, "low": mean - half, "high": mean + half} for mean, half in zip(*cell.by_group, strict=True)]
-    return {"context": cell.asks_groups, "shares": cell.shares, "group_regret": lost}
+    regret = [
+        {"mean": mean, "low": mean - half, "high": mean + half}
+        for mean, half in zip(*cell.final_group_regret, strict=True)
+    ]
+    return {"context": cell.chooses_by_group, "shares": cell.shares, "group_regret": regret}
+
+
+# LaTeX
+
+LATEX_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "ε": r"$\varepsilon$",
+    "∞": r"$\infty$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    '"': r"\textquotedbl{}",
+}
+
+
+def to_latex(cells: Sequence[Cell]) -> str:
+    """Return a LaTeX table for each problem, followed by one of its groups if it has some."""
+    parts = []
+    for problem, groups in summary.group_by_problem(cells):
+        parts.append(latex_table(problem, groups))
+        if fits_groups(groups[0]):
+            parts.append(latex_group_table(problem, groups))
+    return "% needs \\usepackage{booktabs}\n" + "\n\n".join(parts) + "\n"
+
+
+def escape_latex(text: str) -> str:
+    """Return a text that LaTeX prints literally."""
+    return "".join(LATEX_ESCAPES.get(letter, letter) for letter in text)
+
+
+def latex_number(value: float) -> str:
+    """Return a number with thin spaces between thousands."""
+    return format_number(value).replace(",", r"\,")
+
+
+def latex_regret(cell: Cell | None, group: Sequence[Cell]) -> str:
+    """Return a regret with half the width of its interval, in bold if it is the lowest of its column."""
+    if cell is None:
+        return "--"
+    half = float(cell.half_width[-1])
+    text = latex_number(float(cell.mean[-1])) + ("" if math.isnan(half) else rf" \pm {latex_number(half)}")
+    return rf"$\mathbf{{{text}}}$" if is_best(cell, group) else f"${text}$"
+
+
+def latex_epsilon(cell: Cell) -> str:
+    """Return the heading of the column of an epsilon."""
+    if cell.label.epsilon is None:
+        return r"own $p_{00}, p_{11}$"
+    value = r"\infty" if math.isinf(cell.label.epsilon) else f"{cell.label.epsilon:g}"
+    return rf"$\varepsilon = {value}$"
+
+
+def latex_table(problem: str, groups: Groups) -> str:
+    """Return the table of one problem."""
+    first = groups[0][0]
+    rows = []
+    for policy in summary.list_policies(groups):
+        cells = [next((cell for cell in group if cell.label.policy == policy), None) for group in groups]
+        texts = [latex_regret(cell, group) for cell, group in zip(cells, groups, strict=True)]
+        rows.append(" & ".join([escape_latex(policy), *texts]) + r" \\")
+    interval = "" if first.runs == 1 else r", $\pm$ half of its 95\,\% interval"
+    steps = latex_number(first.horizon).split(".")[0]
+    caption = f"Mean regret after {steps} {first.unit}, {first.runs} runs{interval}"
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{l{'r' * len(groups)}}}",
+            r"\toprule",
+            rf"\multicolumn{{{len(groups) + 1}}}{{l}}{{{escape_latex(problem)}}} \\",
+            rf"\multicolumn{{{len(groups) + 1}}}{{l}}{{\small {caption}}} \\",
+            r"\midrule",
+            " & ".join(["policy", *(latex_epsilon(group[0]) for group in groups)]) + r" \\",
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def latex_group_table(problem: str, groups: Groups) -> str:
+    """Return the table of the regret of each group on one problem."""
+    shares = groups[0][0].shares or []
+    rows = []
+    for cell in (cell for group in groups for cell in group):
+        regrets = [format_group_regret(group, cell) for group in range(len(shares))]
+        texts = ["$" + text.replace(",", r"\,").replace("±", r"\pm") + "$" for text in regrets]
+        rows.append(" & ".join([latex_epsilon(cell), escape_latex(cell.label.policy), *texts]) + r" \\")
+    headings = ["", "policy", *(escape_latex(format_group(group, share)) for group, share in enumerate(shares))]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{rl{'r' * len(shares)}}}",
+            r"\toprule",
+            rf"\multicolumn{{{len(headings)}}}{{l}}{{{escape_latex(problem)}: regret by group}} \\",
+            r"\midrule",
+            " & ".join(headings) + r" \\",
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+# Windows and bounds
+
+BOUNDS = ("published", "corrected")
+
+
+def list_windows(horizon: int, changes: int) -> dict[str, int]:
+    """Return the windows that depend only on the horizon and the number of segments."""
+    return {
+        "paper": theory.paper_window(horizon, changes),
+        "lambert": theory.lambert_window(horizon, changes),
+    }
+
+
+def compute_bounds(problem: Problem, window: int | None = None) -> dict[str, Any]:
+    """Return the windows of a problem, and for each the bounds on suboptimal pulls of every arm."""
+    windows = list_windows(problem.horizon, problem.segments)
+    windows["corrected"] = theory.corrected_window(problem)
+    slopes = [g(1.0) - g(0.0) for g in problem.corruption]
+    windows["variation"] = theory.variation_window(problem.horizon, problem.arms, problem.variation, slopes)
+    # With many arms a rule's window may be too short for one pull of each: then it has no bounds.
+    usable = {name: size for name, size in windows.items() if size >= problem.arms}
+    if window is not None:
+        windows["given"] = usable["given"] = window
+    return {
+        "horizon": problem.horizon,
+        "changes": problem.segments,
+        "windows": windows,
+        "suboptimal_pulls": {
+            name: {
+                "published": theory.published_bound(problem, size).tolist(),
+                "corrected": theory.corrected_bound(problem, size).tolist(),
+            }
+            for name, size in usable.items()
+        },
+        "regret_lower_bound": float(theory.lower_bound(problem)),
+    }
+
+
+def build_windows_table(windows: dict[str, int]) -> Table:
+    """Return a table of windows for a terminal."""
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    table.add_column("window")
+    table.add_column("steps", justify="right")
+    for name, size in windows.items():
+        table.add_row(name, f"{size:,}")
+    return table
+
+
+def build_bounds_table(title: str, bounds: dict[str, Any], encoding: str = "utf-8") -> Table:
+    """Return a table of windows and bounds for a terminal."""
+    lower_bound = f"asymptotic lower bound on the regret {bounds['regret_lower_bound']:,.0f}"
+    facts = f"{title}: {bounds['horizon']:,} steps, {bounds['changes']} segments; {lower_bound}"
+    heading = Text(for_terminal(facts, encoding))
+    table = Table(title=heading, title_justify="left", header_style="bold", show_edge=False, pad_edge=False)
+    for name in ("window", "steps", "published bound", "corrected bound"):
+        table.add_column(name, justify="left" if name == "window" else "right")
+    for name, size in bounds["windows"].items():
+        pulls = bounds["suboptimal_pulls"].get(name)
+        texts = [format_bound(pulls[kind], bounds["horizon"]) if pulls else "too short" for kind in BOUNDS]
+        table.add_row(name, f"{size:,}", *texts)
+    return table
+
+
+def format_bound(pulls: Sequence[float], horizon: int) -> str:
+    """Return the bound on all suboptimal pulls, and its share of the horizon unless it exceeds it."""
+    share = sum(pulls) / horizon
+    return f"{sum(pulls):,.0f} ({share:.0%} of steps)" if share < 1 else f"{sum(pulls):,.0f} (says nothing)"

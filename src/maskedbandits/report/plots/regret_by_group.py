@@ -1,10 +1,9 @@
-"""Regret of each group of people: who pays, in a table and in a figure."""
+"""Regret per visitor of each group of people, with 95 % intervals."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,88 +11,84 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from maskedbandits.experiments.results import Cell
-from maskedbandits.report import style, tables
+from maskedbandits.report import style
+from maskedbandits.report.plots.plot import Plot, Rows, new_panel, render_panel
+from maskedbandits.report.summary import Groups
 
-FEW = 12  # groups that a table has columns for, and an axis names
-ASIDE = 0.16  # how far policies stand apart, of the way from one group to the next
-
-
-def are_few(cells: Sequence[Cell]) -> bool:
-    """Tell whether there are groups, and not more than a table can show."""
-    return 0 < len(cells[0].shares or ()) <= FEW
+MAX_TICKS = 12  # groups that an axis names one by one
+OFFSET = 0.16  # between policies, as a share of the distance between groups
 
 
-def regret(group: int, cell: Cell, _: float = 0.0) -> str:
-    """Return what people of a group have lost in all, with its 95 % interval."""
-    mean, half = (float(part[group]) for part in cell.by_group)
-    return tables.number(mean) + ("" if math.isnan(half) else f" ± {tables.number(half)}")
+class RegretByGroup(Plot):
+    """A panel for each corruption, on one scale, with policies side by side."""
 
+    file_name = "groups"
+    heading = "Regret by group"
 
-def columns(cells: Sequence[Cell]) -> list[tables.Column]:
-    """Return a column for each group, after epsilon and policy."""
-    shares = cells[0].shares or []
-    return [
-        *tables.columns(cells)[:2],
-        *(
-            tables.Column(heading(group, share), partial(regret, group), partial(lost, group))
-            for group, share in enumerate(shares)
-        ),
-    ]
+    @classmethod
+    def applies_to(cls, groups: Groups) -> bool:
+        """Return whether the problem has groups."""
+        return groups[0][0].shares is not None
 
+    @property
+    def caption(self) -> str:
+        """What the plot shows."""
+        return "Who pays: regret at the end by a visitor of each group, on average, with 95 % intervals."
 
-def lost(group: int, cell: Cell, _: float) -> float:
-    """Return what a column is sorted by."""
-    return float(cell.by_group[0][group])
+    def draw_figure(self) -> Figure:
+        """Return the figure for files."""
+        groups = self.groups
+        count = min(len(groups), style.MAX_COLUMNS)
+        rows = math.ceil(len(groups) / count)
+        figure = Figure(figsize=(max(2.7 * count, 6.4), 2.7 * rows + 1.0), layout="constrained")
+        panels = figure.subplots(rows, count, squeeze=False, sharex=True, sharey=True)
+        for index, panel in enumerate(panels.flat):
+            if index >= len(groups):
+                panel.remove()
+                continue
+            self.draw(panel, groups[index])
+            panel.set_ylim(self.limits())
+            panel.set_xlabel("group" if index + count >= len(groups) else "")
+        for row in panels:
+            row[0].set_ylabel("lost per visitor")
+        style.add_legend(figure, self.title, *style.legend_entries(self.policies, self.looks))
+        return figure
 
+    def draw_rows(self) -> Rows:
+        """Return the panels for the page."""
+        panels = []
+        for index, group in enumerate(self.groups):
+            figure, panel = new_panel()
+            self.draw(panel, group)
+            panel.set_ylim(self.limits())
+            panel.set(xlabel="group", ylabel="lost per visitor")
+            panels.append(render_panel(figure, f"{self.name}-{index}", style.panel_title(group)))
+        return [("", panels)]
 
-def heading(group: int, share: float) -> str:
-    """Return what a group is called, and how large it is."""
-    return f"group {group} ({share:.0%})"
+    def draw(self, panel: Axes, group: Sequence[Cell]) -> None:
+        """Draw the mean regret of a visitor of each group."""
+        shares = np.array(group[0].shares)
+        places = np.arange(shares.size)
+        for number, cell in enumerate(group):
+            colour = self.looks[cell.label.policy].colour
+            mean, half = (part / (shares * cell.horizon) for part in cell.final_group_regret)
+            where = places + OFFSET * (number - (len(group) - 1) / 2)
+            half = np.nan_to_num(half)
+            [dots] = panel.plot(where, mean, "o", color=colour)
+            bars = panel.vlines(where, np.maximum(mean - half, 0.0), mean + half, color=colour, linewidth=1.6)
+            style.set_ids(panel, cell.label.policy, self.looks, dots=dots, bars=bars)
+        panel.set_title(style.panel_title(group), loc="left")
+        panel.set_xlim(-0.5, shares.size - 0.5)
+        has_ticks = shares.size <= MAX_TICKS
+        panel.xaxis.set_major_locator(FixedLocator(places.tolist()) if has_ticks else MaxNLocator(integer=True))
+        panel.xaxis.set_minor_locator(NullLocator())
+        panel.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
-
-def draw(panel: Axes, group: Sequence[Cell], drawn: dict[str, style.Look]) -> None:
-    """Draw what a visitor of each group has lost on average, policies side by side."""
-    shares = np.array(group[0].shares)
-    places = np.arange(shares.size)
-    for number, cell in enumerate(group):
-        colour = drawn[cell.label.policy].colour
-        mean, half = (part / (shares * cell.horizon) for part in cell.by_group)
-        where = places + ASIDE * (number - (len(group) - 1) / 2)
-        half = np.nan_to_num(half)
-        [dots] = panel.plot(where, mean, "o", color=colour)
-        bars = panel.vlines(where, np.maximum(mean - half, 0.0), mean + half, color=colour, linewidth=1.6)
-        style.identify(panel, cell.label.policy, drawn, dots=dots, bars=bars)
-    panel.set_title(style.setting_of(group), loc="left")
-    panel.set_xlim(-0.5, shares.size - 0.5)
-    panel.xaxis.set_major_locator(FixedLocator(places.tolist()) if shares.size <= FEW else MaxNLocator(integer=True))
-    panel.xaxis.set_minor_locator(NullLocator())
-    panel.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-
-
-def scale(groups: Sequence[Sequence[Cell]]) -> tuple[float, float]:
-    """Return where a scale begins and ends that holds all groups of all policies: dots at 0 are seen whole."""
-    ends = []
-    for cell in (cell for group in groups for cell in group):
-        mean, half = (part / (np.array(cell.shares) * cell.horizon) for part in cell.by_group)
-        ends.append(float(np.max(mean + np.nan_to_num(half))))
-    highest = max(ends) or 1.0
-    return -0.03 * highest, 1.08 * highest
-
-
-def figure(title: str, groups: Sequence[Sequence[Cell]], drawn: dict[str, style.Look]) -> Figure:
-    """Return a panel for each corruption, on one scale."""
-    count = min(len(groups), style.MOST_COLUMNS)
-    rows = math.ceil(len(groups) / count)
-    made = Figure(figsize=(max(2.7 * count, 6.4), 2.7 * rows + 1.0), layout="constrained")
-    panels = made.subplots(rows, count, squeeze=False, sharex=True, sharey=True)
-    for place, panel in enumerate(panels.flat):
-        if place >= len(groups):
-            panel.remove()
-            continue
-        draw(panel, groups[place], drawn)
-        panel.set_ylim(scale(groups))
-        panel.set_xlabel("group" if place + count >= len(groups) else "")
-    for row in panels:
-        row[0].set_ylabel("lost per visitor")
-    style.finish(made, title, *style.entries([cell.label.policy for group in groups for cell in group], drawn))
-    return made
+    def limits(self) -> tuple[float, float]:
+        """Return the ends of a scale for all groups and policies; it begins below 0 to show dots there whole."""
+        ends = []
+        for cell in self.cells:
+            mean, half = (part / (np.array(cell.shares) * cell.horizon) for part in cell.final_group_regret)
+            ends.append(float(np.max(mean + np.nan_to_num(half))))
+        highest = max(ends) or 1.0
+        return -0.03 * highest, 1.08 * highest

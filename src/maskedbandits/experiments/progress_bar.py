@@ -1,4 +1,4 @@
-"""How far an experiment has come: a bar for a person who is watching, plain lines for a log."""
+"""Progress of an experiment: a bar in a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from rich.text import Text
 from maskedbandits._util import safe_text
 from maskedbandits.experiments.results import Cell, Label
 
-LINES_AFTER_SECONDS = 2.0  # what is over sooner needs no log
-BESIDE_NAME = 10 + 1 + 4 + 1 + 1 + 8 + 1  # columns of the bar, the percentage and the time left, with their gaps
-SPEED = len("123.4 M steps/s")
-ROOM_FOR_SPEED = 72  # columns of a terminal in which the name is not squeezed by it
+MIN_LOGGED_S = 2.0  # shorter runs need no log
+OTHER_COLUMNS = 10 + 1 + 4 + 1 + 1 + 8 + 1  # width of the bar, the percentage and the time left, with gaps
+SPEED_WIDTH = len("123.4 M steps/s")
+MIN_WIDTH_WITH_SPEED = 72  # columns of a terminal that leave enough room for the name
 
 
-class Silent:
-    """Says nothing, and counts what is finished; the others add a voice."""
+class SilentWatcher:
+    """Counts finished cells and prints nothing; the base of the other watchers."""
 
     def __init__(self) -> None:
-        self.cells = self.finished = self.kept = 0
+        self.cells = self.finished = self.reused = 0
         self.started = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -35,81 +35,81 @@ class Silent:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is to be put away."""
+        """Do nothing."""
 
     def say(self, line: str) -> None:
-        """Keep a line to itself."""
+        """Print a line; here, nothing."""
 
-    def start(self, cells: int, kept: int) -> None:
-        """Take note of the work, and of what is already done."""
-        self.cells, self.finished, self.kept = cells, kept, kept
-        if kept:
-            self.say(f"{kept} of {cells} cells were finished before and are kept (--fresh runs them again)")
+    def start(self, cells: int, reused: int) -> None:
+        """Take the number of cells, and of those that are finished already."""
+        self.cells, self.finished, self.reused = cells, reused, reused
+        if reused:
+            self.say(f"{reused} of {cells} cells were finished before and are kept (--fresh runs them again)")
 
     def begin(self, number: int, label: Label) -> None:
-        """Let a cell start in silence."""
+        """Take the first cell of a load."""
 
     def steps(self, done: int, total: int) -> None:
-        """Let steps pass in silence."""
+        """Take the number of steps done."""
 
     def end(self, number: int, cell: Cell) -> None:
-        """Count a cell."""
+        """Count a finished cell."""
         self.finished += 1
 
 
-class Lines(Silent):
-    """Writes a plain line for each finished cell, once the work has lasted a while."""
+class LogWatcher(SilentWatcher):
+    """Writes a line for each finished cell to standard error, unless the run is short."""
 
     def say(self, line: str) -> None:
-        """Write a line to the log."""
+        """Write a line to standard error."""
         print(line, file=sys.stderr, flush=True)  # noqa: T201 -- the log
 
     def end(self, number: int, cell: Cell) -> None:
-        """Count a cell and say what came out."""
+        """Count a finished cell and write its regret."""
         super().end(number, cell)
-        if time.monotonic() - self.started >= LINES_AFTER_SECONDS:
+        if time.monotonic() - self.started >= MIN_LOGGED_S:
             regret = f"regret {cell.mean[-1]:,.1f} ± {cell.half_width[-1]:,.1f}"
-            self.say(f"{number + 1}/{self.cells} {name(cell.label)}: {regret}")
+            self.say(f"{number + 1}/{self.cells} {format_label(cell.label)}: {regret}")
 
 
-class Name(ProgressColumn):
-    """What runs now, shortened in its middle: there is always room for the bar and for how long it will take."""
+class NameColumn(ProgressColumn):
+    """The name of the current cell, shortened in its middle to leave room for the bar and the time left."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(Column(no_wrap=True))
         self.console = console
 
     def render(self, task: Task) -> Text:
-        """Return as much of the name as there is room for."""
+        """Return the name, shortened to fit."""
         width = self.console.width
-        room = width - BESIDE_NAME - (SPEED if width >= ROOM_FOR_SPEED else 0)
+        room = width - OTHER_COLUMNS - (SPEED_WIDTH if width >= MIN_WIDTH_WITH_SPEED else 0)
         mark = "…" if self.console.encoding.startswith("utf") else "..."
-        return Text(shortened(task.description, room, mark))
+        return Text(shorten(task.description, room, mark))
 
 
-class Speed(ProgressColumn):
-    """How fast it goes, where there is room to say so."""
+class SpeedColumn(ProgressColumn):
+    """The speed, if the terminal is wide enough."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(Column(no_wrap=True))
         self.console = console
 
     def render(self, task: Task) -> Text:
-        """Return the speed, or nothing."""
-        return Text(task.fields["speed"] if self.console.width >= ROOM_FOR_SPEED else "")
+        """Return the speed, or an empty text."""
+        return Text(task.fields["speed"] if self.console.width >= MIN_WIDTH_WITH_SPEED else "")
 
 
-class Bar(Silent):
+class BarWatcher(SilentWatcher):
     """Draws one bar for the whole experiment."""
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__()
         console = console or Console(stderr=True)
         self.progress = Progress(
-            Name(console),
+            NameColumn(console),
             BarColumn(bar_width=None),
             TaskProgressColumn(),
-            Speed(console),
+            SpeedColumn(console),
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
@@ -131,8 +131,8 @@ class Bar(Silent):
         self.progress.console.print(line, markup=False, highlight=False)
 
     def begin(self, number: int, label: Label) -> None:
-        """Name the cell beside the bar."""
-        self.progress.update(self.task, description=f"{number + 1}/{self.cells} {name(label)}")
+        """Show the name of the cell beside the bar."""
+        self.progress.update(self.task, description=f"{number + 1}/{self.cells} {format_label(label)}")
 
     def steps(self, done: int, total: int) -> None:
         """Move the bar."""
@@ -140,13 +140,13 @@ class Bar(Silent):
         self.progress.update(self.task, completed=done, total=total, speed=f"{rate:.1f} M steps/s")
 
 
-def name(label: Label) -> str:
-    """Return a cell's name on one line."""
+def format_label(label: Label) -> str:
+    """Return the name of a cell on one line."""
     return safe_text.one_line(f"{label.problem} · {label.setting} · {label.policy}")
 
 
-def shortened(text: str, room: int, mark: str = "…") -> str:
-    """Return a text that fits into so many columns: its beginning and its end, and a mark for what is left out."""
+def shorten(text: str, room: int, mark: str = "…") -> str:
+    """Return a text that fits into ``room`` columns: its beginning, a mark for the omitted middle, and its end."""
     if cell_len(text) <= room:
         return text
     spare = max(room - len(mark), 0)
@@ -158,9 +158,9 @@ def shortened(text: str, room: int, mark: str = "…") -> str:
     return (head + mark + tail)[: max(room, 0)] if room < len(mark) else head + mark + tail
 
 
-def watcher(quiet: bool) -> Silent:
-    """Return the watcher that suits whoever reads standard error."""
+def choose_watcher(quiet: bool) -> SilentWatcher:
+    """Return the watcher that suits standard error."""
     if quiet:
-        return Silent()
+        return SilentWatcher()
     console = Console(stderr=True)
-    return Bar(console) if sys.stderr.isatty() and not console.is_dumb_terminal else Lines()
+    return BarWatcher(console) if sys.stderr.isatty() and not console.is_dumb_terminal else LogWatcher()
