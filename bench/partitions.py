@@ -13,7 +13,7 @@ The problem "exponential" is one of Ma, Jiang, Zhao, Yang and Yu (2025), Locally
 multi-armed bandits, arXiv 2503.08098. The published regret of 240,000 visitors is that of the published logs of their
 code, 30 seeds, and not from the paper; beside it the tree has 30 runs, too.
 
-The values of the tree's constants (``policies/grains.py``) were chosen on the problems that ``--choosing`` plays, at
+The values of the tree's constants (``policies/groups.py``) were chosen on the problems that ``--choosing`` plays, at
 24,000 visitors. That there is a constant ``ripe``, and that axes are halved, was decided after "exponential" had been
 seen.
 """

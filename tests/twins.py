@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from maskedbandits.math import beta
-from maskedbandits.policies import auto, change_posterior
+from maskedbandits.policies import auto
 from naive import Twin
 from naive.alone import Policy as Alone
 from naive.auto import Model, Switching
 from trials import generator
 
-NUMBERS = {**vars(beta), **vars(change_posterior), **vars(auto), **vars(change_posterior)}
+NUMBERS = {**vars(beta), **vars(auto)}
 MODEL = Model(**{name: NUMBERS[name.upper()] for name in Model._fields})  # of auto
 
 TIE = 1e-7  # two indices this close are a tie, where the slow and the fast way may round differently

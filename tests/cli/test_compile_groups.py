@@ -8,9 +8,9 @@ import pytest
 from maskedbandits import ContextualProblem, RandomizedResponse, make_contextual, make_policy, policies
 from maskedbandits._numba import jit
 from maskedbandits.cli.compile import compile_over_features, list_jobs
-from maskedbandits.contextual.compile import compile_groups
+from maskedbandits.contextual.factory import compile_groups
 from maskedbandits.errors import UserError
-from maskedbandits.policies.groups.kernels import advance_groups
+from maskedbandits.policies.groups import advance_groups
 from maskedbandits.policies.runtime import get_entries
 from maskedbandits.simulation.runs import Batch, Order
 

@@ -48,7 +48,7 @@ def test_each_group_sees_a_corrupt_bandit(shares: list[float], epsilon: float) -
                     axis=0,
                 )
                 chance = told[2 * group + 1] / (told[2 * group] + told[2 * group + 1])
-                named = masks.named(epsilon, np.array(shares))[group]
+                named = masks.naming_probabilities(epsilon, np.array(shares))[group]
                 assert named == pytest.approx(told[2 * group : 2 * group + 2].sum())
             else:
                 chance = sum(

@@ -11,7 +11,7 @@ import pytest
 from grouped import answer_of
 from maskedbandits import make_contextual
 from maskedbandits.contextual import masks
-from maskedbandits.contextual import shares as learnt
+from maskedbandits.contextual import shares as shares_module
 from maskedbandits.contextual.policy import Contextual
 from maskedbandits.privacy import Partition
 
@@ -96,7 +96,7 @@ def test_bits_tell_no_shares_and_cells_of_a_tree_have_those_of_theirs() -> None:
         masks = [[mask.slope for mask in each.grouping.masks] for each in (tree, told)]
         cut = slice(*tree.grouping.firsts[grain : grain + 2])
         ratio = np.array(masks[1][cut]) / masks[0][cut]
-        assert learnt.stretches(tree.grouping, grain, shares) == pytest.approx(ratio)
+        assert shares_module.slope_factors(tree.grouping, grain, shares) == pytest.approx(ratio)
 
 
 def test_a_policy_that_may_be_lied_to_tells_by_the_shares_too() -> None:
@@ -108,10 +108,10 @@ def test_a_policy_that_may_be_lied_to_tells_by_the_shares_too() -> None:
     )
     for each in (policy, given):
         lived(each, 2_000, SHARES, MEANS)
-    times = learnt.stretches(policy.grouping, 0, np.array(SHARES))
+    times = shares_module.slope_factors(policy.grouping, 0, np.array(SHARES))
     for own, other, stretch in zip(policy.by_group, given.by_group, times, strict=True):
-        assert learnt.stretched(own, stretch).estimates() == pytest.approx(other.estimates())
-        assert learnt.stretched(own, stretch).intervals() == pytest.approx(other.intervals())
+        assert shares_module.with_slope(own, stretch).estimates() == pytest.approx(other.estimates())
+        assert shares_module.with_slope(own, stretch).intervals() == pytest.approx(other.intervals())
 
 
 UNEQUAL, APART = [0.85, 0.15], [[0.9, 0.3], [0.3, 0.8]]
@@ -163,15 +163,15 @@ def test_liars_are_seen_whatever_the_shares_are() -> None:
 @pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
 def test_a_bound_of_any_share_is_one_of_each(kind: str, share: float) -> None:
     """What is seen of a mean through the mask of a share, taken for what is seen through that of everybody."""
-    seen, most = (masks.halves(kind, 1.0, np.array([each, 1.0])) for each in (share, 1.0))
+    seen, most = (masks.half_slopes(kind, 1.0, np.array([each, 1.0])) for each in (share, 1.0))
     for mean in np.linspace(0.0, 1.0, 21):
         as_everybody = 0.5 + (mean - 0.5) * seen[0] / most[0]
-        low, high = learnt.of_any_share(np.array([as_everybody - 0.01, as_everybody + 0.01]))
+        low, high = shares_module.bounds_for_any_share(np.array([as_everybody - 0.01, as_everybody + 0.01]))
         assert low <= mean <= high
 
 
 def test_parts_of_a_tree_whose_shares_nothing_tells_are_taken_for_everybody() -> None:
     grouping = make_contextual("klucb-cf", partition=Partition.tree(axes=1, depth=2), arms=2, epsilon=1).grouping
-    assert learnt.stretches(grouping, 0, None) == pytest.approx([1.0])
-    assert learnt.stretches(grouping, 1, None) == pytest.approx([2.0] * 2)
-    assert learnt.stretches(grouping, 2, None) == pytest.approx([4.0] * 4)
+    assert shares_module.slope_factors(grouping, 0, None) == pytest.approx([1.0])
+    assert shares_module.slope_factors(grouping, 1, None) == pytest.approx([2.0] * 2)
+    assert shares_module.slope_factors(grouping, 2, None) == pytest.approx([4.0] * 4)

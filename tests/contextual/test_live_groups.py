@@ -91,7 +91,7 @@ def _grains(kind: str) -> list[tuple[str, list[float]]]:
 
 
 def _halves(kind: str, epsilon: Fraction, shares: list[float]) -> list[float]:
-    return [float(each) for each in masks.halves(kind, float(epsilon), np.array(shares))]
+    return [float(each) for each in masks.half_slopes(kind, float(epsilon), np.array(shares))]
 
 
 @settings(max_examples=15)
@@ -102,7 +102,7 @@ def test_many_answers_are_as_one_by_one_however_they_are_cut(kind: str, many: in
     for pieces in (at_once, 1000):
         other = made(kind)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(contextual, "AT_ONCE", 3 * pieces)
+            patch.setattr(contextual, "MAX_ANSWERS_TIMES_GROUPS", 3 * pieces)
             other.observe_many([question for question, _ in told], [answer for _, answer in told])
         assert other.fold_digest() == policy.fold_digest()
         assert other.observations == many

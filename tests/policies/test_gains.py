@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from maskedbandits import RandomizedResponse, make_policy
 from maskedbandits._numba.jit import interpret
-from maskedbandits.policies import exp3_weights
+from maskedbandits.policies import exp3
 
 probability = st.floats(0, 1)
 
@@ -17,7 +17,7 @@ def test_gains_are_rewards_on_average_shrunk_alike_for_all_arms(pairs: list[tupl
     width = max(high for _, high in ends) - floor
     state = make_policy("exp3s", arms=len(pairs), corruption=responses, horizon=10)._state
     for arm, g in enumerate(responses):
-        zero, one = (interpret(exp3_weights.gain_of)(state, arm, y) for y in (0.0, 1.0))
+        zero, one = (interpret(exp3.gain_of)(state, arm, y) for y in (0.0, 1.0))
         assert -1e-12 <= zero < one <= 1 + 1e-12
         for mean in (0.0, 0.3, 1.0):
             expected = (mean - floor) / width

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make_policy, simulate
 from maskedbandits._numba.jit import interpret
-from maskedbandits.policies import change_posterior
+from maskedbandits.policies import auto
 from naive.auto import Aside, Switching
 from specimens import CERTAIN, RR
 from twins import MODEL, observe_masked_alike, play_alike, stream
@@ -48,7 +48,7 @@ def test_no_more_is_set_aside_than_the_strongest_reports_as_many_as_there_may_be
     for ratio in ratios:
         before = weights.copy()
         weights *= 0.3 * np.array([1.0, ratio])
-        interpret(change_posterior.set_aside)(weights, before, 0, most, 2, counts, sums)
+        interpret(auto.set_aside)(weights, before, 0, most, 2, counts, sums)
         weight *= 1 + slow.kept(ratio - 1, most) if ratio > 1 + 1e-9 else ratio
         assert weights[1] / weights[0] == pytest.approx(weight)
         weights /= weights.sum()

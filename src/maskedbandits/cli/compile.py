@@ -71,7 +71,7 @@ def list_jobs(names: Sequence[str], groups: bool) -> Iterator[tuple[str, Callabl
 
 def compile_plain(kind: Kind, groups: bool) -> None:
     """Compile a policy, with ``groups`` also for choices by group."""
-    from maskedbandits.contextual.compile import compile_groups
+    from maskedbandits.contextual.factory import compile_groups
     from maskedbandits.policies.runtime import compile_all
 
     compile_all(kind.layout, kind.name)

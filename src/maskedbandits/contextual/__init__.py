@@ -1,4 +1,4 @@
-"""The right choice for each kind of person, without anybody learning what kind they are."""
+"""Contextual policies: the right choice for each group of people, without learning who belongs to which group."""
 
 from maskedbandits.contextual.bounds import contextual_bound
 from maskedbandits.contextual.factory import check_contextual, make_contextual

@@ -1,4 +1,4 @@
-"""Making a contextual policy: which groups, which kind of answers, whether groups are pooled."""
+"""The factory of contextual policies: groups, kinds of answers, and pooling."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -8,16 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits import _validation
+from maskedbandits._numba.jit import INTERPRETED
 from maskedbandits.contextual import masks
 from maskedbandits.contextual.hierarchy import Grouping
 from maskedbandits.contextual.policy import Contextual
 from maskedbandits.errors import UserError, WrongValueError, check_int, shown
 from maskedbandits.policies import check_policy, kind_of, make_policy
-from maskedbandits.policies.index.restarts import times
+from maskedbandits.policies.groups import NO_GRAINS, Groups, advance_groups
+from maskedbandits.policies.kernels import Tally, World
+from maskedbandits.policies.registry import Kind
+from maskedbandits.policies.restarts.planned import restart_times
+from maskedbandits.policies.runtime import get_entries
 from maskedbandits.privacy import Partition
 from maskedbandits.privacy.exact import Number
 
-MOST_GROUPS = 1 << 12
+MAX_GROUPS = 1 << 12
 
 Floats = NDArray[np.float64]
 
@@ -35,25 +40,54 @@ def make_contextual(
     seed: int | None = None,
     **parameters: Any,
 ) -> Contextual:
-    """Return a contextual policy that has seen nothing: a policy of this name for every group.
+    """Return a new contextual policy, with one policy of the given name for every group.
 
-    Shares are how many of the visitors belong to each group; without them all groups are taken for equally large, and
-    answers of one of many tell what they are. ``answers`` are a "bit" or "one of many"; without it the kind is taken
-    that needs fewer visitors. With ``pool`` some questions, or most, treat all groups as one, by how well that predicts
-    what is answered, until they are seen to differ (``policies/grains.py``); without a word they are pooled where
-    answers are bits, as one of many answers tells groups apart soon enough. A ``partition`` of features stands for as
-    many groups as it has cells. If it is a tree, coarse cells decide until finer ones are seen to differ, and have
-    learnt enough; with ``pool=False`` the finest decide from the beginning.
+    Parameters
+    ----------
+    name : str
+        Name of a policy that learns from masked feedback, such as ``"auto"`` or ``"klucb-cf"``.
+    groups : int, optional
+        Number of groups. Give either ``groups`` or ``partition``.
+    partition : Partition, optional
+        A partition of features, whose cells are the groups. In a tree, coarse cells decide until finer cells are seen
+        to differ and have learned enough. With ``pool=False`` the finest decide from the beginning.
+    arms : int
+        Number of arms.
+    epsilon : float, str or Fraction
+        The privacy loss of an answer.
+    shares : array_like of float, optional
+        The share of visitors in each group, summing to 1. By default all groups are presumed equally large, and
+        one-of-many answers reveal the shares.
+    answers : {"bit", "one of many"}, optional
+        The kind of answer. By default the one that needs fewer visitors.
+    pool : bool, optional
+        Whether questions may treat all groups as one, as long as that predicts answers well (``policies/groups.py``).
+        By default yes if answers are bits, because one-of-many answers tell groups apart soon enough.
+    seed : int, optional
+        The seed of all random numbers, signs included. By default they come from the operating system.
+    **parameters
+        Parameters of the policies, as for `make_policy`. Times, such as a window or a horizon, are counted in the
+        answers that a group learns from. These are all visitors if answers are bits and nothing is pooled, and fewer
+        otherwise. So ``restarts`` at given times are refused otherwise.
 
-    A parameter that is a time, such as a window or a horizon, is counted in the answers that a group hears: in visitors
-    where answers are bits and nothing is pooled, and else in fewer (``masks.named``; of those asked as one, the pool
-    hears all and a group none). So restarts at given times are refused there.
+    Returns
+    -------
+    Contextual
+        The policy.
 
+    Raises
+    ------
+    UserError
+        If a value is out of range, or the policy cannot learn through a mask.
+
+    Examples
+    --------
     >>> question = make_contextual("klucb-cf", groups=2, arms=3, epsilon=1).ask()
     >>> question.table
     (0, 0)
+
     """
-    exact, grouping, given = grouped(name, groups, partition, epsilon, shares, answers, pool)
+    exact, grouping, given = build_grouping(name, groups, partition, epsilon, shares, answers, pool)
     _refuse_another_mask(parameters)
     seen = grouping.masks
     seeds = np.random.SeedSequence(None if seed is None else check_int("seed", seed, 0)).generate_state(len(seen) + 1)
@@ -76,15 +110,32 @@ def check_contextual(
     pool: bool | None = None,
     **parameters: Any,
 ) -> str:
-    """Return the kind of answers of a contextual policy, all that it is given checked, without making one."""
-    _, grouping, _ = grouped(name, groups, None, epsilon, shares, answers, pool)
+    """Check the arguments of `make_contextual` without building a policy.
+
+    Parameters
+    ----------
+    name, groups, arms, epsilon, shares, answers, pool, **parameters
+        As for `make_contextual`.
+
+    Returns
+    -------
+    str
+        The kind of answer: ``"bit"`` or ``"one of many"``.
+
+    Raises
+    ------
+    UserError
+        If `make_contextual` would raise one.
+
+    """
+    _, grouping, _ = build_grouping(name, groups, None, epsilon, shares, answers, pool)
     _refuse_another_mask(parameters)
     for mask in dict.fromkeys(grouping.masks):
         _refuse_visitors_times(grouping, check_policy(name, arms=arms, corruption=mask, **parameters))
     return grouping.kinds[-1]
 
 
-def grouped(
+def build_grouping(
     name: str,
     groups: int | None,
     partition: Partition | None,
@@ -93,14 +144,14 @@ def grouped(
     answers: str | None,
     pool: bool | None,
 ) -> tuple[Fraction, Grouping, Floats | None]:
-    """Return epsilon as it is kept, how groups are asked, and the shares if they are given; refuse what is none."""
-    exact = masks.checked_epsilon(epsilon)
-    many = _how_many(groups, partition)
+    """Return the exact epsilon, the grains, and the shares if they are given; refuse invalid arguments."""
+    exact = masks.check_epsilon(epsilon)
+    many = _group_count(groups, partition)
     given = None if shares is None else _validation.parts_of_one("shares", shares, many)
     known = np.full(many, 1.0 / many) if given is None else given
     if not kind_of(name).sees_corruption or kind_of(name).sees_rewards:
         raise UserError(f"{name} does not learn through a mask: take one that does, such as auto or klucb-cf")
-    masks.refuse_unknown(answers)
+    masks.check_kind(answers)
     if pool is not None and not (isinstance(pool, (int, np.bool_)) and pool in (True, False)):
         raise WrongValueError("pool", pool, "True, False, or nothing")
     if partition is not None and partition.depth > 0 and pool is not False:
@@ -109,26 +160,40 @@ def grouped(
 
 
 def _refuse_another_mask(parameters: Mapping[str, Any]) -> None:
-    """Refuse a corruption: nobody has to say what follows from the rest."""
+    """Refuse a corruption: it follows from the other arguments."""
     if "corruption" in parameters:
         raise UserError("corruption: how each group sees answers follows from epsilon and the shares; leave it out")
 
 
 def _refuse_visitors_times(grouping: Grouping, parameters: Mapping[str, Any]) -> None:
-    """Refuse times of visitors to a policy that counts fewer of them."""
-    if times(parameters) and not grouping.everybody_hears:
+    """Refuse times in visitors if the policies of groups count fewer of them."""
+    if restart_times(parameters) and not grouping.all_learn:
         raise UserError(
             f"restarts = {shown(parameters['restarts'])}: times are counted in the answers that a group hears, and "
             'here not every group hears every answer: give answers="bit" and pool=False'
         )
 
 
-def _how_many(groups: int | None, partition: Partition | None) -> int:
-    """Return the number of groups: as given, or of cells."""
+def _group_count(groups: int | None, partition: Partition | None) -> int:
+    """Return the number of groups, or of cells."""
     if (groups is None) == (partition is None):
         raise UserError("a contextual policy has groups, or a partition whose cells they are: give one of the two")
     if partition is None:
-        return check_int("groups", groups, 1, MOST_GROUPS)
+        return check_int("groups", groups, 1, MAX_GROUPS)
     if not isinstance(partition, Partition):
         raise WrongValueError("partition", partition, "a privacy.Partition")
     return partition.cells
+
+
+def compile_groups(kind: Kind) -> None:
+    """Compile the code that asks groups with a kind of policy, and that simulates it on problems with groups."""
+    if INTERPRETED:
+        return
+    layout, title = kind.layout, kind.name
+    if kind.sees_corruption and not kind.sees_rewards:
+        get_entries(layout, title, ".groups").load()
+    times, zeros = np.zeros(1, dtype=np.int64), np.zeros(1)
+    world = World(times, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), dtype=np.bool_))
+    tally = Tally(times, zeros, zeros, times, times, times, times[None, :])
+    groups = Groups(zeros, times, zeros, zeros[None, :])
+    get_entries(layout, title).compile_simulator(advance_groups, world, times, tally, 0, groups, NO_GRAINS)

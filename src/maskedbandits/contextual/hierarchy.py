@@ -1,8 +1,10 @@
-"""Which groups a question tells apart, and which kind of answer it asks for."""
+"""The hierarchy of groups: which of them a question tells apart, and which kind of answer it asks for."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -11,34 +13,35 @@ from numpy.typing import NDArray
 from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.contextual import masks
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.policies.groups.levels import BEHIND, POOL, TREE, Grains
+from maskedbandits.policies.groups import BEHIND, POOL, TREE, Answers, Grains
+from maskedbandits.policies.index.report_masks import ARMS_OWN
 from maskedbandits.privacy import Partition, Question
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Read(NamedTuple):
-    """A question taken apart."""
+class ParsedQuestion(NamedTuple):
+    """A question by part."""
 
     grain: int
-    table: Ints  # an arm for each part
-    signs: Ints | None  # and a sign
+    table: Ints  # the arm of each part
+    signs: Ints | None  # the sign of each part, if the answer is a bit
 
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
     """The grains of a contextual policy, the coarsest first; the finest tells every group from the others."""
 
-    parts: Ints  # (M, G) in which part of each grain a group is
+    parts: Ints  # (M, G) the part of each group at each grain
     kinds: tuple[str, ...]  # (M,) of answers
     epsilon: float
     shares: Floats  # (G,)
-    tree: bool = False  # whether they have the habits of a tree, not those of a pool
+    tree: bool = False  # whether the grains have the habits of a tree, and not those of a pool
 
     @classmethod
     def of_groups(cls, answers: str | None, epsilon: float, shares: Floats, pool: bool | None) -> "Grouping":
-        """Return the grains of groups that somebody named: each alone, and all as one if they are pooled."""
+        """Return the grains of named groups: each group alone, and all as one if they are pooled."""
         kind, alone = answers or masks.better_kind(epsilon, shares), np.arange(shares.size)
         pooled = (kind == masks.BIT if pool is None else pool) and shares.size > 1
         parts, kinds = (np.stack([0 * alone, alone]), (masks.BIT, kind)) if pooled else (alone[None, :], (kind,))
@@ -46,12 +49,12 @@ class Grouping:
 
     @classmethod
     def of_tree(cls, parts: Ints, answers: str | None, epsilon: float, shares: Floats) -> "Grouping":
-        """Return the grains of a tree, each with the kind of answers that needs fewer visitors, or with that given."""
+        """Return the grains of a tree, each with the given kind of answer or the one that needs fewer visitors."""
         finer = [answers or masks.better_kind(epsilon, _sums(row, shares)) for row in parts[1:]]
         return cls(parts, (masks.BIT, *finer), epsilon, shares, tree=True)
 
-    def fits(self) -> bool:
-        """Tell whether it is a grouping: it may have been read from a file."""
+    def is_valid(self) -> bool:
+        """Return whether the grains fit together; they may have been read from a file."""
         rows = [np.unique(row) for row in self.parts]
         every = self.parts.ndim == 2 and all(np.array_equal(row, np.arange(row.size)) for row in rows)
         alone = np.array_equal(self.parts[-1], np.arange(self.shares.size))
@@ -61,11 +64,11 @@ class Grouping:
         return every and alone and nested and known and (self._is_tree() if self.tree else self._is_pool())
 
     def _is_pool(self) -> bool:
-        """Tell whether groups are asked each alone, or all as one, too."""
+        """Return whether groups are asked each alone, and possibly all as one."""
         return self.finest == 0 or (self.finest == 1 and self.sizes[0] == 1 and self.kinds[0] == masks.BIT)
 
     def _is_tree(self) -> bool:
-        """Tell whether its grains are the grids of a tree."""
+        """Return whether the grains are the grids of a tree."""
         axes = (self.groups.bit_length() - 1) // max(self.finest, 1)
         if self.kinds[0] != masks.BIT or axes < 1 or 1 << axes * self.finest != self.groups:
             return False
@@ -78,47 +81,47 @@ class Grouping:
 
     @property
     def finest(self) -> int:
-        """The number of the grain that tells every group from the others."""
+        """Index of the grain that tells every group from the others."""
         return len(self.kinds) - 1
 
     @property
-    def everybody_hears(self) -> bool:
-        """Tell whether the policy of every group learns from every answer, so that it counts as many as visitors."""
+    def all_learn(self) -> bool:
+        """Whether the policy of every group learns from every answer, so that its time counts visitors."""
         return self.finest == 0 and (self.kinds[0] == masks.BIT or self.groups == 1)
 
-    def read(self, grain: int, question: Question) -> "Read | None":
-        """Return a question taken apart, as one of a grain; None if it cannot be one."""
+    def parse(self, grain: int, question: Question) -> ParsedQuestion | None:
+        """Return a question by part of a grain; None if it does not fit this grain."""
         table = self.by_part(grain, question.table)
         signs = None if question.signs is None else self.by_part(grain, question.signs)
         is_bit = self.kinds[grain] == masks.BIT
         named = None if is_bit or grain == self.finest else tuple(self.parts[grain].tolist())
         if table is None or question.parts != named or is_bit != (question.signs is not None):
             return None
-        return None if is_bit and signs is None else Read(grain, table, signs)
+        return None if is_bit and signs is None else ParsedQuestion(grain, table, signs)
 
     @lockfree_cached_property
     def sizes(self) -> list[int]:
-        """How many parts each grain has."""
+        """Number of parts of each grain."""
         return [int(row.max()) + 1 for row in self.parts]
 
     @lockfree_cached_property
     def firsts(self) -> Ints:
-        """The number of the first policy of each grain, and how many there are in all."""
+        """Index of the first policy of each grain, and the number of policies."""
         return np.append(0, np.cumsum(self.sizes))
 
     @property
     def masks(self) -> list[RandomizedResponse]:
-        """The mask through which each part sees an answer, grain by grain."""
+        """Mask through which each part sees an answer, grain by grain."""
         pairs = zip(self.kinds, self.shares_of_parts, strict=True)
         return [mask for kind, shares in pairs for mask in masks.masks(kind, self.epsilon, shares)]
 
     @lockfree_cached_property
     def shares_of_parts(self) -> list[Floats]:
-        """The shares of the parts of each grain."""
+        """Shares of the parts of each grain."""
         return [_sums(row, self.shares) for row in self.parts]
 
-    def fresh(self, arms: int) -> Grains:
-        """Return the grains as compiled code has them, before the first question."""
+    def build_grains(self, arms: int) -> Grains:
+        """Return the grains for compiled code, before the first question."""
         sizes = self.sizes
         many = len(sizes)
         weights = np.array([BEHIND * grain if self.tree else BEHIND * (grain < many - 1) for grain in range(many)])
@@ -131,10 +134,10 @@ class Grouping:
             ),
             one_bit=np.array([int(kind == masks.BIT) for kind in self.kinds]),
             weights=weights,
-            told=np.zeros(max(sizes)),
+            feedbacks=np.zeros(max(sizes)),
             habits=TREE if self.tree else POOL,
-            above=self._above(),
-            someone=np.concatenate([_members(row) for row in self.parts]),
+            parents=self._parents(),
+            members=np.concatenate([_members(row) for row in self.parts]),
             worths=np.zeros(sum(sizes) * arms),
             means=np.zeros(sum(sizes) * arms),
             chances=np.zeros(many),
@@ -143,15 +146,15 @@ class Grouping:
             expected=np.zeros(2),
         )
 
-    def _above(self) -> Ints:
-        """Return, for the policy of each part, that of the part in which it lies, one grain up; -1 if there is none."""
+    def _parents(self) -> Ints:
+        """Return, for the policy of each part, that of the part around it, one grain up; -1 if there is none."""
         found = [np.full(self.sizes[0], -1)]
         for up, row in enumerate(self.parts[1:]):
             found.append(self.firsts[up] + self.parts[up][_members(row)])
         return np.concatenate(found).astype(np.int64)
 
     def by_part(self, grain: int, values: Sequence[int]) -> Ints | None:
-        """Return what a question says to each part of a grain, or None if it does not say one thing to each."""
+        """Return a number for each part of a grain from those of its groups; None if the groups of a part differ."""
         row, each = self.parts[grain], np.array(values)
         found = np.zeros(self.sizes[grain], dtype=np.int64)
         found[row] = each
@@ -159,16 +162,72 @@ class Grouping:
 
 
 def one_for_all(shares: Floats, arms: int) -> Grains:
-    """Return the one grain of a policy without groups: a single part, to which a bit is what it was shown."""
+    """Return the single grain of a policy without groups: one part, for which a bit is plain feedback."""
     everybody = np.zeros((1, shares.size), dtype=np.int64)
-    return Grouping(everybody, (masks.BIT,), math.inf, shares).fresh(arms)
+    return Grouping(everybody, (masks.BIT,), math.inf, shares).build_grains(arms)
 
 
 def _sums(row: Ints, shares: Floats) -> Floats:
-    """Return the shares of the parts."""
+    """Return the shares of the parts of a grain."""
     return np.asarray(np.bincount(row, shares), dtype=np.float64)
 
 
 def _members(row: Ints) -> Ints:
-    """Return a group of each part."""
+    """Return one group of each part of a grain."""
     return np.unique(row, return_index=True)[1].astype(np.int64)
+
+
+def build_answers(
+    grouping: Grouping,
+    grains: Ints,
+    tables: Ints,
+    signs: Ints,
+    values: Ints,
+    epsilons: Sequence[Fraction],
+    usual: Fraction,
+) -> Answers:
+    """Return answers for compiled code; answers of another epsilon than the usual one have masks of their own."""
+    others = {epsilon: index for index, epsilon in enumerate(sorted(set(epsilons) - {usual}))}
+    seen = [_lines_and_slopes(grouping, epsilon) for epsilon in others]
+    return Answers(
+        grains=grains,
+        tables=tables,
+        signs=signs,
+        values=values,
+        masks=np.array([others.get(epsilon, ARMS_OWN) for epsilon in epsilons], dtype=np.int64),
+        lines=np.concatenate([np.zeros((0, 3)), *(lines for lines, _ in seen)]),
+        slopes=np.array([slopes for _, slopes in seen]).reshape(-1, len(grouping.kinds)),
+    )
+
+
+@lru_cache(maxsize=256)
+def _lines_and_slopes(grouping: Grouping, epsilon: Fraction) -> tuple[Floats, Floats]:
+    """Return the line through which each policy sees answers of an epsilon, and their slope at every grain."""
+    own, pairs = float(epsilon), list(zip(grouping.kinds, grouping.shares_of_parts, strict=True))
+    highs = 0.5 + np.concatenate([masks.half_slopes(kind, own, shares) for kind, shares in pairs])
+    lines = np.stack([np.zeros(highs.size), 1.0 - highs, highs], axis=1)
+    return lines, np.array([masks.slope(kind, own, shares.size) for kind, shares in pairs])
+
+
+def first_masked(answers: Answers) -> int:
+    """Return the position of the first answer with a mask of its own, or the number of answers."""
+    found = np.flatnonzero(answers.masks != ARMS_OWN)
+    return int(found[0]) if found.size else answers.values.size
+
+
+def split_answers(answers: Answers, at_once: int) -> Iterator[Answers]:
+    """Yield answers in batches."""
+    for begin in range(0, answers.values.size, at_once):
+        yield slice_answers(answers, begin, begin + at_once)
+
+
+def slice_answers(answers: Answers, begin: int, end: int) -> Answers:
+    """Return the answers from one position up to another."""
+    cut = slice(begin, end)
+    return answers._replace(
+        grains=answers.grains[cut],
+        tables=answers.tables[cut],
+        signs=answers.signs[cut],
+        values=answers.values[cut],
+        masks=answers.masks[cut],
+    )

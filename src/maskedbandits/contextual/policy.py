@@ -1,43 +1,65 @@
-"""A contextual policy: for each group of people a policy of its own, all fed by answers that hide who is in which.
+"""The contextual policy: one policy for each group of people, all fed by answers that hide the visitor's group.
 
-To every group an answer looks like the feedback of a corrupt bandit (``masks.py``), so any policy learns from it.
+To every group an answer looks like the feedback of a corrupt bandit (``masks.py``), so any policy can learn from it.
 """
 
 import copy
+import hashlib
 import os
 import threading
 from collections.abc import Collection, Mapping, Sequence, Set
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedbandits._numba.state import copy_state, select_state, stack, stack_rows
-from maskedbandits.contextual import masks
-from maskedbandits.contextual.description import LEARNT, View
-from maskedbandits.contextual.hierarchy import Grouping, Read
-from maskedbandits.contextual.shares import remade
+from maskedbandits.contextual import hierarchy, masks
+from maskedbandits.contextual.hierarchy import Grouping, ParsedQuestion
+from maskedbandits.contextual.shares import bounds_for_any_share, estimate_shares, slope_factors, with_slope, with_state
 from maskedbandits.errors import UserError, WrongValueError, check_int
 from maskedbandits.policies import Policy, validation
-from maskedbandits.policies import arms as changes
+from maskedbandits.policies import arms as arm_changes
 from maskedbandits.policies import pending as pending_reports
-from maskedbandits.policies.groups.levels import Grains
+from maskedbandits.policies.groups import Grains
 from maskedbandits.policies.index import report_masks
-from maskedbandits.policies.runtime import get_entries, hold_group_during_forks
+from maskedbandits.policies.registry import Kind
+from maskedbandits.policies.runtime import Entries, get_entries, hold_group_during_forks
 from maskedbandits.privacy import Question
 
-AT_ONCE = 1 << 14  # answers times groups that are taken in at once, lest whoever asks wait for long
+MAX_ANSWERS_TIMES_GROUPS = 1 << 14  # taken in at once, so that `ask` never waits for long
+LEARNED = ("weights", "named", "expected")  # the arrays of the grains that depend on answers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Contextual(View):
-    """Asks questions, and learns from masked answers; made by ``make_contextual``.
+class Readers(NamedTuple):
+    """Copies of policies from which means are read."""
 
-    Threads may share one. After a fork, parent and child ask different questions.
+    parts: Ints  # (G,) the index of each group's policy
+    policies: list[Policy]
+    for_any_share: bool  # whether each policy reads answers as if all visitors were of its part
+
+
+class Contextual:
+    """Ask questions, and learn from masked answers.
+
+    Create one with `make_contextual`. Threads may share a policy. After a fork, parent and child ask different
+    questions.
+
+    Examples
+    --------
+    >>> from maskedbandits import make_contextual
+    >>> policy = make_contextual("klucb-cf", groups=2, arms=3, epsilon=1)
+    >>> question = policy.ask()
+    >>> answer = question.answer(group=1, reward=1)  # on the visitor's device
+    >>> policy.observe(question, answer)
+    >>> policy.observations
+    1
+
     """
 
     def __init__(
@@ -51,58 +73,171 @@ class Contextual(View):
         self.epsilon: Fraction = epsilon
         self.grouping, self.known_shares = grouping, shares
         self._policies, self._signs = policies, signs
-        self._grains = grouping.fresh(self.arms)
+        self._grains = grouping.build_grains(self.arms)
         self._lock = threading.Lock()
         self._stack()
         self._live = get_entries(self.kind.layout, self.name, ".groups")
         hold_group_during_forks(self)
 
     def _stack(self) -> None:
-        """Lay the states of all policies into one."""
+        """Put the states of all policies into one."""
         self._state = stack([policy._state for policy in self._policies])
-        for place, policy in enumerate(self._policies):
-            policy._state = select_state(self._state, place)
+        for index, policy in enumerate(self._policies):
+            policy._state = select_state(self._state, index)
 
     def __repr__(self) -> str:
         return f"<{self.name}, groups={self.groups}, arms={self.arms}, epsilon={float(self.epsilon):g}, {self.answers}>"
 
-    def ask(self, among: ArrayLike | None = None) -> Question:
-        """Return what to ask the next visitor; the answer is awaited until ``observe``, or ``expire``.
+    @property
+    def name(self) -> str:
+        """Name of the policy that every group has."""
+        return self._policies[0].name
 
-        With ``among`` the table has some arms alone.
+    @property
+    def kind(self) -> Kind:
+        """Description of the policy's name: its code and its parameters."""
+        return self._policies[0].kind
+
+    @property
+    def entries(self) -> Entries:
+        """Compiled entry points of a group's policy."""
+        return self._policies[0].entries
+
+    @property
+    def sigma(self) -> None:
+        """None: answers are never unbounded numbers."""
+        return
+
+    @property
+    def groups(self) -> int:
+        """Number of groups, G."""
+        return self.grouping.groups
+
+    @property
+    def answers(self) -> str:
+        """Kind of answer that tells groups apart: ``"bit"`` or ``"one of many"``."""
+        return self.grouping.kinds[-1]
+
+    @property
+    def arms(self) -> int:
+        """Number of arms, K."""
+        return self._policies[0].arms
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the states of all policies in bytes."""
+        return sum(own.nbytes for own in self._policies)
+
+    @property
+    def by_group(self) -> list[Policy]:
+        """The policies of single groups, to read from. While other threads learn, read from a copy."""
+        return self._policies[-self.groups :]
+
+    @property
+    def observations(self) -> int:
+        """Number of answers taken in."""
+        with self._lock:
+            firsts, times = self._grains.firsts, self._state.scalars["time"]
+            ends = np.where(self._grains.one_bit == 1, firsts[:-1] + 1, firsts[1:])  # all parts see the same bit
+            return int(sum(times[begin:end].sum() for begin, end in zip(firsts, ends, strict=False)))
+
+    @property
+    def pending(self) -> Ints:
+        """Number of pending answers of each arm, with a row for each part of each grain."""
+        with self._lock:
+            return np.array(stack_rows(self._state, "pending"))
+
+    @property
+    def alarms(self) -> int:
+        """Number of changes detected by the policies of single groups, in total."""
+        with self._lock:
+            return int(self._state.scalars["alarms"][-self.groups :].sum())
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Parameters of every group's policy."""
+        return self._policies[0].parameters
+
+    def ask(self, among: ArrayLike | None = None) -> Question:
+        """Return the question for the next visitor. Its answer is pending until `observe` or `expire`.
+
+        Parameters
+        ----------
+        among : array_like of int, optional
+            Arms that the table may hold. By default all arms that are not retired.
+
+        Returns
+        -------
+        Question
+            The table of arms by group, and the signs if the answer is a bit.
+
+        Raises
+        ------
+        UserError
+            If ``among`` holds an arm that is retired or does not exist.
+
         """
         grain, table = self.draw(among, decides=True)
         return self.question(grain, table, self.signs(grain))
 
     def draw(self, among: ArrayLike | None = None, *, decides: bool = False) -> tuple[int, Ints]:
-        """Return the grain of the next question, and the arm for each of its parts; it is awaited if that decides."""
-        places = None if among is None else self._open_ones(among)
-        table = np.zeros(self._grains.told.size, dtype=np.int64)
+        """Draw the grain of the next question, and the arm for each of its parts.
+
+        Parameters
+        ----------
+        among : array_like of int, optional
+            Arms that the table may hold.
+        decides : bool, optional
+            Whether an answer is pending from now on.
+
+        Returns
+        -------
+        grain : int
+            The grain of the question.
+        table : ndarray
+            The arm for each part of this grain.
+
+        """
+        open_arms = None if among is None else self._check_open(among)
+        table = np.zeros(self._grains.feedbacks.size, dtype=np.int64)
         with self._lock:
             closed = stack_rows(self._state, "closed")
-            before = None if places is None else closed.copy()
+            before = None if open_arms is None else closed.copy()
             try:
-                if places is not None:
+                if open_arms is not None:
                     closed[:] = 1
-                    closed[:, places] = 0
-                grain = self._live.ask_groups(self._state, self._grains, table, int(places is not None), int(decides))
+                    closed[:, open_arms] = 0
+                is_limited = int(open_arms is not None)
+                grain = self._live.ask_groups(self._state, self._grains, table, is_limited, int(decides))
             finally:
                 if before is not None:
                     closed[:] = before
         return grain, table[: self.grouping.sizes[grain]]
 
-    def _open_ones(self, among: ArrayLike) -> Ints:
-        changes.check(self.kind)
-        places = validation.some("among", among, self.arms)
-        retired = self._policies[0].retired[places]
+    def _check_open(self, among: ArrayLike) -> Ints:
+        """Return some arms, none of them retired."""
+        arm_changes.check_kind(self.kind)
+        arms = validation.some("among", among, self.arms)
+        retired = self._policies[0].retired[arms]
         if retired.any():
-            raise UserError(f"among: arm {places[retired][0]} is retired: leave it out")
-        return places
+            raise UserError(f"among: arm {arms[retired][0]} is retired: leave it out")
+        return arms
 
     def signs(self, grain: int) -> Ints | None:
-        """Draw a sign for each part of a grain; None if answers at this grain are one of many.
+        """Draw a sign for each part of a grain.
 
-        They come from the operating system, but for a policy that was given a seed.
+        The signs come from the operating system, unless the policy was given a seed.
+
+        Parameters
+        ----------
+        grain : int
+            The grain of the question.
+
+        Returns
+        -------
+        ndarray or None
+            A 0 or 1 for each part; None if answers at this grain are one of many.
+
         """
         if self.grouping.kinds[grain] != masks.BIT:
             return None
@@ -113,107 +248,206 @@ class Contextual(View):
             return self._signs.integers(0, 2, many)
 
     def draw_apart(self) -> None:
-        """Draw other signs from now on than others that were given the same seed; with the lock."""
+        """Draw other signs from now on than policies with the same seed. Internal; the caller holds the lock."""
         if self._signs is not None:
             self._signs = np.random.default_rng()
 
     def question(self, grain: int, table: Ints, signs: Ints | None, epsilon: Fraction | None = None) -> Question:
-        """Return the question of an arm, and perhaps a sign, for each part of a grain."""
+        """Build a question from an arm, and possibly a sign, for each part of a grain.
+
+        Parameters
+        ----------
+        grain : int
+            The grain of the question.
+        table : ndarray
+            The arm for each part.
+        signs : ndarray or None
+            The sign for each part, if the answer is a bit.
+        epsilon : Fraction, optional
+            The epsilon of the answer, by default the policy's.
+
+        Returns
+        -------
+        Question
+            The question with an arm, and possibly a sign, for each group.
+
+        """
         part = self.grouping.parts[grain]
-        told = None if signs is None else signs[part].tolist()
+        signs_of_groups = None if signs is None else signs[part].tolist()
         parts = part.tolist() if signs is None and grain < self.grouping.finest else None
         own = self.epsilon if epsilon is None else epsilon
-        return Question(table[part].tolist(), told, own, parts, grain=grain)
+        return Question(table[part].tolist(), signs_of_groups, own, parts, grain=grain)
 
     def observe(self, question: Question, answer: int) -> None:
-        """Take in the masked answer to a question; its epsilon may be another than usual."""
+        """Take in the masked answer to a question.
+
+        Parameters
+        ----------
+        question : Question
+            A question of this policy. Its epsilon may differ from the policy's.
+        answer : int
+            The masked answer, as `Question.answer` returns it.
+
+        Raises
+        ------
+        UserError
+            If the question is not one of this policy, or the answer is out of range.
+
+        """
         self.observe_many([question], [answer])
 
     def observe_many(self, questions: Sequence[Question], values: Sequence[int]) -> None:
-        """Take in masked answers to many questions, in their order: as ``observe`` does, and faster."""
+        """Take in masked answers to many questions in order: the same as `observe` for each of them, and faster.
+
+        Parameters
+        ----------
+        questions : sequence of Question
+            Questions of this policy.
+        values : sequence of int
+            The masked answer to each of them.
+
+        Raises
+        ------
+        UserError
+            If a question or an answer does not fit. Then none of them is taken in.
+
+        """
         for name, many in (("questions", questions), ("answers", values)):
             if not isinstance(many, Collection) or isinstance(many, (Set, Mapping)):
                 raise WrongValueError(name, many, "a list, in the order in which they are to be learnt from")
         if len(questions) != len(values):
             raise UserError(f"{len(questions)} questions and {len(values)} answers: give one answer to each")
         grains, tables, signs = (np.zeros((len(values), n), dtype=np.int64) for n in (1, self.groups, self.groups))
-        told = np.zeros(len(values), dtype=np.int64)
-        for place, (question, value) in enumerate(zip(questions, values, strict=True)):
-            grains[place], table, own = self._fitting(question)
-            tables[place, : table.size] = table
+        checked = np.zeros(len(values), dtype=np.int64)
+        for index, (question, value) in enumerate(zip(questions, values, strict=True)):
+            grains[index], table, own = self._parse(question)
+            tables[index, : table.size] = table
             if own is not None:
-                signs[place, : own.size] = own
-            told[place] = check_int("answer", value, 0, question.answers - 1)
-        self.take_in(grains[:, 0].copy(), tables, signs, told, [question.epsilon for question in questions])
+                signs[index, : own.size] = own
+            checked[index] = check_int("answer", value, 0, question.answers - 1)
+        self.take_in(grains[:, 0].copy(), tables, signs, checked, [question.epsilon for question in questions])
 
     def take_in(self, grains: Ints, tables: Ints, signs: Ints, values: Ints, epsilons: Sequence[Fraction]) -> None:
-        """Take in answers whose questions were taken apart already; they are ours, and are not checked again."""
-        told = masks.answers(self.grouping, grains, tables, signs, values, epsilons, self.epsilon)
-        first = masks.first_masked(told)
+        """Take in answers whose questions are parsed already. Internal: nothing is checked.
+
+        Parameters
+        ----------
+        grains : ndarray
+            The grain of each question, of shape (n,).
+        tables, signs : ndarray
+            The arms and signs by part, of shape (n, G), padded with zeros.
+        values : ndarray
+            The answers, of shape (n,).
+        epsilons : sequence of Fraction
+            The epsilon of each answer.
+
+        """
+        answers = hierarchy.build_answers(self.grouping, grains, tables, signs, values, epsilons, self.epsilon)
+        first = hierarchy.first_masked(answers)
         honest = 1.0 - self._policies[0].contamination
         if first < values.size and not self.kind.takes_masks:
             raise UserError(f"{self.name} takes no answers with an epsilon of their own: mask all with {self.epsilon}")
-        some = max(1, AT_ONCE // self.groups)
-        for piece in masks.pieces(masks.part(told, 0, first), some):
+        at_once = max(1, MAX_ANSWERS_TIMES_GROUPS // self.groups)
+        for batch in hierarchy.split_answers(hierarchy.slice_answers(answers, 0, first), at_once):
             with self._lock:
-                self._live.take_in_answers(self._state, self._grains, piece, int(self._is_mixed), honest)
-        for piece in masks.pieces(masks.part(told, first, values.size), some):
+                self._live.take_in_answers(self._state, self._grains, batch, int(self._is_mixed), honest)
+        for batch in hierarchy.split_answers(hierarchy.slice_answers(answers, first, values.size), at_once):
             with self._lock:
                 if self.kind.on_axes and not self._is_mixed:
-                    self._mix()
-                self._live.take_in_answers(self._state, self._grains, piece, 1, honest)
+                    self._add_mask_sums()
+                self._live.take_in_answers(self._state, self._grains, batch, 1, honest)
 
     @property
     def _is_mixed(self) -> bool:
         return self._policies[0]._mixed
 
-    def _mix(self) -> None:
-        """Make room for masks of answers' own."""
+    def _add_mask_sums(self) -> None:
+        """Make room for the masks of single answers."""
         for policy in self._policies:
-            policy._state, policy._mixed = report_masks.mixed(policy._state), True
+            policy._state, policy._mixed = report_masks.add_mask_sums(policy._state), True
         self._stack()
 
     def expire(self, question: Question) -> None:
-        """Give up awaiting an answer that will never come."""
-        grain, table, _ = self._fitting(question)
+        """Give up on a pending answer.
+
+        Parameters
+        ----------
+        question : Question
+            The question whose answer will not come.
+
+        """
+        grain, table, _ = self._parse(question)
         self.note(grain, table, -1)
 
     def note(self, grain: int, table: Ints, n: int = 1) -> None:
-        """Await n more answers to a question of this table, or fewer; some first parts alone, if it has no more."""
+        """Expect n more answers to a question, or fewer if n is negative.
+
+        Parameters
+        ----------
+        grain : int
+            The grain of the question.
+        table : ndarray
+            The arm for each part, or for some first parts only.
+        n : int, optional
+            Number of answers.
+
+        """
         parts = int(self._grains.firsts[grain]) + np.arange(table.size)
         with self._lock:
             pending_reports.note_many(self._state, parts, table, n)
 
     def await_exactly(self, pending: ArrayLike) -> None:
-        """Await so many answers of each arm in each part of all grains, whatever was awaited before."""
+        """Set the number of pending answers of every arm in every part.
+
+        Parameters
+        ----------
+        pending : array_like of int
+            An array like `pending`: a row for each part of each grain.
+
+        """
         counts = np.asarray(pending, dtype=np.int64)
         with self._lock:
             for policy, each in zip(self._policies, counts, strict=True):
                 pending_reports.set_pending(policy._state, each)
 
     def add_arm(self) -> int:
-        """Add an arm, and return its number: every group explores it; what was learnt of the others stays."""
+        """Add an arm, and keep everything learned about the others. Every group explores the new arm.
+
+        Returns
+        -------
+        int
+            The number of the new arm.
+
+        """
         with self._lock:
             added = [policy.add_arm() for policy in self._policies]
             self._stack()
-            known = np.zeros(len(self._policies) * self.arms)
-            self._grains = self._grains._replace(worths=known, means=known.copy())
+            empty = np.zeros(len(self._policies) * self.arms)
+            self._grains = self._grains._replace(worths=empty, means=empty.copy())
         return added[0]
 
     def retire(self, arm: int) -> None:
-        """Never let a table have an arm again; answers that come late are taken in."""
+        """Never ask for an arm again. Late answers are still taken in.
+
+        Parameters
+        ----------
+        arm : int
+            The arm to retire.
+
+        """
         with self._lock:
             for policy in self._policies:
                 policy.retire(arm)
 
-    def _fitting(self, question: Question) -> Read:
-        """Return a question that is one of ours, taken apart; one without a grain may be of one grain alone."""
-        found: list[Read] = []
+    def _parse(self, question: Question) -> ParsedQuestion:
+        """Return a question by part; a question that names no grain must fit exactly one."""
+        found: list[ParsedQuestion] = []
         if isinstance(question, Question) and question.groups == self.groups and question.epsilon > 0:
             grains = range(len(self.grouping.kinds))
-            asked = grains if question.grain is None else {question.grain} & set(grains)
+            candidates = grains if question.grain is None else {question.grain} & set(grains)
             if max(question.table) < self.arms:
-                found = [read for grain in asked if (read := self.grouping.read(grain, question)) is not None]
+                parsed = (self.grouping.parse(grain, question) for grain in candidates)
+                found = [each for each in parsed if each is not None]
         if len(found) > 1:
             raise UserError(
                 "the question may have been asked of groups as one, or of each: rebuild it with its grain, as by "
@@ -223,34 +457,156 @@ class Contextual(View):
             raise UserError("the question is not one of this policy: give one that its ask() returned")
         return found[0]
 
+    def estimates(self) -> Floats:
+        """Return the estimated mean reward of every arm in every group.
+
+        The estimates are those of the grain that predicts best: the cells of a tree in which groups lie, or everybody
+        together where groups are pooled and seem alike. If no shares were given, they use those of `shares`.
+
+        Returns
+        -------
+        ndarray
+            An array of shape (G, K), with NaN where nothing was observed.
+
+        """
+        readers = self._readers(by_best=True)
+        return np.asarray(np.array([policy.estimates() for policy in readers.policies])[readers.parts])
+
+    def intervals(self, delta: float = 0.05) -> Floats:
+        """Return a confidence interval for the mean reward of every arm in every group.
+
+        They hold as those of `Policy.intervals`. Each group has an interval from the answers that tell it from the
+        others, so it also holds for a group that differs where all seem alike. In a tree it is that of the group's cell
+        in the grid that predicts best. If answers revealed the shares, the intervals are as certain as the shares. If
+        nothing reveals them, the intervals hold for any shares: they show on which side of 1/2 a mean is, and how far
+        from it at least.
+
+        Parameters
+        ----------
+        delta : float, optional
+            The probability that an interval misses the mean.
+
+        Returns
+        -------
+        ndarray
+            Lower and upper bounds, of shape (G, K, 2).
+
+        """
+        readers = self._readers(by_best=self.grouping.tree, is_certain=True)
+        bounds = np.array([policy.intervals(delta) for policy in readers.policies])[readers.parts]
+        return bounds_for_any_share(bounds) if readers.for_any_share else np.asarray(bounds)
+
+    def suspects(self, delta: float = 0.001) -> NDArray[np.bool_]:
+        """Return which arms in which groups have answers that honest devices cannot produce.
+
+        They are those of the same grain as `estimates`. If nothing reveals the shares, no shares can explain them.
+
+        Parameters
+        ----------
+        delta : float, optional
+            The probability of a false accusation, for each group.
+
+        Returns
+        -------
+        ndarray of bool
+            An array of shape (G, K).
+
+        """
+        readers = self._readers(by_best=True, is_certain=True)
+        return np.asarray(np.array([policy.suspects(delta) for policy in readers.policies])[readers.parts])
+
+    def _readers(self, *, by_best: bool, is_certain: bool = False) -> Readers:
+        """Return policies that read means with the known shares, of the best grain or of the finest.
+
+        If the result must be certain and nothing reveals the shares, each part reads as if all visitors were of it.
+        """
+        with self._lock:
+            shares = self._revealed_shares()
+            grain = int(np.argmax(self._grains.weights)) if by_best else self.grouping.finest
+            first, last = self.grouping.firsts[grain : grain + 2]
+            states = [policy._snapshot() for policy in self._policies[first:last]]
+        each = [with_state(*pair) for pair in zip(self._policies[first:last], states, strict=True)]
+        for_any_share = is_certain and shares is None and self.known_shares is None and len(each) > 1
+        if shares is not None or for_any_share:
+            factors = slope_factors(self.grouping, grain, shares)
+            each = [with_slope(policy, factor) for policy, factor in zip(each, factors, strict=True)]
+        return Readers(self.grouping.parts[grain], each, for_any_share)
+
+    def _revealed_shares(self) -> Floats | None:
+        """Return the shares as answers reveal them, or None; the caller holds the lock."""
+        if self.known_shares is not None or not self._grains.named.any():
+            return None
+        return estimate_shares(self._grains.named, *self._grains.expected)
+
+    def shares(self) -> Floats:
+        """Return the share of every group among visitors.
+
+        Returns
+        -------
+        ndarray
+            The shares as given, or as estimated from one-of-many answers, or equal ones. Bits reveal no shares. Each
+            share is above 0, so `make_contextual` accepts them.
+
+        """
+        with self._lock:
+            revealed = self._revealed_shares()
+        return self.grouping.shares.copy() if revealed is None else revealed
+
+    @property
+    def pooled(self) -> float:
+        """Probability that the next question treats all groups as one: 0 once they were seen to differ.
+
+        In a tree, it is the probability if finer cells had learned enough to decide.
+        """
+        with self._lock:
+            weights = np.exp(self._grains.weights)
+        return float(weights[0] / weights.sum()) if weights.size > 1 else 0.0
+
+    def fold_digest(self) -> str:
+        """Return the SHA-256 of everything learned.
+
+        Policies that observed the same answers in the same order have the same digest, whatever they asked in between.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+
+        """
+        with self._lock:
+            combined = hashlib.sha256("".join(policy.fold_digest() for policy in self._policies).encode())
+            for key in LEARNED:
+                combined.update(getattr(self._grains, key).tobytes())
+        return combined.hexdigest()
+
     def for_simulation(self, horizon: int, memo: int) -> Any:
-        """Return the state of fresh policies of this kind, of all groups."""
+        """Return the initial state of the policies of all groups. Internal: the simulator plays it."""
         return stack([policy.for_simulation(horizon, memo) for policy in self._policies])
 
     def fresh_grains(self) -> Grains:
-        """Return the grains as they are before the first question."""
-        return self.grouping.fresh(self.arms)
+        """Return the grains as they are before the first question. Internal: the simulator uses them."""
+        return self.grouping.build_grains(self.arms)
 
-    def copied_parts(self) -> tuple[Any, dict[str, Any], np.random.Generator | None]:
-        """Return copies of the policies' state, of what the grains have learnt, and of what draws signs, of one moment.
+    def snapshot(self) -> tuple[Any, dict[str, Any], np.random.Generator | None]:
+        """Return copies of the state, of what the grains learned, and of the generator of signs. Internal.
 
-        Policies are made of it without the lock: whoever makes one waits for forks, and these wait for the lock.
+        Policies are built from it without the lock: building one waits for forks, and forks wait for the lock.
         """
         with self._lock:
-            learnt = {key: getattr(self._grains, key).copy() for key in LEARNT}
-            return copy_state(self._state), learnt, copy.deepcopy(self._signs)
+            learned = {key: getattr(self._grains, key).copy() for key in LEARNED}
+            return copy_state(self._state), learned, copy.deepcopy(self._signs)
 
-    def know(self, learnt: Mapping[str, Any]) -> None:
-        """Take over what the grains of another have learnt."""
-        for key in LEARNT:
-            getattr(self._grains, key)[:] = learnt[key]
+    def restore(self, learned: Mapping[str, Any]) -> None:
+        """Take over what the grains of another policy learned. Internal."""
+        for key in LEARNED:
+            getattr(self._grains, key)[:] = learned[key]
 
     def __copy__(self) -> "Contextual":
-        state, learnt, signs = self.copied_parts()
-        each = [remade(policy, select_state(state, place)) for place, policy in enumerate(self._policies)]
-        made = Contextual(each, self.epsilon, self.grouping, self.known_shares, signs)
-        made.know(learnt)
-        return made
+        state, learned, signs = self.snapshot()
+        each = [with_state(policy, select_state(state, index)) for index, policy in enumerate(self._policies)]
+        new = Contextual(each, self.epsilon, self.grouping, self.known_shares, signs)
+        new.restore(learned)
+        return new
 
     def __deepcopy__(self, memo: Any) -> "Contextual":
         return self.__copy__()
@@ -261,7 +617,14 @@ class Contextual(View):
         return serialization.loads, (serialization.dumps(self),)
 
     def save(self, path: str | Path) -> None:
-        """Write everything down, for ``load_contextual``."""
+        """Write the policy to a file, for `load_contextual`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. It appears whole or not at all.
+
+        """
         from maskedbandits.contextual import serialization
 
         serialization.save(self, path)

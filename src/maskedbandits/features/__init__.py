@@ -1,4 +1,4 @@
-"""The right choice for features that everybody may see, learnt from rewards that nobody may."""
+"""Policies over public features, which learn from masked rewards."""
 
 from maskedbandits.features.policy import NAMES, Featured, make_featured
 from maskedbandits.features.serialization import load_featured

@@ -1,4 +1,4 @@
-"""What is called from outside: the entry points of a live policy over features, and the loop that simulates one."""
+"""Compiled entry points of a live policy over features, and the loop that simulates one."""
 
 import math
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ class World(NamedTuple):
     features: Floats  # (d,) of the present step
 
 
-# What a policy does stands in the module of its state.
+# The code of a policy is in the module of its state.
 
 
 @dispatch("code")
@@ -58,7 +58,7 @@ def observe_live(state: Any, x: Floats, arm: int, feedback: float) -> None:
 
 @entry
 def estimates_live(state: Any, x: Floats, out: Floats) -> None:
-    """Write down the estimated mean reward of every arm; NaN where nothing is known."""
+    """Write the estimated mean reward of every arm; NaN without observations."""
     for arm in range(out.size):
         out[arm] = estimate(state, x, arm) if state.pulls[arm] > 0 else math.nan
 
@@ -67,13 +67,13 @@ def estimates_live(state: Any, x: Floats, out: Floats) -> None:
 def _draw_features(words: Any, x: Floats) -> None:
     """Draw features: a constant, and standard normal ones."""
     x[0] = 1.0
-    for place in range(1, x.size):
-        x[place] = rng.normal(words)
+    for index in range(1, x.size):
+        x[index] = rng.normal(words)
 
 
 @inlined
-def _lost(weights: NDArray[np.float64], x: Floats, arm: int) -> float:
-    """Return how much more the best arm for these features would have given."""
+def _regret_of(weights: NDArray[np.float64], x: Floats, arm: int) -> float:
+    """Return the regret of an arm for these features."""
     best = -math.inf
     for each in range(weights.shape[0]):
         best = max(best, dot(weights[each], x))
@@ -82,7 +82,7 @@ def _lost(weights: NDArray[np.float64], x: Floats, arm: int) -> float:
 
 @compiled
 def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int) -> None:
-    """Play one run on, up to step ``until``."""
+    """Continue a run up to step ``until``."""
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     x = world.features
     while done < until:
@@ -91,10 +91,10 @@ def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: in
         arm = choose(state, x)
         one, _, _ = masked(dot(weights[arm], x), world.p00, world.p11)
         observe(state, x, arm, 1.0 if rng.uniform(state.rng) < one else 0.0)
-        lost = _lost(weights, x, arm)
-        tally.total[0] += lost
+        regret = _regret_of(weights, x, arm)
+        tally.total[0] += regret
         tally.pulls[arm] += 1
-        if lost > 0.0:
+        if regret > 0.0:
             tally.suboptimal_pulls[arm] += 1
         done += 1
         if done == world.starts[segment + 1]:

@@ -2,25 +2,25 @@
 
 An arm with weights w gives a reward of mean x'w for features x. A report is debiased to y = (report - (1 - p00)) / s,
 with s = p00 + p11 - 1: it has the mean of the reward, and lies in an interval of length 1 / |s|, so its noise is
-sub-Gaussian with sigma = 1 / (2 |s|). Of each arm these sums are kept, n being how many steps old a report is:
+sub-Gaussian with sigma = 1 / (2 |s|). Each arm has these sums, where n is the age of a report in steps:
 
     V = sum gamma^n x x' + r I             b = sum gamma^n x y
     U = sum gamma^2n x x' + r^2 / ridge I  q = sum gamma^2n x'x
 
-The weights are estimated by V^-1 b. If no arm's have changed, and none are longer than ``size``, then at any one step
+The weights are estimated by V^-1 b. If no weights have changed, and none are longer than ``size``, then at any one step
 the means x'w of all arms lie, with probability 1 - delta, within beta ``sqrt(x' V^-1 U V^-1 x)`` of their estimates,
 
     beta = sqrt(ridge) size + sigma sqrt(2 ln(K / delta) + d ln(1 + q ridge / (d r^2))).
 
-This is Theorem 1 of the paper for each arm by itself, at the level delta / K, with the sum q in place of a bound on it.
-The arm is chosen whose mean may be the highest.
+This is Theorem 1 of the paper for each arm by itself, at the level delta / K, with the sum q in index of a bound on it.
+The policy chooses the arm with the highest upper bound.
 
-In the paper r = ridge at all times. Then V gains a multiple of I in every step, and its inverse has to be made anew, in
-d^3 operations. The theorem holds for any r that does not depend on what is seen: so r fades with the rest, and is set
-back to the ridge, and the inverse made anew, every d steps, or when half of it is gone. So a step takes of the order of
-K d^2 operations on average while gamma^d is 1/2 or more. Where it is less, where hardly more than d steps are
-remembered, half is gone sooner, and a step takes of the order of K d^3 ln(1 / gamma). To wait longer would leave so
-little of r that the inverse loses its digits, and widths grow.
+In the paper r = ridge at all times. Then V gains a multiple of I in every step, and its inverse must be recomputed in
+d^3 operations. The theorem holds for any r that does not depend on the observations. So r fades with the rest. Every d
+steps, or when half of it is gone, r is reset to the ridge and the inverse recomputed. A step takes of the order of K
+d^2 operations on average while gamma^d is 1/2 or more. If it is less, hardly more than d steps are remembered, half of
+r is gone sooner, and a step takes of the order of K d^3 ln(1 / gamma). With a longer wait so little of r would be left
+that the inverse loses its digits, and widths grow.
 """
 
 import math
@@ -45,7 +45,7 @@ PARAMETERS: dict[str, Param] = {
 
 
 class State(NamedTuple):
-    """What is known of every arm's weights."""
+    """The statistics of every arm's weights."""
 
     rng: Words  # (4,) of which it draws none
     pulls: Ints  # (K,) reports taken in
@@ -58,7 +58,7 @@ class State(NamedTuple):
     left: Floats  # (1,) r
     clock: Ints  # (1,) steps since r was set back
     scratch: Floats  # (d,)
-    low: float  # what a debiased report is less, and multiplied by
+    low: float  # subtracted from a report, and the factor, to debias it
     rate: float
     gamma: float
     size: float
@@ -67,11 +67,11 @@ class State(NamedTuple):
     width: float
 
 
-State.code = sys.modules[__name__]  # type: ignore[attr-defined] # where `dispatch` looks
+State.code = sys.modules[__name__]  # type: ignore[attr-defined] # for `dispatch`
 
 
-def made(arms: int, features: int, p00: float, p11: float, parameters: dict[str, Any]) -> State:
-    """Return the state of a policy that has seen nothing."""
+def build_state(arms: int, features: int, p00: float, p11: float, parameters: dict[str, Any]) -> State:
+    """Return the initial state."""
     ridge = parameters["ridge"]
     return State(
         np.zeros(4, dtype=np.uint64),
@@ -93,7 +93,7 @@ def made(arms: int, features: int, p00: float, p11: float, parameters: dict[str,
 
 @inlined
 def half_width(state: State, x: Floats, arm: int) -> float:
-    """Return how far the mean of an arm may be from its estimate."""
+    """Return the half width of the confidence interval of an arm's mean."""
     arms, d = state.pulls.size, x.size
     floor = state.left[0] * state.left[0] / state.ridge
     level = 2.0 * math.log(arms / state.delta) + d * math.log1p(state.lengths[arm] / (d * floor))
@@ -104,7 +104,7 @@ def half_width(state: State, x: Floats, arm: int) -> float:
 
 @inlined
 def choose(state: State, x: Floats) -> int:
-    """Return the arm whose mean may be the highest; the first such arm."""
+    """Return the arm with the highest upper bound; the first such arm."""
     best = -math.inf
     chosen = 0
     for arm in range(state.pulls.size):
@@ -117,7 +117,7 @@ def choose(state: State, x: Floats) -> int:
 
 @inlined
 def observe(state: State, x: Floats, arm: int, feedback: float) -> None:
-    """Take in the masked feedback of an arm; of all others the knowledge fades."""
+    """Take in the masked feedback of an arm; the statistics of all others fade."""
     if state.gamma < 1.0:
         _fade(state)
     inverse, u = state.inverses[arm], state.scratch
@@ -127,17 +127,18 @@ def observe(state: State, x: Floats, arm: int, feedback: float) -> None:
     add_square(state.squares[arm], x, 1.0)
     state.lengths[arm] += dot(x, x)
     reward = (feedback - state.low) * state.rate
-    for place in range(x.size):
-        state.sums[arm, place] += reward * x[place]
+    for index in range(x.size):
+        state.sums[arm, index] += reward * x[index]
     times(inverse, state.sums[arm], state.weights[arm])
     state.pulls[arm] += 1
     state.clock[0] += 1
     if state.clock[0] >= x.size or state.left[0] < 0.5 * state.ridge:
-        _set_back(state)
+        _reset_ridge(state)
 
 
 @inlined
 def _fade(state: State) -> None:
+    """Discount all sums by one step."""
     gamma = state.gamma
     for arm in range(state.pulls.size):
         state.lengths[arm] *= gamma * gamma
@@ -151,14 +152,14 @@ def _fade(state: State) -> None:
 
 
 @inlined
-def _set_back(state: State) -> None:
-    """Let r be the ridge again, and make the inverses anew; rounding does not add up for longer."""
+def _reset_ridge(state: State) -> None:
+    """Reset r to the ridge, and recompute the inverses, which also removes rounding errors."""
     missing = state.ridge - state.left[0]
     missing_squared = state.ridge - state.left[0] * state.left[0] / state.ridge
     for arm in range(state.pulls.size):
-        for place in range(state.scratch.size):
-            state.grams[arm, place, place] += missing
-            state.squares[arm, place, place] += missing_squared
+        for index in range(state.scratch.size):
+            state.grams[arm, index, index] += missing
+            state.squares[arm, index, index] += missing_squared
         invert(state.grams[arm], state.ridge, state.inverses[arm])
         times(state.inverses[arm], state.sums[arm], state.weights[arm])
     state.left[0] = state.ridge
@@ -167,5 +168,5 @@ def _set_back(state: State) -> None:
 
 @inlined
 def estimate(state: State, x: Floats, arm: int) -> float:
-    """Return the estimated mean reward of an arm, which is a probability."""
+    """Return the estimated mean reward of an arm, clipped to [0, 1]."""
     return min(max(dot(state.weights[arm], x), 0.0), 1.0)

@@ -1,19 +1,21 @@
-"""logistic-ts-cf: Thompson sampling for logistic rewards behind randomised response, the link of which is known.
+"""logistic-ts-cf: Thompson sampling for logistic rewards behind randomised response with a known link.
 
-An arm with weights w gives a reward of 1 with probability sigma(x'w) for features x, so a report is a one with
-probability ``lambda(x'w)``, where ``lambda(z) = (1 - p00) sigma(-z) + p11 sigma(z)``; with p00 = p11 that is
-``1/2 + s (sigma(z) - 1/2)``. What is known of w is kept as a normal law of mean m and covariance C, at first 0 and the
-prior's. A report y moves it by one step of an extended Kalman filter: with v = x'Cx,
+An arm with weights w gives a reward of 1 with probability sigma(x'w) for features x. So a report is a one with
+probability ``lambda(x'w)``, where ``lambda(z) = (1 - p00) sigma(-z) + p11 sigma(z)``. With p00 = p11 this is ``1/2 + s
+(sigma(z) - 1/2)``. The posterior of w is a normal distribution of mean m and covariance C, initially 0 and that of the
+prior. A report y updates it by one step of an extended Kalman filter: with v = x'Cx,
 
     m <- m + C x l (y - p) / n,    C <- C - C x x'C l^2 / n,    n = p (1 - p),
 
-where p and l are the means of lambda(z) and of its slope over the normal law of z = x'w, by MacKay's approximation
-(1992): ``p = lambda(k x'm)`` and ``l = k lambda'(k x'm)`` with ``k = 1 / sqrt(1 + pi v / 8)``. So no report moves x'm
-by more than sqrt(8 / pi) standard deviations; with p and l at x'm itself, as is usual, there would be no such bound.
+where p and l are the means of lambda(z) and of its slope over the normal distribution of z = x'w, by MacKay's
+approximation (1992): ``p = lambda(k x'm)`` and ``l = k lambda'(k x'm)`` with ``k = 1 / sqrt(1 + pi v / 8)``. So no
+report moves x'm by more than sqrt(8 / pi) standard deviations. With p and l at x'm itself, as is usual, there would be
+no such bound.
 
-An arm's lot is drawn from the law of x'w, which is normal with mean x'm and variance v: one lot an arm, and no root of
-a matrix. As time goes on, C grows to C / gamma; but the variance of no weight grows beyond the prior's: row and column
-i are multiplied by the root of ``min(1 / gamma, prior / C_ii)``, after which C is a covariance still.
+The draw of an arm is one from the distribution of x'w, which is normal with mean x'm and variance v. It needs one
+random number an arm, and no root of a matrix. As time goes on, C grows to C / gamma, but the variance of no weight
+exceeds that of the prior: row and column i are multiplied by the root of ``min(1 / gamma, prior / C_ii)``, after which
+C is still a covariance.
 """
 
 import math
@@ -30,7 +32,7 @@ from maskedbandits.math.linalg import add_square, dot, form, times
 from maskedbandits.math.logistic import masked, sigmoid
 from maskedbandits.policies.validation import between
 
-MODERATION = math.pi / 8.0  # MacKay 1992: a logistic function's mean over a normal law is one, flatter by this
+MODERATION = math.pi / 8.0  # MacKay 1992: flattens a logistic function to its mean over a normal law
 
 PARAMETERS: dict[str, Param] = {
     "prior": param(1.0, between(1e-3, 1e3), "the standard deviation of every weight before anything is seen"),
@@ -39,7 +41,7 @@ PARAMETERS: dict[str, Param] = {
 
 
 class State(NamedTuple):
-    """What is known of every arm's weights."""
+    """The posterior of every arm's weights."""
 
     rng: Words  # (4,)
     pulls: Ints  # (K,) reports taken in
@@ -52,11 +54,11 @@ class State(NamedTuple):
     prior: float  # variance
 
 
-State.code = sys.modules[__name__]  # type: ignore[attr-defined] # where `dispatch` looks
+State.code = sys.modules[__name__]  # type: ignore[attr-defined] # for `dispatch`
 
 
-def made(arms: int, features: int, p00: float, p11: float, parameters: dict[str, Any]) -> State:
-    """Return the state of a policy that has seen nothing."""
+def build_state(arms: int, features: int, p00: float, p11: float, parameters: dict[str, Any]) -> State:
+    """Return the initial state."""
     prior = parameters["prior"] ** 2
     return State(
         np.zeros(4, dtype=np.uint64),
@@ -73,44 +75,45 @@ def made(arms: int, features: int, p00: float, p11: float, parameters: dict[str,
 
 @inlined
 def choose(state: State, x: Floats) -> int:
-    """Return the arm with the highest lot."""
+    """Return the arm with the highest draw from its posterior."""
     best = -math.inf
     chosen = 0
     for arm in range(state.pulls.size):
         spread = math.sqrt(form(state.covariances[arm], x))
-        lot = dot(state.means[arm], x) + spread * rng.normal(state.rng)
-        if lot > best:
-            best = lot
+        draw = dot(state.means[arm], x) + spread * rng.normal(state.rng)
+        if draw > best:
+            best = draw
             chosen = arm
     return chosen
 
 
 @inlined
 def observe(state: State, x: Floats, arm: int, feedback: float) -> None:
-    """Take in the masked feedback of an arm; of all others the knowledge grows older."""
+    """Take in the masked feedback of an arm; the posteriors of all others widen."""
     if state.gamma < 1.0:
         for each in range(state.pulls.size):
-            _grow_older(state.covariances[each], state.gamma, state.prior, state.scratch)
+            _widen(state.covariances[each], state.gamma, state.prior, state.scratch)
     mean, covariance, gain = state.means[arm], state.covariances[arm], state.scratch
     times(covariance, x, gain)
     shrink = 1.0 / math.sqrt(1.0 + MODERATION * max(dot(gain, x), 0.0))
     one, zero, slope = masked(shrink * dot(mean, x), state.p00, state.p11)
     step = shrink * slope / (one * zero)
-    for place in range(x.size):
-        mean[place] += gain[place] * step * (feedback - one)
+    for index in range(x.size):
+        mean[index] += gain[index] * step * (feedback - one)
     add_square(covariance, gain, -shrink * slope * step)
     state.pulls[arm] += 1
 
 
 @inlined
-def _grow_older(covariance: NDArray[np.float64], gamma: float, prior: float, roots: Floats) -> None:
-    for place in range(roots.size):
-        roots[place] = math.sqrt(min(1.0 / gamma, prior / covariance[place, place]))
+def _widen(covariance: NDArray[np.float64], gamma: float, prior: float, roots: Floats) -> None:
+    """Widen a posterior by one step of forgetting."""
+    for index in range(roots.size):
+        roots[index] = math.sqrt(min(1.0 / gamma, prior / covariance[index, index]))
     for row in range(roots.size):
         for column in range(row + 1):
             older = covariance[row, column] * (roots[row] * roots[column])
             covariance[row, column] = older
-            covariance[column, row] = older  # else rounding would make them differ, and what they differ by would grow
+            covariance[column, row] = older  # otherwise rounding would make them differ more and more
 
 
 @inlined

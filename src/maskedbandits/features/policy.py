@@ -1,4 +1,4 @@
-"""A policy over features at work: what a user holds."""
+"""The policy over features that a user holds."""
 
 import copy
 import threading
@@ -22,8 +22,8 @@ from maskedbandits.policies.runtime import hold_during_forks
 
 MODULES: dict[str, ModuleType] = {"logistic-ts-cf": logistic, "d-linucb-cf": linear}
 NAMES = tuple(MODULES)
-MOST_NUMBERS = 1 << 24  # of a matrix for every arm
-LARGEST = 100.0  # a feature: far larger ones than others would leave nothing but rounding of these
+MAX_MATRIX_NUMBERS = 1 << 24  # in the matrices of all arms
+MAX_FEATURE = 100.0  # much larger features would leave only rounding errors of the others
 
 
 def make_featured(
@@ -35,30 +35,57 @@ def make_featured(
     seed: int | None = None,
     **parameters: Any,
 ) -> "Featured":
-    """Return a policy over features that has seen nothing: ``logistic-ts-cf`` or ``d-linucb-cf``.
+    """Return a new policy over features.
 
-    Features are so many numbers that everybody may see, such as the time of day; let one of them be a constant 1. The
-    corruption is what masks rewards. With a seed, one that draws lots draws the same ones each time.
+    Features are public numbers that come with each decision, such as the time of day. Let one of them be a constant 1.
 
+    Parameters
+    ----------
+    name : {"logistic-ts-cf", "d-linucb-cf"}
+        Name of the policy.
+    arms : int
+        Number of arms.
+    features : int
+        Number of features.
+    corruption : RandomizedResponse
+        The mask of rewards.
+    seed : int, optional
+        The seed of random numbers. By default they come from the operating system.
+    **parameters
+        Parameters of the policy, such as ``gamma``.
+
+    Returns
+    -------
+    Featured
+        The policy.
+
+    Raises
+    ------
+    UserError
+        If the name is unknown, a parameter is missing, or a value is out of range.
+
+    Examples
+    --------
     >>> policy = make_featured("logistic-ts-cf", arms=3, features=2, corruption=RandomizedResponse.from_epsilon(1))
     >>> policy.observe([1.0, 0.5], 2, 1)
     >>> policy.estimates([1.0, 0.5]).shape
     (3,)
+
     """
     if not isinstance(name, str) or name not in MODULES:
         raise UserError(f"no policy over features is called {name!r}{nearest(name, MODULES)}")
     many, d = check_int("arms", arms), check_int("features", features)
-    if many * d * d > MOST_NUMBERS:
+    if many * d * d > MAX_MATRIX_NUMBERS:
         raise UserError(f"arms = {many} with features = {d} take a matrix each, more than can be played: give fewer")
     if not isinstance(corruption, RandomizedResponse):
         raise UserError(f"corruption = {shown(corruption)}: give a RandomizedResponse")
-    complete = completed(name, parameters)
+    complete = complete_parameters(name, parameters)
     words = rng.seeded(None if seed is None else check_int("seed", seed, 0))
-    return Featured(name, corruption, complete, fresh(name, many, d, corruption, complete), words)
+    return Featured(name, corruption, complete, build_state(name, many, d, corruption, complete), words)
 
 
-def completed(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all parameters of a policy, checked: those given and the defaults of the others."""
+def complete_parameters(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the given parameters, and fill in the defaults of the others."""
     known: dict[str, Param] = MODULES[name].PARAMETERS
     for key in given:
         if key not in known:
@@ -72,13 +99,23 @@ def completed(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def fresh(name: str, arms: int, features: int, corruption: RandomizedResponse, parameters: dict[str, Any]) -> Any:
-    """Return the state of a policy that has seen nothing."""
-    return MODULES[name].made(arms, features, corruption.p00, corruption.p11, parameters)
+def build_state(name: str, arms: int, features: int, corruption: RandomizedResponse, parameters: dict[str, Any]) -> Any:
+    """Return the initial state of a policy."""
+    return MODULES[name].build_state(arms, features, corruption.p00, corruption.p11, parameters)
 
 
 class Featured:
-    """Chooses by features, and learns from masked rewards; made by ``make_featured``. Threads may share one."""
+    """Choose an arm by public features, and learn from masked rewards.
+
+    Create one with `make_featured`. Threads may share a policy.
+
+    Examples
+    --------
+    >>> policy = make_featured("logistic-ts-cf", arms=3, features=2, corruption=RandomizedResponse.from_epsilon(1))
+    >>> arm = policy.choose([1.0, 0.5])
+    >>> policy.observe([1.0, 0.5], arm, 1)
+
+    """
 
     def __init__(
         self, name: str, corruption: RandomizedResponse, parameters: dict[str, Any], state: Any, words: Words
@@ -101,40 +138,81 @@ class Featured:
         return int(self._state.scratch.size)
 
     def __repr__(self) -> str:
-        told = "".join(f", {key}={value:g}" for key, value in self.parameters.items())
+        settings = "".join(f", {key}={value:g}" for key, value in self.parameters.items())
         masked = f"p00={self.corruption.p00:g}, p11={self.corruption.p11:g}"
-        return f"<{self.name}, arms={self.arms}, features={self.features}, {masked}{told}>"
+        return f"<{self.name}, arms={self.arms}, features={self.features}, {masked}{settings}>"
 
     def choose(self, features: ArrayLike) -> int:
-        """Return the arm to pull for these features."""
-        x = self._checked(features)
+        """Return the arm to pull for these features.
+
+        Parameters
+        ----------
+        features : array_like of float
+            The features of the decision, of shape (d,).
+
+        Returns
+        -------
+        int
+            The arm.
+
+        """
+        x = self._check_features(features)
         with self._lock:
             return int(choose_live(self._state, x))
 
     def observe(self, features: ArrayLike, arm: int, feedback: float) -> None:
-        """Take in the masked feedback, a number in [0, 1], that came back for an arm chosen for these features."""
-        x = self._checked(features)
-        place, value = validation.plain_numbers(arm, feedback)
-        if not 0 <= place < self.arms:
-            raise validation.no_such_arm(place, self.arms)
+        """Take in the masked feedback for an arm.
+
+        Parameters
+        ----------
+        features : array_like of float
+            The features for which the arm was chosen, of shape (d,).
+        arm : int
+            The arm that was pulled.
+        feedback : float
+            The masked feedback, a number in [0, 1].
+
+        Raises
+        ------
+        UserError
+            If the features, the arm or the feedback are out of range.
+
+        """
+        x = self._check_features(features)
+        index, value = validation.plain_numbers(arm, feedback)
+        if not 0 <= index < self.arms:
+            raise validation.no_such_arm(index, self.arms)
         if not 0.0 <= value <= 1.0:
             raise validation.no_feedback(value, 1.0)
         with self._lock:
-            observe_live(self._state, x, place, value)
+            observe_live(self._state, x, index, value)
 
     def estimates(self, features: ArrayLike) -> Floats:
-        """Return the estimated mean reward of every arm for these features; NaN of one that was never observed."""
-        x, out = self._checked(features), np.zeros(self.arms)
+        """Return the estimated mean reward of every arm for these features.
+
+        Parameters
+        ----------
+        features : array_like of float
+            The features, of shape (d,).
+
+        Returns
+        -------
+        ndarray
+            An array of shape (K,), with NaN for an arm without observations.
+
+        """
+        x, out = self._check_features(features), np.zeros(self.arms)
         with self._lock:
             estimates_live(self._state, x, out)
         return out
 
-    def _checked(self, features: ArrayLike) -> Floats:
-        return _validation.vector("features", features, self.features, LARGEST)
+    def _check_features(self, features: ArrayLike) -> Floats:
+        """Return features as an array."""
+        return _validation.vector("features", features, self.features, MAX_FEATURE)
 
     def for_simulation(self) -> Any:
-        """Return the state of a fresh policy of this kind."""
-        return fresh(self.name, self.arms, self.features, self.corruption, dict(self.parameters))
+        """Return the initial state of a policy of this kind. Internal: the simulator plays it."""
+        return build_state(self.name, self.arms, self.features, self.corruption, dict(self.parameters))
 
     def __copy__(self) -> "Featured":
         with self._lock:
@@ -150,7 +228,14 @@ class Featured:
         return serialization.loads, (serialization.dumps(self),)
 
     def save(self, path: str | Path) -> None:
-        """Write everything down, for ``load_featured``."""
+        """Write the policy to a file, for `load_featured`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. It appears whole or not at all.
+
+        """
         from maskedbandits.features import serialization
 
         serialization.save(self, path)

@@ -1,107 +1,112 @@
-"""A policy over features, written to a file and set to work again; compiled code trusts arrays, so they are checked."""
+"""Save and load policies over features. Compiled code trusts its arrays blindly, so every array is checked."""
 
-import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedbandits._util.files import (
-    HEADERS,
-    MOST,
-    WrongLoaderError,
-    opened,
-    refuse_more,
-    refuse_others,
-    unpacked_sizes,
-    write_whole,
-)
+from maskedbandits._util.files import HEADERS, refuse_more
 from maskedbandits.corruption import RandomizedResponse
-from maskedbandits.errors import DAMAGED, UserError
 from maskedbandits.features.policy import MODULES, Featured, make_featured
 from maskedbandits.math import rng
+from maskedbandits.policies import serialization
 
 FORMAT = 1
 
 
-def _kept(state: Any) -> dict[str, NDArray[Any]]:
-    """Return what is written of a state: its arrays, but for what every step writes anew."""
+class _FeaturedSerializer(serialization.Serializer[Featured]):
+    """Save and load a `Featured` policy."""
+
+    noun = "policy over features"
+    loader = "load_featured"
+
+    def write(self, policy: Featured, stream: IO[bytes]) -> None:
+        """Write the description and the arrays of the state."""
+        about = {
+            "format": FORMAT,
+            "name": policy.name,
+            "arms": policy.arms,
+            "features": policy.features,
+            "p00": policy.corruption.p00,
+            "p11": policy.corruption.p11,
+            "parameters": dict(policy.parameters),
+        }
+        with policy._lock:
+            arrays: dict[str, Any] = {key: array.copy() for key, array in _saved_arrays(policy._state).items()}
+        np.savez(stream, about=np.array(json.dumps(about)), **arrays)
+
+    def read(self, about: dict[str, Any], file: Any, sizes: Mapping[str, int], *, exact: bool) -> Featured:
+        """Return the policy of an archive."""
+        policy = _build_initial(about)
+        for key, array in _saved_arrays(policy._state).items():
+            refuse_more(sizes, (key,), array.nbytes + HEADERS)
+            _fill(key, array, file[key])
+        return policy
+
+    def build(self, contents: Featured, path: str, *, exact: bool) -> Featured:
+        """Return the policy, with new random numbers unless it is to be exact."""
+        if not exact:
+            contents._state.rng[:] = rng.seeded()
+        return contents
+
+
+def _saved_arrays(state: Any) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a state that are saved: all but those that every step overwrites."""
     return {key: array for key, array in state._asdict().items() if isinstance(array, np.ndarray) and key != "scratch"}
 
 
-def save(policy: Featured, path: str | Path) -> None:
-    """Write a policy down."""
-    write_whole(Path(path), lambda stream: _write(policy, stream))
+_serializer = _FeaturedSerializer()
+save, dumps = _serializer.save, _serializer.dumps
 
 
-def dumps(policy: Featured) -> bytes:
-    """Return a policy over features as bytes."""
-    stream = io.BytesIO()
-    _write(policy, stream)
-    return stream.getvalue()
-
-
-def loads(text: bytes) -> Featured:
-    """Return the policy that ``dumps`` wrote down, with lots of its own."""
-    return _read(io.BytesIO(text), "these bytes", exact=False)
-
-
-def _write(policy: Featured, stream: IO[bytes]) -> None:
-    about = {
-        "format": FORMAT,
-        "name": policy.name,
-        "arms": policy.arms,
-        "features": policy.features,
-        "p00": policy.corruption.p00,
-        "p11": policy.corruption.p11,
-        "parameters": dict(policy.parameters),
-    }
-    with policy._lock:
-        arrays: dict[str, Any] = {key: array.copy() for key, array in _kept(policy._state).items()}
-    np.savez(stream, about=np.array(json.dumps(about)), **arrays)
+def loads(data: bytes) -> Featured:
+    """Return the policy from `dumps`, with new random numbers."""
+    return _serializer.loads(data)
 
 
 def load_featured(path: str | Path, *, exact: bool = False) -> Featured:
-    """Return the policy over features that was saved, to go on where it stood.
+    """Load a saved policy over features, to continue where it stopped.
 
-    It draws new lots; ``exact`` makes it go on with the lots of the saved one, to the last bit.
+    Parameters
+    ----------
+    path : str or Path
+        A file written by `Featured.save`.
+    exact : bool, optional
+        Whether to continue with the random numbers of the saved policy, bit for bit. By default it draws new ones.
+
+    Returns
+    -------
+    Featured
+        The policy.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    UserError
+        If the file is damaged, or holds something else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from maskedbandits import RandomizedResponse, load_featured, make_featured
+    >>> policy = make_featured("logistic-ts-cf", arms=3, features=2, corruption=RandomizedResponse.from_epsilon(1))
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     policy.save(file.name)
+    ...     load_featured(file.name).arms
+    3
+
     """
-    with opened(path) as stream:
-        return _read(stream, str(path), exact=exact)
+    return _serializer.load(path, exact=exact)
 
 
-def _read(stream: IO[bytes], path: str, *, exact: bool) -> Featured:
-    try:
-        sizes = unpacked_sizes(stream)
-        refuse_more(sizes, ("about",), MOST)
-        with np.load(stream, allow_pickle=False) as file:
-            about = json.loads(str(file["about"]))
-            refuse_others(about, "load_featured", path)
-            policy = _remade(about)
-            for key, array in _kept(policy._state).items():
-                refuse_more(sizes, (key,), array.nbytes + HEADERS)
-                _fill(key, array, file[key])
-    except WrongLoaderError:
-        raise
-    except _OtherFormatError:
-        raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None
-    except DAMAGED as error:
-        raise UserError(f"{path} is not a saved policy over features, or is damaged: save it again ({error})") from None
-    if not exact:
-        policy._state.rng[:] = rng.seeded()
-    return policy
-
-
-class _OtherFormatError(Exception):
-    pass
-
-
-def _remade(about: dict[str, Any]) -> Featured:
-    """Return a policy of the saved kind that has seen nothing."""
+def _build_initial(about: dict[str, Any]) -> Featured:
+    """Return a policy of the saved kind in its initial state."""
     if about["format"] != FORMAT:
-        raise _OtherFormatError
+        raise serialization.OtherFormatError
     mask = RandomizedResponse(about["p00"], about["p11"])
     if about["name"] not in MODULES:
         raise ValueError("no policy over features of that name is known")
@@ -111,7 +116,7 @@ def _remade(about: dict[str, Any]) -> Featured:
 
 
 def _fill(key: str, array: NDArray[Any], found: NDArray[Any]) -> None:
-    """Put what was saved in its place, if it can be so."""
+    """Copy a saved array into the state, if it is valid."""
     if found.shape != array.shape or found.dtype != array.dtype:
         raise ValueError(f"its {key} are not of the shape that it says")
     if array.dtype != np.uint64 and not np.all(np.isfinite(found)):

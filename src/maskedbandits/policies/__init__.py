@@ -1,6 +1,6 @@
-"""Policies by name.
+"""All policies by name.
 
-A new one is a module here, or in ``indices``, ``memories`` or ``detectors``, and a line below (docs/extending.md).
+To add one, write a module here or in ``indices``, ``memories`` or ``detectors``, and a line below (docs/extending.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,23 +15,24 @@ from maskedbandits.policies import (
     auto,
     divergences,
     dp_ucb,
-    exp3s,
+    exp3,
     ldp_laplace,
     log_times,
     oracle,
     registry,
-    rexp3,
     uniform,
 )
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
 from maskedbandits.policies.indices import kl, kl_plus, thompson, ucb
+from maskedbandits.policies.initial_state import build_state
 from maskedbandits.policies.memories import discount, everything, window
-from maskedbandits.policies.policy import Policy, made
+from maskedbandits.policies.policy import Policy
 from maskedbandits.policies.registry import Kind
 
 __all__ = ["KINDS", "Kind", "Policy", "check_policy", "kind_of", "make_policy", "names"]
 
 INDICES = {"klucb": kl, "ucb": ucb, "klucb-plus": kl_plus, "ts": thompson}
+# Of each memory: its module, its name in words, and a reference.
 MEMORIES: dict[str, tuple[Any, str, str]] = {
     "": (everything, "everything", ""),
     "sw-": (window, "sliding window", ""),
@@ -47,35 +48,48 @@ ALONE = {
     "auto": auto,
     "uniform": uniform,
     "oracle": oracle,
-    "exp3s": exp3s,
-    "rexp3": rexp3,
     "adswitch": adswitch,
     "ldp-ucb-l": ldp_laplace,
     "dp-ucb": dp_ucb,
 }
 
 
-def _kinds() -> dict[str, Kind]:
+def _build_kinds() -> dict[str, Kind]:
     """Return every kind: all memories and detectors with all indices, those that stand alone, and a few old names."""
-    found = [registry.alone(name, module) for name, module in ALONE.items()]
+    kinds = [registry.alone(name, module) for name, module in ALONE.items()]
+    kinds += _exp3_kinds()
     for label, index in INDICES.items():
         without_detector = [
-            registry.on_axes(f"{before}{label}-cf", index, memory=memory, words=words, reference=reference)
-            for before, (memory, words, reference) in MEMORIES.items()
+            registry.on_axes(f"{prefix}{label}-cf", index, memory=memory, words=words, reference=reference)
+            for prefix, (memory, words, reference) in MEMORIES.items()
         ]
-        told = registry.on_axes(f"oracle-{label}-cf", index, words="since the last change, told by an oracle")
-        without_detector.append(replace(told, required=frozenset({"restarts"})))
-        found += [divergences.with_variants(kind) if index in (kl, ucb) else kind for kind in without_detector]
-        for before, (detector, words, reference) in DETECTORS.items():
-            if index is not kl_plus:  # it needs the horizon, they are there to do without
+        oracle_kind = registry.on_axes(f"oracle-{label}-cf", index, words="since the last change, told by an oracle")
+        without_detector.append(replace(oracle_kind, required=frozenset({"restarts"})))
+        kinds += [divergences.with_variants(kind) if index in (kl, ucb) else kind for kind in without_detector]
+        for prefix, (detector, words, reference) in DETECTORS.items():
+            if index is not kl_plus:  # KL-UCB++ needs the horizon, and detectors exist to do without it
                 alarm = f"since a restart by {words}"
-                found.append(
-                    registry.on_axes(f"{before}{label}-cf", index, detector=detector, words=alarm, reference=reference)
+                kinds.append(
+                    registry.on_axes(f"{prefix}{label}-cf", index, detector=detector, words=alarm, reference=reference)
                 )
-    return {kind.name: kind for kind in [*found, *_old_names()]}
+    return {kind.name: kind for kind in [*kinds, *_old_names()]}
+
+
+def _exp3_kinds() -> list[Kind]:
+    """Return EXP3.S, tuned for a number of changes, and REXP3, tuned for a variation budget."""
+    exp3s = replace(registry.alone("exp3s", exp3), fixed={"variation": None})
+    rexp3 = replace(
+        registry.alone("rexp3", exp3),
+        summary=exp3.REXP3_SUMMARY,
+        reference=exp3.REXP3_REFERENCE,
+        fixed={"changes": 1},
+        required=frozenset({"variation"}),
+    )
+    return [exp3s, rexp3]
 
 
 def _old_names() -> list[Kind]:
+    """Return policies of the literature that are points on the axes."""
     plain = registry.on_axes("klucb", kl)
     response = registry.on_axes("ldp-ucb-b", ucb)
     return [
@@ -94,16 +108,50 @@ def _old_names() -> list[Kind]:
     ]
 
 
-KINDS: dict[str, Kind] = _kinds()
+KINDS: dict[str, Kind] = _build_kinds()
 
 
 def names() -> list[str]:
-    """Return all policy names."""
+    """Return the names of all policies.
+
+    Returns
+    -------
+    list of str
+        The names in alphabetical order.
+
+    Examples
+    --------
+    >>> names()[:3]
+    ['adswitch', 'auto', 'cusum-klucb-cf']
+
+    """
     return sorted(KINDS)
 
 
 def kind_of(name: str) -> Kind:
-    """Return what a name stands for."""
+    """Return the description of a policy's name.
+
+    Parameters
+    ----------
+    name : str
+        Name of a policy.
+
+    Returns
+    -------
+    Kind
+        The code and the parameters of the policy.
+
+    Raises
+    ------
+    UserError
+        If no policy has this name.
+
+    Examples
+    --------
+    >>> kind_of("auto").learns_from
+    'masked feedback'
+
+    """
     if not isinstance(name, str) or name not in KINDS:
         raise UserError(f"no policy is called {name!r}{nearest(name, KINDS)}")
     return KINDS[name]
@@ -117,37 +165,60 @@ def check_policy(
     pace: float | None = None,
     **parameters: Any,
 ) -> dict[str, Any]:
-    """Return all parameters of a policy, checked, without making one.
+    """Check the arguments of `make_policy` without building a policy.
 
-    With a pace, times are in rows of a log of which one in so many is played, and are returned in plays.
+    Parameters
+    ----------
+    name, arms, corruption, **parameters
+        As for `make_policy`.
+    pace : float, optional
+        If given, times are in rows of a log of which one in ``pace`` is played. They are returned in plays.
+
+    Returns
+    -------
+    dict
+        All parameters, defaults included.
+
+    Raises
+    ------
+    UserError
+        If `make_policy` would raise one.
+
+    Examples
+    --------
+    >>> check_policy("klucb", arms=3)["c"]
+    3.0
+
     """
-    kind, given, _ = _fitted(name, arms, corruption, parameters)
+    kind, given, _ = _fit_kind(name, arms, corruption, parameters)
     if pace is not None:
         log_times.rows_of(kind, given)
         given = log_times.in_plays(kind, given, arms, pace)
     return kind.complete(given, arms)
 
 
-def _fitted(
+def _fit_kind(
     name: str, arms: int, corruption: Corruption | Sequence[Corruption] | None, parameters: Mapping[str, Any]
 ) -> tuple[Kind, dict[str, Any], tuple[Corruption, ...]]:
-    """Return what plays a policy, its parameters, and the corruption of every arm."""
+    """Return the kind that fits the corruption, its parameters, and the corruption of every arm."""
     kind_of(name).complete(parameters, check_int("arms", arms))
-    seen = seen_through(kind_of(name), arms, corruption)
-    through = per_arm(IDENTITY if corruption is None else corruption, arms)  # also what the policy need not know
-    kind, given = divergences.fitted(kind_of(name), through, parameters)
-    return kind, given, seen
+    known = known_corruption(kind_of(name), arms, corruption)
+    actual = per_arm(IDENTITY if corruption is None else corruption, arms)  # even if the policy need not know it
+    kind, given = divergences.fitted(kind_of(name), actual, parameters)
+    return kind, given, known
 
 
-def seen_through(kind: Kind, arms: int, corruption: Corruption | Sequence[Corruption] | None) -> tuple[Corruption, ...]:
-    """Return the corruption of every arm, as the policy has to know it."""
+def known_corruption(
+    kind: Kind, arms: int, corruption: Corruption | Sequence[Corruption] | None
+) -> tuple[Corruption, ...]:
+    """Return the corruption of every arm, as far as the policy has to know it."""
     if kind.sees_corruption and corruption is None:
         raise UserError(f"{kind.name} needs corruption: the RandomizedResponse that masks the feedback")
     each = per_arm(IDENTITY if corruption is None else corruption, arms)
     if not kind.sees_corruption:
         return (IDENTITY,) * arms
-    curved = any(one.polyline.means.size != 2 for one in {id(one): one for one in each}.values())
-    if kind.learns_from == "debiased feedback" and curved:
+    is_curved = any(one.polyline.means.size != 2 for one in {id(one): one for one in each}.values())
+    if kind.learns_from == "debiased feedback" and is_curved:
         raise UserError(f"{kind.name} cannot debias a Monotone corruption report by report: give a RandomizedResponse")
     return each
 
@@ -160,14 +231,41 @@ def make_policy(
     seed: int | None = None,
     **parameters: Any,
 ) -> Policy:
-    """Return a fresh policy that has seen nothing.
+    """Return a new policy.
 
-    With a seed, one that draws lots draws the same ones each time; without, the operating system gives them.
+    Parameters
+    ----------
+    name : str
+        Name of the policy, such as ``"auto"`` or ``"sw-klucb-cf"``. ``maskedbandits policies`` lists them all.
+    arms : int
+        Number of arms.
+    corruption : Corruption or sequence of Corruption, optional
+        The mask of the feedback: one for all arms, or one for each. Most policies need it.
+    seed : int, optional
+        The seed of the policy's random numbers. By default they come from the operating system.
+    **parameters
+        Parameters of the policy, such as ``window``. ``maskedbandits policies NAME`` explains them.
 
+    Returns
+    -------
+    Policy
+        The policy, before its first observation.
+
+    Raises
+    ------
+    UserError
+        If the name is unknown, a parameter is missing or unknown, or a value is out of range.
+
+    Examples
+    --------
     >>> make_policy("klucb", arms=3).choose()
     0
+    >>> from maskedbandits import RandomizedResponse
+    >>> make_policy("ts-cf", arms=3, corruption=RandomizedResponse.from_epsilon(1.0))
+    <ts-cf, arms=3, restarts=None, contamination=0.0, 0 observations>
+
     """
-    kind, given, each = _fitted(name, arms, corruption, parameters)
-    drawn = {id(one): one.polyline for one in {id(one): one for one in each}.values()}
-    state = made(kind, kind.complete(given, len(each)), [drawn[id(one)] for one in each])
+    kind, given, each = _fit_kind(name, arms, corruption, parameters)
+    lines = {id(one): one.polyline for one in {id(one): one for one in each}.values()}
+    state = build_state(kind, kind.complete(given, len(each)), [lines[id(one)] for one in each])
     return Policy(kind, given, state, rng.seeded(None if seed is None else check_int("seed", seed, 0)))

@@ -1,6 +1,6 @@
 """AdSwitch (Auer, Gajane and Ortner 2019): near-optimal regret under changes, without knowing how many there are.
 
-It plays in episodes. In an episode arms are good until evicted, and the good ones are pulled in turn. With n_I(a) and
+It plays in episodes. In an episode arms are good until evicted, and the good arms are pulled in turn. With n_I(a) and
 m_I(a) the number and the mean of the arm's gains in an interval I of time, T the horizon, l the number of the episode:
 
     evict    a good arm a if for some s: max m_[s,t] over good arms - m_[s,t](a) > sqrt(C log T / (n_[s,t](a) - 1));
@@ -11,19 +11,19 @@ m_I(a) the number and the mean of the arm's gains in an interval I of time, T th
              |m_[s',t'] - m_[s,t]| > sqrt(2 log T / n_[s',t']) + sqrt(2 log T / n_[s,t]), or if an evicted arm has
              changed: for some s, |m_[s,t] - m~| > D~ / 4 + sqrt(2 log T / n_[s,t])
 
-C = F = 16 in the proof, and by default. They are dear: on means (.9, .4, .3) that never change, regret is 77 % of that
-of uniform play at T = 10^5, 44 % at 10^6 and 16 % at 10^7; under epsilon = 1 it is 90, 66 and 29 %. C = F = 2 leaves
-13 % and 35 % at T = 10^5.
+C = F = 16 in the proof, and by default. They are costly: on means (.9, .4, .3) that never change, regret is 77 % of
+that of uniform play at T = 10^5, 44 % at 10^6 and 16 % at 10^7; under epsilon = 1 it is 90, 66 and 29 %. C = F = 2
+leaves 13 % and 35 % at T = 10^5.
 
-**What differs from the paper.** All starts s would cost O(K t) a step, all intervals more. Here s runs over a grid:
+**Differences from the paper.** All starts s would cost O(K t) a step, and all intervals more. Here s runs over a grid:
 with n steps played in the episode, s = (floor(n / 2^j) - 1) 2^j for every j with 2^j <= n, and, for an evicted arm, the
 beginning of its present check. So at least a quarter of any interval up to now is seen, which costs a constant factor
-of what is needed to notice a change; [s', t'] runs over all intervals [s, t] seen so far. For these it is enough to
+of the observations needed to notice a change; [s', t'] runs over all intervals [s, t] so far. For these it suffices to
 keep the highest lower and the lowest upper end of the confidence intervals. A step costs O(K log t) while several arms
 are good, and O(K + log t) once one is left. An arm evicted on a long interval is no longer compared on shorter ones. Of
 several checks that begin at once only the longest is drawn: it covers the others.
 
-Gains are debiased feedbacks, shrunk to [0, 1] (``exp3_weights.py``), so that T and C mean what they do in the paper.
+Gains are debiased feedbacks, shrunk to [0, 1] (``exp3.py``), so that T and C mean what they do in the paper.
 """
 
 import math
@@ -33,8 +33,8 @@ from typing import Any
 from maskedbandits._numba.jit import compiled, inlined, inner
 from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, array, computed, param, record, variable
 from maskedbandits.math import rng
-from maskedbandits.policies import exp3_weights, validation
-from maskedbandits.policies.exp3_weights import Gains
+from maskedbandits.policies import validation
+from maskedbandits.policies.exp3 import Gains, configure_gains, gain_of
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.state import counted, forget
 
@@ -42,16 +42,16 @@ SUMMARY = "evicts arms, checks them at random, restarts on a change"
 REFERENCE = "Auer et al. 2019"
 LEARNS_FROM = "debiased feedback"
 LEVELS = 48  # of the grid: enough for any episode
-FAR = 1e9  # beyond any confidence interval of a gain
+FAR = 1e9  # outside any confidence interval of a gain
 PATIENCE = (
     4.0  # times as many decisions as there are arms: after these, half of the unanswered decisions of an arm count
 )
-LONG = float(1 << 32)  # a wait that outweighs any other
+LONG_WAIT = float(1 << 32)  # longer than any real wait
 
 
 @record
 class Policy(Gains):
-    """What is gathered of an episode, beside the counts."""
+    """The statistics of an episode, beside the counts."""
 
     horizon: int = param(REQUIRED, validation.count, "how many steps will be played", stored=False, time=DURATION)
     strictness: float = param(
@@ -93,8 +93,8 @@ class Policy(Gains):
 
 
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
-    """Write down what the horizon makes of its constants."""
-    exp3_weights.configure(state, parameters)
+    """Compute the constants that depend on the horizon."""
+    configure_gains(state)
     scalars = state.scalars[0]
     scalars.log = max(1.0, math.log(parameters["horizon"]))
     scalars.rate = 1.0 / math.sqrt(scalars.arms * parameters["horizon"] * scalars.log)
@@ -102,7 +102,7 @@ def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
 
 @inlined
 def _depth(state: Policy) -> int:
-    """Return how many levels of the grid have a start in this episode."""
+    """Return the number of grid levels that have a start in this episode."""
     played = state.scalars[0].time - state.scalars[0].since
     depth = 0
     while depth < LEVELS and played >> depth > 0:
@@ -120,7 +120,7 @@ def start(state: Policy) -> None:
 
 @inner
 def _begin_episode(state: Policy) -> None:
-    """Begin an episode: all arms are good, and nothing is known."""
+    """Begin an episode: all arms are good, and have no observations."""
     state.counts[:] = 0.0
     state.sums[:] = 0.0
     state.scalars[0].since = state.scalars[0].time
@@ -140,7 +140,8 @@ def _begin_episode(state: Policy) -> None:
 
 
 @inlined
-def _waiting(state: Policy, arm: int) -> int:
+def _wait_of(state: Policy, arm: int) -> int:
+    """Return the steps since an arm was last pulled, or -1 if it is not in turn."""
     if state.evicted[arm] and state.counts[arm] >= state.quotas[arm]:
         return -1
     return state.scalars[0].time - state.last[arm]
@@ -148,16 +149,16 @@ def _waiting(state: Policy, arm: int) -> int:
 
 @inner
 def score(state: Policy, arm: int) -> float:
-    """Return the steps for which the arm has been waiting, if it is in turn at all, or else -1."""
-    return float(_waiting(state, arm))
+    """Return the steps since the arm was last pulled, or -1 if it is not in turn."""
+    return float(_wait_of(state, arm))
 
 
 @inner
 def score_ahead(state: Policy, arm: int) -> float:
-    """Return the same with arms first that have the fewest unanswered decisions.
+    """Return the same score, with the arms of the fewest unanswered decisions first.
 
-    Of an arm that nothing was heard of since it was first chosen, all of them fade from then on: so it is chosen again
-    as often later as at first, however many of its reports were lost.
+    If no report of an arm has arrived since it was first chosen, all of its unanswered decisions fade from then on. So
+    it is chosen as often later as at first, however many of its reports are lost.
     """
     scalars = state.scalars[0]
     since = state.first_asked[arm] if state.heard[arm] < state.first_asked[arm] else state.asked[arm]
@@ -165,14 +166,14 @@ def score_ahead(state: Policy, arm: int) -> float:
     pending = math.floor(unanswered + 0.5)
     if state.evicted[arm] and state.counts[arm] + pending >= state.quotas[arm]:
         return -math.inf
-    return float(_waiting(state, arm)) - LONG * pending
+    return float(_wait_of(state, arm)) - LONG_WAIT * pending
 
 
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Take in a gain; restart, evict, or draw what to check in the next step."""
     scalars = state.scalars[0]
-    state.gained[arm] += exp3_weights.gain_of(state, arm, counted(state, arm, feedback))
+    state.gained[arm] += gain_of(state, arm, counted(state, arm, feedback))
     state.last[arm] = scalars.time
     depth = _depth(state)
     _move_grid(state, depth)
@@ -188,10 +189,10 @@ def observe(state: Policy, arm: int, feedback: float) -> None:
 
 @inner
 def _move_grid(state: Policy, depth: int) -> None:
-    """Note counts and sums at the levels whose multiple has come."""
+    """Store counts and sums at the levels whose multiple is reached."""
     scalars = state.scalars[0]
     played = scalars.time - scalars.since
-    counts, gained = state.counts, state.gained  # found once, not at every turn
+    counts, gained = state.counts, state.gained  # looked up once, outside the loop
     start_counts, start_sums = state.start_counts, state.start_sums
     last_counts, last_sums = state.last_counts, state.last_sums
     for level in range(depth):
@@ -207,7 +208,7 @@ def _move_grid(state: Policy, depth: int) -> None:
 
 @inner
 def _contradicts_itself(state: Policy, arm: int, depth: int) -> bool:
-    """Tell whether two confidence intervals of a good arm have nothing in common."""
+    """Return whether two confidence intervals of a good arm are disjoint."""
     scalars = state.scalars[0]
     count, gained = state.counts[arm], state.gained[arm]
     lowest, highest = state.lowest[arm], state.highest[arm]
@@ -226,7 +227,7 @@ def _contradicts_itself(state: Policy, arm: int, depth: int) -> bool:
 
 @inlined
 def _is_far(state: Policy, arm: int, number: float, total: float) -> bool:
-    """Tell whether gains of an evicted arm are too far from what it had when evicted."""
+    """Return whether the gains of an evicted arm are too far from its mean at eviction."""
     if number <= 0.0:
         return False
     slack = 0.25 * state.gaps[arm] + math.sqrt(2.0 * state.scalars[0].log / number)
@@ -235,7 +236,7 @@ def _is_far(state: Policy, arm: int, number: float, total: float) -> bool:
 
 @inner
 def _has_changed(state: Policy, arm: int, depth: int) -> bool:
-    """Tell whether an evicted arm is no longer what it was."""
+    """Return whether an evicted arm has changed."""
     count = state.counts[arm]
     total = state.gained[arm]
     if _is_far(state, arm, count - state.check_counts[arm], total - state.check_sums[arm]):
@@ -262,9 +263,9 @@ def _evict(state: Policy, depth: int) -> None:
 
 @inner
 def _evict_since(state: Policy, start: int) -> None:
-    """Evict by what was gained since a place in the grid."""
+    """Evict arms by their gains since a point of the grid."""
     strictness = state.scalars[0].strictness * state.scalars[0].log
-    counts, gained, evicted = state.counts, state.gained, state.evicted  # found once, not at every turn
+    counts, gained, evicted = state.counts, state.gained, state.evicted  # looked up once, outside the loop
     since_counts, since_sums = state.start_counts[start:], state.start_sums[start:]
     best = -FAR
     for arm in range(counts.size):
@@ -292,10 +293,10 @@ def _draw_checks(state: Policy, rate: float) -> None:
     for arm in range(scalars.arms):
         if not state.evicted[arm]:
             continue
-        lot = rng.uniform(state.rng)
-        if lot >= rate:  # the probabilities of all lengths add up to less
+        draw = rng.uniform(state.rng)
+        if draw >= rate:  # the probabilities of all lengths sum to less
             continue
-        exponent = longest_check(lot, rate, state.gaps[arm] / scalars.finest)
+        exponent = longest_check(draw, rate, state.gaps[arm] / scalars.finest)
         if exponent == 0:
             continue
         count = state.counts[arm]
@@ -306,15 +307,15 @@ def _draw_checks(state: Policy, rate: float) -> None:
 
 
 @compiled
-def longest_check(lot: float, rate: float, least: float) -> int:
-    """Return the largest i among the checks that begin, each on its own with probability 2^-i rate; 0 if none does."""
+def longest_check(draw: float, rate: float, least: float) -> int:
+    """Return the largest i of the checks that begin, each with probability 2^-i rate, independently; 0 if none does."""
     exponent = 0
     while exponent < 30 and 0.5 ** (exponent + 1) >= least:
         exponent += 1
     none = 1.0
     while exponent > 0:
         none *= 1.0 - min(0.5**exponent * rate, 1.0)
-        if lot < 1.0 - none:
+        if draw < 1.0 - none:
             return exponent
         exponent -= 1
     return 0

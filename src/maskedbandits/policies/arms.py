@@ -1,7 +1,7 @@
-"""Arms that come and go while a policy is at work: what was learnt of the others stays, to the last bit.
+"""Arms that are added and retired while a policy is live; everything learned about the others stays, bit for bit.
 
-An arm that is added has been seen by nobody, and is explored as every arm is at the beginning. One that is retired is
-never chosen again; its place is never used again, and reports of it that come late are taken in as ever.
+An added arm has no observations, and is explored like any arm at the beginning. A retired arm is never chosen again.
+Its number is never reused, and late reports of it are taken in as ever.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from maskedbandits.errors import UserError
 from maskedbandits.policies.registry import Kind
 
 
-def check(kind: Kind) -> None:
-    """Refuse a kind of policy whose arms can neither come nor go."""
+def check_kind(kind: Kind) -> None:
+    """Refuse a kind of policy whose arms cannot change."""
     if not kind.takes_arms:
         raise UserError(
             f"{kind.name} is made for a number of arms that stays: take auto, or klucb-cf, ucb-cf or ts-cf, also as "
@@ -24,8 +24,8 @@ def check(kind: Kind) -> None:
         )
 
 
-def line_of(kind: Kind, corruption: Corruption | None, arms: int, noisy: bool) -> Polyline | None:
-    """Return how an arm is masked that comes after so many; None if as the others are."""
+def polyline_of(kind: Kind, corruption: Corruption | None, arms: int, noisy: bool) -> Polyline | None:
+    """Return the mask of the arm that follows so many arms; None if it is that of the others."""
     if corruption is None or not kind.sees_corruption:
         return None
     one = per_arm((*(IDENTITY,) * arms, corruption), arms + 1)[-1]
@@ -34,10 +34,10 @@ def line_of(kind: Kind, corruption: Corruption | None, arms: int, noisy: bool) -
     return one.polyline
 
 
-def added(kind: Kind, parameters: Mapping[str, Any], state: Any, line: Polyline | None) -> Any:
-    """Return the state with one arm more."""
+def add_arm(kind: Kind, parameters: Mapping[str, Any], state: Any, line: Polyline | None) -> Any:
+    """Return the state with one more arm."""
     arm, honest = int(state.scalars[0].arms), 1.0 - parameters.get("contamination", 0.0)
-    like = _shared(state) if line is None else _one_like(state, line, honest)
+    like = _check_one_mask(state) if line is None else _find_mask(state, line, honest)
     more = 0 if like is not None or line is None else line.means.size
     if line is not None and line.means.size != 2 and has_field(state, "mixed") and state.scalars[0].mixed:
         raise UserError(
@@ -66,22 +66,22 @@ def added(kind: Kind, parameters: Mapping[str, Any], state: Any, line: Polyline 
     return new
 
 
-def _one_of_each(state: Any) -> Ints:
-    """Return an arm of each corruption: those with one have its nodes in common."""
+def _arm_of_each_mask(state: Any) -> Ints:
+    """Return one arm for each mask: arms with the same mask share its nodes."""
     return np.unique(state.first_node, return_index=True)[1]
 
 
-def _shared(state: Any) -> int:
-    """Return an arm, if all have the same corruption."""
-    lines = {(state.flips[arm], *(part.tobytes() for part in _nodes(state, arm))) for arm in _one_of_each(state)}
+def _check_one_mask(state: Any) -> int:
+    """Return an arm, if all arms have the same mask."""
+    lines = {(state.flips[arm], *(part.tobytes() for part in _nodes(state, arm))) for arm in _arm_of_each_mask(state)}
     if len(lines) > 1:
         raise UserError("the arms have several corruptions: say which one the new arm has")
     return 0
 
 
-def _one_like(state: Any, line: Polyline, honest: float) -> int | None:
-    """Return an arm that has a corruption already, if there is one."""
-    for arm in _one_of_each(state):
+def _find_mask(state: Any, line: Polyline, honest: float) -> int | None:
+    """Return an arm that has this mask already, if there is one."""
+    for arm in _arm_of_each_mask(state):
         means, feedbacks = _nodes(state, arm)
         same = np.array_equal(means, line.means) and np.array_equal(feedbacks, honest * line.feedbacks)
         if same and bool(state.flips[arm]) == line.flipped:
@@ -90,12 +90,13 @@ def _one_like(state: Any, line: Polyline, honest: float) -> int | None:
 
 
 def _nodes(state: Any, arm: int) -> tuple[Any, Any]:
+    """Return the means and feedbacks of an arm's polyline."""
     nodes = slice(state.first_node[arm], state.last_node[arm] + 1)
     return state.node_means[nodes], state.node_feedbacks[nodes]
 
 
-def retire(kind: Kind, state: Any, arm: int) -> None:
-    """Let an arm never be chosen again."""
+def retire_arm(kind: Kind, state: Any, arm: int) -> None:
+    """Mark an arm as never to be chosen again."""
     scalars = state.scalars[0]
     if state.closed[arm]:
         raise UserError(f"arm {arm} is retired already: its place is not used again")

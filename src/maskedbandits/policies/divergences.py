@@ -22,10 +22,10 @@ from maskedbandits.policies import registry, validation
 from maskedbandits.policies.indices import kl, sub_gamma, ucb
 from maskedbandits.policies.memories import everything
 from maskedbandits.policies.registry import Kind
-from maskedbandits.policies.validation import LARGEST
+from maskedbandits.policies.validation import MAX_FEEDBACK
 
 INDICES = {"gaussian": ucb, "sub-gamma": sub_gamma}
-_positive = validation.perhaps(validation.between(0, LARGEST, above=True))
+_positive = validation.perhaps(validation.between(0, MAX_FEEDBACK, above=True))
 PARAMETERS = {
     "divergence": Param(
         None,

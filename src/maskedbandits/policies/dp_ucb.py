@@ -1,8 +1,8 @@
-"""DP-UCB (Mishra and Thakurta 2015; Tossou and Dimitrakakis 2016): central privacy, shown rewards as they are.
+"""DP-UCB (Mishra and Thakurta 2015; Tossou and Dimitrakakis 2016): central privacy, for policies that see rewards.
 
-The learner knows every reward, and what it *does* is epsilon-differentially private. Each arm has its own sum, made
-public by the hybrid mechanism (Chan, Shi and Song 2011), which needs no horizon. One reward enters the sum of one arm,
-so each sum may spend all of epsilon. With N = 2^k + r rewards, r < 2^k,
+The learner sees every reward, and its *choices* are epsilon-differentially private. The sum of each arm is released by
+the hybrid mechanism (Chan, Shi and Song 2011), which needs no horizon. A reward enters the sum of one arm, so each sum
+may spend all of epsilon. With N = 2^k + r rewards, r < 2^k,
 
     - at each power of two the rewards since the one before are added, with Laplace noise of scale 2 / epsilon, and
     - the r rewards since are covered by one node of a binary tree for each bit set in r; a reward is part of at most k
@@ -12,8 +12,8 @@ A sum of Laplace noises of scales b_i exceeds ``max(sqrt(sum b_i^2), max b_i sqr
 probability at most t^-4 (Lemma 2.8 of Chan et al.), so the index is the mean of the public sum plus sqrt(2 log t / N)
 plus that over N.
 
-The noise is drawn in floating point: good to compare regrets by, and no mechanism to publish anything through. A saved
-state holds true sums, and is as secret as the rewards are.
+The noise is drawn in floating point. This suffices to compare regrets, but is no mechanism for publishing data. A saved
+state holds true sums, and is as secret as the rewards.
 """
 
 import math
@@ -22,13 +22,13 @@ from maskedbandits._numba.jit import compiled, inlined, inner
 from maskedbandits._numba.state import REQUIRED, Floats, array, param, record
 from maskedbandits.math import rng
 from maskedbandits.policies import validation
-from maskedbandits.policies.pending import ENOUGH, FOREVER, lateness, open_decisions, patience
+from maskedbandits.policies.pending import ENOUGH, FOREVER, overdue_delay, patience, unanswered_count
 from maskedbandits.policies.state import Arms, flipped, forget
 
 SUMMARY = "shown rewards, makes noisy sums public: central privacy"
 REFERENCE = "Mishra & Thakurta 2015; Tossou & Dimitrakakis 2016"
 LEARNS_FROM = "rewards"
-DEPTH = 48  # of the tree: more rewards than can be counted in a float
+DEPTH = 48  # levels of the tree
 
 
 @record
@@ -65,7 +65,7 @@ def _level(count: int) -> int:
 
 @compiled
 def noise_bound(count: int, epsilon: float, step: float) -> float:
-    """Return what the noise in a sum of so many rewards exceeds with probability step^-4 at most."""
+    """Return a bound that the noise in a sum of rewards exceeds with probability at most step^-4."""
     level = _level(count)
     nodes = 0
     for bit in range(level):
@@ -79,10 +79,10 @@ def noise_bound(count: int, epsilon: float, step: float) -> float:
 
 @inlined
 def _index(state: Policy, arm: int, all_pending: int, unanswered: float, pending: int) -> float:
-    """Return the index with pending reports, of all arms and of this one, counted as come.
+    """Return the index, with pending reports of all arms and of this one counted as received.
 
     The noise is small at the counts 2, 4, 8, ..., and the policy tends to stop there. Where reports are late it stops
-    at such a count of decisions, because their reports will come; else at such a count of rewards.
+    at such a count of decisions, because their reports will arrive; otherwise at such a count of rewards.
     """
     count = state.counts[arm] + unanswered
     if count <= 0.0:
@@ -108,13 +108,13 @@ def score(state: Policy, arm: int) -> float:
 def score_ahead(state: Policy, arm: int) -> float:
     """Return the index with pending reports."""
     scalars = state.scalars[0]
-    unanswered = open_decisions(state, arm, scalars.decisions, lateness(state), patience(state))
+    unanswered = unanswered_count(state, arm, scalars.decisions, overdue_delay(state), patience(state))
     return _index(state, arm, scalars.awaited, unanswered, state.pending[arm])
 
 
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
-    """Take in the reward, and make the arm's sum public anew: one node of the tree closes, with fresh noise."""
+    """Take in the reward, and release the arm's sum again: one node of the tree closes, with fresh noise."""
     scalars = state.scalars[0]
     scalars.time += 1
     state.counts[arm] += 1.0
@@ -133,6 +133,7 @@ def observe(state: Policy, arm: int, feedback: float) -> None:
 
 @inner
 def _close_node(state: Policy, arm: int, reward: float, rest: int, level: int) -> None:
+    """Close a node of the tree, and release the sum of the arm."""
     true = state.true[arm * DEPTH : (arm + 1) * DEPTH]
     public = state.public[arm * DEPTH : (arm + 1) * DEPTH]
     node = 0
@@ -142,8 +143,8 @@ def _close_node(state: Policy, arm: int, reward: float, rest: int, level: int) -
         node += 1
     true[node] = total
     public[node] = total + rng.laplace(state.rng, 2.0 * level / state.scalars[0].epsilon)
-    told = state.base[arm]
+    released = state.base[arm]
     for bit in range(level):
         if (rest >> bit) & 1:
-            told += public[bit]
-    state.sums[arm] = told
+            released += public[bit]
+    state.sums[arm] = released

@@ -15,7 +15,7 @@ from maskedbandits._numba.jit import compiled, dispatch, entry, inlined
 from maskedbandits._numba.state import Floats, Ints
 from maskedbandits.math import rng
 from maskedbandits.policies.index.report_masks import ARMS_OWN, as_seen, is_the_arms
-from maskedbandits.policies.pending import await_reports, give_up, stop_awaiting
+from maskedbandits.policies.pending import await_reports, give_up, take_pending
 from maskedbandits.policies.state import Arms, counted, forget
 
 
@@ -123,7 +123,7 @@ def decide(state: Arms) -> int:
 @inlined
 def take_in(state: Arms, arm: int, feedback: float) -> None:
     """Take in a report."""
-    stop_awaiting(state, arm)
+    take_pending(state, arm)
     observe(state, arm, feedback)
 
 
@@ -204,7 +204,7 @@ def observe_masked_live(
     """Take in reports, each with one of several corruptions, or that of its arm (``report_masks.py``)."""
     for place in range(arms.size):
         arm, mask = arms[place], masks[place]
-        stop_awaiting(state, arm)
+        take_pending(state, arm)
         value, low, span, shown = as_seen(state, arm, feedbacks[place], mask, lines, honest)
         observe_masked(state, arm, value, low, span, shown, mask == ARMS_OWN)
 

@@ -1,10 +1,10 @@
-"""LDP-UCB-L (Ren, Zhou, Liu and Shroff 2020): shown rewards as they are, it adds Laplace noise to each.
+"""LDP-UCB-L (Ren, Zhou, Liu and Shroff 2020): sees rewards, and adds Laplace noise to each.
 
-Noise of scale 1 / epsilon joins each reward before it is added up. With N noisy rewards of an arm at step t its index
-is their mean + sqrt(2 log t / N) + sqrt(32 log t / N) / epsilon, once N > 4 log(t + 1); an arm that has fewer is pulled
-first. In the paper every person's device adds the noise, which makes it local privacy. Here the policy does, so whoever
-runs it sees the rewards: it is there to compare regrets by, and protects nobody. The noise is drawn in floating point
-from lots that anyone can repeat.
+Noise of scale 1 / epsilon is added to each reward before it enters the sum. With N noisy rewards of an arm at step t,
+its index is their mean + sqrt(2 log t / N) + sqrt(32 log t / N) / epsilon, once N > 4 log(t + 1); an arm with fewer is
+pulled first. In the paper the noise is added on every person's device, which makes it local privacy. Here the policy
+adds it, so its operator sees the rewards: it exists to compare regrets, and protects no one. The noise is drawn in
+floating point from a generator that anyone can repeat.
 """
 
 import math
@@ -13,29 +13,29 @@ from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import REQUIRED, param, record
 from maskedbandits.math import rng
 from maskedbandits.policies import validation
-from maskedbandits.policies.pending import lateness, open_decisions, patience
+from maskedbandits.policies.pending import overdue_delay, patience, unanswered_count
 from maskedbandits.policies.state import Arms, flipped
 
 SUMMARY = "shown rewards, adds Laplace noise to each as a device would: for comparison, it protects nobody"
 REFERENCE = "Ren et al. 2020"
 LEARNS_FROM = "rewards"
-FAR = 1e100  # the score of an arm that must be pulled first, shared by its unanswered decisions
+FIRST_SCORE = 1e100  # of an arm that must be pulled first, divided by its unanswered decisions
 
 
 @record
 class Policy(Arms):
-    """How much noise it adds."""
+    """The amount of noise."""
 
     epsilon: float = param(REQUIRED, validation.epsilon, "the privacy loss of a reward, such as 1.0")
 
 
 @inlined
 def _index(state: Policy, arm: int, awaited: int, pending: float) -> float:
-    """Return the index with pending reports, of all arms and of this one, counted as come."""
+    """Return the index, with pending reports of all arms and of this one counted as received."""
     count = state.counts[arm] + pending
     step = float(state.scalars[0].time + awaited + 1)
     if count <= 4.0 * math.log(step + 1.0):
-        return math.inf if pending == 0.0 else FAR / count
+        return math.inf if pending == 0.0 else FIRST_SCORE / count
     mean = state.sums[arm] / state.counts[arm] if state.counts[arm] > 0.0 else 0.5
     log = math.log(step)
     noise = math.sqrt(32.0 * log / count) / state.scalars[0].epsilon
@@ -53,13 +53,16 @@ def score_ahead(state: Policy, arm: int) -> float:
     """Return the index with pending reports."""
     scalars = state.scalars[0]
     return _index(
-        state, arm, scalars.awaited, open_decisions(state, arm, scalars.decisions, lateness(state), patience(state))
+        state,
+        arm,
+        scalars.awaited,
+        unanswered_count(state, arm, scalars.decisions, overdue_delay(state), patience(state)),
     )
 
 
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
-    """Add noise to the reward and forget what it was."""
+    """Add noise to the reward, and forget the reward."""
     scalars = state.scalars[0]
     scalars.time += 1
     state.counts[arm] += 1.0

@@ -1,14 +1,14 @@
-"""Times on a log: people give rows, and a policy counts the rows that it plays.
+"""Times on a log: users give rows, and a policy counts the rows that it plays.
 
-It plays about one row in ``pace``: one in K where a log chose among K arms at random, all alike. So a parameter that is
-a time says where it is declared which kind of time it is, and here is what a log makes of it:
+It plays about one row in ``pace``: one in K where a log chose uniformly among K arms. So the declaration of a parameter
+that is a time says which kind of time it is:
 
-    POSITION   a row, such as one of ``restarts``: exact, as the loop that replays the log knows it (``logging.py``)
-    DURATION   a number of rows, such as ``window`` or ``horizon``: divided by the pace, and at least 1
+    POSITION   a row, such as one of ``restarts``: exact, because the loop that replays the log knows it
+    (``logging.py``) DURATION   a number of rows, such as ``window`` or ``horizon``: divided by the pace, and at least 1
     DECAY      the weight that a row leaves, such as ``gamma``: to the power of the pace
 
-Everything else is in plays: counts of observations, such as ``samples``, and schedules that a policy makes for itself,
-such as restarts that double.
+Everything else is in plays: counts of observations, such as ``samples``, and schedules of a policy, such as restarts
+that double.
 """
 
 import math
@@ -17,38 +17,37 @@ from typing import Any
 
 from maskedbandits._numba.state import DECAY, DURATION, POSITION, REQUIRED
 from maskedbandits.errors import UserError, shown
-from maskedbandits.policies import pending
 from maskedbandits.policies.registry import Kind
-from maskedbandits.policies.validation import MOST
+from maskedbandits.policies.validation import MAX_TIME
 from maskedbandits.problems.problem import plays_in
 
-CORRUPTIONS = ("flips", "first_node", "last_node", "node_means", "node_feedbacks", "lows", "rates")
 
-
-def _never(times: Any, pace: float) -> Any:
-    """Return as many times that no play reaches: the loop says when; 0 stays, and so does a schedule."""
+def _out_of_reach(times: Any, pace: float) -> Any:
+    """Return as many times that no play reaches, because the loop says when; keep 0, and keep a schedule."""
     if isinstance(times, str):
         return times
-    return [MOST - len(times) + place if time > 0 else 0 for place, time in enumerate(times)]
+    return [MAX_TIME - len(times) + index if time > 0 else 0 for index, time in enumerate(times)]
 
 
-def _shorter(rows: float, pace: float) -> float:
+def _to_plays(rows: float, pace: float) -> float:
+    """Return a number of plays for a number of rows."""
     return rows if math.isinf(rows) else plays_in(rows, pace)
 
 
 RULES: dict[str, Callable[[Any, float], Any]] = {
-    POSITION: _never,
-    DURATION: _shorter,
+    POSITION: _out_of_reach,
+    DURATION: _to_plays,
     DECAY: lambda weight, pace: weight**pace,
 }
 
 
 def _is_known(value: Any) -> bool:
+    """Return whether a parameter has a value."""
     return value is not None and value is not REQUIRED
 
 
 def in_plays(kind: Kind, given: Mapping[str, Any], arms: int, pace: float) -> dict[str, Any]:
-    """Return parameters whose times are in rows with times in plays; refuse those that do not fit a play."""
+    """Convert the times among parameters from rows to plays; refuse times that are invalid then."""
     kind.complete(given, arms)
     values = {key: given.get(key, what.default) for key, what in kind.parameters.items() if what.time}
     times = {key: kind.parameters[key].check(key, value) for key, value in values.items() if _is_known(value)}
@@ -63,7 +62,7 @@ def in_plays(kind: Kind, given: Mapping[str, Any], arms: int, pace: float) -> di
 
 
 def rows_of(kind: Kind, given: Mapping[str, Any]) -> list[int]:
-    """Return the rows at which a policy begins a segment, after the first."""
+    """Return the rows at which a policy begins a segment, except the first."""
     found: list[int] = []
     for key, what in kind.parameters.items():
         times = given.get(key, what.default)
@@ -72,17 +71,3 @@ def rows_of(kind: Kind, given: Mapping[str, Any]) -> list[int]:
     if found and not hasattr(kind.code["code"], "begin_segment"):
         raise UserError(f"{kind.name} has no begin_segment, and cannot follow the rows of a log: docs/extending.md")
     return sorted(found)
-
-
-def remade(kind: Kind, parameters: Mapping[str, Any], state: Any) -> Any:
-    """Return a state with other parameters, whose arms are masked as those of a state."""
-    old = state.scalars[0]
-    sizes: dict[str, int] = {key: int(old[key]) for key in ("arms", "nodes", "leaves") if key in kind.layout.sizes}
-    sizes["ages"] = pending.age_groups(parameters["expire_after"])
-    new = kind.layout.build({**sizes, **kind.sizes(parameters)}, parameters)
-    for key in CORRUPTIONS:
-        getattr(new, key)[:] = getattr(state, key)
-    new.scalars[0].curved = old.curved
-    pending.configure(new, parameters["expire_after"])
-    kind.configure(new, parameters)
-    return new

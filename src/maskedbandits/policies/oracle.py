@@ -1,4 +1,4 @@
-"""Plays the best arm, which it is told: what knowing everything would give."""
+"""Oracle: plays the best arm of every segment, which it is given. It shows the reward of perfect knowledge."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import POSITION, REQUIRED, Ints, fixed_array, param, record, size, variable
 from maskedbandits.errors import UserError, WrongValueError
 from maskedbandits.policies import validation
-from maskedbandits.policies.index.restarts import times
+from maskedbandits.policies.restarts.planned import restart_times
 from maskedbandits.policies.state import Arms, counted, forget
 
 SUMMARY = "plays the best arm, which it is told"
@@ -16,7 +16,7 @@ LEARNS_FROM = "nothing"
 
 @record
 class Policy(Arms):
-    """When segments begin, and the best arm of each."""
+    """The start of each segment, and its best arm."""
 
     segments: int = size(1)
     restarts: Any = param(
@@ -40,13 +40,13 @@ def check(parameters: Mapping[str, Any], arms: int) -> None:
 
 
 def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many segments there are."""
+    """Return the number of segments."""
     return {"segments": len(parameters["best"])}
 
 
 def configure(state: Policy, parameters: Mapping[str, Any]) -> None:
-    """Write down what it is told."""
-    state.begins[:] = times(parameters)
+    """Write the segments to the state."""
+    state.begins[:] = restart_times(parameters)
     state.told[:] = parameters["best"]
 
 
@@ -59,7 +59,7 @@ def start(state: Policy) -> None:
 
 @inlined
 def begin_segment(state: Policy) -> None:
-    """Go on to the next segment."""
+    """Begin the next segment."""
     scalars = state.scalars[0]
     scalars.following = min(scalars.following + 1, state.begins.size)
 
@@ -72,7 +72,7 @@ def choose(state: Policy) -> int:
 
 @inner
 def choose_ahead(state: Policy) -> int:
-    """Return the arm that is best when all reports that are awaited would have come."""
+    """Return the best arm at the time when all pending reports will have arrived."""
     scalars = state.scalars[0]
     following = scalars.following
     while (

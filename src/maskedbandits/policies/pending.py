@@ -7,17 +7,18 @@ reports, a number of *unanswered* decisions, which is what a choice looks at:
 * a decision for the arm adds 1;
 * a report of the arm that arrives takes away 1, and a share of those that are overdue. So an arm whose reports do
   arrive has at most as many unanswered decisions as are on their way, and losses fade;
-* while the arm is not chosen they fade with time: to half after the delay and a *patience*, which is a share of what
-  the policy remembers. After a patience, or as long as until its last decision, at most one counts. So an arm is chosen
-  again however many of its reports were lost, also if all reports were lost for a while.
+* while the arm is not chosen they fade with time: to half after the delay and a *patience*, which is a share of the
+  policy's memory. After a patience, or as long as until its last decision, at most one counts. So an arm is chosen
+  again however many of its reports are lost, even if all reports are lost for a while.
 
-The *delay* of reports is learned from decisions of an arm that has no other report pending, or only such as are surely
-lost. It follows the longest delay of late, in decisions; and the share of reports that are *prompt* is learned with it.
-Where few are prompt, decisions that are more recent than the delay are not overdue.
+The *delay* of reports is estimated from decisions for an arm without other pending reports, or with lost ones only. It
+follows the longest recent delay, in decisions. The share of *prompt* reports is estimated with it. If few reports are
+prompt, decisions more recent than the delay are not overdue.
 
 With ``expire_after`` a policy gives up on a report after so many further decisions. Reports name no decision, so an
-arriving one counts as the oldest pending of its arm. Decisions are counted in up to AGES age groups, so that the memory
-does not grow with ``expire_after``: a policy gives up after at least that many decisions, and at most a quarter more.
+arriving report counts as the oldest pending one of its arm. Decisions are counted in up to AGES age groups, so that the
+memory does not grow with ``expire_after``. A policy gives up after at least that many decisions, and at most a quarter
+more.
 """
 
 import math
@@ -42,17 +43,17 @@ from maskedbandits._numba.state import (
 from maskedbandits.errors import WrongValueError, check_int
 
 FOREVER = 1 << 62  # more than any number of steps
-EXPIRE_AFTER = 100_000  # decisions after which a policy gives up on a report, unless told otherwise
+EXPIRE_AFTER = 100_000  # default number of decisions after which a policy gives up on a report
 NEVER = -1
 AGES = 9  # age groups of pending reports
 PROMPT = 4  # decisions in which a prompt report arrives
-ENOUGH = 0.3  # share of prompt reports from which on later ones are not waited for
-ALONE = 64  # decisions, beside four delays, after which an earlier report of the arm is no longer expected
+ENOUGH = 0.3  # share of prompt reports from which on later ones are overdue
+ALONE = 64  # decisions, beside four delays, after which earlier reports of the arm are lost
 FADING = 1.0 / 128.0  # the share of the other unanswered decisions that an arriving report takes away
 
 
 def check_expire_after(name: str, value: Any) -> int | None:
-    """Check after how many decisions to give up on a report."""
+    """Check the number of decisions after which to give up on a report."""
     if value is None:
         return None
     if isinstance(value, float) and value == float("inf"):
@@ -68,15 +69,15 @@ class Pending(Record):
     """The pending reports of every arm."""
 
     arms: int = size()
-    ages: int = size(scratch=True)  # age groups, or 0 if a policy waits for ever
+    ages: int = size(scratch=True)  # age groups, or 0 if a policy never gives up
     expire_after: Any = param(
         EXPIRE_AFTER,
         check_expire_after,
         "after how many further decisions to give up on a report that has not arrived; 0 ignores pending reports",
         stored=False,
     )
-    lifetime: int = computed(scratch=True)  # the same number, or NEVER
-    awaited: int = variable(0, most=FOREVER, scratch=True)  # decisions whose reports are pending
+    lifetime: int = computed(scratch=True)  # expire_after, or NEVER
+    awaited: int = variable(0, most=FOREVER, scratch=True)  # decisions with pending reports
     decisions: int = variable(0, most=FOREVER, scratch=True)  # decisions so far
     delay: float = variable(-1.0, least=-1.0, most=float(FOREVER), scratch=True)  # in decisions, or -1 if unknown
     prompt: float = variable(0.0, most=1.0, scratch=True)  # the share of reports that were prompt
@@ -103,7 +104,7 @@ class Pending(Record):
 
 
 def age_groups(expire_after: int | None) -> int:
-    """Return how many age groups are needed; a short ``expire_after`` has one for each decision, and is exact."""
+    """Return the number of age groups; a short ``expire_after`` has one for each decision, and is exact."""
     if expire_after is None or expire_after < AGES:
         return expire_after or 0
     width = -(-expire_after // (AGES - 1))
@@ -111,12 +112,12 @@ def age_groups(expire_after: int | None) -> int:
 
 
 def configure(state: Any, expire_after: int | None) -> None:
-    """Write down after how many decisions to give up."""
+    """Write ``expire_after`` to the state."""
     state.scalars[0].lifetime = NEVER if expire_after is None else expire_after
 
 
 def contradiction(state: Any) -> str:
-    """Return where saved pending reports contradict themselves."""
+    """Return how saved pending reports contradict themselves, or an empty text."""
     scalars = state.scalars[0]
     if state.pending.sum() != scalars.awaited:
         return "its pending reports do not add up to their total"
@@ -126,7 +127,7 @@ def contradiction(state: Any) -> str:
 
 
 @inlined
-def await_nothing(state: Pending) -> None:
+def clear_pending(state: Pending) -> None:
     """Forget all decisions."""
     state.scalars[0].awaited = 0
     state.scalars[0].decisions = 0
@@ -140,19 +141,19 @@ def await_nothing(state: Pending) -> None:
         state.first_asked[arm] = 0
         state.heard[arm] = 0
         state.timed[arm] = 0
-    for place in range(state.by_age.size):
-        state.by_age[place] = 0
+    for index in range(state.by_age.size):
+        state.by_age[index] = 0
 
 
 @inlined
 def _group_width(scalars: Pending) -> int:
-    """Return how many decisions an age group spans."""
+    """Return the number of decisions in an age group."""
     return 1 if scalars.lifetime < AGES else (scalars.lifetime + AGES - 2) // (AGES - 1)
 
 
 @inner
 def _advance(state: Pending, n: int) -> None:
-    """Count n decisions, and give up on reports that are older than the policy waits."""
+    """Count n decisions, and give up on expired reports."""
     scalars = state.scalars[0]
     before = scalars.decisions
     scalars.decisions += n
@@ -162,13 +163,13 @@ def _advance(state: Pending, n: int) -> None:
     first, last = before // width + 1, scalars.decisions // width
     for group in range(max(first, last - scalars.ages + 1), last + 1):
         for arm in range(scalars.arms):
-            place = arm * scalars.ages + group % scalars.ages
-            _take_away(state, arm, state.by_age[place])
-            state.by_age[place] = 0
+            index = arm * scalars.ages + group % scalars.ages
+            _drop_pending(state, arm, state.by_age[index])
+            state.by_age[index] = 0
 
 
 @inner
-def _take_away(state: Pending, arm: int, n: int) -> None:
+def _drop_pending(state: Pending, arm: int, n: int) -> None:
     """Give up on n pending reports of an arm."""
     if n > 0:
         state.scalars[0].awaited -= n
@@ -178,7 +179,7 @@ def _take_away(state: Pending, arm: int, n: int) -> None:
 
 @inlined
 def _recent_decisions(state: Pending, arm: int) -> float:
-    """Return about how many decisions of an arm are more recent than reports are late: weights fade with the delay."""
+    """Return about how many decisions for an arm are more recent than the delay; their weights fade with it."""
     scalars = state.scalars[0]
     if scalars.delay < 0.0:
         return state.decided[arm]
@@ -194,11 +195,11 @@ def await_reports(state: Pending, arm: int, n: int) -> None:
         return
     scalars.awaited += n
     state.pending[arm] += n
-    if scalars.decisions - state.asked[arm] > state.asked[arm]:  # what was not answered for so long is lost
+    if scalars.decisions - state.asked[arm] > state.asked[arm]:  # reports unanswered for so long are lost
         state.unanswered[arm] = min(state.unanswered[arm], 1.0)
     state.unanswered[arm] += float(n)
     state.decided[arm] = _recent_decisions(state, arm) + float(n)
-    if state.heard[arm] >= state.asked[arm]:  # nothing was asked since the last report
+    if state.heard[arm] >= state.asked[arm]:  # no decision since the last report
         state.first_asked[arm] = scalars.decisions
         is_alone = state.pending[arm] == n or float(scalars.decisions - state.asked[arm]) > ALONE + 4.0 * scalars.delay
         state.timed[arm] = scalars.decisions if is_alone else 0
@@ -208,26 +209,26 @@ def await_reports(state: Pending, arm: int, n: int) -> None:
 
 
 @inner
-def _age_out(state: Pending, arm: int, n: int) -> None:
+def _drop_oldest(state: Pending, arm: int, n: int) -> None:
     """Take n reports of an arm out of the age groups, the oldest first."""
     scalars = state.scalars[0]
     oldest = scalars.decisions // _group_width(scalars) + 1
     for group in range(oldest, oldest + scalars.ages):
-        place = arm * scalars.ages + group % scalars.ages
-        taken = min(n, state.by_age[place])
-        state.by_age[place] -= taken
+        index = arm * scalars.ages + group % scalars.ages
+        taken = min(n, state.by_age[index])
+        state.by_age[index] -= taken
         n -= taken
 
 
 @inner
 def _learn_delay(state: Pending, arm: int) -> None:
-    """Note how long the report of a timed decision took: a longer delay counts at once, a shorter one by an eighth."""
+    """Update the delay by a timed decision: a longer delay counts at once, a shorter one by an eighth."""
     scalars = state.scalars[0]
     took = float(scalars.decisions - state.timed[arm])
     is_prompt = 1.0 if took < PROMPT else 0.0
     scalars.prompt += (is_prompt - scalars.prompt) * (0.125 if scalars.delay >= 0.0 else 1.0)
     if scalars.delay >= 0.0:
-        if state.asked[arm] != state.timed[arm]:  # the report may be of a later decision, and the timed one's lost
+        if state.asked[arm] != state.timed[arm]:  # the report may belong to a later decision
             took = min(took, 16.0 + 2.0 * scalars.delay)
         took = max(took, scalars.delay + (took - scalars.delay) / 8.0)
     scalars.delay = took
@@ -235,8 +236,8 @@ def _learn_delay(state: Pending, arm: int) -> None:
 
 
 @inlined
-def stop_awaiting(state: Pending, arm: int) -> None:
-    """Note that a report has arrived; one that is not pending may arrive, too."""
+def take_pending(state: Pending, arm: int) -> None:
+    """Note that a report has arrived, pending or not."""
     scalars = state.scalars[0]
     pending = state.pending[arm]
     state.heard[arm] = scalars.decisions
@@ -249,38 +250,38 @@ def stop_awaiting(state: Pending, arm: int) -> None:
         on_their_way = _recent_decisions(state, arm) if scalars.prompt < ENOUGH else 0.0
         state.unanswered[arm] = left - FADING * max(left - on_their_way, 0.0)
         if scalars.ages > 0:
-            _age_out(state, arm, 1)
+            _drop_oldest(state, arm, 1)
 
 
 @inner
 def give_up(state: Pending, arm: int, n: int) -> int:
     """Give up on up to n pending reports of an arm, the oldest first; return on how many."""
     n = min(n, state.pending[arm])
-    _take_away(state, arm, n)
+    _drop_pending(state, arm, n)
     if state.scalars[0].ages > 0:
-        _age_out(state, arm, n)
+        _drop_oldest(state, arm, n)
     return n
 
 
 @inlined
 def patience(state: Any) -> float:
-    """Return the patience of a policy that remembers everything: as many decisions as it has made reports of."""
+    """Return the patience of a policy that remembers everything: its number of reports, pending ones included."""
     return max(1.0, float(state.scalars[0].time + state.scalars[0].awaited))
 
 
 @inlined
-def lateness(state: Pending) -> float:
-    """Return by how many decisions reports are late; 0 if enough of them are prompt, or nothing is known."""
+def overdue_delay(state: Pending) -> float:
+    """Return the delay of reports in decisions; 0 if enough of them are prompt, or it is unknown."""
     scalars = state.scalars[0]
     return scalars.delay if scalars.prompt < ENOUGH and scalars.delay > 0.0 else 0.0
 
 
 @inlined
-def open_decisions(state: Pending, arm: int, clock: int, late: float, patience: float) -> float:
-    """Return how many unanswered decisions of an arm still count at a time, in decisions.
+def unanswered_count(state: Pending, arm: int, clock: int, late: float, patience: float) -> float:
+    """Return how many unanswered decisions for an arm still count at a time, given as a number of decisions.
 
-    It halves within a patience, once reports are overdue. After a patience, or as long as until the arm's last
-    decision, at most one counts: after an outage of all reports, the delay may be taken for far too long.
+    The number halves within a patience, once reports are overdue. After a patience, or as long as until the arm's last
+    decision, at most one counts: after an outage of all reports, the estimated delay may be far too long.
     """
     waited = float(max(clock - state.asked[arm], 0))
     unanswered = state.unanswered[arm] / (1.0 + max(waited - late, 0.0) / patience)
@@ -288,12 +289,12 @@ def open_decisions(state: Pending, arm: int, clock: int, late: float, patience: 
 
 
 def _recent_of(recent: Floats, age: Ints, delay: Any) -> Floats:
-    """Return what ``_recent_decisions`` returns, for several arms."""
+    """Return the result of ``_recent_decisions`` for several arms."""
     return recent * np.where(np.less(delay, 0.0), 1.0, np.exp(-age / np.maximum(delay, 1.0)))
 
 
 def set_pending(state: Any, counts: Ints) -> None:
-    """Let so many reports of each arm be pending, whatever was before: more are of decisions made just now."""
+    """Set the number of pending reports of each arm; additional ones belong to decisions made just now."""
     scalars = state.scalars[0]
     if scalars.lifetime == 0:
         return
@@ -310,25 +311,25 @@ def set_pending(state: Any, counts: Ints) -> None:
         by_age[:, scalars.decisions // interpret(_group_width)(scalars) % scalars.ages] = counts
 
 
-def note_many(state: Any, places: Ints, arms: Ints, n: int) -> None:
-    """Note n decisions, or give up on -n, for one arm each of several policies side by side (``_numba/state.py``)."""
+def note_many(state: Any, indices: Ints, arms: Ints, n: int) -> None:
+    """Note n decisions, or give up on -n, for one arm each of several policies in one state (``_numba/state.py``)."""
     scalars = state.scalars
     if scalars[0].ages:
-        for place, arm in zip(places.tolist(), arms.tolist(), strict=True):
-            interpret(await_reports if n > 0 else give_up)(select_state(state, place), arm, abs(n))
+        for index, arm in zip(indices.tolist(), arms.tolist(), strict=True):
+            interpret(await_reports if n > 0 else give_up)(select_state(state, index), arm, abs(n))
         return
     if scalars[0].lifetime == 0:
         return
     pending, unanswered = stack_rows(state, "pending"), stack_rows(state, "unanswered")
-    more = np.maximum(n, -pending[places, arms])
-    pending[places, arms] += more
-    scalars["awaited"][places] += more
+    more = np.maximum(n, -pending[indices, arms])
+    pending[indices, arms] += more
+    scalars["awaited"][indices] += more
     if n > 0:
-        scalars["decisions"][places] += n
+        scalars["decisions"][indices] += n
         asked, recent = stack_rows(state, "asked"), stack_rows(state, "decided")
-        age = scalars["decisions"][places] - asked[places, arms]
-        recent[places, arms] = _recent_of(recent[places, arms], age, scalars["delay"][places]) + n
-        is_lost = scalars["decisions"][places] > 2 * asked[places, arms]
-        asked[places, arms] = scalars["decisions"][places]
-        unanswered[places, arms] = np.minimum(unanswered[places, arms], np.where(is_lost, 1.0, np.inf)) + n
-    unanswered[places, arms] = np.minimum(unanswered[places, arms], pending[places, arms])
+        age = scalars["decisions"][indices] - asked[indices, arms]
+        recent[indices, arms] = _recent_of(recent[indices, arms], age, scalars["delay"][indices]) + n
+        is_lost = scalars["decisions"][indices] > 2 * asked[indices, arms]
+        asked[indices, arms] = scalars["decisions"][indices]
+        unanswered[indices, arms] = np.minimum(unanswered[indices, arms], np.where(is_lost, 1.0, np.inf)) + n
+    unanswered[indices, arms] = np.minimum(unanswered[indices, arms], pending[indices, arms])

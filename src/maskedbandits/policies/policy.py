@@ -1,73 +1,148 @@
-"""A policy at work: what a user holds."""
+"""The policy that a user holds: it chooses arms, takes in reports, and answers questions about its state."""
 
 import copy
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from maskedbandits._numba.state import Floats, Ints, Words, copy_resized
-from maskedbandits.corruption import Corruption, Polyline
+from maskedbandits._numba.state import Floats, Ints, Words, copy_state, digest
+from maskedbandits.corruption import Corruption
 from maskedbandits.errors import UserError, check_int
-from maskedbandits.policies import arms as changes
-from maskedbandits.policies import log_times, validation
+from maskedbandits.math import rng
+from maskedbandits.policies import arms as arm_changes
+from maskedbandits.policies import estimates, log_times, validation
 from maskedbandits.policies import pending as pending_reports
 from maskedbandits.policies.index import report_masks
-from maskedbandits.policies.pending import FOREVER
+from maskedbandits.policies.initial_state import rebuild_state, simulation_state
+from maskedbandits.policies.pending import EXPIRE_AFTER, FOREVER
 from maskedbandits.policies.registry import Kind
-from maskedbandits.policies.runtime import get_entries, hold_during_forks
-from maskedbandits.policies.views import MOST, View
+from maskedbandits.policies.runtime import Entries, get_entries, hold_during_forks
+
+MAX_AT_ONCE = 1 << 27  # decisions or draws in one call: the array of arms takes a GiB
 
 
-def made(kind: Kind, parameters: Mapping[str, Any], lines: Sequence[Polyline]) -> Any:
-    """Return the state of a state that has seen nothing; arms with one polyline share its nodes."""
-    distinct = {id(line): line for line in lines}
-    ends = np.cumsum([line.means.size for line in distinct.values()])
-    places = dict(zip(distinct, [0, *ends[:-1]], strict=True))
-    first = [places[id(line)] for line in lines]
-    common = {"arms": len(lines), "nodes": int(ends[-1]), "leaves": 1 << (len(lines) - 1).bit_length()}
-    common["ages"] = pending_reports.age_groups(parameters["expire_after"])
-    state = kind.layout.build({**common, **kind.sizes(parameters)}, parameters)
-    honest = 1.0 - parameters.get("contamination", 0.0)  # see Policy.contamination
-    state.flips[:] = [line.flipped for line in lines]
-    state.first_node[:] = first
-    state.last_node[:] = [begin + line.means.size - 1 for begin, line in zip(first, lines, strict=True)]
-    state.node_means[:] = np.concatenate([line.means for line in distinct.values()])
-    state.node_feedbacks[:] = np.concatenate([honest * line.feedbacks for line in distinct.values()])
-    state.lows[:] = [honest * line.feedbacks[0] for line in lines]
-    state.rates[:] = [1.0 / (honest * line.feedbacks[-1] - honest * line.feedbacks[0]) for line in lines]
-    state.scalars[0].curved = any(line.means.size != 2 for line in distinct.values())
-    pending_reports.configure(state, parameters["expire_after"])
-    kind.configure(state, parameters)
-    return state
+class Policy:
+    """Choose an arm, observe the report, and repeat.
 
+    Create one with `make_policy`. A policy only ever sees masked feedback, except for two that exist for comparison
+    (see `observe`). Threads may share a policy. After a fork, parent and child draw different random numbers.
 
-class Policy(View):
-    """A policy at work: choose an arm, observe what came back, again and again.
+    Examples
+    --------
+    >>> from maskedbandits import RandomizedResponse, make_policy
+    >>> mask = RandomizedResponse.from_epsilon(1.0)
+    >>> policy = make_policy("klucb-cf", arms=2, corruption=mask)
+    >>> for feedback in (1, 0, 1, 1):
+    ...     policy.observe(policy.choose(), feedback)
+    >>> policy.observations
+    4
 
-    Made by ``make_policy``. Nothing but masked feedback ever enters it, but for two that are there for comparison: see
-    ``observe``. Threads may share one. After a fork, parent and child draw different lots.
     """
 
-    __slots__ = ("__weakref__", "_given", "_mixed", "_most")
+    __slots__ = (
+        "__weakref__",
+        "_arms",
+        "_entries",
+        "_given",
+        "_kind",
+        "_lock",
+        "_mixed",
+        "_most",
+        "_parameters",
+        "_state",
+    )
 
     def __init__(self, kind: Kind, given: Mapping[str, Any], state: Any, words: Words, *, fresh: bool = True) -> None:
         self._kind = kind
-        self._given = copy.deepcopy(dict(given))  # lists may change in the hands of whoever gave them
-        self._parameters = kind.complete(given, int(state.scalars[0].arms))
-        self._state = state
+        self._given = copy.deepcopy(dict(given))  # the caller may change its lists later
+        self._parameters: Mapping[str, Any] = kind.complete(given, int(state.scalars[0].arms))
+        self._state: Any = state
         self._arms = int(state.scalars[0].arms)
         self._mixed = kind.on_axes and bool(state.scalars[0].mixed)
-        self._most = 1.0 if self.sigma is None else validation.LARGEST
+        self._most = 1.0 if self.sigma is None else validation.MAX_FEEDBACK
         self._lock = threading.Lock()
         self._entries = get_entries(kind.layout, kind.name)
         state.rng[:] = words
         if fresh:
             self._entries.start(state)
         hold_during_forks(self)
+
+    def __repr__(self) -> str:
+        usual = ("expire_after", EXPIRE_AFTER)  # of interest only if it was changed
+        settings = "".join(f", {key}={value!r}" for key, value in self.parameters.items() if (key, value) != usual)
+        return f"<{self.name}, arms={self.arms}{settings}, {self.observations} observations>"
+
+    @property
+    def name(self) -> str:
+        """Name of the policy, such as ``"klucb-cf"``."""
+        return self._kind.name
+
+    @property
+    def kind(self) -> Kind:
+        """Description of the policy's name: its code and its parameters."""
+        return self._kind
+
+    @property
+    def entries(self) -> Entries:
+        """Compiled entry points, shared by all policies of the same kind."""
+        return self._entries
+
+    @property
+    def arms(self) -> int:
+        """Number of arms, retired ones included."""
+        return self._arms
+
+    @property
+    def retired(self) -> NDArray[np.bool_]:
+        """Which arms are retired, as an array of shape (K,)."""
+        with self._lock:
+            return np.asarray(self._state.closed > 0)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """All parameters by name, defaults included."""
+        return MappingProxyType({key: self._parameters[key] for key in self._kind.parameters})
+
+    @property
+    def contamination(self) -> float:
+        """Largest share of reports that may be lies.
+
+        Lies are zeros at worst, so a feedback mean is at least (1 - share) g(mean). With this line in place of g, an
+        upper confidence bound remains one whatever the liars say. Flipped feedback has flipped lies, so the same holds.
+        """
+        return float(self._parameters.get("contamination", 0.0))
+
+    @property
+    def sigma(self) -> float | None:
+        """Sub-Gaussian parameter of feedback that may be any number; None if feedback is in [0, 1]."""
+        sigma: float | None = self._parameters.get("sigma")
+        return sigma
+
+    @property
+    def observations(self) -> int:
+        """Number of reports taken in."""
+        return int(self._state.scalars[0].time)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the state in bytes."""
+        return sum(array.nbytes for array in self._state)
+
+    @property
+    def alarms(self) -> int:
+        """Number of changes detected."""
+        return int(self._state.scalars[0].alarms)
+
+    @property
+    def pending(self) -> Ints:
+        """Number of decisions for each arm whose report is pending, as an array of shape (K,)."""
+        with self._lock:
+            return np.array(self._state.pending)
 
     @overload
     def choose(self, n: None = None, *, among: ArrayLike | None = None) -> int: ...
@@ -76,41 +151,83 @@ class Policy(View):
     def choose(self, n: int, *, among: ArrayLike | None = None) -> Ints: ...
 
     def choose(self, n: int | None = None, *, among: ArrayLike | None = None) -> int | Ints:
-        """Decide: return the arm to pull next, or the arms of the next n decisions; one of some arms, if asked so.
+        """Decide which arm to pull next.
 
-        Each is a decision, whose report is pending until ``observe`` takes one in, or ``expire`` or the policy itself
-        (``expire_after``) gives up on it. A burst of decisions explores as decisions one by one would.
-        ``indices``, ``probabilities`` and ``sample`` look without deciding.
+        Every arm returned is a decision. Its report is pending until `observe` takes one in, until `expire` gives up
+        on it, or until the policy does so itself after ``expire_after`` further decisions. A burst of n decisions
+        explores like n single ones. `indices`, `probabilities` and `sample` look at the policy without deciding.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of decisions. Without it, a single arm is returned.
+        among : array_like of int, optional
+            Arms to choose from. By default all arms that are not retired.
+
+        Returns
+        -------
+        int or ndarray
+            The arm, or an array of n arms.
+
+        Raises
+        ------
+        UserError
+            If ``among`` holds an arm that is retired or does not exist, or the policy's arms cannot change.
+
+        Examples
+        --------
+        >>> from maskedbandits import make_policy
+        >>> policy = make_policy("klucb", arms=3)
+        >>> policy.choose()
+        0
+        >>> policy.choose(2).tolist()
+        [1, 2]
+        >>> policy.pending.tolist()
+        [1, 1, 1]
+
         """
         if among is not None:
-            chosen = self._choose_among(among, check_int("n", 1 if n is None else n, 0, MOST), decides=True)
+            chosen = self._choose_among(among, check_int("n", 1 if n is None else n, 0, MAX_AT_ONCE), decides=True)
             return int(chosen[0]) if n is None else chosen
         if n is None:
             with self._lock:
                 return self._entries.choose(self._state)
-        out = np.zeros(check_int("n", n, 0, MOST), dtype=np.int64)
+        out = np.zeros(check_int("n", n, 0, MAX_AT_ONCE), dtype=np.int64)
         with self._lock:
-            self._part(".many").choose_many(self._state, out)
+            self._entries_of(".many").choose_many(self._state, out)
         return out
 
     def sample(self, n: int, *, among: ArrayLike | None = None) -> Ints:
-        """Return n arms, each drawn as ``choose`` would choose right now, and none of them a decision.
+        """Draw arms as `choose` would choose right now, without deciding.
 
-        What draws no lots would choose the same arm each time.
+        Deterministic policies always return the same arm.
+
+        Parameters
+        ----------
+        n : int
+            Number of arms to draw.
+        among : array_like of int, optional
+            Arms to choose from, as for `choose`.
+
+        Returns
+        -------
+        ndarray
+            n arms. No report is expected for any of them.
+
         """
-        n = check_int("n", n, 0, MOST)
+        n = check_int("n", n, 0, MAX_AT_ONCE)
         once = n if self._kind.draws_from else min(n, 1)
         if among is not None:
             out = self._choose_among(among, once, decides=False)
         else:
             out = np.zeros(once, dtype=np.int64)
             with self._lock:
-                self._part(".sample").sample(self._state, out)
+                self._entries_of(".sample").sample(self._state, out)
         return out if once == n else np.repeat(out, n)
 
     def _choose_among(self, among: ArrayLike, n: int, *, decides: bool) -> Ints:
         """Choose with all other arms closed for the moment."""
-        changes.check(self._kind)
+        arm_changes.check_kind(self._kind)
         places = validation.some("among", among, self._arms)
         out = np.zeros(n, dtype=np.int64)
         with self._lock:
@@ -121,69 +238,40 @@ class Policy(View):
             try:
                 closed[:] = 1
                 closed[places] = 0
-                self._part(".among").choose_open(self._state, out, int(decides))
+                self._entries_of(".among").choose_open(self._state, out, int(decides))
             finally:
                 closed[:] = before
         return out
 
-    def add_arm(self, corruption: Corruption | None = None) -> int:
-        """Add an arm, and return its number; what was learnt of the others stays.
-
-        It is masked as all others are, or as is said. It is explored as every arm is at the beginning.
-        """
-        changes.check(self._kind)
-        line = changes.line_of(self._kind, corruption, self._arms, self.sigma is not None)
-        with self._lock:
-            parameters = self._kind.complete(self._given, self._arms + 1)
-            self._state = changes.added(self._kind, parameters, self._state, line)
-            self._parameters = parameters
-            self._arms += 1
-            return self._arms - 1
-
-    def retire(self, arm: int) -> None:
-        """Never choose an arm again; what was seen of it stays, and reports of it that come late are taken in."""
-        changes.check(self._kind)
-        arm = validation.check_arm(arm, self._arms)
-        with self._lock:
-            changes.retire(self._kind, self._state, arm)
-
-    def note(self, arm: int, n: int = 1) -> None:
-        """Await n more reports of an arm: of decisions that were made elsewhere, or from a ``sample``."""
-        arm, n = validation.check_arm(arm, self._arms), check_int("n", n, 0, MOST)
-        with self._lock:
-            self._entries.wait(self._state, arm, n)
-
-    def expire(self, arm: int, n: int = 1) -> int:
-        """Give up on up to n pending reports of an arm, the oldest first; return on how many."""
-        arm, n = validation.check_arm(arm, self._arms), min(check_int("n", n, 0), FOREVER)
-        with self._lock:
-            return -self._entries.wait(self._state, arm, -n)
-
-    def await_exactly(self, pending: ArrayLike) -> None:
-        """Await so many reports of each arm, whatever was awaited before."""
-        counts = validation.counts("pending", pending, self._arms, MOST)
-        with self._lock:
-            pending_reports.set_pending(self._state, counts)
-
-    def observe_many(
-        self, arms: ArrayLike, feedbacks: ArrayLike, corruptions: Sequence[Corruption | None] | None = None
-    ) -> None:
-        """Take in many reports, such as a log, in their order: as ``observe`` does, and much faster.
-
-        Corruptions, if there are any, are one for each report; None is that of its arm.
-        """
-        pulled, seen = validation.many(arms, feedbacks, self._arms, self._most)
-        masks = None if corruptions is None else report_masks.read(corruptions, pulled.size)
-        with self._lock:
-            self._take_in(pulled, seen, masks)
-
     def observe(self, arm: int, feedback: float, corruption: Corruption | None = None) -> None:
-        """Take in the masked feedback, a number in [0, 1], or any number under noise, that came back for an arm.
+        """Take in the report for an arm.
 
-        A report may come with a corruption of its own, such as another epsilon; it has to be a RandomizedResponse. Two
-        policies, ``ldp-ucb-l`` and ``dp-ucb``, are given the reward itself instead, and add noise of their own.
+        Parameters
+        ----------
+        arm : int
+            The arm that was pulled.
+        feedback : float
+            The masked feedback: a number in [0, 1], or any number under noise. Two policies, ``ldp-ucb-l`` and
+            ``dp-ucb``, take the reward itself and add noise to it.
+        corruption : RandomizedResponse, optional
+            The mask of this report, if it is not the arm's, such as one with another epsilon.
+
+        Raises
+        ------
+        UserError
+            If the arm does not exist, the feedback is out of range, or the policy takes no masks of single reports.
+
+        Examples
+        --------
+        >>> from maskedbandits import RandomizedResponse, make_policy
+        >>> policy = make_policy("auto", arms=2, corruption=RandomizedResponse.from_epsilon(1.0))
+        >>> policy.observe(0, 1)
+        >>> policy.observe(1, 0, corruption=RandomizedResponse.from_epsilon(0.5))
+        >>> policy.observations
+        2
+
         """
-        if type(arm) is not int or type(feedback) not in (int, float):  # the usual kinds need no second look
+        if type(arm) is not int or type(feedback) not in (int, float):  # the usual types need no second look
             arm, feedback = validation.plain_numbers(arm, feedback)
         if not 0 <= arm < self._arms:
             raise validation.no_such_arm(arm, self._arms)
@@ -192,44 +280,356 @@ class Policy(View):
             raise validation.no_feedback(feedback, self._most)
         if corruption is None:
             with self._lock:
-                if not self._mixed:  # which another thread may just have changed
+                if not self._mixed:  # another thread may just have changed it
                     self._entries.observe(self._state, arm, value)
                     return
-        masks = report_masks.read([corruption], 1)
+        masks = report_masks.read_masks([corruption], 1)
         with self._lock:
             self._take_in(np.array([arm]), np.array([value]), masks)
 
+    def observe_many(
+        self, arms: ArrayLike, feedbacks: ArrayLike, corruptions: Sequence[Corruption | None] | None = None
+    ) -> None:
+        """Take in many reports in order: the same as `observe` for each of them, and much faster.
+
+        Parameters
+        ----------
+        arms : array_like of int
+            The arm of each report.
+        feedbacks : array_like of float
+            The masked feedback of each report.
+        corruptions : sequence of RandomizedResponse or None, optional
+            The mask of each report; None stands for the arm's own.
+
+        Raises
+        ------
+        UserError
+            If a report does not fit. Then none of them is taken in.
+
+        Examples
+        --------
+        >>> from maskedbandits import make_policy
+        >>> policy = make_policy("klucb", arms=2)
+        >>> policy.observe_many([0, 1, 1], [0, 1, 1])
+        >>> policy.estimates().tolist()
+        [0.0, 1.0]
+
+        """
+        pulled, seen = validation.many(arms, feedbacks, self._arms, self._most)
+        masks = None if corruptions is None else report_masks.read_masks(corruptions, pulled.size)
+        with self._lock:
+            self._take_in(pulled, seen, masks)
+
     def _take_in(self, arms: Ints, feedbacks: Floats, masks: report_masks.Masks | None) -> None:
-        """Take in reports, with the lock held; what is refused changes nothing."""
+        """Take in reports, with the lock held; a refused call changes nothing."""
         first = self._first_masked(arms, masks)
         self._take_in_plain(arms[:first], feedbacks[:first])
         if first == arms.size:
             return
         if self._kind.on_axes and not self._mixed:
-            self._state = report_masks.mixed(self._state)
+            self._state = report_masks.add_mask_sums(self._state)
             self._mixed = True
-        places, lines = masks or report_masks.Masks(np.full(arms.size, report_masks.ARMS_OWN), report_masks.NO_LINES)
-        observe = self._part(".masked").observe_masked
-        observe(self._state, arms[first:], feedbacks[first:], places[first:], lines, 1.0 - self.contamination)
+        indices, lines = masks or report_masks.Masks(np.full(arms.size, report_masks.ARMS_OWN), report_masks.NO_LINES)
+        observe = self._entries_of(".masked").observe_masked
+        observe(self._state, arms[first:], feedbacks[first:], indices[first:], lines, 1.0 - self.contamination)
 
     def _take_in_plain(self, arms: Ints, feedbacks: Floats) -> None:
-        if arms.size == 1:  # the code for one is there anyway
+        """Take in reports that have the masks of their arms."""
+        if arms.size == 1:  # the code for one report is loaded anyway
             self._entries.observe(self._state, int(arms[0]), float(feedbacks[0]))
         elif arms.size:
-            self._part(".many").observe_many(self._state, arms, feedbacks)
+            self._entries_of(".many").observe_many(self._state, arms, feedbacks)
 
     def _first_masked(self, arms: Ints, masks: report_masks.Masks | None) -> int:
-        """Return the place of the first report that has another corruption than its arm, or comes after such."""
+        """Return the position of the first report with another mask than its arm's, or after such a report."""
         if masks is None:
             return 0 if self._mixed else arms.size
         if not self._kind.takes_masks or self.sigma is not None:
             raise UserError(f"{self.name} takes no corruption of a report's own: give the feedback alone")
         if not self._kind.sees_corruption:
             return arms.size
-        first = self._part(".masked").tell_apart(self._state, arms, *masks, 1.0 - self.contamination)
+        first = self._entries_of(".masked").tell_apart(self._state, arms, *masks, 1.0 - self.contamination)
         if first < arms.size:
             report_masks.refuse_curves(self._state)
         return 0 if self._mixed else first
+
+    def note(self, arm: int, n: int = 1) -> None:
+        """Expect n more reports of an arm, for decisions that were made elsewhere or come from `sample`.
+
+        Parameters
+        ----------
+        arm : int
+            The arm that was decided on.
+        n : int, optional
+            Number of decisions.
+
+        """
+        arm, n = validation.check_arm(arm, self._arms), check_int("n", n, 0, MAX_AT_ONCE)
+        with self._lock:
+            self._entries.wait(self._state, arm, n)
+
+    def expire(self, arm: int, n: int = 1) -> int:
+        """Give up on pending reports of an arm, the oldest first.
+
+        Parameters
+        ----------
+        arm : int
+            The arm whose reports are lost.
+        n : int, optional
+            Largest number of reports to give up on.
+
+        Returns
+        -------
+        int
+            The number of reports given up on: n, or all that were pending.
+
+        Examples
+        --------
+        >>> from maskedbandits import make_policy
+        >>> policy = make_policy("klucb", arms=2)
+        >>> policy.expire(policy.choose(), 5)
+        1
+
+        """
+        arm, n = validation.check_arm(arm, self._arms), min(check_int("n", n, 0), FOREVER)
+        with self._lock:
+            return -self._entries.wait(self._state, arm, -n)
+
+    def await_exactly(self, pending: ArrayLike) -> None:
+        """Set the number of pending reports of every arm.
+
+        Parameters
+        ----------
+        pending : array_like of int
+            The number for each arm, of shape (K,).
+
+        """
+        counts = validation.counts("pending", pending, self._arms, MAX_AT_ONCE)
+        with self._lock:
+            pending_reports.set_pending(self._state, counts)
+
+    def add_arm(self, corruption: Corruption | None = None) -> int:
+        """Add an arm, and keep everything learned about the others.
+
+        The policy explores the new arm like any arm at the beginning.
+
+        Parameters
+        ----------
+        corruption : Corruption, optional
+            The mask of the new arm. By default that of all other arms.
+
+        Returns
+        -------
+        int
+            The number of the new arm.
+
+        Raises
+        ------
+        UserError
+            If the policy's arms cannot change, or the arms have several masks and none is given.
+
+        Examples
+        --------
+        >>> from maskedbandits import make_policy
+        >>> policy = make_policy("klucb-cf", arms=2, corruption=RandomizedResponse.from_epsilon(1.0))
+        >>> policy.add_arm()
+        2
+
+        """
+        arm_changes.check_kind(self._kind)
+        line = arm_changes.polyline_of(self._kind, corruption, self._arms, self.sigma is not None)
+        with self._lock:
+            parameters = self._kind.complete(self._given, self._arms + 1)
+            self._state = arm_changes.add_arm(self._kind, parameters, self._state, line)
+            self._parameters = parameters
+            self._arms += 1
+            return self._arms - 1
+
+    def retire(self, arm: int) -> None:
+        """Never choose an arm again. Its observations stay, and late reports of it are still taken in.
+
+        Parameters
+        ----------
+        arm : int
+            The arm to retire.
+
+        Raises
+        ------
+        UserError
+            If the arm is retired already, is the last one left, or the policy's arms cannot change.
+
+        """
+        arm_changes.check_kind(self._kind)
+        arm = validation.check_arm(arm, self._arms)
+        with self._lock:
+            arm_changes.retire_arm(self._kind, self._state, arm)
+
+    def indices(self) -> Floats:
+        """Return the score of every arm: the numbers compared by `choose`, not clipped.
+
+        Returns
+        -------
+        ndarray
+            An array of shape (K,). An arm without observations has infinity, a retired one minus infinity.
+
+        """
+        with self._lock:
+            out = np.empty(self._arms)
+            self._entries_of(".scores").scores(self._state, out)
+            out[self._state.closed > 0] = -np.inf
+        return out
+
+    def probabilities(self, draws: int = 10_000) -> Floats:
+        """Return the probability of every arm to be chosen next, without choosing.
+
+        Exact, except for policies that draw from a posterior. For these it is a share of draws with a standard error
+        of at most 0.5 / sqrt(draws). The draws do not change what the policy chooses later.
+
+        Parameters
+        ----------
+        draws : int, optional
+            Number of draws, where they are needed.
+
+        Returns
+        -------
+        ndarray
+            An array of shape (K,) that sums to 1.
+
+        Examples
+        --------
+        >>> from maskedbandits import make_policy
+        >>> make_policy("uniform", arms=4).probabilities().tolist()
+        [0.25, 0.25, 0.25, 0.25]
+
+        """
+        tries = check_int("draws", draws, 1, MAX_AT_ONCE)
+        if self._kind.draws_from == "scores":
+            return self.indices()
+        drawn = np.zeros(tries if self._kind.draws_from else 1, dtype=np.int64)
+        snapshot = self._snapshot()
+        snapshot.rng[:] = rng.seeded()
+        self._entries_of(".sample").sample(snapshot, drawn)
+        return np.bincount(drawn, minlength=snapshot.counts.size) / drawn.size
+
+    def estimates(self) -> Floats:
+        """Return the estimated mean reward of every arm, clipped to [0, 1].
+
+        With ``contamination`` it is the middle of the possible range.
+
+        Returns
+        -------
+        ndarray
+            An array of shape (K,), with NaN for an arm without observations.
+
+        """
+        return estimates.estimates(self._snapshot(), self.contamination)
+
+    def intervals(self, delta: float = 0.05) -> Floats:
+        """Return a confidence interval for the mean reward of every arm, clipped to [0, 1].
+
+        If everything is remembered and the arm's mean does not change, an interval holds at all times simultaneously
+        with probability 1 - delta. With a window, a discount or restarts it holds at every single time. It allows for
+        the share of lies in ``contamination``.
+
+        Parameters
+        ----------
+        delta : float, optional
+            The probability that the interval of an arm misses its mean.
+
+        Returns
+        -------
+        ndarray
+            Lower and upper bounds, of shape (K, 2).
+
+        Raises
+        ------
+        UserError
+            If the policy holds no masked feedback, or feedback has a heavy tail.
+
+        Examples
+        --------
+        >>> from maskedbandits import make_policy
+        >>> policy = make_policy("klucb", arms=2)
+        >>> policy.intervals().tolist()
+        [[0.0, 1.0], [0.0, 1.0]]
+
+        """
+        return estimates.intervals(self._masked_snapshot(), self.contamination, delta, self.sigma)
+
+    def suspects(self, delta: float = 0.001) -> NDArray[np.bool_]:
+        """Return which arms have reports that honest devices cannot produce, such as a mean outside [1-p, p].
+
+        If everybody is honest, no arm is suspect with probability 1 - delta: at all times simultaneously if everything
+        is remembered, at every single time with a window, a discount or restarts. The share of lies in
+        ``contamination`` alone makes no arm suspect.
+
+        Parameters
+        ----------
+        delta : float, optional
+            The probability of a false accusation.
+
+        Returns
+        -------
+        ndarray of bool
+            An array of shape (K,).
+
+        """
+        return estimates.suspects(self._masked_snapshot(), self.contamination, delta, self.sigma)
+
+    def _masked_snapshot(self) -> Any:
+        """Return a copy of the state, if it holds masked feedback with known bounds."""
+        if self._kind.sees_rewards:
+            raise UserError(f"{self.name} keeps noisy rewards, no masked feedback: ask a policy that is shown reports")
+        if self._parameters.get("tail") is not None:
+            raise UserError("with a heavy tail no bounds are known that hold at all times: ask for estimates")
+        return self._snapshot()
+
+    def _snapshot(self) -> Any:
+        """Return a copy of the state."""
+        with self._lock:
+            return copy_state(self._state)
+
+    def _entries_of(self, part: str) -> Entries:
+        """Return entry points that few policies need, and that are compiled separately."""
+        return get_entries(self._kind.layout, self.name, part)
+
+    def fold_digest(self) -> str:
+        """Return the SHA-256 of everything learned.
+
+        Policies that observed the same reports in the same order have the same digest. Decisions made in between do
+        not matter: random numbers, pending reports and intermediate results of choices are left out.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+
+        """
+        return digest(self._snapshot())
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to a file, for `load_policy`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. It appears whole or not at all.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from maskedbandits import load_policy, make_policy
+        >>> policy = make_policy("klucb", arms=2)
+        >>> policy.observe(1, 1)
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     policy.save(file.name)
+        ...     load_policy(file.name).observations
+        1
+
+        """
+        from maskedbandits.policies import serialization
+
+        serialization.save(self, path)
 
     def __copy__(self) -> "Policy":
         state = self._snapshot()
@@ -243,34 +643,19 @@ class Policy(View):
 
         return serialization.loads, (serialization.dumps(self),)
 
-    def save(self, path: str | Path) -> None:
-        """Write everything down, for ``load_policy``."""
-        from maskedbandits.policies import serialization
-
-        serialization.save(self, path)
-
     def for_log(self, pace: float) -> "tuple[Policy, Ints]":
-        """Return a fresh copy for a log of which one row in ``pace`` is played, and the rows where segments begin."""
+        """Return a fresh copy for a log of which one row in ``pace`` is played, and the rows where segments begin.
+
+        Internal: the simulator replays logs with it.
+        """
         given = log_times.in_plays(self._kind, self._given, self._arms, pace)
-        state = log_times.remade(self._kind, self._kind.complete(given, self._arms), self._state)
+        state = rebuild_state(self._kind, self._kind.complete(given, self._arms), self._state)
         rows = np.array(log_times.rows_of(self._kind, self._given), dtype=np.int64)
         return Policy(self._kind, given, state, self._state.rng.copy()), rows
 
     def for_simulation(self, horizon: int, memo: int, expire_after: int | None = None) -> Any:
-        """Return the state of a fresh policy of this kind, with no window longer than the horizon."""
-        layout = self._kind.layout
-        sizes = {key: value for key, value in (("memo", memo), ("mixed", 0)) if key in layout.sizes}
-        scalars = self._state.scalars[0]
-        endless = "span" in layout.computed and scalars.span >= horizon
-        if endless:
-            sizes["ring"] = 0
-        if expire_after is not None:
-            sizes["ages"] = pending_reports.age_groups(expire_after)
-        fixed = [key for key, section in layout.arrays.items() if section.fixed]
-        state = copy_resized(self._state, sizes, fixed)
-        if expire_after is not None:
-            pending_reports.configure(state, expire_after)
-        state.scalars[0].retired = 0
-        if endless:
-            state.scalars[0].span = FOREVER
-        return state
+        """Return the initial state of a policy of this kind, with no window longer than the horizon.
+
+        Internal: the simulator plays it.
+        """
+        return simulation_state(self._state, horizon, memo, expire_after)

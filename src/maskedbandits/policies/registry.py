@@ -16,16 +16,16 @@ from maskedbandits._util.cached_property import lockfree_cached_property
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.fingerprint import Origin, trace
 from maskedbandits.policies.detectors import cusum, glr, page_hinkley, two_windows
-from maskedbandits.policies.index import consistency, exploration, restarts
 from maskedbandits.policies.index import policy as axes
 from maskedbandits.policies.indices import kl, kl_plus, sub_gamma, thompson, ucb
 from maskedbandits.policies.memories import discount, everything, window
+from maskedbandits.policies.restarts import detected, planned
 
 # What policies on the axes are made of: one kernel has all of it, and the state's record says which is played.
 AXES: dict[str, tuple[ModuleType | None, ...]] = {
     "memory": (everything, window, discount),
     "index": (kl, kl_plus, ucb, sub_gamma, thompson),
-    "watch": (restarts, exploration),
+    "restarts": (planned, detected),
     "detector": (None, glr, cusum, page_hinkley, two_windows),
 }
 DIGITS = 16  # of a fingerprint, in the name of a layout
@@ -140,7 +140,7 @@ class Kind:
         if values.get("restarts") is not None and isinstance(values["restarts"], str) and "horizon" in self.parameters:
             if "horizon" in given:
                 raise UserError("restarts = 'doubling' is for an unknown horizon: leave out horizon or restarts")
-            values["horizon"] = restarts.FIRST_PHASE  # and of later phases theirs
+            values["horizon"] = planned.FIRST_PHASE  # and of later phases theirs
         for key, what in self.parameters.items():
             if values[key] is REQUIRED or (values[key] is None and what.required):
                 raise UserError(f"{self.name} needs the parameter {key!r}: {what.hint}")
@@ -189,7 +189,7 @@ def every(known: Mapping[str, Kind]) -> list[Kind]:
     return [each for kind in known.values() for each in (kind, *kind.variants.values())]
 
 
-PARTS = ("Memory", "Watch", "Detector", "Index", "Policy")  # what modules call their records
+PARTS = ("Memory", "Restarts", "Detector", "Index", "Policy")  # what modules call their records
 ASKED = (  # what else modules may have
     *("completed", "check", "configure", "contradiction", "sizes"),
     *("ARMS_COME_AND_GO", "DRAWS_FROM", "LEARNS_FROM"),
@@ -206,14 +206,14 @@ def on_axes(
     reference: str = "",
 ) -> Kind:
     """Return a kind that is made of a memory, an index, and perhaps a detector."""
-    watch = restarts if detector is None else exploration
-    code = {"code": axes, "memory": memory, "index": index, "watch": watch, "detector": detector}
+    restarts = planned if detector is None else detected
+    code = {"code": axes, "memory": memory, "index": index, "restarts": restarts, "detector": detector}
     return Kind(
         name=name,
         summary=f"{words} x {index.WORDS}",
         reference="; ".join(filter(None, (reference, index.REFERENCE))),
         code=code,
-        modules=[memory, watch, *filter(None, [detector]), index, consistency],
+        modules=[memory, restarts, *filter(None, [detector]), index, axes],
     )
 
 

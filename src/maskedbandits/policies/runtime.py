@@ -26,9 +26,7 @@ from maskedbandits._numba.jit import INTERPRETED, interpret
 from maskedbandits._numba.state import Layout
 from maskedbandits.errors import UserError
 from maskedbandits.math import rng
-from maskedbandits.policies import kernels
-from maskedbandits.policies.groups import kernels as group_kernels
-from maskedbandits.policies.groups.levels import NO_GRAINS
+from maskedbandits.policies import groups, kernels
 
 MODE = "MASKEDBANDITS_COMPILE"
 # CPU seconds to compile the entry points of a live policy, and about as much for a simulation: for all policies that
@@ -57,10 +55,10 @@ _MANY: Kernels = {
 }
 _AMONG: Kernels = {"choose_open": (kernels.choose_open_live, (numba.int64[::1], numba.int64))}
 _SAMPLE: Kernels = {"sample": (kernels.sample_live, (numba.int64[::1],))}
-_GRAINS, _ANSWERS = numba.typeof(NO_GRAINS), numba.typeof(group_kernels.NO_ANSWERS)
+_GRAINS, _ANSWERS = numba.typeof(groups.NO_GRAINS), numba.typeof(groups.NO_ANSWERS)
 _GROUPS: Kernels = {
-    "ask_groups": (group_kernels.ask_groups, (_GRAINS, numba.int64[::1], numba.int64, numba.int64)),
-    "take_in_answers": (group_kernels.take_in_answers, (_GRAINS, _ANSWERS, numba.int64, numba.float64)),
+    "ask_groups": (groups.ask_groups, (_GRAINS, numba.int64[::1], numba.int64, numba.int64)),
+    "take_in_answers": (groups.take_in_answers, (_GRAINS, _ANSWERS, numba.int64, numba.float64)),
 }
 # Kernels that are compiled together. Few policies need more than the first group.
 _PARTS = {
@@ -188,7 +186,7 @@ class Entries:
 
     def compile_simulator(self, advance: Any, *arguments: Any) -> tuple[Callable[[Any], None], Callable[..., None]]:
         """Return compiled functions that start and advance a run, such as ``kernels.advance`` with such arguments."""
-        first = group_kernels.start_groups if advance is group_kernels.advance_groups else kernels.start_live
+        first = groups.start_groups if advance is groups.advance_groups else kernels.start_live
         self.refuse_if_changed()
         if INTERPRETED:
             return first, advance

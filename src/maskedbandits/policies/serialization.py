@@ -1,12 +1,16 @@
-"""A policy written to a file, and set to work again: compiled code trusts its arrays blindly, so all is checked."""
+"""Save and load policies. Compiled code trusts its arrays blindly, so every array is checked.
+
+`Serializer` is shared by all classes of policies; contextual policies and policies over features have a subclass each.
+"""
 
 import io
 import json
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -15,6 +19,7 @@ from maskedbandits._util.files import (
     HEADERS,
     MOST,
     WrongLoaderError,
+    opened,
     refuse_more,
     refuse_others,
     unpacked_sizes,
@@ -24,87 +29,172 @@ from maskedbandits.corruption import Polyline
 from maskedbandits.errors import DAMAGED, UserError
 from maskedbandits.math import rng
 from maskedbandits.policies import KINDS, pending
-from maskedbandits.policies.policy import Policy, made
+from maskedbandits.policies.initial_state import build_state
+from maskedbandits.policies.policy import Policy
 from maskedbandits.policies.registry import Kind
 
 FORMAT = 11
 ARRAYS = ("own", "ints", "floats")
 
-# numpy reads headers as Python's own, and Python 3.11 fails now and then when two threads do that at once
-one_at_a_time = threading.Lock()
+AnyPolicy = TypeVar("AnyPolicy")
+
+# numpy parses headers as Python literals, and Python 3.11 sometimes fails when two threads do that at once
+_parsing = threading.Lock()
 
 
-def save(policy: Policy, path: str | Path) -> None:
-    """Write a policy down."""
-    write_whole(Path(path), lambda stream: _write(policy, stream))
+class OtherFormatError(Exception):
+    """A file of another version."""
 
 
-def dumps(policy: Policy) -> bytes:
-    """Return a policy as bytes."""
-    stream = io.BytesIO()
-    _write(policy, stream)
-    return stream.getvalue()
+class Serializer(ABC, Generic[AnyPolicy]):
+    """Save and load policies of one class, as a numpy archive with a JSON description named ``about``."""
+
+    noun: ClassVar[str]  # for error messages, such as "policy"
+    loader: ClassVar[str]  # the public function that loads such a file
+
+    @abstractmethod
+    def write(self, policy: AnyPolicy, stream: IO[bytes]) -> None:
+        """Write the archive of a policy."""
+
+    @abstractmethod
+    def read(self, about: dict[str, Any], file: Any, sizes: Mapping[str, int], *, exact: bool) -> Any:
+        """Return the contents of an archive; any error means that the file is damaged.
+
+        ``sizes`` are the unpacked sizes of the arrays: check them before reading an array.
+        """
+
+    @abstractmethod
+    def build(self, contents: Any, path: str, *, exact: bool) -> AnyPolicy:
+        """Return the policy with these contents; raise UserError if they contradict each other."""
+
+    def save(self, policy: AnyPolicy, path: str | Path) -> None:
+        """Write a policy to a file, which appears whole or not at all."""
+        write_whole(Path(path), lambda stream: self.write(policy, stream))
+
+    def dumps(self, policy: AnyPolicy) -> bytes:
+        """Return a policy as bytes."""
+        stream = io.BytesIO()
+        self.write(policy, stream)
+        return stream.getvalue()
+
+    def loads(self, data: bytes) -> AnyPolicy:
+        """Return the policy from `dumps`, with new random numbers."""
+        return self._load(io.BytesIO(data), "these bytes", exact=False)
+
+    def load(self, path: str | Path, *, exact: bool) -> AnyPolicy:
+        """Return the policy in a file, with new random numbers unless it is to be exact."""
+        with opened(path) as stream:
+            return self._load(stream, str(path), exact=exact)
+
+    def _load(self, stream: IO[bytes], path: str, *, exact: bool) -> AnyPolicy:
+        try:
+            sizes = unpacked_sizes(stream)
+            with _parsing, np.errstate(all="ignore"), np.load(stream, allow_pickle=False) as file:
+                refuse_more(sizes, ("about",), MOST)
+                about = json.loads(str(file["about"]))
+                refuse_others(about, self.loader, path)
+                contents = self.read(about, file, sizes, exact=exact)
+        except WrongLoaderError:
+            raise
+        except OtherFormatError:
+            raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None
+        except DAMAGED as error:
+            raise UserError(f"{path} is not a saved {self.noun}, or is damaged: save it again ({error})") from None
+        return self.build(contents, path, exact=exact)
 
 
-def loads(text: bytes) -> Policy:
-    """Return the policy that ``dumps`` wrote down, with lots of its own."""
-    return _read(io.BytesIO(text), "these bytes", exact=False)
+class _PolicySerializer(Serializer[Policy]):
+    """Save and load a `Policy`."""
+
+    noun = "policy"
+    loader = "load_policy"
+
+    def write(self, policy: Policy, stream: IO[bytes]) -> None:
+        """Write the description and the state."""
+        write_arrays(stream, description(policy), policy._snapshot())
+
+    def read(self, about: dict[str, Any], file: Any, sizes: Mapping[str, int], *, exact: bool) -> Any:
+        """Return the kind, the parameters and the state."""
+        refuse_more(sizes, ("about", "own"), MOST)
+        kind = read_kind(about)
+        return kind, about.get("parameters"), read_state(kind, file, sizes, 1)
+
+    def build(self, contents: Any, path: str, *, exact: bool) -> Policy:
+        """Return the policy, if its state is consistent."""
+        kind, given, state = contents
+        return revive(kind, given, state, path, exact=exact)
 
 
-def _write(policy: Policy, stream: IO[bytes]) -> None:
-    write_arrays(stream, description(policy), policy._snapshot())
+_serializer = _PolicySerializer()
+save, dumps = _serializer.save, _serializer.dumps
+
+
+def loads(data: bytes) -> Policy:
+    """Return the policy from `dumps`, with new random numbers."""
+    return _serializer.loads(data)
+
+
+def load_policy(path: str | Path, *, exact: bool = False) -> Policy:
+    """Load a saved policy, to continue where it stopped.
+
+    The policy knows everything that the saved one knew.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by `Policy.save`.
+    exact : bool, optional
+        Whether to continue with the random numbers of the saved policy, bit for bit. By default the policy draws new
+        ones, because several processes that load one file should not all draw the same.
+
+    Returns
+    -------
+    Policy
+        The policy.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    UserError
+        If the file is damaged, or holds something else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from maskedbandits import load_policy, make_policy
+    >>> policy = make_policy("klucb", arms=2)
+    >>> policy.observe(1, 1)
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     policy.save(file.name)
+    ...     load_policy(file.name).observations
+    1
+
+    """
+    return _serializer.load(path, exact=exact)
 
 
 def description(policy: Policy) -> dict[str, Any]:
-    """Return what a policy is, beside its state."""
+    """Return the description of a policy, without its state."""
     return {"format": FORMAT, "name": policy.name, "parameters": policy._given}
 
 
 def write_arrays(stream: IO[bytes], about: dict[str, Any], state: Any, **others: Any) -> None:
-    """Write a description and a state down, and other arrays."""
+    """Write a description, a state, and other arrays."""
     arrays: dict[str, Any] = {key: np.asarray(array) for key, array in zip(ARRAYS, state, strict=True)}
     arrays["own"] = layout_of(state).pack(state.scalars)
     np.savez_compressed(stream, about=np.array(json.dumps(about, default=_plain)), **arrays, **others)
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter that JSON does not know as one that it does."""
+    """Return a parameter as a value that JSON knows."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     return list(value)
 
 
-def load_policy(path: str | Path, *, exact: bool = False) -> Policy:
-    """Return the policy that was saved, to go on where it stood.
-
-    It knows all that the saved one knew. One that draws lots draws new ones, because several processes that load one
-    file should not all draw the same; ``exact`` makes it go on with the lots of the saved one, to the last bit.
-    """
-    with Path(path).open("rb") as stream:
-        return _read(stream, str(path), exact=exact)
-
-
-def _read(stream: IO[bytes], path: str, *, exact: bool) -> Policy:
-    try:
-        sizes = unpacked_sizes(stream)
-        with one_at_a_time, np.errstate(all="ignore"), np.load(stream, allow_pickle=False) as file:
-            refuse_more(sizes, ("about",), MOST)
-            about = json.loads(str(file["about"]))
-            refuse_others(about, "load_policy", path)
-            refuse_more(sizes, ("about", "own"), MOST)
-            kind = kind_told(about)
-            state = state_of(kind, file, sizes, 1)
-    except WrongLoaderError:
-        raise
-    except OtherFormatError:
-        raise UserError(f"{path} was saved in another format: load it with the version that saved it") from None
-    except DAMAGED as error:
-        raise UserError(f"{path} is not a saved policy, or is damaged: save it again ({error})") from None
-    return revived(kind, about.get("parameters"), state, path, exact=exact)
-
-
-def state_of(kind: Kind, file: Any, sizes: Mapping[str, int], many: int) -> Any:
-    """Return the state that an archive holds, of so many policies side by side (``_numba/state.py``)."""
+def read_state(kind: Kind, file: Any, sizes: Mapping[str, int], many: int) -> Any:
+    """Return the state in an archive, of so many policies side by side (``_numba/state.py``)."""
     scalars = kind.layout.unpack(file["own"])
     if scalars.shape != (many,):
         raise ValueError("it does not hold as many policies as it says")
@@ -116,23 +206,19 @@ def state_of(kind: Kind, file: Any, sizes: Mapping[str, int], many: int) -> Any:
     return state
 
 
-def revived(kind: Kind, given: Any, state: Any, path: str, *, exact: bool) -> Policy:
-    """Return a policy that has this state, which comes from elsewhere; refuse one that contradicts itself."""
+def revive(kind: Kind, given: Any, state: Any, path: str, *, exact: bool) -> Policy:
+    """Return a policy with a state from a file; refuse a state that contradicts itself."""
     fault = _fault(kind, given, state)
     if fault:
         raise UserError(f"{path} is damaged: {fault}; load an older copy")
     if "ahead_weight" in kind.layout.variables:
-        state.scalars[0].ahead_weight = 0.0  # what was found on the way to a choice is found again, not believed
+        state.scalars[0].ahead_weight = 0.0  # intermediate results of choices are computed again
     words = state.rng.copy() if exact else rng.seeded()
     return Policy(kind, given, state, words, fresh=False)
 
 
-class OtherFormatError(Exception):
-    """A file of another version."""
-
-
-def kind_told(about: Any) -> Kind:
-    """Return the kind of policy that a file says it holds."""
+def read_kind(about: Any) -> Kind:
+    """Return the kind of policy that a description names."""
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise OtherFormatError
     if not isinstance(about.get("name"), str) or about["name"] not in KINDS:
@@ -142,7 +228,7 @@ def kind_told(about: Any) -> Kind:
 
 
 def _fault(kind: Kind, given: Any, state: Any) -> str:
-    """Return what is wrong with the arrays, if anything."""
+    """Return what is wrong with the arrays, or an empty text."""
     layout = kind.layout
     if not isinstance(given, dict):
         return "its parameters are missing"
@@ -153,18 +239,18 @@ def _fault(kind: Kind, given: Any, state: Any) -> str:
         return "it has no arms"
     try:
         parameters = kind.complete(given, arms)
-        for key, value in kind.sizes(parameters).items():  # before arrays are made as large as asked for
+        for key, value in kind.sizes(parameters).items():  # before arrays of that size are allocated
             if state.scalars[0][key] != value:
                 return "it is not of the size that its parameters say"
         with np.errstate(all="ignore"):  # a line without a slope is refused below
-            fresh = made(kind, parameters, _lines(state, parameters.get("contamination", 0.0)))
+            fresh = build_state(kind, parameters, _lines(state, parameters.get("contamination", 0.0)))
     except (ValueError, IndexError, OverflowError, ZeroDivisionError) as error:
         return f"its parameters are not those of a policy ({error})"
     return _difference(layout, state, fresh) or _contradiction(kind, parameters, state)
 
 
 def _lines(state: Any, contamination: float) -> list[Polyline]:
-    """Return the polylines of the arms; those that share their nodes are one."""
+    """Return the polylines of the arms; arms that share their nodes share a polyline."""
     known: dict[tuple[int, int, bool], Polyline] = {}
     keys = []
     for a, b, flip in zip(state.first_node, state.last_node, state.flips, strict=True):
@@ -180,7 +266,7 @@ def _lines(state: Any, contamination: float) -> list[Polyline]:
 
 
 def _difference(layout: Any, state: Any, fresh: Any) -> str:
-    """Return where a state differs from a fresh one of the same kind though it should not."""
+    """Return where a state wrongly differs from the initial one, or an empty text."""
     scalars, new = state.scalars[0], fresh.scalars[0]
     for key in (*layout.sizes, *layout.stored, *layout.computed):
         if scalars[key] != new[key] and key not in ("mixed", "memo"):
@@ -194,7 +280,7 @@ def _difference(layout: Any, state: Any, fresh: Any) -> str:
 
 
 def _contradiction(kind: Kind, parameters: dict[str, Any], state: Any) -> str:
-    """Return where a state contradicts itself."""
+    """Return how a state contradicts itself, or an empty text."""
     scalars = state.scalars[0]
     for key, what in kind.layout.variables.items():
         most = what.most(scalars) if callable(what.most) else what.most

@@ -3,7 +3,7 @@
 from maskedbandits._numba.jit import inlined
 from maskedbandits._numba.state import Floats, Ints, Words, array, computed, fixed_array, record, size, variable
 from maskedbandits.math import piecewise
-from maskedbandits.policies.pending import FOREVER, Pending, await_nothing
+from maskedbandits.policies.pending import FOREVER, Pending, clear_pending
 
 NOT_NEGATIVE = FOREVER - 1  # a mask that tells the compiler that an index is none of Python's negative ones
 
@@ -55,7 +55,7 @@ def forget(state: Arms) -> None:
     for arm in range(scalars.arms):
         state.counts[arm] = 0.0
         state.sums[arm] = 0.0
-    await_nothing(state)
+    clear_pending(state)
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Draws every arm alike: what learning nothing costs."""
+"""Uniform: draws every arm with the same probability. It shows the cost of not learning."""
 
 from maskedbandits._numba.jit import inlined
 from maskedbandits.math import rng

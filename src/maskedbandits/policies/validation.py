@@ -1,8 +1,6 @@
 """Checks of parameters, arms and feedbacks, made before compiled code sees them.
 
-Checks of parameters: each returns the value as it is kept, or says in one line what is to be given instead.
-
-Arms and feedbacks as callers give them: numbers of many kinds, alone or in arrays, checked before compiled code.
+A check returns the value to use, or raises an error that says in one line what to give instead.
 """
 
 import math
@@ -19,11 +17,11 @@ from maskedbandits.errors import UserError, WrongValueError, check_int, number, 
 
 Check = Callable[[str, Any], Any]
 
-MOST = 1 << 62
+MAX_TIME = 1 << 62
 
 
-def told(words: str) -> Callable[[Check], Check]:
-    """Say in words what a check lets pass."""
+def described_as(words: str) -> Callable[[Check], Check]:
+    """Attach a description of the accepted values to a check."""
 
     def decorate(check: Check) -> Check:
         check.words = words  # type: ignore[attr-defined]
@@ -35,7 +33,7 @@ def told(words: str) -> Callable[[Check], Check]:
 def between(least: float, most: float, *, above: bool = False, below: bool = False) -> Check:
     """Return a check for numbers in an interval."""
 
-    @told(number_words(least, most, above, below))
+    @described_as(number_words(least, most, above, below))
     def check(name: str, value: Any) -> float:
         return number(name, value, least, most, above=above, below=below)
 
@@ -43,9 +41,9 @@ def between(least: float, most: float, *, above: bool = False, below: bool = Fal
 
 
 def perhaps(check: Check) -> Check:
-    """Return a check that also lets nothing pass, where something is to be found out."""
+    """Return a check that also accepts None, for a value to be determined later."""
 
-    @told(f"{check.words}, or nothing")  # type: ignore[attr-defined]
+    @described_as(f"{check.words}, or nothing")  # type: ignore[attr-defined]
     def either(name: str, value: Any) -> Any:
         return None if value is None else check(name, value)
 
@@ -56,7 +54,7 @@ def one_of(*words: str) -> Check:
     """Return a check for one of some words."""
     listed = " or ".join(repr(word) for word in words)
 
-    @told(listed)
+    @described_as(listed)
     def check(name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in words:
             raise WrongValueError(name, value, listed)
@@ -65,19 +63,19 @@ def one_of(*words: str) -> Check:
     return check
 
 
-@told("a whole number, 1 or more")
+@described_as("a whole number, 1 or more")
 def count(name: str, value: Any) -> int:
-    """Check a number of things."""
+    """Check a positive integer."""
     return check_int(name, value)
 
 
-@told("a whole number, 1 or more, or nothing where it is not known")
+@described_as("a whole number, 1 or more, or nothing where it is not known")
 def perhaps_count(name: str, value: Any) -> int | None:
-    """Check a number of things that may be unknown."""
+    """Check a positive integer, or None if it is unknown."""
     return None if value is None else check_int(name, value)
 
 
-@told("true or false")
+@described_as("true or false")
 def flag(name: str, value: Any) -> bool:
     """Check a truth value."""
     if not isinstance(value, (bool, np.bool_)):
@@ -85,9 +83,9 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-@told("a whole number, or infinity for no limit")
+@described_as("a whole number, or infinity for no limit")
 def window(name: str, value: Any) -> float:
-    """Check how many observations are remembered."""
+    """Check the number of observations to remember."""
     if isinstance(value, float) and value == math.inf:
         return math.inf
     steps = check_int(name, value)
@@ -96,49 +94,50 @@ def window(name: str, value: Any) -> float:
     return steps
 
 
-def _listed(name: str, value: Any, such_as: str) -> list[int]:
+def _check_list(name: str, value: Any, such_as: str) -> list[int]:
+    """Check a list of integers from 0 on."""
     if isinstance(value, np.ndarray) and value.ndim == 1:
         value = value.tolist()
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise WrongValueError(name, value, such_as)
-    return [min(check_int(f"{name}[{place}]", each, 0), MOST) for place, each in enumerate(value)]
+    return [min(check_int(f"{name}[{index}]", each, 0), MAX_TIME) for index, each in enumerate(value)]
 
 
-@told("increasing times such as [0, 5000], 'doubling', or nothing")
+@described_as("increasing times such as [0, 5000], 'doubling', or nothing")
 def restarts(name: str, value: Any) -> list[int] | str | None:
     """Check times at which to forget everything."""
     if value is None or (isinstance(value, str) and value == "doubling"):
         return value
-    times = _listed(name, value, "times such as [0, 5000], 'doubling' or None")
+    times = _check_list(name, value, "times such as [0, 5000], 'doubling' or None")
     if any(later <= earlier for earlier, later in pairwise(times)):
         raise WrongValueError(name, value, "increasing times")
     return times
 
 
-@told("an arm for every segment, such as [0, 2]")
+@described_as("an arm for every segment, such as [0, 2]")
 def best_arms(name: str, value: Any) -> list[int]:
-    """Check the best arm of every segment; means are not arms, even where they are 0 and 1."""
+    """Check the best arm of every segment; refuse means, even if they are 0 and 1."""
     such_as = "the best arm of every segment, such as [0, 2]"
     listed = value.tolist() if isinstance(value, np.ndarray) else value
     if isinstance(listed, (list, tuple)) and any(isinstance(each, float) for each in listed):
         raise WrongValueError(name, listed, f"{such_as}: problem.best_arms holds arms, and problem.best their means")
-    return _listed(name, value, such_as)
+    return _check_list(name, value, such_as)
 
 
-@told("a number above 0, or infinity for no noise")
+@described_as("a number above 0, or infinity for no noise")
 def epsilon(name: str, value: Any) -> float:
     """Check a privacy loss."""
     return number(name, value, 0.0, above=True, infinite=True)
 
 
-@told("a share, from 0 to below 1")
+@described_as("a share, from 0 to below 1")
 def share_of_lies(name: str, value: Any) -> float:
     """Check the share of reports that may be lies."""
     return number(name, value, 0.0, 1.0, below=True)
 
 
 def plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
-    """Return an arm and a feedback of whatever kind of number as plain ones; text and truth values are no arms."""
+    """Return an arm and a feedback of any numeric type as plain numbers; refuse text and booleans as arms."""
     if isinstance(arm, (list, tuple)) or np.ndim(arm) > 0:
         raise UserError("several arms were given where one is expected: give many reports to observe_many")
     if isinstance(arm, (bool, np.bool_)) or not isinstance(arm, SupportsIndex):
@@ -149,29 +148,29 @@ def plain_numbers(arm: Any, feedback: Any) -> tuple[int, float]:
 
 
 def no_such_arm(arm: int, arms: int) -> UserError:
-    """Return the complaint about an arm that does not exist."""
+    """Return the error for an arm that does not exist."""
     return UserError(f"arm {arm} does not exist: arms are numbered 0 to {arms - 1}")
 
 
-LARGEST = 1e9  # of a feedback that is no bit: sums of far larger ones would be all rounding
+MAX_FEEDBACK = 1e9  # of unbounded feedback: sums of larger ones would lose all precision
 
 
 def no_feedback(feedback: float, most: float) -> UserError:
-    """Return the complaint about a feedback that is none."""
+    """Return the error for a feedback out of range."""
     least = 0 if most == 1.0 else -most
     return UserError(f"feedback {feedback} is out of range: give a number in [{least:g}, {most:g}]")
 
 
 def check_arm(arm: Any, arms: int) -> int:
-    """Return an arm, if it exists."""
-    place, _ = plain_numbers(arm, 0.0)
-    if not 0 <= place < arms:
-        raise no_such_arm(place, arms)
-    return place
+    """Return an arm; refuse one that does not exist."""
+    index, _ = plain_numbers(arm, 0.0)
+    if not 0 <= index < arms:
+        raise no_such_arm(index, arms)
+    return index
 
 
 def many(arms: Any, feedbacks: Any, known: int, most: float) -> tuple[Ints, Floats]:
-    """Return arms, of which so many are known, and their feedbacks, at most so large, as arrays."""
+    """Return the arms and feedbacks of many reports as arrays; refuse unknown arms and feedbacks out of range."""
     try:
         pulled, seen = np.asarray(arms), np.asarray(feedbacks)
     except ValueError:  # lists of several lengths in one
@@ -192,26 +191,26 @@ def many(arms: Any, feedbacks: Any, known: int, most: float) -> tuple[Ints, Floa
 
 
 def some(name: str, given: Any, known: int) -> Ints:
-    """Return some of the arms, of which so many are known: one at least."""
+    """Return some of the arms as an array; refuse an empty list and unknown arms."""
     try:
-        places = np.asarray(given)
+        arms = np.asarray(given)
     except ValueError:
-        places = np.zeros(0)
-    if places.ndim != 1 or not places.size or places.dtype.kind not in "iu":
+        arms = np.zeros(0)
+    if arms.ndim != 1 or not arms.size or arms.dtype.kind not in "iu":
         raise UserError(f"{name}: give a list of arms, at least one; they are numbered 0 to {known - 1}")
-    absent = (places < 0) | (places >= known)
+    absent = (arms < 0) | (arms >= known)
     if absent.any():
-        raise no_such_arm(int(places[absent][0]), known)
-    return places.astype(np.int64)
+        raise no_such_arm(int(arms[absent][0]), known)
+    return arms.astype(np.int64)
 
 
 def counts(name: str, given: Any, known: int, most: int) -> Ints:
-    """Return how many there are of each arm, at most so many."""
+    """Return a number for each arm as an array; refuse numbers out of range."""
     try:
-        told = np.asarray(given)
+        values = np.asarray(given)
     except ValueError:
-        told = np.zeros(0)
-    fits = told.shape == (known,) and told.dtype.kind in "iu"
-    if not fits or np.any(told < 0) or np.any(told > most):
+        values = np.zeros(0)
+    fits = values.shape == (known,) and values.dtype.kind in "iu"
+    if not fits or np.any(values < 0) or np.any(values > most):
         raise UserError(f"{name}: give {known} whole numbers from 0 to {most}, one for each arm")
-    return told.astype(np.int64)
+    return values.astype(np.int64)

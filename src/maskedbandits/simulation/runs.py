@@ -23,7 +23,7 @@ from maskedbandits.features import Featured
 from maskedbandits.features import kernels as features
 from maskedbandits.math import rng
 from maskedbandits.policies import Policy
-from maskedbandits.policies.groups.kernels import Groups, advance_groups
+from maskedbandits.policies.groups import Groups, advance_groups
 from maskedbandits.policies.kernels import Tally, World, advance
 from maskedbandits.problems import ContextualProblem, FeaturedProblem, Log, Problem
 from maskedbandits.simulation.delays import Delay
@@ -239,7 +239,7 @@ class Batch(Runs):
         if isinstance(problem, ContextualProblem):
             everybody = one_for_all(problem.shares, problem.arms)
             grains = policy.fresh_grains() if isinstance(policy, Contextual) else everybody
-            table, lost = np.zeros(grains.told.size, dtype=np.int64), np.zeros(problem.groups)
+            table, lost = np.zeros(grains.feedbacks.size, dtype=np.int64), np.zeros(problem.groups)
             return Groups(np.cumsum(problem.shares), table, lost, self.group_regret[run]), grains
         if self.log is not None:
             return (self.log,)

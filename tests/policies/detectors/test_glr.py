@@ -83,8 +83,8 @@ def test_the_level_sinks_with_the_root_of_the_time(stream: list[float], delta: f
 
 def test_it_looks_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 2,000 observations without a change, one in ten is enough to be sure that there is no alarm."""
-    looks, look = itertools.count(), interpret(glr._look)
-    monkeypatch.setattr(glr, "_look", lambda *arguments: next(looks) < 0 or look(*arguments))
+    looks, look = itertools.count(), interpret(glr._evaluate)
+    monkeypatch.setattr(glr, "_evaluate", lambda *arguments: next(looks) < 0 or look(*arguments))
     state = fresh(glr, delta=0.01)
     for feedback in bits(np.random.default_rng(8), (2000, 0.3)):
         assert not interpret(glr.detects)(state, 0, feedback, 1.0)
@@ -145,7 +145,7 @@ def test_a_full_hull_loses_little() -> None:
     stream = 0.5 + 0.4 * np.linspace(0, 1, 4000) ** 2  # every point of its sums is a vertex
     state = fresh(glr, delta=1e-300)
     first_alarm(state, stream)
-    assert state.lower_sizes[0] == glr.HULL
+    assert state.lower_sizes[0] == glr.MAX_POINTS
     assert statistic(state, 0) == pytest.approx(naive.glr_statistic(stream.tolist()), rel=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""Whether the mean of one arm's feedback, numbers in [0, 1], has changed since the detector's last restart.
+"""Detectors: whether the mean of an arm's feedback, numbers in [0, 1], has changed since the detector's last restart.
 
 A detector is a module with a record and functions of the names below.
 """
@@ -15,11 +15,11 @@ def restart(state: Any, arm: int) -> None:
 
 @dispatch("detector", inline=False)
 def detects(state: Any, arm: int, feedback: float, time: float) -> bool:
-    """Take in an observation of an arm, and tell whether a change is detected in a play of so many steps."""
+    """Add an observation of an arm; return whether a change is detected in a play of ``time`` steps."""
     return False
 
 
 @dispatch("detector")
 def is_worth_another_look(state: Any, arm: int) -> bool:
-    """Tell whether a look at an arm raised the evidence of a change: then look again at once, not much later."""
+    """Return whether a forced pull raised the evidence of a change, so that another should follow at once."""
     return False

@@ -10,12 +10,12 @@ import math
 from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import Floats, array, param, record
 from maskedbandits.policies import validation
-from maskedbandits.policies.index.exploration import Watch
+from maskedbandits.policies.restarts.detected import Restarts
 
 
 @record
-class Deviations(Watch):
-    """Deviations of an arm, added up on either side."""
+class Deviations(Restarts):
+    """Cumulated deviations of an arm, on either side."""
 
     drift: float = param(0.05, validation.between(0, 1), "how far a mean may move without counting as changed")
     threshold: float = param(10.0, validation.between(0, math.inf), "the evidence of a change that raises the alarm")
@@ -45,7 +45,7 @@ def restart(state: Deviations, arm: int) -> None:
 
 @inner
 def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
-    """Learn a mean from the first samples, then add up the deviations from it."""
+    """Estimate a mean from the first samples, then cumulate deviations from it."""
     samples = float(state.scalars[0].samples)
     state.lengths[arm] += 1.0
     if state.lengths[arm] <= samples:
@@ -56,7 +56,7 @@ def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
 
 @inlined
 def deviates(state: Deviations, arm: int, deviation: float) -> bool:
-    """Add a deviation up on both sides, and tell whether either passes the threshold."""
+    """Add a deviation on both sides; return whether either passes the threshold."""
     scalars = state.scalars[0]
     state.rises[arm] = max(0.0, state.rises[arm] + deviation - scalars.drift)
     state.falls[arm] = max(0.0, state.falls[arm] - deviation - scalars.drift)

@@ -18,17 +18,18 @@ below delta (it does by itself in every stationary stream we measured). Here it 
   Statistics and Computing 34).
 * *Few logarithms.* From ``d(p, q) <= (p-q)^2 / (q (1-q))`` follows
   ``G_n(s) <= (S_s - s mu)^2 n / (s (n-s) mu (1-mu))``. Only where this passes half the threshold is G_n(s) computed.
-* *Few looks.* Write G_n(s) = l(1..s) + l(s+1..n) - l(1..n) with l the maximal log-likelihood of a stretch. More data
+* *Few evaluations.* Write G_n(s) = l(1..s) + l(s+1..n) - l(1..n) with l the maximal log-likelihood of a stretch. More
+data
   never raise l, and l(1..n+k) is at least the log-likelihood at the *old* mean mu. So after k more observations
 
       max_s G_{n+k}(s) <= max_s G_n(s) + sum of (-x log mu - (1-x) log(1-mu)) over the new x,
 
-  and until that sum has used up the distance from the threshold (which grows with n) there is nothing to look at.
-  Should delta have risen meanwhile, a look is taken at once.
+  and until that sum has used up the distance to the threshold (which grows with n) nothing needs to be evaluated.
+  If delta has risen meanwhile, the statistic is evaluated at once.
 
 Sums of bits are exact below 2^53, and the hulls exact while n^2 is. Hulls of a contrived stream can have n^(2/3)
-vertices, and a smooth drift without noise n: a stack that is full drops the vertex that stands out least. Then fewer
-splits are examined, so no alarm is raised that the full test would not raise, and next to none is missed.
+vertices, and a smooth drift without noise n. A full stack drops its least prominent vertex. Then fewer splits are
+examined, so every alarm is one of the full test, and almost none is missed.
 """
 
 import math
@@ -38,20 +39,20 @@ from typing import Any
 from maskedbandits._numba.jit import compiled, inlined, inner
 from maskedbandits._numba.state import Floats, Ints, array, param, record
 from maskedbandits.policies import validation
-from maskedbandits.policies.index.exploration import Watch
+from maskedbandits.policies.restarts.detected import Restarts
 from maskedbandits.policies.state import NOT_NEGATIVE
 
-HULL = 192  # points for which a hull has room: random feedback needs about 20 in 10^6 observations
-VERTICES = 2 * HULL  # numbers of one hull: (s, S_s) of each point
-MOST = float(1 << 53)  # observations that can be counted exactly
-MARGIN = 1e-6  # looks are taken a little early, which hides the rounding of bounds
-TINY = 1e-200  # a count this small is none
-HUGE = 1e300  # the cost of what the past excludes
+MAX_POINTS = 192  # of a hull: random feedback needs about 20 in 10^6 observations
+HULL_SIZE = 2 * MAX_POINTS  # numbers of one hull: (s, S_s) of each point
+MAX_COUNT = float(1 << 53)  # observations that floats count exactly
+MARGIN = 1e-6  # evaluate a little early, to be safe from rounding
+TINY = 1e-200  # counts up to this are 0
+HUGE = 1e300  # the cost of a feedback that never occurred
 
 
 @record
-class Detector(Watch):
-    """Two hulls of every arm, and when to look at them."""
+class Detector(Restarts):
+    """Two hulls of every arm, and when to evaluate them."""
 
     delta: float = param(
         1.0,
@@ -63,26 +64,28 @@ class Detector(Watch):
         validation.between(0, math.inf),
         "the evidence from which a look at an idle arm is followed by another at once; 0 is never",
     )
-    lengths: Floats = array(lambda scalars: scalars.arms, least=0.0, most=MOST)  # n, observations since the restart
-    totals: Floats = array(lambda scalars: scalars.arms, least=0.0, most=MOST)  # S_n
-    lower_sizes: Ints = array(lambda scalars: scalars.arms, least=1, most=HULL, added=1)
-    upper_sizes: Ints = array(lambda scalars: scalars.arms, least=1, most=HULL, added=1)
-    budgets: Floats = array(lambda scalars: scalars.arms)  # what may be used up before the next look,
-    costs_of_one: Floats = array(lambda scalars: scalars.arms)  # by a feedback of 1,
+    lengths: Floats = array(
+        lambda scalars: scalars.arms, least=0.0, most=MAX_COUNT
+    )  # n, observations since the restart
+    totals: Floats = array(lambda scalars: scalars.arms, least=0.0, most=MAX_COUNT)  # S_n
+    lower_sizes: Ints = array(lambda scalars: scalars.arms, least=1, most=MAX_POINTS, added=1)
+    upper_sizes: Ints = array(lambda scalars: scalars.arms, least=1, most=MAX_POINTS, added=1)
+    budgets: Floats = array(lambda scalars: scalars.arms)  # the cost until the next evaluation,
+    costs_of_one: Floats = array(lambda scalars: scalars.arms)  # of a feedback of 1,
     costs_of_zero: Floats = array(lambda scalars: scalars.arms)  # or of 0,
-    levels: Floats = array(lambda scalars: scalars.arms)  # as long as delta does not pass the last look's
-    lower: Floats = array(lambda scalars: scalars.arms * VERTICES)  # vertices (s, S_s)
-    upper: Floats = array(lambda scalars: scalars.arms * VERTICES)
+    levels: Floats = array(lambda scalars: scalars.arms)  # valid while delta is at most that of the last evaluation
+    lower: Floats = array(lambda scalars: scalars.arms * HULL_SIZE)  # vertices (s, S_s)
+    upper: Floats = array(lambda scalars: scalars.arms * HULL_SIZE)
 
 
 def contradiction(state: Detector, parameters: Mapping[str, Any]) -> str:
-    """Return where saved hulls contradict themselves."""
+    """Return how saved hulls contradict themselves, or an empty text."""
     return "a detector is not in order" if (state.totals > state.lengths).any() else ""
 
 
 @inner
 def restart(state: Detector, arm: int) -> None:
-    """Forget every observation of an arm: both stacks begin with the origin, which is never popped."""
+    """Forget every observation of an arm; both stacks start with the origin, which is never popped."""
     state.lengths[arm] = 0.0
     state.totals[arm] = 0.0
     state.lower_sizes[arm] = 1
@@ -95,25 +98,25 @@ def restart(state: Detector, arm: int) -> None:
 
 @inner
 def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
-    """Add a point to both hulls, and look at them if the statistic can have passed the threshold."""
+    """Add a point to both hulls, and evaluate them if the statistic may have passed the threshold."""
     delta = state.scalars[0].delta / math.sqrt(time)
     n = state.lengths[arm] + 1.0
     total = state.totals[arm] + feedback
     state.lengths[arm] = n
     state.totals[arm] = total
-    begin, end = arm * VERTICES, (arm + 1) * VERTICES
+    begin, end = arm * HULL_SIZE, (arm + 1) * HULL_SIZE
     state.lower_sizes[arm] = push(state.lower[begin:end], state.lower_sizes[arm], 1.0, n, total)
     state.upper_sizes[arm] = push(state.upper[begin:end], state.upper_sizes[arm], -1.0, n, total)
     budget = state.budgets[arm] - feedback * state.costs_of_one[arm] - (1.0 - feedback) * state.costs_of_zero[arm]
     state.budgets[arm] = budget
     if budget > MARGIN and delta <= state.levels[arm]:
         return False
-    return _look(state, arm, delta)
+    return _evaluate(state, arm, delta)
 
 
 @inner
 def is_worth_another_look(state: Detector, arm: int) -> bool:
-    """Tell whether a look at an arm raised the evidence of a change."""
+    """Return whether a forced pull raised the evidence of a change."""
     scalars = state.scalars[0]
     if scalars.follow_up <= 0.0:
         return False
@@ -130,7 +133,7 @@ def statistic(state: Detector, arm: int) -> float:
 
 @compiled
 def _drop(points: Floats, size: int, n: float) -> int:
-    """Drop the vertex that stands out least over its neighbours, in standard deviations; return how many stay."""
+    """Drop the least prominent vertex, in standard deviations; return the number left."""
     least = math.inf
     choice = 1
     for vertex in range(1, size - 1):
@@ -149,7 +152,7 @@ def _drop(points: Floats, size: int, n: float) -> int:
 
 @inlined
 def push(points: Floats, size: int, side: float, n: float, total: float) -> int:
-    """Put a point on a stack of vertices, of the lower (side 1) or the upper (-1) hull; return the stack's new size."""
+    """Push a point on the stack of the lower (side 1) or the upper (-1) hull; return its new size."""
     while size >= 2:
         top = 2 * size & NOT_NEGATIVE
         before_n = points[top - 4]
@@ -167,8 +170,8 @@ def push(points: Floats, size: int, side: float, n: float, total: float) -> int:
 
 
 @inner
-def _look(state: Detector, arm: int, delta: float) -> bool:
-    """Compare the statistic with the threshold, and budget for the observations before the next look."""
+def _evaluate(state: Detector, arm: int, delta: float) -> bool:
+    """Compare the statistic with the threshold, and set the budget until the next evaluation."""
     n = state.lengths[arm]
     ones = state.totals[arm]
     zeros = n - ones
@@ -183,19 +186,19 @@ def _look(state: Detector, arm: int, delta: float) -> bool:
 
 @inner
 def _highest(state: Detector, arm: int, cut: float) -> float:
-    """Return a bound on max_s G_n(s), which is exact if it is above the cut."""
+    """Return an upper bound on max_s G_n(s), exact above the cut."""
     n = state.lengths[arm]
     total = state.totals[arm]
     if min(total, n - total) <= TINY:
         return 0.0  # all observations are equal
-    begin, end = arm * VERTICES, (arm + 1) * VERTICES
+    begin, end = arm * HULL_SIZE, (arm + 1) * HULL_SIZE
     best = _highest_of_hull(state.lower[begin:end], state.lower_sizes[arm], n, total, cut, 0.0)
     return _highest_of_hull(state.upper[begin:end], state.upper_sizes[arm], n, total, cut, best)
 
 
 @compiled
 def _highest_of_hull(points: Floats, size: int, n: float, total: float, cut: float, best: float) -> float:
-    """Return the highest of best and the vertices between the first, (0, 0), and the last, (n, S_n)."""
+    """Return the maximum of ``best`` and of the vertices strictly between (0, 0) and (n, S_n)."""
     mean = total / n
     scale = n / (mean * ((n - total) / n))
     for vertex in range(1, size - 1):
@@ -211,7 +214,7 @@ def _highest_of_hull(points: Floats, size: int, n: float, total: float, cut: flo
 
 @compiled
 def _evidence(s: float, before: float, n: float, total: float) -> float:
-    """Return G_n(s), where S_s = before: four counts, each against what the common mean lets expect."""
+    """Return G_n(s), where S_s = before, from four counts and their expectations under the common mean."""
     after = total - before
     rest = n - s
     gap = (before * n - s * total) / n

@@ -9,7 +9,7 @@ Detector = Deviations
 
 @inner
 def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
-    """Add up the deviations from the running mean."""
+    """Cumulate deviations from the running mean."""
     state.lengths[arm] += 1.0
     state.totals[arm] += feedback
     return deviates(state, arm, feedback - state.totals[arm] / state.lengths[arm])

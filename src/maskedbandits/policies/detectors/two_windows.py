@@ -11,11 +11,11 @@ from typing import Any
 from maskedbandits._numba.jit import inner
 from maskedbandits._numba.state import Floats, Ints, array, param, record, size
 from maskedbandits.policies import validation
-from maskedbandits.policies.index.exploration import Watch
+from maskedbandits.policies.restarts.detected import Restarts
 
 
 @record
-class Detector(Watch):
+class Detector(Restarts):
     """A ring of observations of every arm."""
 
     ring: int = size()  # w, an even number
@@ -29,7 +29,7 @@ class Detector(Watch):
 
 
 def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
-    """Return how long the rings are."""
+    """Return the length of the rings."""
     return {"ring": 2 * (max(parameters["width"], 2) // 2)}
 
 
@@ -57,7 +57,7 @@ def detects(state: Detector, arm: int, feedback: float, time: float) -> bool:
     state.older[arm] += passing - ring[slot]
     ring[slot] = feedback
     state.slots[arm] = slot + 1
-    if slot + 1 == window:  # add up anew: adding and taking away fractions leaves a rounding error behind
+    if slot + 1 == window:  # recompute the sums, to remove rounding errors of fractions
         state.slots[arm] = 0
         state.older[arm] = 0.0
         state.recent[arm] = 0.0

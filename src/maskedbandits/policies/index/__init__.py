@@ -1,1 +1,1 @@
-"""Policies on the axes: memory x index, and what makes them forget at once."""
+"""Policies on the axes: memory x index x restarts."""

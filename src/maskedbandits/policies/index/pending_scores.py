@@ -1,15 +1,15 @@
-"""The highest score found by looking at every arm: while reports are pending, and among some arms alone.
+"""The highest score found by scoring every arm: while reports are pending, or among some arms only.
 
-While reports are pending every arm is scored as if its unanswered decisions (``policies/pending.py``) had been answered
-and left its mean as it is. The more are unanswered the lower is the score, so a burst of decisions goes to several arms
-as one after the other would.
+While reports are pending, every arm is scored as if its unanswered decisions (``policies/pending.py``) had been
+answered without changing its mean. The more decisions are unanswered, the lower is the score. So a burst of decisions
+goes to several arms, as decisions one by one would.
 
-The scores of many arms are in a tournament of their own. A decision or a report changes the score of its arm. What
-changes for all arms is rounded, so that it changes seldom: the number of reports that count or are pending to seven
-binary digits, the delay of reports to three, and the time that unanswered decisions have waited to a share of the
-patience. Until one of them changes,
-each arm is compared with what it was when it was scored, which takes half a nanosecond, and scored again if it changed.
-Counts and sums change with the time alone: as long as no report comes, only unanswered decisions are compared.
+The scores of many arms form a tournament of their own. A decision or a report changes the score of its arm. Numbers
+that change the scores of all arms are rounded, so that they change rarely: the number of reports that count or are
+pending to seven binary digits, the delay of reports to three, and the time that decisions are unanswered to a share of
+the patience. Until one of them changes, each arm is compared with the inputs of its last score, which takes half a
+nanosecond, and is scored again if they changed. Counts and sums change only when a report arrives. Until then only
+unanswered decisions are compared.
 """
 
 import math
@@ -19,31 +19,31 @@ from maskedbandits.math import max_tree
 from maskedbandits.policies import indices, memories
 from maskedbandits.policies.index.scores import FEW, Scores, score, spread_of
 from maskedbandits.policies.index.state import mean_of
-from maskedbandits.policies.pending import lateness, open_decisions
+from maskedbandits.policies.pending import overdue_delay, unanswered_count
 
-DIGITS = 7  # binary digits of numbers that are rounded,
-DIGITS_OF_DELAY = 3  # and of the delay, which is learned from every lone decision
-BLOCK = 64  # arms that are compared at once
-LEAP = 16.0  # unanswered decisions of an arm for each report of it, and one more, that count at most
+DIGITS = 7  # binary digits of rounded numbers
+DELAY_DIGITS = 3  # of the delay, which is estimated at every lone decision
+BLOCK = 64  # arms compared at once
+LEAP = 16.0  # limit of unanswered decisions that count, for each report of the arm and one more
 
 
 @inlined
-def patience_of(state: Scores) -> float:
-    """Return after how many decisions without a pull an arm's unanswered ones count half."""
-    return max(1.0, memories.seen_with(state, state.scalars[0].awaited))
+def memory_patience(state: Scores) -> float:
+    """Return the number of decisions after which an arm's unanswered ones count half."""
+    return max(1.0, memories.total_count_with(state, state.scalars[0].awaited))
 
 
 @inlined
 def _score_ahead(
     state: Scores, arm: int, heavy: float, level: float, time: int, clock: int, late: float, patience: float
 ) -> float:
-    """Return the score with unanswered decisions counted as reports that have come; infinite if there are neither.
+    """Return the score with unanswered decisions counted as reports; infinite if there are neither.
 
-    One lucky report must not have an arm pulled until the next one comes. So they count at the mean of the reports and
-    of a share of a zero, the share that is unanswered. With a report there, at most LEAP for each and one more count.
-    Where reports fade, unanswered decisions count for less, the smaller their share is: they would not fade.
+    One lucky report must not have an arm pulled until the next report arrives. So unanswered decisions count at the
+    mean of the reports and a fraction of a zero, the fraction that is unanswered. At most LEAP of them count for each
+    report and one more. Where reports fade, unanswered decisions do not, and count for less the smaller their share.
     """
-    known, unanswered = state.counts[arm] / heavy, open_decisions(state, arm, clock, late, patience)
+    known, unanswered = state.counts[arm] / heavy, unanswered_count(state, arm, clock, late, patience)
     if unanswered <= 0.0 and known <= 0.0:
         return math.inf
     if known > 0.0:
@@ -55,8 +55,8 @@ def _score_ahead(
 
 
 @inner
-def highest_ahead(state: Scores) -> int:
-    """Return the arm of the highest score with the reports that are awaited, the lowest such arm."""
+def highest_with_pending(state: Scores) -> int:
+    """Return the arm with the highest score with pending reports, the lowest such arm."""
     if state.scalars[0].arms > FEW:
         return _highest_of_many(state)
     return _highest_of_few(state)
@@ -64,11 +64,11 @@ def highest_ahead(state: Scores) -> int:
 
 @inner
 def _highest_of_few(state: Scores) -> int:
-    """Return it by scoring every arm that is open."""
+    """Return that arm by scoring every open arm."""
     scalars = state.scalars[0]
     heavy = memories.weight(state)
-    level = indices.level_of(state, memories.seen_with(state, scalars.awaited))
-    late, patience = lateness(state), patience_of(state)
+    level = indices.common_level(state, memories.total_count_with(state, scalars.awaited))
+    late, patience = overdue_delay(state), memory_patience(state)
     best = -math.inf
     chosen = 0
     for arm in range(scalars.arms):
@@ -84,8 +84,8 @@ def _highest_of_few(state: Scores) -> int:
 
 
 @inlined
-def _rounded_up(number: float, digits: int) -> float:
-    """Return the next number of so many binary digits."""
+def _round_up(number: float, digits: int) -> float:
+    """Round a number up to so many binary digits."""
     step = 1.0
     while number > (1 << digits) * step:
         step *= 2.0
@@ -93,8 +93,8 @@ def _rounded_up(number: float, digits: int) -> float:
 
 
 @inlined
-def _rounded_clock(decisions: int, patience: float) -> int:
-    """Return the number of decisions, rounded down to a sixteenth to a 32nd of the patience."""
+def _round_clock(decisions: int, patience: float) -> int:
+    """Round the number of decisions down, to between a 32nd and a sixteenth of the patience."""
     step = 1
     while float(32 * step) <= patience:
         step *= 2
@@ -103,21 +103,21 @@ def _rounded_clock(decisions: int, patience: float) -> int:
 
 @inner
 def _highest_of_many(state: Scores) -> int:
-    """Return it by scoring the arms that are not what they were when they were last scored."""
+    """Return that arm by scoring only arms whose inputs changed since their last score."""
     scalars = state.scalars[0]
     heavy = memories.weight(state)
-    level = indices.level_of(state, _rounded_up(memories.seen_with(state, scalars.awaited), DIGITS))
-    patience = _rounded_up(patience_of(state), DIGITS)
-    late = _rounded_up(lateness(state), DIGITS_OF_DELAY)
-    time = int(_rounded_up(float(scalars.time + scalars.awaited), DIGITS))
+    level = indices.common_level(state, _round_up(memories.total_count_with(state, scalars.awaited), DIGITS))
+    patience = _round_up(memory_patience(state), DIGITS)
+    late = _round_up(overdue_delay(state), DELAY_DIGITS)
+    time = int(_round_up(float(scalars.time + scalars.awaited), DIGITS))
     is_news = scalars.time != scalars.ahead_seen
     scalars.ahead_seen = scalars.time
-    clock = _rounded_clock(scalars.decisions, patience)
+    clock = _round_clock(scalars.decisions, patience)
     is_stale = level != scalars.ahead_level or heavy != scalars.ahead_weight or time != scalars.ahead_time
     is_stale = (
         is_stale or clock != scalars.ahead_clock or patience != scalars.ahead_patience or late != scalars.ahead_late
     )
-    if is_stale or (scalars.mixed and is_news):  # masks of reports' own may change with no count and no sum
+    if is_stale or (scalars.mixed and is_news):  # masks may change without a count or a sum
         scalars.ahead_level = level
         scalars.ahead_weight = heavy
         scalars.ahead_time = time
@@ -136,7 +136,7 @@ def _highest_of_many(state: Scores) -> int:
 
 @inlined
 def _has_changed(state: Scores, first: int, is_news: bool) -> bool:
-    """Tell whether an arm of a block is not what it was when it was last scored; a loop for vector instructions."""
+    """Return whether the inputs of an arm in a block have changed; a loop for vector instructions."""
     last = min(first + BLOCK, state.scalars[0].arms)
     changes = 0
     for arm in range(first, last):
@@ -150,7 +150,7 @@ def _has_changed(state: Scores, first: int, is_news: bool) -> bool:
 
 @inner
 def _score_block(state: Scores, first: int, every: bool) -> None:
-    """Score every arm of a block, or those that changed, and note what their scores were computed from."""
+    """Score every arm of a block, or those that changed, and store the inputs of their scores."""
     scalars = state.scalars[0]
     for arm in range(first, min(first + BLOCK, scalars.leaves)):
         value = -math.inf
@@ -182,10 +182,10 @@ def _score_block(state: Scores, first: int, every: bool) -> None:
 
 @inner
 def highest_open(state: Scores) -> int:
-    """Return the arm of the highest score among those that are open at this moment, whatever the tournament says."""
+    """Return the arm with the highest score among those open now, without the tournament."""
     scalars = state.scalars[0]
     if scalars.awaited > 0:
-        return _highest_of_few(state)  # which arms are open changes from call to call
+        return _highest_of_few(state)  # the open arms change from call to call
     best = -math.inf
     chosen = 0
     for arm in range(scalars.arms):

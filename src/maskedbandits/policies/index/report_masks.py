@@ -1,14 +1,14 @@
-"""Reports that come with a corruption of their own, such as an epsilon that a person has chosen.
+"""Reports with a mask of their own, such as an epsilon that a person has chosen.
 
-A report y with the mask g(m) = low + span m says the less of the mean m the smaller its span is: among unbiased sums
-of reports that are nearly fair coins, the one with weights w in proportion to the spans has the least variance. So
-reports weigh w = span / the arm's own span. The weighted mean of affine functions is affine, so with the sums of w,
-w^2, w y, w low and w span at hand,
+A report y with the mask g(m) = low + span m tells less about the mean m the smaller its span is. Among unbiased sums of
+reports that are nearly fair coins, the one with weights w in proportion to the spans has the least variance. So a
+report weighs w = span / the arm's own span. The weighted mean of affine functions is affine. With the sums of w, w^2, w
+y, w low and w span,
 
     m = (sum w y - sum w low) / sum w span,          N = (sum w)^2 / sum w^2
 
-are the estimate and the number of reports of one kind that would spread as much (Hoeffding's inequality for weighted
-sums). N is what an index counts, from the first such report on, and sum w y / sum w the mean that it starts from.
+are the estimate, and the number of equal reports that would vary as much (Hoeffding's inequality for weighted sums).
+From the first such report on, an index counts N observations of mean sum w y / sum w.
 """
 
 import math
@@ -28,8 +28,8 @@ ARMS_OWN = -1
 NO_LINES = np.array([[0.0, 0.0, 1.0]])  # a line that no report has
 
 
-def mixed(state: Any) -> Any:
-    """Return the state with room for the corruption of every observation; those so far had the arm's own."""
+def add_mask_sums(state: Any) -> Any:
+    """Return the state with sums over the masks of reports; all reports so far had the mask of their arm."""
     kept = [key for key in layout_of(state).arrays if not key.startswith(("mask_", "ring_lows", "ring_spans"))]
     new = copy_resized(state, {"mixed": 1}, kept)
     for section in (new.mask_numbers, new.mask_weights, new.mask_squares):
@@ -45,39 +45,39 @@ def mixed(state: Any) -> Any:
 
 
 def refuse_curves(state: Any) -> None:
-    """Refuse arms whose own corruption is no straight line."""
+    """Refuse arms whose own mask is not a straight line."""
     if state.scalars[0].curved:
         raise UserError("reports with a corruption of their own need arms with a RandomizedResponse, not a Monotone")
 
 
-Line = tuple[float, float, float]  # whether it flips, the feedback mean of the mean 0, and of 1, flipped if need be
+Line = tuple[float, float, float]  # whether it decreases; the feedback means of the means 0 and 1, then flipped
 
 
 class Masks(NamedTuple):
-    """The corruptions of reports, as compiled code sees them."""
+    """The masks of reports, as compiled code takes them."""
 
-    places: Ints  # of each report's among the lines, or ARMS_OWN
+    indices: Ints  # of each report's mask among the lines, or ARMS_OWN
     lines: NDArray[np.float64]
 
 
-def read(corruptions: Any, reports: int) -> Masks | None:
-    """Return the corruptions of so many reports, checked; None of a report, or of all, is that of its arm."""
+def read_masks(corruptions: Any, reports: int) -> Masks | None:
+    """Check the masks of so many reports; None stands for the mask of the report's arm, or of all arms."""
     if not isinstance(corruptions, (Sequence, np.ndarray)) or len(corruptions) != reports:
         raise UserError(f"corruptions: give a list of {reports}, one for each report, None for that of its arm")
     lines: list[Line] = []
-    places = {id(None): ARMS_OWN}
-    told = list(corruptions)  # an array makes its elements anew each time, and two may get one identity
-    for key, each in {id(each): each for each in told}.items():
+    indices = {id(None): ARMS_OWN}
+    listed = list(corruptions)  # an array creates its elements on each access, and two may get the same id
+    for key, each in {id(each): each for each in listed}.items():
         if each is not None:
-            places[key] = len(lines)
+            indices[key] = len(lines)
             lines.append(_known_line(each) if isinstance(each, RandomizedResponse) else _line(each))
     if not lines:
         return None
-    return Masks(np.fromiter(map(places.__getitem__, map(id, told)), np.int64, reports), np.array(lines))
+    return Masks(np.fromiter(map(indices.__getitem__, map(id, listed)), np.int64, reports), np.array(lines))
 
 
 def _line(corruption: Any) -> Line:
-    """Return a corruption as a line; what is no randomised response is refused."""
+    """Return a mask as a line; refuse anything but randomised response."""
     line = getattr(corruption, "polyline", None)
     if not isinstance(line, Polyline) or line.means.size != 2 or isinstance(corruption, Noise):
         raise UserError("corruption of a report is not affine, or adds noise: give a RandomizedResponse")
@@ -89,7 +89,7 @@ _known_line = lru_cache(maxsize=1 << 10)(_line)
 
 @inlined
 def is_the_arms(state: Any, arm: int, mask: int, lines: NDArray[np.float64], honest: float) -> bool:
-    """Tell whether a corruption is the one that the arm has anyway."""
+    """Return whether a mask is that of the arm."""
     if state.last_node[arm] != state.first_node[arm] + 1 or lines[mask, 0] != float(state.flips[arm]):
         return False
     low, high = honest * lines[mask, 1], honest * lines[mask, 2]
@@ -100,22 +100,22 @@ def is_the_arms(state: Any, arm: int, mask: int, lines: NDArray[np.float64], hon
 def as_seen(
     state: Any, arm: int, feedback: float, mask: int, lines: NDArray[np.float64], honest: float
 ) -> tuple[float, float, float, float]:
-    """Return a feedback, the low end and the span of its corruption, and what a detector is shown of it."""
+    """Return a feedback, the low end and the span of its mask, and the number for a detector."""
     arms_low, arms_span = state.lows[arm] / honest, 1.0 / (state.rates[arm] * honest)
     if mask == ARMS_OWN:
         flips, low, span = state.flips[arm] != 0, arms_low, arms_span
     else:
         flips, low, span = lines[mask, 0] != 0.0, lines[mask, 1], lines[mask, 2] - lines[mask, 1]
     value = 1.0 - feedback if flips else feedback
-    return value, honest * low, honest * span, _masked_on(value, low, span, arms_low, arms_span)
+    return value, honest * low, honest * span, _mask_further(value, low, span, arms_low, arms_span)
 
 
 @inlined
-def _masked_on(feedback: float, low: float, span: float, arms_low: float, arms_span: float) -> float:
-    """Return what a report shows on average if it is masked on, from a corruption of its own up to the arm's.
+def _mask_further(feedback: float, low: float, span: float, arms_low: float, arms_span: float) -> float:
+    """Return the mean of a report that is masked further, from its own mask to the arm's.
 
-    So a detector sees one mean, whatever corruption reports come with. NaN for a report that says less than one under
-    the arm's corruption would: it cannot be masked less, and shows the detector nothing.
+    So a detector sees one mean, whatever masks the reports have. A report that is masked more than the arm's mask would
+    do cannot be masked less. It gives NaN, and is not shown to the detector.
     """
     share = arms_span / span
     lowest = arms_low - share * low

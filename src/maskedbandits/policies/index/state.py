@@ -1,4 +1,4 @@
-"""What a policy on the axes keeps, beside what every policy does; memories, indices and detectors add their own."""
+"""The state of a policy on the axes, beside that of every policy. Memories, indices and detectors add to it."""
 
 from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import Floats, array, param, record, size, variable
@@ -9,14 +9,14 @@ from maskedbandits.policies.validation import share_of_lies
 
 @record
 class Axes(Arms):
-    """A policy made of a memory, an index, and what makes it forget at once."""
+    """A policy made of a memory, an index, and restarts."""
 
-    mixed: int = size()  # 1 once reports come with corruptions of their own
+    mixed: int = size()  # 1 once reports have their own masks
     since: int = variable(0, most=FOREVER)  # when everything was last forgotten
     pulled: int = variable(0, most=lambda scalars: scalars.arms - 1)  # the arm of the last observation
     fractional: int = variable(0, most=1)  # 1 once a feedback was neither 0 nor 1
     contamination: float = param(0.0, share_of_lies, "the share of reports that may be lies")
-    # Of reports with masks of their own (``report_masks.py``) the sums of 1, w, w^2, w y, w g(0) and w (g(1) - g(0)):
+    # Over reports with their own masks (``report_masks.py``), the sums of 1, w, w^2, w y, w g(0) and w (g(1) - g(0)):
     mask_numbers: Floats = array(lambda scalars: scalars.arms * scalars.mixed, least=0.0, most=1e150)
     mask_weights: Floats = array(lambda scalars: scalars.arms * scalars.mixed, least=-1e150, most=1e150)
     mask_squares: Floats = array(lambda scalars: scalars.arms * scalars.mixed, least=-1e150, most=1e150)
@@ -27,7 +27,7 @@ class Axes(Arms):
 
 @inlined
 def mean_of(state: Axes, arm: int, feedback_mean: float) -> float:
-    """Return the mean that gives this feedback mean, as the reports that count were masked."""
+    """Return the mean behind a feedback mean, given the masks of the reports that count."""
     if state.scalars[0].mixed:  # the mean of affine functions is affine
         return (feedback_mean * state.mask_weights[arm] - state.mask_lows[arm]) / state.mask_spans[arm]
     return mean_behind(state, arm, feedback_mean)
@@ -35,7 +35,7 @@ def mean_of(state: Axes, arm: int, feedback_mean: float) -> float:
 
 @inlined
 def evidence_of(state: Axes, arm: int) -> tuple[float, float]:
-    """Return how many unmasked observations of an arm its reports are worth, and by how much they are above 1/2."""
+    """Return the evidence about an arm in unmasked observations, and their sum less half of their number."""
     count, low, span = state.counts[arm], state.lows[arm], 1.0 / state.rates[arm]
     if state.scalars[0].mixed and count > 0.0:
         low, span = state.mask_lows[arm] / state.mask_weights[arm], state.mask_spans[arm] / state.mask_weights[arm]
@@ -44,9 +44,9 @@ def evidence_of(state: Axes, arm: int) -> tuple[float, float]:
 
 @inner
 def forget_reports(state: Axes, first: int, last: int) -> None:
-    """Forget what was seen of some arms, the last included."""
+    """Forget the reports of some arms, the last one included."""
     mixed = state.scalars[0].mixed
-    for arm in range(first, last + 1):  # slices would take long to compile
+    for arm in range(first, last + 1):  # slices take longer to compile
         state.counts[arm] = 0.0
         state.sums[arm] = 0.0
         if mixed:
@@ -60,15 +60,15 @@ def forget_reports(state: Axes, first: int, last: int) -> None:
 
 @inner
 def add_masked(state: Axes, arm: int, feedback: float, low: float, span: float, times: float) -> None:
-    """Count a report with a mask of its own so many times, and bring the arm's count and sum up to date.
+    """Add a report with its own mask so many times, and update the arm's count and sum.
 
-    A report says the more the larger its span is, and weighs as much, a report under the arm's own mask 1. But where
-    some may lie all weigh 1: a lie could claim to be hardly masked.
+    A report weighs as much as its span, and one under the arm's own mask 1. With contamination all reports weigh 1,
+    because a lie could claim to be hardly masked.
     """
     weight = 1.0 if state.scalars[0].contamination > 0.0 else span * state.rates[arm]
     state.mask_numbers[arm] += times
     if state.mask_numbers[arm] <= 0.0:
-        forget_reports(state, arm, arm)  # without what rounding leaves
+        forget_reports(state, arm, arm)  # without rounding errors
         return
     state.mask_weights[arm] += times * weight
     state.mask_squares[arm] += times * weight * weight

@@ -1,12 +1,12 @@
-"""Arms that are alike: one of them stands for all, so that a step does not look at every one of a thousand equals.
+"""Ties: one of several equal arms represents all, so that a step does not look at each of a thousand equals.
 
-Two arms with the same mean and the same number of observations have the same score until one of them is pulled, and
-the lower arm is chosen. So the other can wait in its shadow, out of the tournament. Where the number differs the arm
-with fewer observations has the higher score, if bounds have no cap that makes them equal; where the mean itself is at
-the cap all are equal, whatever their number.
+Two arms with the same mean and the same number of observations have the same score until one of them is pulled, and the
+lower arm is chosen. So the other can wait, out of the tournament. If the numbers differ, the arm with fewer
+observations has the higher score, unless bounds have a limit that makes them equal. If the mean itself is at the limit,
+all arms are equal whatever their number of observations.
 
-Who waits for whom is a pairing heap (Fredman, Sedgewick, Sleator & Tarjan 1986, The pairing heap: a new form of
-self-adjusting heap, Algorithmica 1): an arm has followers, each of which may have followers. When an arm is pulled its
+The waiting arms form a pairing heap (Fredman, Sedgewick, Sleator & Tarjan 1986, The pairing heap: a new form of
+self-adjusting heap, Algorithmica 1): an arm has followers, each of which may have followers. When an arm is pulled, its
 followers are joined in pairs until one leads all others, in amortised logarithmic time.
 """
 
@@ -16,8 +16,7 @@ import numpy as np
 
 from maskedbandits._numba.jit import inlined, inner, interpret
 from maskedbandits._numba.state import Ints, array, record, variable
-from maskedbandits.policies import indices
-from maskedbandits.policies.index import watch
+from maskedbandits.policies import indices, restarts
 from maskedbandits.policies.index.state import Axes
 from maskedbandits.policies.indices import STEEP
 
@@ -25,7 +24,7 @@ NONE = -1
 
 
 def _others() -> Any:
-    """Declare for every arm another one, or NONE."""
+    """Declare another arm, or NONE, for every arm."""
     return array(
         lambda scalars: scalars.arms, least=NONE, most=lambda scalars: scalars.arms - 1, scratch=True, added=NONE
     )
@@ -33,49 +32,49 @@ def _others() -> Any:
 
 @record
 class Ties(Axes):
-    """Who waits in whose shadow."""
+    """Which arm waits for which."""
 
-    waiting: int = variable(0, most=lambda scalars: scalars.arms - 1, scratch=True)  # how many do
-    leaders: Ints = _others()  # whom an arm waits for
-    followers: Ints = _others()  # the first of its own
-    nexts: Ints = _others()  # among those of its leader
+    waiting: int = variable(0, most=lambda scalars: scalars.arms - 1, scratch=True)  # number of waiting arms
+    leaders: Ints = _others()  # the arm that an arm waits for
+    followers: Ints = _others()  # the first arm that waits for it
+    nexts: Ints = _others()  # siblings among the followers of one leader
     befores: Ints = _others()
 
 
 @inner
 def forget_all(state: Ties) -> None:
-    """Let nobody wait."""
+    """Release all arms."""
     state.scalars[0].waiting = 0
     for arm in range(state.scalars[0].arms):
         state.followers[arm] = NONE
-        _set_free(state, arm)
+        _release(state, arm)
 
 
 @inlined
 def is_behind(state: Ties, arm: int, other: int) -> bool:
-    """Tell whether an arm is behind another until that one is pulled."""
+    """Return whether an arm scores below another, or ties with a lower arm, until that one is pulled."""
     if state.scalars[0].mixed or state.first_node[arm] != state.first_node[other]:
         return False
     mean = state.sums[arm] / state.counts[arm]
-    if mean != state.sums[other] / state.counts[other] or watch.since(state, arm) != watch.since(state, other):
+    if mean != state.sums[other] / state.counts[other] or restarts.since(state, arm) != restarts.since(state, other):
         return False
-    highest = indices.highest(state)
+    highest = indices.max_bound(state)
     comparable = state.counts[arm] == state.counts[other] or mean >= highest or highest >= STEEP
     return comparable and is_ahead(state, other, arm)
 
 
 @inlined
 def is_ahead(state: Ties, arm: int, other: int) -> bool:
-    """Tell whether of two arms with one mean the first has the higher score, or the same and is the lower arm."""
+    """Return whether the first of two arms with one mean has the higher score, or ties as the lower arm."""
     count, other_count = state.counts[arm], state.counts[other]
-    if count == other_count or state.sums[arm] / count >= indices.highest(state):
+    if count == other_count or state.sums[arm] / count >= indices.max_bound(state):
         return arm < other
     return count < other_count
 
 
 @inner
 def wait(state: Ties, arm: int, leader: int) -> None:
-    """Let an arm wait in the shadow of another."""
+    """Let an arm wait for another."""
     first = state.followers[leader]
     if first != NONE:
         state.befores[first] = arm
@@ -88,7 +87,7 @@ def wait(state: Ties, arm: int, leader: int) -> None:
 
 @inner
 def _join(state: Ties, arm: int, other: int) -> int:
-    """Let one of two arms wait for the other; return the other."""
+    """Let one of two arms wait for the other; return the leader."""
     if is_ahead(state, other, arm):
         arm, other = other, arm
     wait(state, other, arm)
@@ -96,8 +95,8 @@ def _join(state: Ties, arm: int, other: int) -> int:
 
 
 @inner
-def _joined(state: Ties, first: int) -> int:
-    """Let all of a row of followers wait for one of them; return that one, who is free."""
+def _join_all(state: Ties, first: int) -> int:
+    """Let all followers in a list wait for one of them; return that one, released."""
     nexts = state.nexts
     pairs = NONE
     while first != NONE:
@@ -115,12 +114,13 @@ def _joined(state: Ties, first: int) -> int:
         following = nexts[rest]
         leader = _join(state, leader, rest)
         rest = following
-    _set_free(state, leader)
+    _release(state, leader)
     return leader
 
 
 @inlined
-def _set_free(state: Ties, arm: int) -> None:
+def _release(state: Ties, arm: int) -> None:
+    """Let an arm wait no longer."""
     state.leaders[arm] = NONE
     state.nexts[arm] = NONE
     state.befores[arm] = NONE
@@ -128,10 +128,10 @@ def _set_free(state: Ties, arm: int) -> None:
 
 @inner
 def leave(state: Ties, arm: int) -> int:
-    """Take an arm that was observed out of its group; return who now leads those that it led, or NONE."""
+    """Take an observed arm out of its heap; return the new leader of its followers, or NONE."""
     heir = NONE
     if state.followers[arm] != NONE:
-        heir = _joined(state, state.followers[arm])
+        heir = _join_all(state, state.followers[arm])
         state.followers[arm] = NONE
     leader = state.leaders[arm]
     if leader == NONE:
@@ -143,7 +143,7 @@ def leave(state: Ties, arm: int) -> int:
         state.nexts[before] = following
     else:
         state.followers[leader] = following
-    _set_free(state, arm)
+    _release(state, arm)
     state.scalars[0].waiting -= 1
     if heir != NONE:
         wait(state, heir, leader)
@@ -151,7 +151,7 @@ def leave(state: Ties, arm: int) -> int:
 
 
 def contradiction(state: Ties) -> str:
-    """Return where a saved order of those that wait contradicts itself."""
+    """Return how a saved order of waiting arms contradicts itself, or an empty text."""
     comes_before = interpret(is_ahead)
     seen = 0
     for leader in (state.followers != NONE).nonzero()[0]:

@@ -7,17 +7,17 @@ from maskedbandits._numba.state import Floats, Ints, array, param, record, size
 from maskedbandits.math import kl, max_tree
 from maskedbandits.math.confidence import exploration
 from maskedbandits.policies import validation
-from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- what every optimistic index has
-    highest_ahead,
+from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- for all optimistic indices
     highest_open,
+    highest_with_pending,
 )
 from maskedbandits.policies.index.scores import (  # noqa: F401 -- as above
     Scores,
-    bring_up_to_date,
     forget_all,
     highest_arm,
     retire,
     score,
+    update_scores,
     widen,
 )
 from maskedbandits.policies.index.state import mean_of
@@ -29,7 +29,7 @@ ARMS_COME_AND_GO = True
 
 @record
 class Index(Scores):
-    """The level f(x) = log x + c log log x, and bounds that are known already."""
+    """The level f(x) = log x + c log log x, and a memo of bounds."""
 
     memo: int = size(1)
     c: float = param(
@@ -43,14 +43,14 @@ class Index(Scores):
 
 @inlined
 def start(state: Index) -> None:
-    """Know no bounds yet."""
+    """Empty the memo."""
     for slot in range(state.memo_keys.size):
         state.memo_keys[slot] = -1
 
 
 @inlined
-def level_of(state: Index, seen: float) -> float:
-    """Return f of the number of observations that count, of all arms together."""
+def common_level(state: Index, seen: float) -> float:
+    """Return f of the number of observations of all arms that count."""
     return exploration(max(1.0, seen), state.scalars[0].c)
 
 
@@ -73,17 +73,17 @@ def slope(state: Index, bound: float, bonus: float) -> float:
 
 
 @inlined
-def is_remembered(state: Index) -> bool:
-    """Tell that bounds are looked up once the level stays."""
+def has_memo(state: Index) -> bool:
+    """Return True: bounds are looked up in a memo once the level is constant."""
     return True
 
 
 @inlined
-def remembered_bound(count: float, total: float, level: float, keys: Ints, bounds: Floats) -> float:
-    """Return kl_bound for whole numbers, looked up if the same were seen before at the same level.
+def memo_bound(count: float, total: float, level: float, keys: Ints, bounds: Floats) -> float:
+    """Return kl_bound for integers, from the memo if they occurred before at the same level.
 
-    Once the window is full the level stays, and (count, total) walks over few values. Totals that differ by one
-    lie side by side in the memo, since that is the step that the walk takes most often.
+    Once the window is full the level is constant, and (count, total) takes few values. Totals that differ by one are
+    adjacent in the memo, because that is the most frequent step.
     """
     n = int(count)
     s = int(total)
@@ -96,11 +96,11 @@ def remembered_bound(count: float, total: float, level: float, keys: Ints, bound
 
 
 @inlined
-def replace(state: Index, arm: int) -> None:
-    """Bring the arm's place in the tournament up to date, at a constant level."""
+def place_from_memo(state: Index, arm: int) -> None:
+    """Update the arm's score in the tournament at a constant level."""
     value = math.inf
     if state.counts[arm] > 0.0:
-        bound = remembered_bound(
+        bound = memo_bound(
             state.counts[arm], state.sums[arm], state.scalars[0].level, state.memo_keys, state.memo_bounds
         )
         value = mean_of(state, arm, bound)

@@ -4,19 +4,19 @@ from maskedbandits._numba.jit import inlined
 from maskedbandits._numba.state import DURATION, REQUIRED, param, record
 from maskedbandits.math.confidence import plus_level
 from maskedbandits.policies import validation
-from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- what every optimistic index has
-    highest_ahead,
+from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- for all optimistic indices
+    highest_with_pending,
 )
-from maskedbandits.policies.index.restarts import Phases
 from maskedbandits.policies.index.scores import (  # noqa: F401 -- as above
     Scores,
-    bring_up_to_date,
     forget_all,
     highest_arm,
     score,
+    update_scores,
 )
 from maskedbandits.policies.indices.kl import bound as bound
 from maskedbandits.policies.indices.kl import slope as slope
+from maskedbandits.policies.restarts.planned import Phases
 
 WORDS = "KL-UCB++ index"
 REFERENCE = "Ménard & Garivier 2017"
@@ -24,7 +24,7 @@ REFERENCE = "Ménard & Garivier 2017"
 
 @record
 class Index(Scores, Phases):
-    """The horizon, which its level depends on."""
+    """The horizon, on which the level depends."""
 
     horizon: int = param(
         REQUIRED, validation.perhaps_count, "how many steps will be played", stored=False, time=DURATION
@@ -40,5 +40,5 @@ def level(state: Index, arm: int, count: float, common: float, time: int) -> flo
 
 @inlined
 def grows(state: Index) -> bool:
-    """Tell that scores stay while an arm is not pulled, unless its count fades."""
+    """Return False: scores are constant while an arm is not pulled, unless its count fades."""
     return False

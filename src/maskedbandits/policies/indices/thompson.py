@@ -19,18 +19,18 @@ Index = Axes
 def highest_arm(state: Axes) -> int:
     """Return the arm with the highest draw from the posterior of its mean."""
     scalars = state.scalars[0]
-    counts, sums, words = state.counts, state.sums, state.rng  # found once, not at every turn
+    counts, sums, words = state.counts, state.sums, state.rng  # looked up once, outside the loop
     lows, rates, straight, closed = state.lows, state.rates, not (scalars.mixed or scalars.curved), state.closed
     best = -math.inf
     chosen = 0
-    fading = memories.fading(state)
+    fading = memories.inverse_weight(state)
     for arm in range(scalars.arms):
         if closed[arm]:
             continue
         count = counts[arm] * fading
         total = min(max(sums[arm] * fading, 0.0), count)
         if scalars.mixed and count <= 0.0:
-            return arm  # without an observation it has no corruption either
+            return arm  # without an observation there is no mask to invert
         drawn = beta.draw(words, 1.0 + total, 1.0 + count - total)
         value = (drawn - lows[arm]) * rates[arm] if straight else mean_of(state, arm, drawn)
         if value > best:

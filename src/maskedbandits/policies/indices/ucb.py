@@ -9,17 +9,17 @@ from maskedbandits._numba.state import param, record
 from maskedbandits.errors import UserError
 from maskedbandits.math.confidence import exploration
 from maskedbandits.policies import validation
-from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- what every optimistic index has
-    highest_ahead,
+from maskedbandits.policies.index.pending_scores import (  # noqa: F401 -- for all optimistic indices
     highest_open,
+    highest_with_pending,
 )
 from maskedbandits.policies.index.scores import (  # noqa: F401 -- as above
     Scores,
-    bring_up_to_date,
     forget_all,
     highest_arm,
     retire,
     score,
+    update_scores,
     widen,
 )
 from maskedbandits.policies.indices import STEEP
@@ -31,7 +31,7 @@ ARMS_COME_AND_GO = True
 
 @record
 class Index(Scores):
-    """The level f(x) = log x + c log log x, and how wide an interval it gives."""
+    """The level f(x) = log x + c log log x, and the width of intervals."""
 
     c: float = param(0.0, validation.between(0, math.inf), "how much exploration log log t adds to log t")
     xi: float = param(
@@ -40,20 +40,20 @@ class Index(Scores):
 
 
 def completed(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what sigma decides, where feedback is no bits (``divergences.py``): xi = 2 sigma^2."""
+    """Return the parameter that follows from sigma (``divergences.py``): xi = 2 sigma^2."""
     sigma = parameters.get("sigma")
     return {} if sigma is None else {"xi": 2.0 * sigma**2}
 
 
 def check(parameters: Mapping[str, Any], arms: int) -> None:
-    """Refuse lies where feedback is no bits."""
+    """Refuse contamination where feedback is unbounded."""
     if parameters.get("sigma") is not None and parameters["contamination"] > 0.0:
         raise UserError("contamination: among feedbacks of any size lies are, too, and nothing bounds what they can do")
 
 
 @inlined
-def level_of(state: Index, seen: float) -> float:
-    """Return f of the number of observations that count, of all arms together."""
+def common_level(state: Index, seen: float) -> float:
+    """Return f of the number of observations of all arms that count."""
     return exploration(max(1.0, seen), state.scalars[0].c)
 
 
@@ -70,6 +70,6 @@ def slope(state: Index, bound: float, bonus: float) -> float:
 
 
 @inlined
-def highest(state: Index) -> float:
-    """Return what no bound passes."""
+def max_bound(state: Index) -> float:
+    """Return an upper limit of all bounds."""
     return STEEP

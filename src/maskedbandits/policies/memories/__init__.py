@@ -1,117 +1,118 @@
-"""What of the past counts: everything, the last observations, or all of them at a discount.
+"""Memories: which part of the past counts, such as everything, the last observations, or all of them at a discount.
 
-A memory keeps, for every arm, how many observations count and the sum of their feedbacks. It is a module with a record
-and functions of the names below; those that it does not have are as here, for a memory that keeps everything.
+A memory holds, for every arm, the number of observations that count and the sum of their feedbacks. It is a module with
+a record and functions of the names below. The functions below apply where a memory has none of its own: they remember
+everything.
 """
 
 from maskedbandits._numba.jit import dispatch, inlined
 from maskedbandits.policies.index.state import Axes, add_masked
 
-NOBODY = -1
+NO_ARM = -1
 
 
 @dispatch("memory")
 def forget_all(state: Axes) -> None:
-    """Forget what is kept beside counts and sums."""
+    """Forget everything but counts and sums."""
 
 
 @dispatch("memory")
 def weight(state: Axes) -> float:
-    """Return what the latest observation weighs in the counts."""
+    """Return the weight of the latest observation in the counts."""
     return 1.0
 
 
 @dispatch("memory")
-def fading(state: Axes) -> float:
-    """Return 1 / weight; where all weigh alike, without a division."""
+def inverse_weight(state: Axes) -> float:
+    """Return 1 / weight, without a division where all weights are equal."""
     return 1.0
 
 
 @dispatch("memory")
-def age(state: Axes) -> None:
-    """Let one step pass."""
+def advance(state: Axes) -> None:
+    """Advance by one step."""
 
 
 @dispatch("memory")
 def push(state: Axes, arm: int, feedback: float) -> int:
-    """Take in an observation; return the arm whose oldest one was pushed out, or NOBODY."""
+    """Add an observation; return the arm of the observation that it evicts, or NO_ARM."""
     add(state, arm, feedback)
-    return NOBODY
+    return NO_ARM
 
 
 @dispatch("memory", inline=False)
 def push_masked(state: Axes, arm: int, feedback: float, low: float, span: float) -> int:
-    """Take in a report with a mask of its own; return the arm whose oldest one was pushed out, or NOBODY."""
+    """Add a report with its own mask; return the arm of the report that it evicts, or NO_ARM."""
     add_masked(state, arm, feedback, low, span, weight(state))
-    return NOBODY
+    return NO_ARM
 
 
 @dispatch("memory")
-def tidy(state: Axes, evicted: int) -> bool:
-    """Add sums up anew, if the rounding errors of those pushed out should go, and tell whether that was done."""
+def resum(state: Axes, evicted: int) -> bool:
+    """Recompute the sums if it is time to remove rounding errors of evictions; return whether it was."""
     return False
 
 
 @dispatch("memory", inline=False)
-def tidy_masked(state: Axes, evicted: int) -> bool:
-    """Do the same where reports have masks of their own."""
+def resum_masked(state: Axes, evicted: int) -> bool:
+    """Do the same where reports have their own masks."""
     return False
 
 
 @dispatch("memory")
-def seen(state: Axes) -> float:
-    """Return how many observations count, of all arms together; 0 if that is as it was a step ago."""
+def total_count(state: Axes) -> float:
+    """Return the number of observations of all arms that count; 0 if it has not changed since the last step."""
     scalars = state.scalars[0]
     return float(scalars.time - scalars.since)
 
 
 @dispatch("memory")
 def is_full(state: Axes) -> bool:
-    """Tell whether from now on as much is forgotten as comes in."""
+    """Return whether every further observation evicts another."""
     return False
 
 
 @dispatch("memory")
 def epoch(state: Axes) -> int:
-    """Return how many steps to plan ahead."""
+    """Return the number of steps to plan ahead."""
     scalars = state.scalars[0]
     return (scalars.time - scalars.since) // 64 + scalars.arms
 
 
 @dispatch("memory")
-def seen_after(state: Axes, steps: int) -> float:
-    """Return how many observations will count after so many steps."""
+def total_count_after(state: Axes, steps: int) -> float:
+    """Return the number of observations that will count after some steps."""
     scalars = state.scalars[0]
     return float(scalars.time - scalars.since + steps)
 
 
 @dispatch("memory")
-def seen_with(state: Axes, more: int) -> float:
-    """Return how many observations would count if so many more had come."""
+def total_count_with(state: Axes, more: int) -> float:
+    """Return the number of observations that would count with some more."""
     scalars = state.scalars[0]
     return float(scalars.time - scalars.since + more)
 
 
 @dispatch("memory")
 def fades(state: Axes) -> bool:
-    """Tell whether counts fade with time alone."""
+    """Return whether counts fade with time alone."""
     return False
 
 
 @dispatch("memory")
-def fade(state: Axes) -> float:
-    """Return what will be left of a count at the end of the epoch."""
+def epoch_fade(state: Axes) -> float:
+    """Return the factor by which counts fade until the end of the epoch."""
     return 1.0
 
 
 @dispatch("memory")
 def settle(state: Axes, plain: bool) -> None:
-    """Get ready for the short way, once full; plain if a step has nothing to do but to remember and to score."""
+    """Prepare for `push_fast` once full; ``plain`` if a step only remembers and scores."""
 
 
 @dispatch("memory")
-def takes_short_way(state: Axes, arm: int, feedback: float) -> bool:
-    """Take in an observation the short way, and tell whether that was possible."""
+def push_fast(state: Axes, arm: int, feedback: float) -> bool:
+    """Add an observation and update its score on the fast path; return False if that is not possible."""
     return False
 
 

@@ -1,7 +1,7 @@
-"""A memory in which observations fade, by a factor of gamma a step.
+"""A memory in which observations fade by a factor of gamma a step.
 
-It is kept by giving later observations larger weights, 1, 1/gamma, 1/gamma^2, ..., and dividing by the weight of the
-latest when a count is asked for: so one arm changes in a step, not all.
+Later observations get larger weights, 1, 1/gamma, 1/gamma^2, ..., and counts are divided by the weight of the latest.
+So one arm changes in a step, and not all.
 """
 
 from maskedbandits._numba.jit import inlined, inner
@@ -9,12 +9,12 @@ from maskedbandits._numba.state import DECAY, REQUIRED, param, record, variable
 from maskedbandits.policies import validation
 from maskedbandits.policies.index.state import Axes
 
-HEAVY = 1e100  # a weight at which all are scaled down
+MAX_WEIGHT = 1e100  # larger weights are scaled down
 
 
 @record
 class Memory(Axes):
-    """A discount."""
+    """The discount, and the weights so far."""
 
     gamma: float = param(
         REQUIRED,
@@ -22,14 +22,14 @@ class Memory(Axes):
         "the weight that a step leaves to what came before, such as 0.999",
         time=DECAY,
     )
-    weight: float = variable(1.0, least=1.0, most=HEAVY)  # of the latest observation
-    count: float = variable(0.0)  # of all observations, as they weigh
-    ahead: float = variable(1.0, most=1.0)  # what is left of a weight at the end of the epoch
+    weight: float = variable(1.0, least=1.0, most=MAX_WEIGHT)  # of the latest observation
+    count: float = variable(0.0)  # of all observations, by weight
+    ahead: float = variable(1.0, most=1.0)  # the factor by which a weight fades until the end of the epoch
 
 
 @inlined
 def forget_all(state: Memory) -> None:
-    """Begin with light weights."""
+    """Start with small weights."""
     scalars = state.scalars[0]
     scalars.weight = 1.0
     scalars.count = 0.0
@@ -38,23 +38,23 @@ def forget_all(state: Memory) -> None:
 
 @inlined
 def weight(state: Memory) -> float:
-    """Return what the latest observation weighs in the counts."""
+    """Return the weight of the latest observation in the counts."""
     return state.scalars[0].weight
 
 
 @inlined
-def fading(state: Memory) -> float:
+def inverse_weight(state: Memory) -> float:
     """Return 1 / weight."""
     return 1.0 / state.scalars[0].weight
 
 
 @inner
-def age(state: Memory) -> None:
-    """Make the next observation weigh more than all before."""
+def advance(state: Memory) -> None:
+    """Give the next observation a larger weight than all before."""
     scalars = state.scalars[0]
     scalars.weight /= scalars.gamma
-    scalars.ahead = min(scalars.ahead / scalars.gamma, 1.0)  # what is never planned ahead would grow for ever
-    if scalars.weight > HEAVY:
+    scalars.ahead = min(scalars.ahead / scalars.gamma, 1.0)  # without plans it would grow forever
+    if scalars.weight > MAX_WEIGHT:
         scale = 1.0 / scalars.weight
         for arm in range(state.counts.size):
             state.counts[arm] *= scale
@@ -70,8 +70,8 @@ def age(state: Memory) -> None:
 
 
 @inlined
-def seen(state: Memory) -> float:
-    """Return how many observations count, of all arms together; it rises to 1 / (1 - gamma), and stays there."""
+def total_count(state: Memory) -> float:
+    """Return the number of observations that count, which rises to 1 / (1 - gamma); 0 once it is there."""
     scalars = state.scalars[0]
     count = scalars.gamma * scalars.count + 1.0
     if count - scalars.count <= 1e-15 * count:
@@ -82,7 +82,7 @@ def seen(state: Memory) -> float:
 
 @inlined
 def epoch(state: Memory) -> int:
-    """Return how many steps to plan ahead: until weights have faded by half a percent."""
+    """Return the number of steps until weights fade by half a percent."""
     scalars = state.scalars[0]
     steps = max(scalars.arms, int(0.005 / (1.0 - scalars.gamma)))
     scalars.ahead = scalars.gamma ** float(steps)
@@ -90,27 +90,27 @@ def epoch(state: Memory) -> int:
 
 
 @inlined
-def seen_after(state: Memory, steps: int) -> float:
-    """Return how many observations will count at the end of the epoch."""
+def total_count_after(state: Memory, steps: int) -> float:
+    """Return the number of observations that will count at the end of the epoch."""
     scalars = state.scalars[0]
     most = 1.0 / (1.0 - scalars.gamma)
     return most - (most - scalars.count) * scalars.ahead
 
 
 @inlined
-def seen_with(state: Memory, more: int) -> float:
-    """Return how many observations would count if so many more had come."""
+def total_count_with(state: Memory, more: int) -> float:
+    """Return the number of observations that would count with some more."""
     scalars = state.scalars[0]
     return min(scalars.count + float(more), 1.0 / (1.0 - scalars.gamma))
 
 
 @inlined
 def fades(state: Memory) -> bool:
-    """Tell that counts fade."""
+    """Return True: counts fade."""
     return True
 
 
 @inlined
-def fade(state: Memory) -> float:
-    """Return what will be left of a count at the end of the epoch."""
+def epoch_fade(state: Memory) -> float:
+    """Return the factor by which counts fade until the end of the epoch."""
     return state.scalars[0].ahead

@@ -1,4 +1,4 @@
-"""A memory that keeps everything: all functions are those of ``memories``."""
+"""A memory of everything: all functions are those of ``memories``."""
 
 from maskedbandits.policies.index.state import Axes
 

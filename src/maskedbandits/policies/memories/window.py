@@ -1,4 +1,4 @@
-"""A memory of the last observations, which it keeps in a ring, so that the oldest can be taken away again."""
+"""A memory of the last observations, in a ring buffer."""
 
 import math
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from maskedbandits._numba.state import DURATION, REQUIRED, Floats, Ints, array, 
 from maskedbandits.errors import UserError
 from maskedbandits.policies import indices, validation
 from maskedbandits.policies.index.state import Axes, add_masked, forget_reports
-from maskedbandits.policies.memories import NOBODY, add
+from maskedbandits.policies.memories import NO_ARM, add
 from maskedbandits.policies.pending import FOREVER
 from maskedbandits.policies.state import NOT_NEGATIVE
-from maskedbandits.policies.validation import LARGEST
+from maskedbandits.policies.validation import MAX_FEEDBACK
 
 
 @record
 class Memory(Axes):
-    """A window: the ring is as long, or empty if the window is longer than the play."""
+    """The window: the ring has its length, or is empty if the window is longer than the play."""
 
     ring: int = size()
     window: int = param(
@@ -31,7 +31,7 @@ class Memory(Axes):
         time=DURATION,
     )
     span: int = computed()  # the window, or FOREVER
-    slot: int = variable(0, most=lambda scalars: max(scalars.ring - 1, 0))  # of the oldest in the ring
+    slot: int = variable(0, most=lambda scalars: max(scalars.ring - 1, 0))  # of the oldest observation
     settled: int = variable(
         0,
         most=lambda scalars: int(
@@ -39,13 +39,15 @@ class Memory(Axes):
         ),
     )
     ring_arms: Ints = array(lambda scalars: scalars.ring, least=0, most=lambda scalars: scalars.arms - 1)
-    ring_feedbacks: Floats = array(lambda scalars: scalars.ring, least=-LARGEST, most=LARGEST)  # most are in [0, 1]
+    ring_feedbacks: Floats = array(
+        lambda scalars: scalars.ring, least=-MAX_FEEDBACK, most=MAX_FEEDBACK
+    )  # most are in [0, 1]
     ring_lows: Floats = array(lambda scalars: scalars.ring * scalars.mixed, least=0.0, most=1.0)
     ring_spans: Floats = array(lambda scalars: scalars.ring * scalars.mixed, least=1e-12, most=1.0)
 
 
 def check(parameters: Mapping[str, Any], arms: int) -> None:
-    """Refuse a window in which some arm would always be out of sight."""
+    """Refuse a window that cannot hold an observation of every arm."""
     if parameters["window"] < arms:
         raise UserError(
             f"window {parameters['window']} is smaller than the number of arms {arms}: some arm would always be out of "
@@ -54,24 +56,25 @@ def check(parameters: Mapping[str, Any], arms: int) -> None:
 
 
 def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
-    """Return how long the ring is."""
+    """Return the length of the ring."""
     return {"ring": 0 if parameters["window"] == math.inf else int(parameters["window"])}
 
 
 def configure(state: Memory, parameters: Mapping[str, Any]) -> None:
-    """Write down the window."""
+    """Write the window to the state."""
     state.scalars[0].span = FOREVER if parameters["window"] == math.inf else int(parameters["window"])
 
 
 @inlined
 def _played(state: Memory) -> int:
+    """Return the number of steps since the last restart."""
     scalars = state.scalars[0]
     return scalars.time - scalars.since
 
 
 @inlined
 def _is_turning(state: Memory) -> bool:
-    """Tell whether an observation pushes another out."""
+    """Return whether an observation evicts another."""
     return state.scalars[0].ring > 0 and _played(state) >= state.scalars[0].ring
 
 
@@ -85,7 +88,7 @@ def forget_all(state: Memory) -> None:
 
 @inlined
 def _replace(state: Memory, slot: int, arm: int, feedback: float) -> int:
-    """Put an observation in the place of another; return whose that was."""
+    """Replace an observation by another; return the arm of the evicted one."""
     evicted = state.ring_arms[slot] & NOT_NEGATIVE
     state.counts[evicted] -= 1.0
     state.sums[evicted] -= state.ring_feedbacks[slot]
@@ -97,11 +100,11 @@ def _replace(state: Memory, slot: int, arm: int, feedback: float) -> int:
 
 @inlined
 def push(state: Memory, arm: int, feedback: float) -> int:
-    """Put an observation in the ring; return the arm whose oldest one was pushed out, or NOBODY."""
+    """Put an observation in the ring; return the arm of the evicted one, or NO_ARM."""
     scalars = state.scalars[0]
     if scalars.ring == 0:
         add(state, arm, feedback)
-        return NOBODY
+        return NO_ARM
     slot = scalars.slot & NOT_NEGATIVE
     scalars.slot = slot + 1 if slot + 1 < scalars.ring else 0
     if _is_turning(state):
@@ -109,14 +112,14 @@ def push(state: Memory, arm: int, feedback: float) -> int:
     state.ring_arms[slot] = arm
     state.ring_feedbacks[slot] = feedback
     add(state, arm, feedback)
-    return NOBODY
+    return NO_ARM
 
 
 @inner
 def push_masked(state: Memory, arm: int, feedback: float, low: float, span: float) -> int:
-    """Put a report with a mask of its own in the ring; return the arm whose oldest one was pushed out, or NOBODY."""
+    """Put a report with its own mask in the ring; return the arm of the evicted one, or NO_ARM."""
     scalars = state.scalars[0]
-    evicted = NOBODY
+    evicted = NO_ARM
     if scalars.ring > 0:
         slot = scalars.slot
         scalars.slot = slot + 1 if slot + 1 < scalars.ring else 0
@@ -133,15 +136,15 @@ def push_masked(state: Memory, arm: int, feedback: float, low: float, span: floa
 
 @inlined
 def _add_slot(state: Memory, slot: int, times: float) -> None:
-    """Count what is in the ring so many times."""
+    """Add a report of the ring so many times; -1 removes it."""
     ring = (state.ring_feedbacks[slot], state.ring_lows[slot], state.ring_spans[slot])
     add_masked(state, state.ring_arms[slot], ring[0], ring[1], ring[2], times)
 
 
 @inlined
-def tidy(state: Memory, evicted: int) -> bool:
-    """Add sums up anew at each turn of the ring, if they are of fractions."""
-    inexact = evicted != NOBODY and state.scalars[0].slot == 0 and state.scalars[0].fractional > 0
+def resum(state: Memory, evicted: int) -> bool:
+    """Recompute the sums at each turn of the ring, if feedback is fractional."""
+    inexact = evicted != NO_ARM and state.scalars[0].slot == 0 and state.scalars[0].fractional > 0
     if inexact:
         _recount(state)
     return inexact
@@ -149,6 +152,7 @@ def tidy(state: Memory, evicted: int) -> bool:
 
 @inner
 def _recount(state: Memory) -> None:
+    """Recompute the sums from the ring."""
     for arm in range(state.sums.size):
         state.sums[arm] = 0.0
     for slot in range(state.ring_arms.size):
@@ -156,9 +160,9 @@ def _recount(state: Memory) -> None:
 
 
 @inner
-def tidy_masked(state: Memory, evicted: int) -> bool:
-    """Add sums up anew at each turn of the ring."""
-    turned = evicted != NOBODY and state.scalars[0].slot == 0
+def resum_masked(state: Memory, evicted: int) -> bool:
+    """Recompute all sums at each turn of the ring."""
+    turned = evicted != NO_ARM and state.scalars[0].slot == 0
     if turned:
         forget_reports(state, 0, state.scalars[0].arms - 1)
         for slot in range(state.ring_arms.size):
@@ -167,32 +171,32 @@ def tidy_masked(state: Memory, evicted: int) -> bool:
 
 
 @inlined
-def seen(state: Memory) -> float:
-    """Return how many observations count, of all arms together."""
+def total_count(state: Memory) -> float:
+    """Return the number of observations of all arms that count."""
     return float(min(_played(state), state.scalars[0].span))
 
 
 @inlined
 def is_full(state: Memory) -> bool:
-    """Tell whether the window is full."""
+    """Return whether the window is full."""
     return _played(state) >= state.scalars[0].span
 
 
 @inlined
-def seen_after(state: Memory, steps: int) -> float:
-    """Return how many observations will count after so many steps."""
+def total_count_after(state: Memory, steps: int) -> float:
+    """Return the number of observations that will count after some steps."""
     return float(min(_played(state) + steps, state.scalars[0].span))
 
 
 @inlined
-def seen_with(state: Memory, more: int) -> float:
-    """Return how many observations would count if so many more had come."""
+def total_count_with(state: Memory, more: int) -> float:
+    """Return the number of observations that would count with some more."""
     return float(min(_played(state) + more, state.scalars[0].span))
 
 
 @inlined
 def settle(state: Memory, plain: bool) -> None:
-    """Take the short way from now on, if a step has nothing to do but to remember bits and to score."""
+    """Use the fast path from now on, if a step only remembers bits and scores."""
     scalars = state.scalars[0]
     scalars.settled = (
         plain and scalars.ring > 0 and not scalars.fractional and not scalars.mixed and not scalars.retired
@@ -200,13 +204,13 @@ def settle(state: Memory, plain: bool) -> None:
 
 
 def retire(state: Memory, arm: int) -> None:
-    """Take the long way from now on: the short one does not ask whether an arm is retired."""
+    """Leave the fast path: it does not check whether an arm is retired."""
     state.scalars[0].settled = 0
 
 
 @inlined
-def takes_short_way(state: Memory, arm: int, feedback: float) -> bool:
-    """Take in a bit when a plain window is full: what the long way would do, and nothing that it would not."""
+def push_fast(state: Memory, arm: int, feedback: float) -> bool:
+    """Add a bit to a full, plain window, with the same result as the slow path."""
     scalars = state.scalars[0]
     if not scalars.settled or (feedback != 0.0 and feedback != 1.0):
         return False
@@ -216,8 +220,8 @@ def takes_short_way(state: Memory, arm: int, feedback: float) -> bool:
     if state.ring_arms[slot] != arm or state.ring_feedbacks[slot] != feedback:  # else the same comes as goes
         evicted = _replace(state, slot, arm, feedback)
         if evicted != arm:
-            indices.replace(state, evicted)
-        indices.replace(state, arm)
+            indices.place_from_memo(state, evicted)
+        indices.place_from_memo(state, arm)
     return True
 
 

@@ -5,13 +5,12 @@ from typing import Any
 
 from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import POSITION, Ints, computed, fixed_array, param, record, size, variable
-from maskedbandits.policies import indices, memories, validation
-from maskedbandits.policies.index import watch
+from maskedbandits.policies import indices, memories, restarts, validation
 from maskedbandits.policies.index.state import Axes, forget_reports
 
 NEVER, PLANNED, DOUBLING = range(3)
 FIRST_PHASE = 1000  # steps until the first restart of the doubling schedule (Besson & Kaufmann 2018)
-MOST_PHASES = 50  # a schedule that doubles gets no further
+MAX_PHASES = 50  # of a schedule that doubles
 
 
 @record
@@ -20,14 +19,14 @@ class Phases(Axes):
 
     plans: int = size()
     schedule: int = computed()
-    following: int = variable(0, most=lambda scalars: max(scalars.plans, MOST_PHASES))  # restarts so far
+    following: int = variable(0, most=lambda scalars: max(scalars.plans, MAX_PHASES))  # restarts so far
     phase: float = variable(0.0)  # the horizon that is played for, or 0
     plan: Ints = fixed_array(lambda scalars: scalars.plans)  # times at which to restart
 
 
 @record
-class Watch(Phases):
-    """Restarts that are planned."""
+class Restarts(Phases):
+    """Planned restarts."""
 
     restarts: Any = param(
         None,
@@ -38,28 +37,28 @@ class Watch(Phases):
     )
 
 
-def times(parameters: Mapping[str, Any]) -> list[int]:
+def restart_times(parameters: Mapping[str, Any]) -> list[int]:
     """Return the times at which to restart."""
-    told = parameters.get("restarts")
-    return [time for time in told if time > 0] if isinstance(told, list) else []
+    times = parameters.get("restarts")
+    return [time for time in times if time > 0] if isinstance(times, list) else []
 
 
 def sizes(parameters: Mapping[str, Any]) -> dict[str, int]:
     """Return how many restarts are planned."""
-    return {"plans": len(times(parameters))}
+    return {"plans": len(restart_times(parameters))}
 
 
-def configure(state: Watch, parameters: Mapping[str, Any]) -> None:
-    """Write down what is planned."""
-    told = parameters.get("restarts")
+def configure(state: Restarts, parameters: Mapping[str, Any]) -> None:
+    """Write the plan to the state."""
+    plan = parameters.get("restarts")
     scalars = state.scalars[0]
-    scalars.schedule = NEVER if told is None else DOUBLING if told == "doubling" else PLANNED
+    scalars.schedule = NEVER if plan is None else DOUBLING if plan == "doubling" else PLANNED
     scalars.phase = parameters.get("horizon") or 0.0
-    state.plan[:] = times(parameters)
+    state.plan[:] = restart_times(parameters)
 
 
-def contradiction(state: Watch, parameters: Mapping[str, Any]) -> str:
-    """Return where a saved state contradicts its plan."""
+def contradiction(state: Restarts, parameters: Mapping[str, Any]) -> str:
+    """Return how a saved state contradicts its plan, or an empty text."""
     scalars = state.scalars[0]
     expected = parameters.get("horizon") or 0.0
     if scalars.schedule == DOUBLING:
@@ -79,18 +78,18 @@ def forget_everything(state: Phases) -> None:
         state.unanswered[each] = 0.0
     memories.forget_all(state)
     indices.forget_all(state)
-    watch.forget_all(state)
+    restarts.forget_all(state)
 
 
 @inlined
-def is_watchful(state: Watch) -> bool:
-    """Tell whether a restart is planned."""
+def is_active(state: Restarts) -> bool:
+    """Return whether a restart is planned."""
     return state.scalars[0].schedule != NEVER
 
 
 @inner
-def look_out(state: Watch, arm: int, shown: float) -> bool:
-    """Restart if it is time, and tell whether that was done."""
+def restart_if_due(state: Restarts, arm: int, shown: float) -> bool:
+    """Restart if it is time; return whether it was."""
     scalars = state.scalars[0]
     if scalars.schedule == DOUBLING:
         due = scalars.time == FIRST_PHASE << scalars.following

@@ -1,1 +1,0 @@
-"""Compiled steps of policies for groups of people."""
