@@ -30,7 +30,7 @@ class Model(NamedTuple):
     narrow: float
     scant: float
     doubt: float
-    most_doubt: float
+    max_doubt: float
     beat: float
     faint: float
     large: float
@@ -182,7 +182,7 @@ class Switching:
 
     def drawn(self, rng: np.random.Generator) -> Hypothesis:
         others = 1 - self.likeliest.weight
-        if rng.random() >= min(self.boost * others, max(self.model.most_doubt, others)):
+        if rng.random() >= min(self.boost * others, max(self.model.max_doubt, others)):
             return self.likeliest
         rest = [one for one in self.everyone() if one is not self.likeliest]
         left = rng.random() * others
