@@ -13,12 +13,12 @@ import numpy as np
 from docs import blocks
 from docs.privacy import markdown
 from maskedbandits.policies import make_policy
-from maskedbandits.service.arm_selection import DRAWS, PARTS, in_parts
+from maskedbandits.service.arm_selection import DRAWS, PARTS, to_parts
 from maskedbandits.service.evaluation import evaluate, read_log
 from maskedbandits.service.evaluation.estimators import estimate_arms
 from maskedbandits.service.evaluation.text import EvaluationText
 from maskedbandits.service.schemas import MILLION
-from maskedbandits.service.state import mask_of
+from maskedbandits.service.state import get_mask
 from maskedbandits.service.storage.models import EventRow
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT
 
@@ -37,12 +37,12 @@ SIZES = ((500, 0.1), (2000, 0.1), (2000, 0.02), (20_000, 0.02))  # reports, and 
 
 def made_up(reports: int, means: Sequence[Sequence[float]], floor: float, holdout: float, seed: int) -> list[EventRow]:
     """Return the log of a made-up service with klucb-cf, whose reports come at once; means are of equal parts of it."""
-    lots, mask, arms = random.Random(seed), mask_of(EPSILON), len(means[0])  # noqa: S311 -- nobody is protected
+    lots, mask, arms = random.Random(seed), get_mask(EPSILON), len(means[0])  # noqa: S311 -- nobody is protected
     policy = make_policy("klucb-cf", arms=arms, corruption=mask)
     config = {"epsilon": 1.0, "floor": floor, "holdout": holdout, "report_after": 60}
     detail = {"config": config, "default_arm": 0, "arms": [{"name": name} for name in NAMES[:arms]]}
     events = [EventRow(1, "create", None, None, None, None, None, None, START, json.dumps(detail))]
-    share, held = in_parts(floor), in_parts(holdout)
+    share, held = to_parts(floor), to_parts(holdout)
     for place in range(reports):
         chosen, lot = policy.choose(), lots.randrange(PARTS)
         arm, flags = chosen, 0

@@ -41,10 +41,10 @@ class MadeUp:
 
     def _answer(self, route: Any) -> None:
         path = "/" + route.request.url.removeprefix(ADDRESS).lstrip("/")
-        files = FILES | {"/client.js": static.client()}
+        files = FILES | {"/client.js": static.find_client()}
         self.opened += path == "/"
         if path in files:
-            route.fulfill(path=files[path], content_type=static.KINDS[files[path].suffix].decode())
+            route.fulfill(path=files[path], content_type=static.MEDIA_TYPES[files[path].suffix].decode())
         elif path == "/live":
             told = json.dumps(crowd.Crowd(None).describe(-1.0))  # type: ignore[arg-type]
             route.fulfill(body=f"retry: {self.back_in}\ndata: {told}\n\n", content_type="text/event-stream")

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from maskedbandits.service.arm_selection import WHOLE, Chooser
+from maskedbandits.service.arm_selection import WHOLE, ArmSelector
 from maskedbandits.service.evaluation.log import Ints
 from maskedbandits.service.schemas import MILLION
-from maskedbandits.service.state import mask_of
+from maskedbandits.service.state import get_mask
 from maskedbandits.service.storage.models import EventRow
 from naive import evaluation as naive
 
@@ -92,14 +92,14 @@ def made_up(
 ) -> list[EventRow]:
     """Return the log of a service after so many decisions, all of which are reported."""
     at: Means = means if callable(means) else lambda decision: means
-    arms, lots, truth = len(at(0)), random.Random(seed), mask_of(epsilon).p00
+    arms, lots, truth = len(at(0)), random.Random(seed), get_mask(epsilon).p00
     random.seed(seed)  # of the chooser
     policy = Guesser(arms, draws_from, seed)
-    chooser = Chooser(policy, range(arms), floor, holdout, 0)  # type: ignore[arg-type]  # it asks for no more
+    selector = ArmSelector(policy, range(arms), floor, holdout, 0)  # type: ignore[arg-type]  # it asks for no more
     events = [created(arms, settings(epsilon, floor, holdout))]
     waiting: list[tuple[float, int, int, int, int, int]] = []
     for decision in range(reports):
-        arm, probability, flags = chooser.decide()
+        arm, probability, flags = selector.decide()
         reward = lots.random() < at(decision)[arm]
         bit = int(reward == (lots.random() < truth))
         heapq.heappush(waiting, (decision + delay(lots), decision, arm, bit, probability, flags))
@@ -107,7 +107,7 @@ def made_up(
             _, _, arm, bit, probability, flags = heapq.heappop(waiting)
             events.append(report(len(events) + 1, len(events) // 1000, arm, bit, probability, epsilon, flags))
             policy.observe(arm, bit)
-            chooser.news()
+            selector.mark_stale()
     return events
 
 
@@ -121,7 +121,7 @@ def with_probabilities(events: Sequence[EventRow], told: Callable[[EventRow], fl
 
 def obvious(events: list[EventRow], number: Callable[[Any], Any] = float) -> list[naive.Event]:
     """A log as the twin reads it."""
-    most = max(mask_of(event.epsilon).slope for event in events if event.epsilon)
+    most = max(get_mask(event.epsilon).slope for event in events if event.epsilon)
     found = []
     for event in events:
         told = {} if event.detail is None else json.loads(event.detail)
@@ -134,7 +134,7 @@ def obvious(events: list[EventRow], number: Callable[[Any], Any] = float) -> lis
             assert event.epsilon
             assert event.probability
             assert event.flags is not None
-            mask = mask_of(event.epsilon)
+            mask = get_mask(event.epsilon)
             slope = number(mask.p00) * 2 - 1
             known.reward = (number(event.bit) - (1 - number(mask.p00))) / slope
             known.worth = (slope / (slope if mask.slope == most else number(most))) ** 2

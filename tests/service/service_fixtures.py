@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from registries import quick_hall, storage_in
+from registries import build_registry, storage_in
 from web import SMALL, Served
 
 from maskedbandits.service import log_reader
@@ -21,23 +21,23 @@ def storage(tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(storage: str) -> Iterator[Store]:
-    """The store that the registry has open, too: what it writes can be looked at here."""
+    """The store of the registry, to look at what it writes."""
     with open_store(storage) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def restless() -> Iterator[None]:
-    """Halls look at the log as soon as there is news; in a service they rest first, so that more gathers."""
+    """Let registries read the log at once; a service pauses first, to read more in one go."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_reader, "LEAST", 0.001)
+        patch.setattr(log_reader, "MIN_PAUSE_S", 0.001)
         yield
 
 
 @pytest.fixture
 def registry(storage: str, restless: None) -> ExperimentRegistry:
-    """A registry that has not started: whoever serves starts it."""
-    return quick_hall(storage)
+    """A registry that has not started; ``Served`` starts it."""
+    return build_registry(storage)
 
 
 @pytest.fixture

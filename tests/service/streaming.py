@@ -11,7 +11,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message
 
 
-class Reader:
+class BodyDecoder:
     """Somebody who reads a stream, until they leave; one who has stopped reading takes nothing more."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Reader:
                 return json.loads(data.removeprefix("data: "))
 
 
-def scope_of(path: str, headers: Mapping[str, str], reader: Reader, method: str = "GET") -> dict[str, Any]:
+def scope_of(path: str, headers: Mapping[str, str], reader: BodyDecoder, method: str = "GET") -> dict[str, Any]:
     told = {"host": "127.0.0.1:8080", **headers}
     return {
         "type": "http",
@@ -74,9 +74,9 @@ def scope_of(path: str, headers: Mapping[str, str], reader: Reader, method: str 
 
 
 @asynccontextmanager
-async def reading(app: ASGIApp, path: str, *, key: str = "", method: str = "GET") -> AsyncIterator[Reader]:
+async def reading(app: ASGIApp, path: str, *, key: str = "", method: str = "GET") -> AsyncIterator[BodyDecoder]:
     """Read a stream; it must end when its reader leaves."""
-    reader = Reader()
+    reader = BodyDecoder()
     headers = {"authorization": f"Bearer {key}"} if key else {}
     coroutine: Any = app(scope_of(path, headers, reader, method), reader.receive, reader.send)
     asking: asyncio.Task[None] = asyncio.create_task(coroutine)

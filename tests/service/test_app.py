@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
-from registries import quick_hall, storage_in, until
+from registries import build_registry, storage_in, until
 from web import SMALL, Client, Reply, Served
 
 from maskedbandits.service import http, log_reader, log_writer
@@ -19,7 +19,7 @@ from maskedbandits.service.clock import Clock
 from maskedbandits.service.keys import create_key
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.server.settings import Settings
-from maskedbandits.service.state import kernel
+from maskedbandits.service.state import get_kernel_key
 from maskedbandits.service.storage import Store, StoreUnavailable
 from maskedbandits.service.storage.sqlite import SqliteStore
 
@@ -43,14 +43,14 @@ STATE = "/v1/experiments/headline/state"
         ("GET", "/v1/experiments/headline/arms/long/retire", "POST"),
     ],
 )
-def test_a_wrong_method(served: Served, method: str, path: str, allowed: str) -> None:
+def test_wrong_method_gets_405(served: Served, method: str, path: str, allowed: str) -> None:
     reply = served.ask(method, path)
     assert (reply.status, reply.headers["allow"]) == (405, allowed)
     assert allowed in reply.error
 
 
 @pytest.mark.parametrize("path", ["/x", "/v1", "/v1/experiments/", "/v1/experiments/headline/", "/v2/reports", "/é"])
-def test_a_path_where_nothing_is(served: Served, path: str) -> None:
+def test_unknown_path_gets_404(served: Served, path: str) -> None:
     reply = served.post(path)
     assert reply.status == 404
     assert "openapi.json" in reply.error
@@ -62,7 +62,7 @@ def test_head_is_get_without_a_body(served: Served) -> None:
     assert head.headers | {"date": ""} == get.headers | {"date": ""}
 
 
-def test_a_body_that_is_too_long(registry: ExperimentRegistry) -> None:
+def test_long_body_gets_413(registry: ExperimentRegistry) -> None:
     with Served(registry, Settings(body_limit=2000)) as served:
         served.post("/v1/experiments", SMALL)
         long = json.dumps({"visitor": "v" * 2000}).encode()
@@ -79,21 +79,21 @@ def test_a_body_that_is_too_long(registry: ExperimentRegistry) -> None:
         assert served.post(DECISIONS, pieces=pieces[:1], headers={"content-length": "2001"}).status == 413
 
 
-def test_a_body_in_pieces(served: Served) -> None:
+def test_body_in_pieces_is_read(served: Served) -> None:
     pieces: list[dict[str, Any]] = [
         {"type": "http.request", "body": bytes([byte]), "more_body": True} for byte in b'{"n":2}'
     ]
     assert len(served.post(DECISIONS, pieces=[*pieces, {"type": "http.request"}]).json["decisions"]) == 2
 
 
-def test_whoever_goes_away_gets_no_answer(served: Served) -> None:
+def test_client_that_leaves_gets_no_response(served: Served) -> None:
     reply = served.post(DECISIONS, pieces=[{"type": "http.request", "body": b"{", "more_body": True}])
     assert reply.status == 0
     assert 'requests_total{route="decisions",status="499"} 1' in served.get("/metrics").body.decode()
 
 
-def test_a_body_that_does_not_arrive(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "SLOWEST", 0.01)
+def test_slow_body_gets_408(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "BODY_TIMEOUT_S", 0.01)
     answers: list[Any] = []
 
     async def slow() -> None:
@@ -128,13 +128,13 @@ def test_websockets_are_closed(served: Served) -> None:
     assert answers == [{"type": "websocket.close", "code": 1000}]
 
 
-def test_a_fault_of_ours_tells_nobody_anything(
+def test_internal_error_reveals_nothing(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("the visitor was alice")
 
-    monkeypatch.setattr(served.registry.experiment("headline"), "decide", broken)
+    monkeypatch.setattr(served.registry.get("headline"), "decide", broken)
     reply = served.run(served.client.ask("POST", DECISIONS, {"visitor": "alice"}))
     assert reply.status == 500
     logged = capsys.readouterr().err
@@ -154,15 +154,15 @@ def without_store(served: Served) -> Iterator[None]:
         raise StoreUnavailable("the database at secret-host cannot be reached")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_writer, "PATIENCE", 0.05)
+        patch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.05)
         patch.setattr(log_reader, "SECOND", 0.05)
         patch.setattr(SqliteStore, "_lend_connection", gone)
-        served.run(until(lambda: not served.registry.ready))
+        served.run(until(lambda: not served.registry.is_ready))
         yield
-    served.run(until(lambda: served.registry.ready))
+    served.run(until(lambda: served.registry.is_ready))
 
 
-def test_before_it_is_open_only_health_answers() -> None:
+def test_only_health_answers_before_start() -> None:
     client = Client(App(Settings()))
 
     async def asked() -> None:
@@ -175,7 +175,7 @@ def test_before_it_is_open_only_health_answers() -> None:
     asyncio.run(asked())
 
 
-def test_while_the_store_is_gone_people_are_told_to_come_again(served: Served) -> None:
+def test_requests_get_503_while_store_is_gone(served: Served) -> None:
     token = served.post(DECISIONS).json["token"]
     with without_store(served):
         asked = [
@@ -196,7 +196,7 @@ def test_while_the_store_is_gone_people_are_told_to_come_again(served: Served) -
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
-def test_a_disk_that_is_full_is_told_once_and_by_readiness(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     """Everything can be read then, so that whoever only reads notices nothing."""
 
     def full(*_: object, **__: object) -> None:
@@ -205,40 +205,40 @@ def test_a_disk_that_is_full_is_told_once_and_by_readiness(served: Served, capsy
     token = served.post(DECISIONS).json["token"]
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_writer, "PATIENCE", 0.05)
+        patch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.05)
         patch.setattr(SqliteStore, "_begin_write", full)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
         for _ in range(5):
-            served.run(asyncio.sleep(2 * log_writer.PAUSE))
+            served.run(asyncio.sleep(2 * log_writer.PAUSE_S))
             assert served.get("/readyz").status == 503
             assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
     told = [line for line in map(json.loads, capsys.readouterr().err.splitlines()) if "written" in line["event"]]
     assert [line["reason"] for line in told] == ["the disk is full: make room"]
-    served.run(until(lambda: served.registry.ready))
+    served.run(until(lambda: served.registry.is_ready))
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
-def test_a_full_queue_is_no_reason_to_lose_a_report(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_queue_loses_no_report(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     token = served.post(DECISIONS).json["token"]
     with monkeypatch.context() as patch:
-        patch.setattr(served.registry.write, "_most_waiting", 0)
+        patch.setattr(served.registry.log_writer, "_max_waiting", 0)
         assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 
 
-def test_a_visitor_while_the_store_goes_is_not_counted_as_decided(served: Served) -> None:
+def test_visitor_without_store_leaves_nothing_pending(served: Served) -> None:
     with without_store(served):
         assert served.post(DECISIONS, {"visitor": "v"}).status == 503
     assert served.get(STATE).json["pending"] == [0, 0]
 
 
-def test_closing_stops_the_hall(registry: ExperimentRegistry, store: Store) -> None:
+def test_closing_app_stops_registry(registry: ExperimentRegistry, store: Store) -> None:
     with Served(registry) as served:
         served.post("/v1/experiments", SMALL)
         assert served.get("/readyz").status == 200
-        assert not store.list_snapshots(1, kernel())
-    assert not registry.ready
-    assert [seq for seq, _ in store.list_snapshots(1, kernel())] == [1]  # it has written down what it knows
+        assert not store.list_snapshots(1, get_kernel_key())
+    assert not registry.is_ready
+    assert [seq for seq, _ in store.list_snapshots(1, get_kernel_key())] == [1]  # it has written down what it knows
 
 
 # The time
@@ -248,10 +248,10 @@ def dated(reply: Reply) -> float:
     return parsedate_to_datetime(reply.headers["date"]).timestamp()
 
 
-def test_the_date_is_by_the_clock_that_reports_are_due_by(storage: str) -> None:
+def test_date_header_follows_service_clock(storage: str) -> None:
     """A device waits for report_at less Date: the machine's clock, set back meanwhile, must not be in one of them."""
     wall = [2e9]
-    with Served(quick_hall(storage, Clock(lambda: wall[0]))) as served:
+    with Served(build_registry(storage, Clock(lambda: wall[0]))) as served:
         served.post("/v1/experiments", {**SMALL, "report_after": 60})
         wall[0] -= 5000
         decided = served.post(DECISIONS)
@@ -260,7 +260,7 @@ def test_the_date_is_by_the_clock_that_reports_are_due_by(storage: str) -> None:
         assert 2e9 <= dated(refused) < 2e9 + 100
 
 
-def test_the_date_before_it_is_ready_is_by_the_same_clock() -> None:
+def test_date_header_before_start_follows_service_clock() -> None:
     wall = [2e9]
     app = App(Settings(), clock=Clock(lambda: wall[0]))
 
@@ -282,7 +282,7 @@ def limited(registry: ExperimentRegistry) -> Iterator[Served]:
         yield service
 
 
-def test_an_address_that_asks_too_often(limited: Served) -> None:
+def test_address_over_its_rate_gets_429(limited: Served) -> None:
     statuses = [limited.post(DECISIONS).status for _ in range(7)]
     assert statuses == [200] * 5 + [429] * 2
     reply = limited.post(DECISIONS)
@@ -292,7 +292,7 @@ def test_an_address_that_asks_too_often(limited: Served) -> None:
     assert limited.get("/healthz").status == 200
 
 
-def test_a_batch_is_charged_before_it_is_answered(limited: Served) -> None:
+def test_batch_is_charged_before_it_is_processed(limited: Served) -> None:
     """Batches that come at once were all answered, and charged afterwards."""
     token = limited.post(DECISIONS, client="192.0.2.2").json["token"]
     batch = {"reports": [{"token": token, "bit": 1}] * 3}
@@ -310,13 +310,13 @@ def test_a_batch_is_charged_before_it_is_answered(limited: Served) -> None:
     assert statuses == [200, 429, 429]
 
 
-def test_a_site_of_ipv6_is_one_address(limited: Served) -> None:
+def test_ipv6_site_is_one_address(limited: Served) -> None:
     statuses = [limited.post(DECISIONS, client=f"2001:db8:7:{place:x}::1").status for place in range(7)]
     assert statuses == [200] * 5 + [429] * 2
     assert limited.post(DECISIONS, client="2001:db8:8::1").status == 200
 
 
-def test_answers_in_json_are_kept_by_nobody_on_the_way(served: Served) -> None:
+def test_json_is_never_cached(served: Served) -> None:
     for reply in (served.post(DECISIONS), served.get(STATE), served.get("/nowhere"), served.post("/v1/reports", b"{")):
         assert reply.headers["content-type"] == "application/json"
         assert reply.headers["x-content-type-options"] == "nosniff"
@@ -326,7 +326,7 @@ def test_answers_in_json_are_kept_by_nobody_on_the_way(served: Served) -> None:
 @pytest.mark.parametrize(
     "header", ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"]
 )
-def test_without_keys_a_proxy_lets_nobody_in(served: Served, header: str) -> None:
+def test_forwarded_requests_need_a_key(served: Served, header: str) -> None:
     """It stands on this machine; those whom it asks for do not."""
     for method, path in (("POST", DECISIONS), ("GET", STATE), ("PATCH", "/v1/experiments/headline")):
         reply = served.ask(method, path, {}, headers={header: "198.51.100.1"}, client="127.0.0.1")
@@ -335,7 +335,7 @@ def test_without_keys_a_proxy_lets_nobody_in(served: Served, header: str) -> Non
     assert served.get("/healthz", headers={header: "198.51.100.1"}).status == 200
 
 
-def test_a_proxy_is_believed_and_nobody_else(limited: Served, store: Store) -> None:
+def test_only_trusted_proxies_are_believed(limited: Served, store: Store) -> None:
     _, limited.client.key = create_key(store, "device", None, 0)
     limited.run(limited.app._read_keys(limited.registry))
     for last in range(20):
@@ -345,7 +345,7 @@ def test_a_proxy_is_believed_and_nobody_else(limited: Served, store: Store) -> N
     assert statuses == [200] * 5 + [429] * 2
 
 
-def test_many_at_once_count_as_many(limited: Served) -> None:
+def test_batch_counts_as_many_requests(limited: Served) -> None:
     assert limited.post(DECISIONS, {"n": 100}).status == 200
     assert limited.post(DECISIONS).status == 429
 
@@ -357,13 +357,13 @@ SITE = {"origin": "https://shop.example"}
 
 @pytest.fixture
 def listed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    other = quick_hall(storage_in(tmp_path_factory.mktemp("listed")))
+    other = build_registry(storage_in(tmp_path_factory.mktemp("listed")))
     with Served(other, Settings(cors=("https://shop.example",))) as service:
         service.post("/v1/experiments", SMALL)
         yield service
 
 
-def test_a_page_that_is_listed_may_ask(listed: Served) -> None:
+def test_listed_origin_is_allowed(listed: Served) -> None:
     asked = {**SITE, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
     preflight = listed.ask("OPTIONS", DECISIONS, headers=asked)
     assert (preflight.status, preflight.body) == (204, b"")
@@ -378,7 +378,7 @@ def test_a_page_that_is_listed_may_ask(listed: Served) -> None:
     assert (refused.status, refused.headers["access-control-allow-origin"]) == (404, "https://shop.example")
 
 
-def test_a_page_that_is_not_listed_may_not(listed: Served, served: Served) -> None:
+def test_unlisted_origin_is_refused(listed: Served, served: Served) -> None:
     for service in (listed, served):
         other = {"origin": "https://evil.example"}
         preflight = service.ask("OPTIONS", DECISIONS, headers=other)
@@ -389,7 +389,7 @@ def test_a_page_that_is_not_listed_may_not(listed: Served, served: Served) -> No
         assert "access-control-allow-origin" not in reply.headers
 
 
-def test_any_page_may_ask_if_all_are_listed(registry: ExperimentRegistry) -> None:
+def test_wildcard_origin_allows_all_pages(registry: ExperimentRegistry) -> None:
     with Served(registry, Settings(cors=("*",))) as service:
         assert service.get("/openapi.json", headers=SITE).headers["access-control-allow-origin"] == "*"
         assert service.ask("OPTIONS", DECISIONS, headers=SITE).status == 204

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.service.arm_selection import DRAWS, PARTS, WHOLE, Chooser, in_parts
+from maskedbandits.service.arm_selection import DRAWS, PARTS, WHOLE, ArmSelector, to_parts
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SHOWN, FLAG_SUBSET
 
 
@@ -48,28 +48,28 @@ class Told:
         self.noted[arm] += n
 
 
-def chooser(policy: Told, floor: float = 0.0, holdout: float = 0.0, default: int = 0) -> Chooser:
-    return Chooser(policy, range(policy.arms), floor, holdout, default)  # type: ignore[arg-type]
+def selector(policy: Told, floor: float = 0.0, holdout: float = 0.0, default: int = 0) -> ArmSelector:
+    return ArmSelector(policy, range(policy.arms), floor, holdout, default)  # type: ignore[arg-type]
 
 
-def test_an_index_policy_alone_decides_with_certainty() -> None:
+def test_index_policy_alone_is_certain() -> None:
     policy = Told([1, 5, 2], posterior=False)
-    assert chooser(policy).decide() == (1, WHOLE, 0)
+    assert selector(policy).decide() == (1, WHOLE, 0)
     assert policy.noted == {1: 1}
 
 
 @given(st.floats(0, 1))
-def test_shares_are_whole_1024ths_and_not_less_than_asked_for(share: float) -> None:
-    assert share * PARTS - 1e-6 <= in_parts(share) <= share * PARTS + 1
+def test_shares_are_rounded_up_to_1024ths(share: float) -> None:
+    assert share * PARTS - 1e-6 <= to_parts(share) <= share * PARTS + 1
 
 
 @pytest.mark.parametrize("posterior", [False, True])
 @pytest.mark.parametrize(("floor", "holdout"), [(0.0, 0.0), (0.05, 0.0), (0.0, 0.1), (0.03, 0.2)])
-def test_probabilities_are_those_with_which_arms_come(posterior: bool, floor: float, holdout: float) -> None:
+def test_probabilities_match_frequencies(posterior: bool, floor: float, holdout: float) -> None:
     """Given the draws of the policy, arms come as often as their probabilities say: 20,000 decisions, seeded."""
     random.seed(5)
     policy = Told([1, 5, 2, 8], posterior=posterior)
-    deciding = chooser(policy, floor, holdout, default=2)
+    deciding = selector(policy, floor, holdout, default=2)
     expected, came = np.zeros(4), np.zeros(4)
     variance = np.zeros(4)
     for _ in range(20_000):
@@ -86,7 +86,7 @@ def test_probabilities_are_those_with_which_arms_come(posterior: bool, floor: fl
     assert dict(policy.noted) == ({} if posterior else {arm: int(count) for arm, count in enumerate(came) if count})
 
 
-def each_probability(deciding: Chooser, arm: int, counts: dict[int, int]) -> int:
+def each_probability(deciding: ArmSelector, arm: int, counts: dict[int, int]) -> int:
     """The probability of an arm from the definition: the floor, the holdout, and the policy for the rest."""
     floor, holdout = in_parts_of(deciding)
     taken = floor * 4 + holdout
@@ -94,13 +94,13 @@ def each_probability(deciding: Chooser, arm: int, counts: dict[int, int]) -> int
     return own * 64 + (1024 - taken) * counts.get(arm, 0)
 
 
-def in_parts_of(deciding: Chooser) -> tuple[int, int]:
+def in_parts_of(deciding: ArmSelector) -> tuple[int, int]:
     return deciding.floor, deciding.holdout
 
 
-def test_what_was_drawn_beside_the_policy_is_flagged() -> None:
+def test_floor_and_holdout_are_flagged() -> None:
     random.seed(1)
-    deciding = chooser(Told([0, 1, 0], posterior=False), floor=0.1, holdout=0.1, default=2)
+    deciding = selector(Told([0, 1, 0], posterior=False), floor=0.1, holdout=0.1, default=2)
     seen = Counter((decision.arm, decision.flags) for decision in (deciding.decide() for _ in range(5_000)))
     assert {flags for _, flags in seen} == {0, FLAG_FLOOR, FLAG_HOLDOUT}
     assert {arm for arm, flags in seen if flags == FLAG_HOLDOUT} == {2}
@@ -109,9 +109,9 @@ def test_what_was_drawn_beside_the_policy_is_flagged() -> None:
 
 
 @pytest.mark.parametrize("posterior", [False, True])
-def test_only_eligible_arms_come(posterior: bool) -> None:
+def test_only_eligible_arms_are_selected(posterior: bool) -> None:
     random.seed(2)
-    deciding = chooser(Told([1, 5, 2, 8], posterior=posterior), floor=0.05, holdout=0.1, default=3)
+    deciding = selector(Told([1, 5, 2, 8], posterior=posterior), floor=0.05, holdout=0.1, default=3)
     for _ in range(500):
         arm, probability, flags = deciding.decide((0, 2))
         assert arm in (0, 2)
@@ -120,42 +120,42 @@ def test_only_eligible_arms_come(posterior: bool) -> None:
 
 
 @pytest.mark.parametrize("among", [None, (0, 2, 3)])
-def test_who_takes_no_part_is_told_how_likely_the_policy_shows_the_arm(among: tuple[int, ...] | None) -> None:
+def test_show_returns_policy_probability(among: tuple[int, ...] | None) -> None:
     random.seed(4)
     policy = Told([1, 5, 2, 8], posterior=True)
-    deciding = chooser(policy, floor=0.05, holdout=0.1)
+    deciding = selector(policy, floor=0.05, holdout=0.1)
     told = {(decision.arm, decision.probability) for decision in (deciding.show(among) for _ in range(DRAWS))}
     if among is None:  # all from one set of draws
         assert told == {(arm, PARTS * count) for arm, count in deciding.counts.items()}
     assert all(0 < probability < WHOLE and probability % PARTS == 0 for _, probability in told)
-    assert chooser(Told([1, 5], posterior=False), floor=0.05).show() == (1, WHOLE, FLAG_SHOWN)
+    assert selector(Told([1, 5], posterior=False), floor=0.05).show() == (1, WHOLE, FLAG_SHOWN)
 
 
-def test_news_ask_for_new_draws_soon_and_none_are_used_for_long() -> None:
+def test_draws_are_renewed_after_news() -> None:
     policy = Told([1, 1], posterior=True)
-    deciding = chooser(policy)
+    deciding = selector(policy)
     for _ in range(DRAWS):
         deciding.decide()
     assert policy.sampled == DRAWS
     deciding.decide()
     assert policy.sampled == 2 * DRAWS
-    deciding.news()
+    deciding.mark_stale()
     for _ in range(8):
         deciding.decide()
     assert policy.sampled == 3 * DRAWS
 
 
 @pytest.mark.parametrize("among", [None, (0, 2, 3)])
-def test_an_untried_arm_has_one_of_the_draws(among: tuple[int, ...] | None) -> None:
+def test_untried_arm_gets_one_draw(among: tuple[int, ...] | None) -> None:
     """While it is untried, and though the policy never draws it; its probability is as exact as any."""
     random.seed(6)
     untried = np.array([False, True, False, True])
-    deciding = chooser(Told([0, 0, 0, 1], posterior=True))
-    deciding.is_untried = lambda: untried
+    deciding = selector(Told([0, 0, 0, 1], posterior=True))
+    deciding.find_untried = lambda: untried
     assert {deciding.decide().arm for _ in range(100)} == {3}  # which is untried itself, and drawn
     untried[3] = False
-    deciding = chooser(Told([0, 0, 0, 1], posterior=True))
-    deciding.is_untried = lambda: untried
+    deciding = selector(Told([0, 0, 0, 1], posterior=True))
+    deciding.find_untried = lambda: untried
     told = Counter(deciding.decide(among) for _ in range(2000))
     expected = {(1, PARTS): 1 / DRAWS, (3, WHOLE - PARTS): 1 - 1 / DRAWS} if among is None else {(3, WHOLE): 1.0}
     assert {(arm, probability) for arm, probability, _ in told} == set(expected)
@@ -164,22 +164,22 @@ def test_an_untried_arm_has_one_of_the_draws(among: tuple[int, ...] | None) -> N
         assert abs(count - 2000 * share) <= 4.5 * np.sqrt(2000 * share * (1 - share))
 
 
-def test_of_very_many_arms_an_untried_one_has_as_much() -> None:
+def test_untried_arm_among_many_gets_as_much() -> None:
     """One draw is made at once, and then used for 64 decisions: of 2,000 sets about 31 are of the untried arm."""
     random.seed(7)
     policy = Told([1, *[0] * 9_999], posterior=True)
-    deciding = chooser(policy)
+    deciding = selector(policy)
     untried = np.zeros(10_000, bool)
     untried[7_777] = True
-    deciding.is_untried = lambda: untried
+    deciding.find_untried = lambda: untried
     came = Counter(deciding.decide((0, 5, 7_777)).arm for _ in range(2000))
     assert set(came) == {0, 7_777}
     assert abs(came[7_777] - 2000 / DRAWS) <= 4.5 * np.sqrt(2000 / DRAWS)
 
 
-def test_with_many_arms_fewer_draws_are_made_at_once_and_shares_stay_exact() -> None:
+def test_many_arms_mean_fewer_draws_with_exact_shares() -> None:
     policy = Told([1] * 1000, posterior=True)
-    deciding = chooser(policy)
+    deciding = selector(policy)
     decision = deciding.decide()
     assert policy.sampled == 16
     assert decision.probability % (WHOLE // 16) == 0

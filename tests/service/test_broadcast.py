@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from registries import config, open_hall, reported, storage_in, until
+from registries import config, open_registry, reported, storage_in, until
 from streaming import reading
 from web import Client
 
@@ -37,7 +37,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
 
 @asynccontextmanager
 async def opened(folder: Path, **terms: Any) -> AsyncIterator[tuple[App, ExperimentRegistry]]:
-    async with open_hall(storage_in(folder)) as registry:
+    async with open_registry(storage_in(folder)) as registry:
         await registry.create(config(**terms))
         app = App(Settings())
         await app.open(registry)
@@ -68,7 +68,7 @@ def test_history_comes_first_and_numbers_follow(tmp_path: Path) -> None:
 
 
 def live_of(registry: ExperimentRegistry) -> Any:
-    live = registry.experiment("headline")
+    live = registry.get("headline")
     assert live is not None
     return live
 
@@ -145,15 +145,15 @@ def test_whose_key_is_revoked_reads_no_more(tmp_path: Path) -> None:
         storage = storage_in(tmp_path)
         with open_store(storage) as store:
             key = create_key(store, "read", "grafana", 0)[1]
-            async with open_hall(storage) as registry:
+            async with open_registry(storage) as registry:
                 await registry.create(config())
                 app = App(Settings())
                 await app.open(registry)
                 async with reading(app, LIVE, key=key) as reader, reading(app, "/v1/live", key=key) as other:
                     assert await reader.event("you") == {"may": ["read"]}
                     revoke_key(store, "grafana", 0)
-                    app._read_at = -10.0
-                    await app._renew()
+                    app._keys_read_at = -10.0
+                    await app.renew_keys()
                     await until(lambda: reader.ended and other.ended)
                 assert (await Client(app, key).ask("GET", LIVE)).status == 401
                 await app.close()
@@ -166,7 +166,7 @@ def test_who_may_not_read_gets_no_stream(tmp_path: Path) -> None:
         storage = storage_in(tmp_path)
         with open_store(storage) as store:
             device = create_key(store, "device", "shop", 0)[1]
-            async with open_hall(storage) as registry:
+            async with open_registry(storage) as registry:
                 app = App(Settings())
                 await app.open(registry)
                 for path in (LIVE, "/v1/live"):
@@ -180,7 +180,7 @@ def test_who_may_not_read_gets_no_stream(tmp_path: Path) -> None:
 def test_one_too_many_is_told_to_come_again(tmp_path: Path) -> None:
     async def use() -> None:
         async with opened(tmp_path) as (app, _):
-            app.streams.most = 1
+            app.streams.max_streams = 1
             async with reading(app, LIVE) as reader:
                 await reader.event("state")
                 reply = await Client(app).ask("GET", "/v1/live")
@@ -206,7 +206,7 @@ def test_the_list_tells_of_every_experiment(tmp_path: Path) -> None:
                 pass
             while told["experiments"][0]["status"] != "paused":
                 told = await reader.event("experiments")
-            registry.follower._set_aside(live_of(registry).id, MemoryError())
+            registry.log_reader._quarantine(live_of(registry).id, MemoryError())
             while told["experiments"][-1]["status"] != "aside":
                 told = await reader.event("experiments")
             assert [one["name"] for one in told["experiments"]] == ["second", "headline"]
@@ -261,7 +261,7 @@ def test_one_that_cannot_be_looked_at_does_not_hide_the_others(
         monkeypatch.setattr(ExperimentRegistry, "view", view)
         async with opened(tmp_path) as (app, registry):
             await registry.create(config("another"))
-            number = registry.experiment("another").id  # type: ignore[union-attr]
+            number = registry.get("another").id  # type: ignore[union-attr]
             await until(lambda: "an experiment could not be looked at" in capsys.readouterr().err)
             await until(lambda: number in app.broadcaster.feeds and app.broadcaster.feeds[number].event)
 

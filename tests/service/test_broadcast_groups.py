@@ -56,7 +56,7 @@ def test_its_stream_tells_what_each_group_likes(tmp_path: Path) -> None:
                 assert (history["arms"], len(history["at"])) == ([], len(history["reports"]))
                 while (told := await reader.event("state"))["sums"]["reports"] < 90 or told["sums"]["awaited"]:
                     pass
-                live = registry.experiment("kinds")
+                live = registry.get("kinds")
                 assert live is not None
                 view = await registry.view(live)
                 assert [group["name"] for group in told["groups"]] == GROUPS

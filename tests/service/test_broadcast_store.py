@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from postgres import Cluster
-from registries import config, open_hall, storage_in
+from registries import config, open_registry, storage_in
 from streaming import reading
 
 from maskedbandits.service.app import App
@@ -35,7 +35,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
 
 @asynccontextmanager
 async def opened(storage: str, clock: Clock | None = None) -> AsyncIterator[App]:
-    async with open_hall(storage, clock) as registry:
+    async with open_registry(storage, clock) as registry:
         await registry.create(config())
         app = App(Settings())
         await app.open(registry)

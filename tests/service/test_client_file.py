@@ -22,7 +22,7 @@ def ask(headers: dict[str, str] | None = None, method: str = "GET", settings: Se
     return asyncio.run(Client(App(settings or Settings())).ask(method, "/client.js", headers=headers))
 
 
-def test_it_is_the_file_and_a_module() -> None:
+def test_client_is_served_as_a_module() -> None:
     reply = ask()
     assert (reply.status, reply.body) == (200, FILE.read_bytes())
     assert reply.headers["content-type"] == "text/javascript; charset=utf-8"
@@ -31,7 +31,7 @@ def test_it_is_the_file_and_a_module() -> None:
     assert (head.status, head.body, head.headers["etag"]) == (200, b"", reply.headers["etag"])
 
 
-def test_who_has_it_is_not_sent_it_again() -> None:
+def test_client_is_not_sent_again_by_etag() -> None:
     etag = ask().headers["etag"]
     assert len(etag) == 34
     for known in (etag, f'"other", {etag}', f"W/{etag}"):
@@ -41,7 +41,7 @@ def test_who_has_it_is_not_sent_it_again() -> None:
     assert ask({"if-none-match": '"other"'}).status == 200
 
 
-def test_pages_of_other_sites_may_have_it_if_they_may_ask() -> None:
+def test_client_follows_cors() -> None:
     shop = Settings(cors=("https://shop.example",))
     reply = ask({"origin": "https://shop.example"}, settings=shop)
     assert reply.headers["access-control-allow-origin"] == "https://shop.example"
@@ -49,14 +49,14 @@ def test_pages_of_other_sites_may_have_it_if_they_may_ask() -> None:
     assert "access-control-allow-origin" not in ask({"origin": "https://other.example"}, settings=shop).headers
 
 
-def test_an_installed_service_has_it_beside_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert static.client() == FILE  # in a checkout
+def test_installed_service_finds_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert static.find_client() == FILE  # in a checkout
     monkeypatch.setattr(static, "__file__", str(tmp_path / "static.py"))
     (tmp_path / "client.js").write_text("export {}", encoding="utf-8")
-    assert static.client() == tmp_path / "client.js"
+    assert static.find_client() == tmp_path / "client.js"
 
 
-def test_the_wheel_holds_it(tmp_path: Path) -> None:
+def test_wheel_contains_client(tmp_path: Path) -> None:
     builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(ROOT))
     (wheel,) = builder.build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(wheel) as archive:

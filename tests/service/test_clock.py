@@ -15,7 +15,7 @@ def clock_of(hands: Hands) -> Clock:
     return Clock(lambda: hands.wall, lambda: hands.steady)
 
 
-def test_it_tells_the_time_of_the_machine() -> None:
+def test_clock_follows_machine() -> None:
     hands = Hands()
     clock = clock_of(hands)
     assert clock.now() == 1_000_000.0
@@ -23,7 +23,7 @@ def test_it_tells_the_time_of_the_machine() -> None:
     assert clock.hour() == 277
 
 
-def test_time_goes_on_when_the_clock_is_set_back() -> None:
+def test_clock_goes_on_when_machine_is_set_back() -> None:
     hands = Hands()
     clock = clock_of(hands)
     clock.now()
@@ -33,42 +33,42 @@ def test_time_goes_on_when_the_clock_is_set_back() -> None:
     assert clock.now() == 1_000_100.0
 
 
-def test_it_is_not_earlier_than_what_was_forgotten() -> None:
+def test_clock_advances_to_forgotten_minute() -> None:
     clock = clock_of(Hands())
-    clock.not_before(2_000_000.0)
+    clock.advance_to(2_000_000.0)
     assert clock.now() == 2_000_000.0
 
 
-def test_time_goes_on_from_what_was_forgotten_from_that_moment_on() -> None:
+def test_clock_goes_on_from_forgotten_minute() -> None:
     hands = Hands()
     clock = clock_of(hands)
     clock.now()
     hands.steady += 500.0
-    clock.not_before(2_000_000.0)
+    clock.advance_to(2_000_000.0)
     assert clock.now() == 2_000_000.0
     hands.steady += 1.0
     assert clock.now() == 2_000_001.0
 
 
-def test_it_goes_by_a_clock_that_others_go_by_too() -> None:
+def test_clock_follows_another_clock() -> None:
     """As of a database: whoever is fast goes back before anything is decided, and never afterwards."""
     hands = Hands()
     clock = clock_of(hands)
     clock.now()
-    clock.go_by(900_000.0)
+    clock.follow(900_000.0)
     assert clock.now() == 900_000.0
     hands.wall, hands.steady = 5_000_000.0, 10.0  # this machine's own clock matters no more
     assert clock.now() == 900_010.0
-    clock.go_by(900_009.5)  # it took half a second to hear of it
+    clock.follow(900_009.5)  # it took half a second to hear of it
     assert clock.now() == 900_010.0
-    clock.go_by(800_000.0)
+    clock.follow(800_000.0)
     assert clock.now() == 900_010.0
-    clock.go_by(950_000.0)
+    clock.follow(950_000.0)
     assert clock.now() == 950_000.0
 
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0, 1e4)), max_size=30))
-def test_it_never_goes_back(moves: list[tuple[float, float]]) -> None:
+def test_clock_never_goes_back(moves: list[tuple[float, float]]) -> None:
     hands = Hands()
     clock, told = clock_of(hands), 0.0
     for wall, steady in moves:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registries import quick_hall
+from registries import build_registry
 from web import SMALL, Served
 
 from commands import call, refused
@@ -55,7 +55,7 @@ def saved(path: Path, statement: str, *values: object) -> Path:
 
 
 @pytest.mark.parametrize("config", BROKEN, ids=lambda text: text[:12])
-def test_one_broken_configuration_is_set_aside_alone(two: Path, config: str) -> None:
+def test_broken_configuration_is_quarantined_alone(two: Path, config: str) -> None:
     """It passed restore and replay, and then the service died for all."""
     backup = saved(two, "UPDATE experiment SET config = ? WHERE name = 'headline'", config)
     restored = call("restore", backup, "--storage", "sqlite:///restored.db")
@@ -67,8 +67,8 @@ def test_one_broken_configuration_is_set_aside_alone(two: Path, config: str) -> 
     first, second = replayed.stdout.splitlines()
     assert first.startswith("headline: its configuration is damaged")
     assert second.startswith("other: 2 events, 1 report")
-    assert warmup.needed("sqlite:///restored.db")
-    with Served(quick_hall("sqlite:///restored.db")) as service:
+    assert warmup.list_store_code("sqlite:///restored.db")
+    with Served(build_registry("sqlite:///restored.db")) as service:
         assert service.post("/v1/experiments/other/decisions").status == 200
         assert service.post("/v1/experiments/headline/decisions").status == 503
 
@@ -101,7 +101,7 @@ UNFIT_ROWS = {
 ONLY_THE_LOG_TELLS = {"last", json.dumps({"groups": ["a", "b"]})}  # so restore does not
 
 
-def test_what_could_not_be_created_is_set_aside_alone(served: Served, storage: str) -> None:
+def test_invalid_stored_experiment_is_quarantined_alone(served: Served, storage: str) -> None:
     """It passed restore and replay, and then the service died for all, or answered 500."""
     path = Path(storage.removeprefix("sqlite:///").partition("?")[0])
     configs = [json.dumps(told) for told in UNFIT]
@@ -129,14 +129,14 @@ def test_what_could_not_be_created_is_set_aside_alone(served: Served, storage: s
     assert replayed.exit_code == cli.FAILED
     sound = [line for line in replayed.stdout.splitlines() if ": its configuration is damaged (" not in line]
     assert [line.partition(":")[0] for line in sound] == ["headline"]
-    with Served(quick_hall(url)) as service:
+    with Served(build_registry(url)) as service:
         assert service.post("/v1/experiments/headline/decisions").status == 200
         refusals = {name: service.post(f"/v1/experiments/{name}/decisions").status for name in names.values()}
         assert refusals == dict.fromkeys(names.values(), 503)
         assert abs(service.registry.clock.now() - time.time()) < 5.0
 
 
-def test_a_first_event_that_is_broken_is_told_in_one_line(two: Path) -> None:
+def test_broken_first_event_is_one_line(two: Path) -> None:
     change(two, "UPDATE event SET detail = '{}' WHERE seq = 1 AND experiment = 1")
     replayed = call("replay", "--storage", "sqlite:///bandits.db")
     assert replayed.stdout.splitlines()[0].startswith("headline: event 1 or one soon after it is damaged (KeyError)")
@@ -145,7 +145,7 @@ def test_a_first_event_that_is_broken_is_told_in_one_line(two: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "three", "3.5", "-1", "1" * 5000, b"\xff", "\u0663"])
-def test_a_version_that_is_no_number_is_told_in_one_line(two: Path, value: object) -> None:
+def test_invalid_version_is_one_line(two: Path, value: object) -> None:
     backup = saved(two, "UPDATE meta SET value = ? WHERE key = 'schema'", value)
     refused(call("restore", backup, "--storage", "sqlite:///restored.db"), "saved: damaged")
     change(two, "UPDATE meta SET value = ? WHERE key = 'schema'", value)
@@ -156,11 +156,11 @@ def test_a_version_that_is_no_number_is_told_in_one_line(two: Path, value: objec
     "statement",
     ["UPDATE event SET bit = 'x' WHERE seq = 2", "UPDATE experiment SET config = X'00'", "UPDATE arm SET name = X'ff'"],
 )
-def test_a_value_of_another_type_is_damage(two: Path, statement: str) -> None:
+def test_value_of_another_type_is_damage(two: Path, statement: str) -> None:
     refused(call("restore", saved(two, statement), "--storage", "sqlite:///restored.db"), "saved: damaged")
 
 
-def test_deep_json_is_told_in_one_line(two: Path) -> None:
+def test_deep_json_is_one_line(two: Path) -> None:
     Path("deep.jsonl").write_text(DEEP)
     refused(call("evaluate", "deep.jsonl"), "deep.jsonl: line 1 is no JSON object")
     assert call("export", "headline", "log.jsonl", "--storage", "sqlite:///bandits.db").exit_code == 0

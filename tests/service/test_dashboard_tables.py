@@ -12,7 +12,7 @@ from running import Running, running
 from browsers import needs_browser, one_at_a_time
 from maskedbandits.service.dashboard.history import ARM_NUMBERS, TOTALS
 from maskedbandits.service.dashboard.view import MAX_ARMS
-from maskedbandits.service.sse import framed
+from maskedbandits.service.sse import format_event
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 pytest_plugins = ["browsers"]
@@ -81,7 +81,7 @@ def test_they_tell_intervals_and_changes_under_names_of_their_own(browser: Any, 
         browser,
         service,
         "#made-up",
-        framed("history", history) + framed("state", state(BEGAN + 120, ["a0", "a1"], 3, 9, [])),
+        format_event("history", history) + format_event("state", state(BEGAN + 120, ["a0", "a1"], 3, 9, [])),
     )
     page = told.page
     for title in PLOTS:
@@ -107,10 +107,10 @@ def test_they_tell_intervals_and_changes_under_names_of_their_own(browser: Any, 
 def test_what_is_read_stays_where_it_is(browser: Any, service: Running) -> None:
     """A second stream tells of new numbers and a new time: cells say so, and are the same."""
     times, silent = [BEGAN + step for step in range(40)], "No report has been learnt for a while."
-    first = framed("history", columns(times, ["a0", "a1"], [0] * 40, 5)) + framed(
+    first = format_event("history", columns(times, ["a0", "a1"], [0] * 40, 5)) + format_event(
         "state", state(BEGAN + 40, ["a0", "a1"], 0, 7, [silent])
     )
-    later = framed("state", state(BEGAN + 41, ["a0", "a1"], 0, 8, [silent, "Something else."]))
+    later = format_event("state", state(BEGAN + 41, ["a0", "a1"], 0, 8, [silent, "Something else."]))
     told = Told(browser, service, "#made-up", first)
     page = told.page
     page.locator("summary", has_text=f"As a table: {PLOTS[0]}").click()
@@ -134,7 +134,7 @@ def test_the_list_stays_where_it_is(browser: Any, service: Running) -> None:
     def body(*experiments: tuple[str, int]) -> bytes:
         others = {"status": "running", "policy": "auto", "epsilon": 1.0, "arms": 2, "alarms": 0, "concerns": []}
         rows = [{"name": name, "reports": reports, **others} for name, reports in experiments]
-        return framed("experiments", {"experiments": rows, "trouble": ""})
+        return format_event("experiments", {"experiments": rows, "trouble": ""})
 
     told = Told(browser, service, "", body(("one", 1), ("two", 2)))
     link = told.page.get_by_role("link", name="two")
@@ -149,8 +149,10 @@ def test_the_list_stays_where_it_is(browser: Any, service: Running) -> None:
 
 def test_of_very_many_arms_no_more_are_drawn_than_can_be_told_apart(browser: Any, service: Running) -> None:
     sets = [[f"a{(start + 5 * each) % 1000}" for each in range(MAX_ARMS)] for start in range(0, 40, 2)]
-    states = [framed("state", state(BEGAN + at, arms, 0, at, [])) for at, arms in enumerate(sets, start=1)]
-    told = Told(browser, service, "#made-up", framed("history", columns([BEGAN], sets[0], [0], 0)) + b"".join(states))
+    states = [format_event("state", state(BEGAN + at, arms, 0, at, [])) for at, arms in enumerate(sets, start=1)]
+    told = Told(
+        browser, service, "#made-up", format_event("history", columns([BEGAN], sets[0], [0], 0)) + b"".join(states)
+    )
     legend = told.page.locator(".legend").first.locator("li")
     expect(told.page.locator(".tiles dd").first).to_have_text(str(len(sets)), timeout=WAIT)
     assert sorted(legend.all_inner_texts()) == sorted(sets[-1])

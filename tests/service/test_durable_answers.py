@@ -18,8 +18,11 @@ COUNT = 12
 
 
 @needs_strace
-@pytest.mark.parametrize(("options", "synced"), [("", [True] * COUNT), ("?durable=no", [False] * COUNT)])
-def test_a_report_is_on_disk_before_it_is_answered(tmp_path: Path, options: str, synced: list[bool]) -> None:
+@pytest.mark.parametrize(
+    ("options", "synced"),
+    [("", [True] * COUNT), pytest.param("?durable=no", [False] * COUNT, marks=pytest.mark.slow)],
+)
+def test_report_is_on_disk_before_response(tmp_path: Path, options: str, synced: list[bool]) -> None:
     """Killing a service does not show it, since the operating system keeps what was written."""
     trace = tmp_path / "trace"
     storage = f"sqlite:///{tmp_path}/bandits.db{options}"

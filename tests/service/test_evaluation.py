@@ -18,9 +18,9 @@ from maskedbandits.service.evaluation import Log, evaluate, read_log
 from maskedbandits.service.evaluation.estimators import Choice, ChoiceEstimate, Estimate, ReportsByArm, estimate_arms
 from maskedbandits.service.evaluation.intervals import EmpiricalBernstein, NormalApproximation
 from maskedbandits.service.schemas import MILLION
-from maskedbandits.service.sources import FLAG_HELD
-from maskedbandits.service.state import mask_of
+from maskedbandits.service.state import get_mask
 from maskedbandits.service.storage.models import EventRow
+from maskedbandits.service.tokens import FLAG_HELD_BACK
 from naive import evaluation as naive
 
 WAYS = ("ips", "normalised", "robust")
@@ -47,11 +47,11 @@ def test_estimates_are_the_obvious_ones(seed: int) -> None:
 def test_what_is_held_back_is_left_out(seed: int) -> None:
     lots = random.Random(seed)
     events = [
-        event._replace(flags=event.flags | FLAG_HELD) if event.flags is not None and lots.random() < 0.3 else event
+        event._replace(flags=event.flags | FLAG_HELD_BACK) if event.flags is not None and lots.random() < 0.3 else event
         for event in any_log(seed)
     ]
     log, terms = read_log("log", events), naive.terms(obvious(events))
-    assert log.held_back == sum((event.flags or 0) & FLAG_HELD > 0 for event in events) > 0
+    assert log.held_back == sum((event.flags or 0) & FLAG_HELD_BACK > 0 for event in events) > 0
     assert log.size == len(terms)
     assert [arm.name for arm in log.arms] == [arm.name for arm in read_log("log", any_log(seed)).arms]
     for found in estimate_arms(log):
@@ -62,7 +62,7 @@ def test_what_is_held_back_is_left_out(seed: int) -> None:
 
 
 def test_a_log_that_is_all_held_back_has_nothing_to_judge_by() -> None:
-    events = [created(2, settings(MILLION, 0.1, 0.0)), report(2, 0, 0, 1, HALF, flags=FLAG_HELD)]
+    events = [created(2, settings(MILLION, 0.1, 0.0)), report(2, 0, 0, 1, HALF, flags=FLAG_HELD_BACK)]
     with pytest.raises(UserError, match="no reports to judge by but 1 that were held back; wait for some"):
         read_log("log", events)
 
@@ -107,7 +107,7 @@ def outcomes() -> list[Outcome]:
         for step in range(3):
             for_first = 3 * QUARTER if step and bits[step - 1] == arms[step - 1] else QUARTER + QUARTER * (step % 2)
             probability = for_first if arms[step] == 0 else WHOLE - for_first
-            truth = Fraction(mask_of(EPSILONS[step]).p00)
+            truth = Fraction(get_mask(EPSILONS[step]).p00)
             one = 1 - truth + (2 * truth - 1) * MEANS[step][arms[step]]
             chance *= Fraction(probability, WHOLE) * (one if bits[step] else 1 - one)
             events.append(report(step + 2, 0, arms[step], bits[step], probability, EPSILONS[step]))

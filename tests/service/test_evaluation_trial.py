@@ -15,10 +15,10 @@ from maskedbandits.service.evaluation import Log, evaluate, policy_trial, read_l
 from maskedbandits.service.evaluation.estimators import build_bound
 from maskedbandits.service.evaluation.log import Ints
 from maskedbandits.service.schemas import MILLION
-from maskedbandits.service.state import mask_of
+from maskedbandits.service.state import get_mask
 from naive import evaluation as naive
 
-MASK = mask_of(2 * MILLION)
+MASK = get_mask(2 * MILLION)
 
 
 class Restless:
@@ -100,7 +100,7 @@ def test_a_policy_earns_what_it_earns_by_itself(name: str) -> None:
     found = [evaluate(even(seed, reports, means), [name], repeats=4, seed=seed).whole.policies[0] for seed in range(10)]
     steps = round(float(np.mean([each.learned for each in found])))
     assert steps == pytest.approx(reports / 2, rel=0.05)
-    problem = Problem([list(means)], [0], steps, mask_of(2 * MILLION))
+    problem = Problem([list(means)], [0], steps, get_mask(2 * MILLION))
     alone = 0.8 - simulate(problem, name, runs=400, seed=1).regret[:, -1].mean() / steps
     values = [each.estimate.value for each in found if each.estimate is not None]
     error = float(np.std(values, ddof=1)) / np.sqrt(len(values))
@@ -160,7 +160,7 @@ def test_arms_that_come_and_go_are_told_to_the_policy() -> None:
         for _ in range(20):
             seq += 1
             arm = int(lots.choice(known))
-            bit = int((lots.random() < means[arm]) == (lots.random() < mask_of(4 * MILLION).p00))
+            bit = int((lots.random() < means[arm]) == (lots.random() < get_mask(4 * MILLION).p00))
             events.append(report(seq, hour, arm, bit, round(WHOLE / len(known)), 4 * MILLION))
     log = read_log("log", events)
     assert [(arm.start, arm.end) for arm in log.arms] == [(0, 600), (0, 1200), (240, 1200)]

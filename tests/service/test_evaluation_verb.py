@@ -17,9 +17,9 @@ from commands import call, gives_no_orders, refused
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation import export
 from maskedbandits.service.schemas import MILLION
-from maskedbandits.service.sources import FLAG_HELD
 from maskedbandits.service.storage import open_store
 from maskedbandits.service.storage.models import Change, EventRow, NewArm, NewReport
+from maskedbandits.service.tokens import FLAG_HELD_BACK
 
 FORMATS = ("csv", "jsonl", "parquet")
 
@@ -68,7 +68,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_a_file_says_what_was_held_back(tmp_path: Path, ending: str) -> None:
-    flags = [0, FLAG_HELD, FLAG_HELD | 1]
+    flags = [0, FLAG_HELD_BACK, FLAG_HELD_BACK | 1]
     events = [created(2, settings(MILLION, 0.25, 0.0))]
     events += [report(place + 2, 0, 0, 1, WHOLE // 2, flags=each) for place, each in enumerate(flags)]
     file = saved(events, tmp_path / f"log.{ending}")

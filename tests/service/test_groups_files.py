@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from postgres import Cluster
-from registries import quick_hall
-from test_service_groups import ALL, KINDS, ONE, learnt, lived
+from registries import build_registry
+from test_group_experiment import ALL, KINDS, ONE, learnt, lived
 from web import Served
 
 from commands import call
@@ -84,7 +84,7 @@ def test_a_backup_holds_it_and_a_restored_store_proves_it(events: list[EventRow]
 
 def test_postgresql_keeps_it_as_well(postgres_server: Cluster, restless: None) -> None:
     url = postgres_server.place()
-    with open_store(url, create=True) as store, Served(quick_hall(url)) as served:
+    with open_store(url, create=True) as store, Served(build_registry(url)) as served:
         assert served.post(ALL, KINDS).status == 201
         lived(served, 12)
         state = learnt(served, 12)

@@ -13,8 +13,9 @@ from web import SMALL, Served
 from commands import call, refused
 from maskedbandits.errors import UserError
 from maskedbandits.service import keys
-from maskedbandits.service.keys import Keys, create_key, digest_of, is_own_name, revoke_key, rotate, secrets_of
+from maskedbandits.service.keys import ApiKeys, create_key, hash_key, is_own_name, revoke_key
 from maskedbandits.service.registry import ExperimentRegistry
+from maskedbandits.service.secret import load_secrets, rotate_signing_key
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.tokens import ForgedToken, Token
@@ -53,7 +54,7 @@ def let_in(service: Served, role: str, **more: Any) -> bool:
 
 @pytest.mark.parametrize(("role", "is_told"), [("device", False), ("admin", True)])
 @pytest.mark.parametrize("unknown", ["lang", "x"], ids=["near", "far"])
-def test_arms_are_named_only_to_keys_that_may_read_them(
+def test_arms_are_named_only_to_readers(
     locked: Served, made: dict[str, str], role: str, is_told: bool, unknown: str
 ) -> None:
     """An error that lists arms, or the nearest one, would tell a public key what will be tried."""
@@ -66,13 +67,13 @@ def test_arms_are_named_only_to_keys_that_may_read_them(
 
 
 @pytest.mark.parametrize("role", keys.ROLES)
-def test_a_key_does_what_its_role_says(locked: Served, made: dict[str, str], role: str) -> None:
+def test_key_has_rights_of_its_role(locked: Served, made: dict[str, str], role: str) -> None:
     locked.client.key = made[role]
     assert [asked for asked in keys.ROLES if let_in(locked, asked)] == MAY[role]
     assert let_in(locked, "")
 
 
-def test_without_a_key_nothing_is_done_where_there_are_some(locked: Served) -> None:
+def test_key_is_required_once_one_exists(locked: Served) -> None:
     for role in keys.ROLES:
         for asked in EVERYTHING[role]:
             reply = locked.ask(*asked)
@@ -82,34 +83,34 @@ def test_without_a_key_nothing_is_done_where_there_are_some(locked: Served) -> N
 
 
 @pytest.mark.parametrize("text", ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer {}x", "Bearer x{}", "Bearer é"])
-def test_what_is_no_key(locked: Served, made: dict[str, str], text: str) -> None:
+def test_invalid_keys_are_refused(locked: Served, made: dict[str, str], text: str) -> None:
     header = {"authorization": text.format(made["admin"])}
     assert locked.get("/v1/experiments", headers=header).status == 401
 
 
-def test_the_scheme_may_be_written_in_any_case(locked: Served, made: dict[str, str]) -> None:
+def test_bearer_scheme_is_case_insensitive(locked: Served, made: dict[str, str]) -> None:
     for scheme in ("bearer", "BEARER"):
         assert locked.get("/v1/experiments", headers={"authorization": f"{scheme} {made['read']}"}).status == 200
 
 
-def test_a_revoked_key_dies_while_the_service_runs(locked: Served, made: dict[str, str], store: Store) -> None:
+def test_revoked_key_is_refused_while_running(locked: Served, made: dict[str, str], store: Store) -> None:
     locked.client.key = made["read"]
     assert let_in(locked, "read")
     revoke_key(store, "read", 8)
-    locked.app._read_at = -10.0
-    locked.run(locked.app._renew())
+    locked.app._keys_read_at = -10.0
+    locked.run(locked.app.renew_keys())
     assert locked.get("/v1/experiments").status == 401
 
 
-def test_a_key_that_is_made_while_the_service_runs_closes_it(served: Served, store: Store) -> None:
+def test_first_key_closes_open_service(served: Served, store: Store) -> None:
     assert let_in(served, "admin")
     revoke_key(store, create_key(store, "read", None, 7)[0], 7)  # even one that is of no use any more
-    served.app._read_at = -10.0
-    served.run(served.app._renew())
+    served.app._keys_read_at = -10.0
+    served.run(served.app.renew_keys())
     assert not let_in(served, "admin")
 
 
-def test_keys_are_limited_each_for_itself(registry: ExperimentRegistry, made: dict[str, str], store: Store) -> None:
+def test_rate_limit_is_per_key(registry: ExperimentRegistry, made: dict[str, str], store: Store) -> None:
     with Served(registry, Settings(key_rate=0.001, burst=3000)) as service:
         service.client.key = made["admin"]
         statuses = [service.get("/v1/experiments").status for _ in range(4)]
@@ -124,7 +125,7 @@ def test_keys_are_limited_each_for_itself(registry: ExperimentRegistry, made: di
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost:8080", "[::1]:8080", "127.1.2.3:1", "LOCALHOST", "localhost.:80"]
 )
-def test_this_machine_may_do_everything_while_there_is_no_key(served: Served, host: str) -> None:
+def test_loopback_has_all_rights_without_keys(served: Served, host: str) -> None:
     served.client.host = host
     assert all(let_in(served, role) for role in keys.ROLES)
 
@@ -132,7 +133,7 @@ def test_this_machine_may_do_everything_while_there_is_no_key(served: Served, ho
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "[", "10.0.0.1", ".", "localhost.."]
 )
-def test_a_name_that_somebody_lets_stand_for_this_machine_is_not_enough(served: Served, host: str) -> None:
+def test_foreign_name_for_loopback_is_refused(served: Served, host: str) -> None:
     served.client.host = host
     reply = served.get("/v1/experiments")
     assert reply.status == 403
@@ -140,7 +141,7 @@ def test_a_name_that_somebody_lets_stand_for_this_machine_is_not_enough(served: 
     assert not is_own_name(host.encode())
 
 
-def test_a_page_of_the_service_itself_may_ask_and_no_other(served: Served) -> None:
+def test_only_pages_of_service_are_local(served: Served) -> None:
     for host in ("127.0.0.1:8080", "localhost:8080", "[::1]:8080"):
         served.client.host = host
         assert let_in(served, "admin", headers={"origin": f"http://{host}"})
@@ -158,7 +159,7 @@ def test_a_page_of_the_service_itself_may_ask_and_no_other(served: Served) -> No
     assert not let_in(served, "admin", headers={"origin": "http://evil.example:8080"})
 
 
-def test_what_a_page_of_another_site_fetches_without_an_origin_is_refused(served: Served) -> None:
+def test_cross_site_fetch_without_origin_is_refused(served: Served) -> None:
     """A picture or a script at an address of the service: whether it is there would tell what experiments there are."""
     for site, status in (("none", 200), ("same-origin", 200), ("same-site", 403), ("cross-site", 403)):
         for path in ("/v1/experiments/headline", "/v1/experiments", "/metrics"):
@@ -167,14 +168,14 @@ def test_what_a_page_of_another_site_fetches_without_an_origin_is_refused(served
     assert served.get("/dashboard", headers={"sec-fetch-site": "cross-site"}).status == 200  # a link to it
 
 
-def test_no_other_address_is_ever_open() -> None:
-    known = Keys("0.0.0.0")  # noqa: S104
+def test_only_loopback_is_open() -> None:
+    known = ApiKeys("0.0.0.0")  # noqa: S104
     known.refresh([])
     assert not known.is_open
-    assert not known.anybody(b"localhost", b"").roles
+    assert not known.identify_local(b"localhost", b"").roles
 
 
-def test_an_unknown_role_has_no_rights(locked: Served, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_role_has_no_rights(locked: Served, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     """The service did not start with one."""
     _, key = create_key(store, "admin", "crowned", 7)
     with store._begin_write() as tx:
@@ -190,90 +191,88 @@ def test_an_unknown_role_has_no_rights(locked: Served, store: Store, capsys: pyt
 # In the store
 
 
-def test_a_key_has_256_bits_and_the_store_a_digest(store: Store, tmp_path: Path) -> None:
+def test_store_holds_digest_of_256_bit_key(store: Store, tmp_path: Path) -> None:
     made = {create_key(store, "device", None, 7)[1] for _ in range(20)}
     assert len(made) == 20
     assert all(len(key) == len("mb_") + 43 for key in made)
     rows = store.list_keys()
-    assert {row.digest for row in rows} == {digest_of(key) for key in made}
+    assert {row.digest for row in rows} == {hash_key(key) for key in made}
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("bandits.db*"))
     assert not any(key[3:].encode() in kept for key in made)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "a\nb", "x" * 65, "é"])
-def test_a_name_that_cannot_be(store: Store, name: str) -> None:
+def test_invalid_key_name_is_refused(store: Store, name: str) -> None:
     with pytest.raises(UserError, match="name"):
         create_key(store, "device", name, 7)
 
 
-def test_secrets_are_made_once(store: Store) -> None:
-    first, second = secrets_of(store), secrets_of(store)
+def test_secrets_are_created_once(store: Store) -> None:
+    first, second = load_secrets(store), load_secrets(store)
     assert first.visitor == second.visitor
     token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
     assert second.ring.read(first.ring.sign(token)) == token
     assert len(store.list_signing_keys()) == 1
 
 
-def test_processes_that_need_secrets_at_the_same_moment_have_the_same(
-    store: Store, storage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_processes_share_secrets(store: Store, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each finds that there are none; else two workers would not know each other's visitors."""
     with open_store(storage) as other:
         assert (store.list_signing_keys(), store.read_meta("secret_check")) == ([], None)
-        first = secrets_of(other)
+        first = load_secrets(other)
         with monkeypatch.context() as patch:
             stale: Iterator[list[tuple[int, bytes]]] = iter([[]])
             real_keys = store.list_signing_keys
             patch.setattr(store, "list_signing_keys", lambda: next(stale, None) or real_keys())
             patch.setattr(store, "read_meta", lambda key: None)
-            second = secrets_of(store)
-        assert first.visitor == second.visitor == secrets_of(other).visitor
+            second = load_secrets(store)
+        assert first.visitor == second.visitor == load_secrets(other).visitor
         assert first.ring._keys == second.ring._keys
         assert len(store.list_signing_keys()) == 1
 
 
-def test_rotation_believes_old_keys_until_they_are_dropped(store: Store) -> None:
+def test_rotated_keys_verify_until_dropped(store: Store) -> None:
     token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
-    old = secrets_of(store).ring.sign(token)
-    made, dropped = rotate(store)
+    old = load_secrets(store).ring.sign(token)
+    made, dropped = rotate_signing_key(store)
     assert not dropped
-    assert secrets_of(store).ring.current == made
-    assert secrets_of(store).ring.read(old) == token
-    _, dropped = rotate(store, keep=1)
+    assert load_secrets(store).ring.current == made
+    assert load_secrets(store).ring.read(old) == token
+    _, dropped = rotate_signing_key(store, keep=1)
     assert len(dropped) == 1
     with pytest.raises(ForgedToken):
-        secrets_of(store).ring.read(old)
+        load_secrets(store).ring.read(old)
 
 
 @pytest.mark.parametrize("damage", ["secret = X''", "secret = X'00'", "id = 300", "id = -1"])
-def test_a_damaged_signing_key_is_not_used(store: Store, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_signing_key_is_not_used(store: Store, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Tokens were signed with an empty key, or none could be signed."""
     token = Token(1, 1, 0, 0, 1, 1, 1, b"0" * 11)
-    first = secrets_of(store).ring
-    made, _ = rotate(store)
+    first = load_secrets(store).ring
+    made, _ = rotate_signing_key(store)
     with store._begin_write() as tx:
         tx.execute(f"UPDATE signing_key SET {damage} WHERE id = ?", (made,))  # noqa: S608 - our own words
     for _ in range(2):  # it is said once
-        assert first.read(secrets_of(store).ring.sign(token)) == token
+        assert first.read(load_secrets(store).ring.sign(token)) == token
     assert capsys.readouterr().err.count("signing key is damaged and not used") == 1
     with store._begin_write() as tx:
         tx.execute("DELETE FROM signing_key WHERE id = ?", (first.current,))
     with pytest.raises(UserError, match="all signing keys are damaged: restore a backup, or run") as caught:
-        secrets_of(store)
+        load_secrets(store)
     assert "\n" not in str(caught.value)
-    rotate(store, keep=0)
-    assert secrets_of(store).ring.sign(token)
+    rotate_signing_key(store, keep=0)
+    assert load_secrets(store).ring.sign(token)
 
 
-def test_however_many_signing_keys_there_are_old_ones_can_be_dropped(store: Store) -> None:
+def test_old_signing_keys_can_be_dropped_at_limit(store: Store) -> None:
     for _ in range(256):
-        rotate(store)
+        rotate_signing_key(store)
     with pytest.raises(UserError, match="maskedbandits key rotate --keep 20"):
-        rotate(store)
-    made, dropped = rotate(store, keep=20)
+        rotate_signing_key(store)
+    made, dropped = rotate_signing_key(store, keep=20)
     assert len(dropped) == 236
     assert len(store.list_signing_keys()) == 21
-    assert secrets_of(store).ring.current == made
+    assert load_secrets(store).ring.current == made
 
 
 # From the command line
@@ -284,7 +283,7 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/keys.db"
 
 
-def test_a_key_is_printed_once(url: str) -> None:
+def test_key_is_printed_once(url: str) -> None:
     done = call("key", "create", "--role", "device", "--name", "shop", "--storage", url)
     assert done.exit_code == 0, done.output
     key = done.stdout.splitlines()[0]
@@ -309,7 +308,7 @@ def test_programs_read_json(url: str) -> None:
     assert json.loads(call("key", "revoke", made["name"], "--storage", url, "--json").stdout)["revoked"] is True
 
 
-def test_the_storage_may_be_a_variable(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_can_be_a_variable(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MASKEDBANDITS_STORAGE", url)
     assert call("key", "create", "--role", "admin").exit_code == 0
     assert "admin" in call("key", "list").stdout

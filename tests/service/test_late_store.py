@@ -34,8 +34,8 @@ def told_to_wait(service: Running) -> bool:
     return False
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_database_that_comes_later_is_waited_for(stopped: Cluster, workers: int) -> None:
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_service_waits_for_database(stopped: Cluster, workers: int) -> None:
     with running(stopped.url(), "--workers", workers) as service:
         assert told_to_wait(service)
         assert service.ask("GET", "/healthz")[0] == 200
@@ -51,7 +51,7 @@ def test_a_database_that_comes_later_is_waited_for(stopped: Cluster, workers: in
     assert 1 <= events.count("ready") <= workers  # the other may still be on its way when it is told to end
 
 
-def test_it_can_be_ended_while_it_waits(stopped: Cluster) -> None:
+def test_service_can_stop_while_waiting(stopped: Cluster) -> None:
     with running(stopped.url()) as service:
         assert told_to_wait(service)
         code, logged = service.stop(signal.SIGTERM)
@@ -59,7 +59,7 @@ def test_it_can_be_ended_while_it_waits(stopped: Cluster) -> None:
     assert [line["event"] for line in logged] == ["store is gone", "stopped"]
 
 
-def test_what_is_a_mistake_shows_when_the_database_is_there(stopped: Cluster) -> None:
+def test_mistake_shows_once_database_is_there(stopped: Cluster) -> None:
     """Others may ask, and there is no key: nobody was let in meanwhile, and it ends as it would have at once."""
     with running(stopped.url(), "--host", "0.0.0.0") as service:  # noqa: S104
         service.address = service.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
@@ -78,8 +78,8 @@ def silent() -> Iterator[str]:
         yield f"postgresql://u@127.0.0.1:{server.getsockname()[1]}/x?connect_timeout={int(LONGEST)}&sslmode=disable"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_database_that_never_answers_keeps_nobody_waiting(silent: str, workers: int) -> None:
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_silent_database_blocks_no_request(silent: str, workers: int) -> None:
     """It listens, answers, lets nobody in, and ends when it is told to."""
     with running(silent, "--workers", workers, "--host", "0.0.0.0") as service:  # noqa: S104
         service.address = service.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
@@ -103,11 +103,11 @@ def test_a_database_that_never_answers_keeps_nobody_waiting(silent: str, workers
         ("postgres:", "storage: give a URL such as"),
     ],
 )
-def test_a_wrong_url_is_not_waited_for(storage: str, complaint: str) -> None:
+def test_wrong_url_is_refused_at_once(storage: str, complaint: str) -> None:
     refused(call("serve", "--storage", storage, "--port", "0"), complaint)
 
 
-def test_tables_of_others_are_not_waited_for() -> None:
+def test_foreign_tables_are_refused_at_once() -> None:
     with cluster() as server:
         server.execute("CREATE TABLE meta (key text, colour text)")
         refused(call("serve", "--storage", server.url(), "--port", "0"), "tables of another program")

@@ -10,7 +10,15 @@ import pytest
 from registries import until
 from web import Served
 
-from maskedbandits.service.server.metrics import BYTES, FATES, ROUTES, SECONDS, STATUSES, Metrics, shared_memory
+from maskedbandits.service.server.metrics import (
+    BUCKET_LIMITS_S,
+    OUTCOMES,
+    ROUTES,
+    STATUSES,
+    WORKER_BYTES,
+    Metrics,
+    map_memory,
+)
 from maskedbandits.service.storage import StoreUnavailable
 
 pytest_plugins = ["service_fixtures"]
@@ -25,14 +33,14 @@ def sample(text: str, name: str) -> float:
     return float(found.rpartition(" ")[2])
 
 
-def test_what_is_counted(served: Served) -> None:
+def test_requests_decisions_and_reports_are_counted(served: Served) -> None:
     token = served.post(DECISIONS, {"n": 5}).json["decisions"][0]["token"]
     served.post(REPORTS, {"token": token, "bit": 1})
     served.post(REPORTS, {"reports": [{"token": token, "bit": 1}, {"token": "x", "bit": 1}]})
     served.post(DECISIONS, b"{")
     served.get("/nowhere")
     served.run(
-        until(lambda: [live.fold.seq for live in served.registry.experiments()] == [2])
+        until(lambda: [live.state.seq for live in served.registry.experiments()] == [2])
     )  # the report is learnt from
     reply = served.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -49,7 +57,7 @@ def test_what_is_counted(served: Served) -> None:
     assert sample(text, "ready") == 1
 
 
-def test_what_became_of_decisions(served: Served) -> None:
+def test_outcomes_of_decisions_are_exported(served: Served) -> None:
     token = served.post(DECISIONS, {"n": 5}).json["decisions"][0]["token"]
     served.post(REPORTS, {"token": token, "bit": 1})
 
@@ -60,53 +68,55 @@ def test_what_became_of_decisions(served: Served) -> None:
         if told("issued") == 5 and told("reported") == 1:
             break
         served.run(asyncio.sleep(0.01))
-    assert {fate: told(fate) for fate in FATES} == {"issued": 5, "reported": 1, "pending": 4, "missing": 0}
+    assert {fate: told(fate) for fate in OUTCOMES} == {"issued": 5, "reported": 1, "pending": 4, "missing": 0}
 
 
-def test_counts_are_told_while_the_store_is_gone(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_work_without_store(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     async def gone() -> None:
         raise StoreUnavailable("the disk is full")
 
-    monkeypatch.setattr(served.registry, "fates", gone)
+    monkeypatch.setattr(served.registry, "outcomes", gone)
     reply = served.get("/metrics")
     assert (reply.status, b"decisions_missing" in reply.body) == (200, False)
 
 
-def test_every_line_can_be_read(served: Served) -> None:
+def test_every_line_parses(served: Served) -> None:
     served.post(DECISIONS)
     text = served.get("/metrics").body.decode()
     assert text.endswith("\n")
     assert all(LINE.fullmatch(line) for line in text.splitlines()), text
 
 
-def test_a_histogram_adds_up() -> None:
+def test_histogram_adds_up() -> None:
     metrics = Metrics()
     for seconds in (0.0001, 0.0005, 0.0006, 0.3, 99.0):
-        metrics.request("decisions", 200, seconds)
-    text = metrics.text([], True)
-    below = [sample(text, f'request_seconds_bucket{{route="decisions",le="{edge}"}}') for edge in (*SECONDS, "+Inf")]
+        metrics.count_request("decisions", 200, seconds)
+    text = metrics.format_text([], True)
+    below = [
+        sample(text, f'request_seconds_bucket{{route="decisions",le="{edge}"}}') for edge in (*BUCKET_LIMITS_S, "+Inf")
+    ]
     assert below == [2, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5]
     assert sample(text, 'request_seconds_count{route="decisions"}') == 5
     assert sample(text, 'request_seconds_sum{route="decisions"}') == pytest.approx(99.3012)
 
 
-def test_whichever_worker_is_asked_tells_the_sum() -> None:
+def test_any_worker_exports_the_sum() -> None:
     with tempfile.TemporaryFile() as file:
-        file.truncate(2 * BYTES)
-        first, second = (Metrics(shared_memory(file.fileno(), 2), worker, 2) for worker in range(2))
+        file.truncate(2 * WORKER_BYTES)
+        first, second = (Metrics(map_memory(file.fileno(), 2), worker, 2) for worker in range(2))
         first.count("decisions", 3)
         second.count("decisions", 4)
-        second.request("reports", 200, 0.1)
-        assert first.text([], True) == second.text([], True)
-        assert sample(first.text([], True), "decisions_total") == 7
-        again = Metrics(shared_memory(file.fileno(), 2), 1, 2)  # started again
+        second.count_request("reports", 200, 0.1)
+        assert first.format_text([], True) == second.format_text([], True)
+        assert sample(first.format_text([], True), "decisions_total") == 7
+        again = Metrics(map_memory(file.fileno(), 2), 1, 2)  # started again
         again.count("decisions")
-        assert sample(first.text([], True), "decisions_total") == 8
+        assert sample(first.format_text([], True), "decisions_total") == 8
 
 
-def test_there_is_a_place_for_every_answer() -> None:
+def test_every_status_has_a_counter() -> None:
     metrics = Metrics()
     for route in ROUTES:
         for status in STATUSES:
-            metrics.request(route, status, 0.0)
-    assert metrics.text([], True).count("maskedbandits_requests_total{") == len(ROUTES) * len(STATUSES)
+            metrics.count_request(route, status, 0.0)
+    assert metrics.format_text([], True).count("maskedbandits_requests_total{") == len(ROUTES) * len(STATUSES)

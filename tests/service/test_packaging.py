@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from maskedbandits import cli
-from maskedbandits.service.server.settings import gathered
+from maskedbandits.service.server.settings import load_settings
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 UNIT, IMAGE = PACKAGING / "systemd" / "maskedbandits.service", PACKAGING / "container" / "Containerfile"
@@ -73,19 +73,19 @@ def test_the_image_installs_files_by_their_digests() -> None:
 
 def test_variables_of_the_unit_are_settings() -> None:
     lines = re.findall(r"^Environment=(\w+)=(.*)$", UNIT.read_text(encoding="utf-8"), re.MULTILINE)
-    assert gathered({}, dict(lines)).storage == "sqlite:////var/lib/maskedbandits/bandits.db"
+    assert load_settings({}, dict(lines)).storage == "sqlite:////var/lib/maskedbandits/bandits.db"
     assert unit()["Service"]["RestartPreventExitStatus"] == str(cli.USAGE)
 
 
 def test_variables_of_the_image_are_settings() -> None:
-    made = gathered({}, dict(re.findall(r"^ENV (\w+)=(.*)$", IMAGE.read_text(encoding="utf-8"), re.MULTILINE)))
+    made = load_settings({}, dict(re.findall(r"^ENV (\w+)=(.*)$", IMAGE.read_text(encoding="utf-8"), re.MULTILINE)))
     assert (made.host, made.port) == ("0.0.0.0", 8080)  # noqa: S104
     assert made.storage == "sqlite:////data/bandits.db"
     assert not made.is_loopback  # so that it refuses to start without a key
 
 
 def test_a_stop_leaves_time_for_requests() -> None:
-    assert int(unit()["Service"]["TimeoutStopSec"]) > gathered({}, {}).stop_after + 15
+    assert int(unit()["Service"]["TimeoutStopSec"]) > load_settings({}, {}).stop_after + 15
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")

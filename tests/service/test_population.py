@@ -150,7 +150,7 @@ def simulated(policy: str, steps: int) -> tuple[float, float]:
     return float(result.regret.mean()), float(result.regret.std())
 
 
-def test_every_report_arrives_and_is_learned_from(tmp_path: Path) -> None:
+def test_every_report_of_population_is_learnt(tmp_path: Path) -> None:
     _, [state] = played(f"sqlite:///{tmp_path}/bandits.db", "klucb-cf", 1, 150)
     assert state["observations"] == 150
     assert state["refused"] == {}
@@ -158,7 +158,7 @@ def test_every_report_arrives_and_is_learned_from(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["klucb-cf", "auto"])
-def test_the_regret_is_what_was_simulated(policy: str, tmp_path: Path) -> None:
+def test_regret_matches_simulation(policy: str, tmp_path: Path) -> None:
     populations, steps = 20, 600
     regrets, _ = played(f"sqlite:///{tmp_path}/bandits.db", policy, populations, steps)
     expected, spread = simulated(policy, steps)

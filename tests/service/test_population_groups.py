@@ -77,7 +77,7 @@ def simulated(policy: str, runs: int, steps: int) -> list[float]:
     return regrets
 
 
-def test_every_answer_arrives_and_is_learned_from(tmp_path: Path) -> None:
+def test_every_answer_of_population_is_learnt(tmp_path: Path) -> None:
     _, [state] = played(f"sqlite:///{tmp_path}/bandits.db", "klucb-cf", 1, 120, created, both)
     assert state["observations"] == 120
     assert state["refused"] == {}
@@ -86,7 +86,7 @@ def test_every_answer_arrives_and_is_learned_from(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["klucb-cf", "auto"])
-def test_the_regret_is_what_was_simulated(policy: str, tmp_path: Path) -> None:
+def test_regret_matches_simulation(policy: str, tmp_path: Path) -> None:
     populations, steps = 16, 800
     regrets, _ = played(f"sqlite:///{tmp_path}/bandits.db", policy, populations, steps, created, both)
     expected = simulated(policy, 100, steps)

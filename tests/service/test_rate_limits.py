@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from web import SMALL, Served
 
-from maskedbandits.service import rate_limits
-from maskedbandits.service.rate_limits import Addresses, Buckets, block_of, bucket_of
+from maskedbandits.service import routes_decisions
+from maskedbandits.service.rate_limits import ClientAddresses, TokenBuckets, address_block, bucket_name
 from naive.limits import NaiveBucket
 
 pytest_plugins = ["service_fixtures"]
@@ -19,8 +19,8 @@ steps = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 6)), min_size=1, m
 
 
 @given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]), steps)
-def test_a_bucket_is_the_obvious_one(rate: int, burst: int, steps: list[tuple[int, int]]) -> None:
-    buckets, naive = Buckets(rate, burst), NaiveBucket(Fraction(rate), Fraction(burst))
+def test_bucket_matches_naive_twin(rate: int, burst: int, steps: list[tuple[int, int]]) -> None:
+    buckets, naive = TokenBuckets(rate, burst), NaiveBucket(Fraction(rate), Fraction(burst))
     eighths = 8_000_000  # some time after the epoch; eighths of seconds are exact in floats
     for pause, cost in steps:
         eighths += pause
@@ -28,8 +28,8 @@ def test_a_bucket_is_the_obvious_one(rate: int, burst: int, steps: list[tuple[in
         assert buckets.wait("somebody", eighths / 8, cost) == pytest.approx(float(wanted), abs=1e-6)
 
 
-def test_whoever_waits_as_told_is_let_in() -> None:
-    buckets = Buckets(2.0, 3.0)
+def test_waiting_as_told_is_enough() -> None:
+    buckets = TokenBuckets(2.0, 3.0)
     now = 1000.0
     assert [buckets.wait("a", now) for _ in range(6)] == [0.0] * 6
     told = buckets.wait("a", now)
@@ -38,16 +38,16 @@ def test_whoever_waits_as_told_is_let_in() -> None:
     assert buckets.wait("b", now) == 0.0  # another's bucket
 
 
-def test_more_than_a_bucket_holds_needs_it_full_and_has_to_be_made_up_for() -> None:
-    buckets = Buckets(10.0, 1.0)
+def test_large_cost_needs_full_bucket_and_delays_others() -> None:
+    buckets = TokenBuckets(10.0, 1.0)
     assert buckets.wait("a", 0.0) == 0.0
     assert buckets.wait("a", 0.0, 100, taken=1) == 0.0  # the same request, whose cost is known by now
     assert buckets.wait("a", 0.0) == pytest.approx(9.1)
     assert buckets.wait("a", 9.2) == 0.0
 
 
-def test_a_refused_batch_takes_nothing_but_the_request() -> None:
-    buckets = Buckets(10.0, 1.0)
+def test_refused_batch_costs_one_request() -> None:
+    buckets = TokenBuckets(10.0, 1.0)
     for _ in range(2):
         assert buckets.wait("a", 0.0) == 0.0
         assert buckets.wait("a", 0.0, 9, taken=1) in (0.0, pytest.approx(0.8))
@@ -55,14 +55,14 @@ def test_a_refused_batch_takes_nothing_but_the_request() -> None:
     assert with_room == [pytest.approx(0.1)] * 2
 
 
-def test_no_rate_is_no_limit_and_no_memory() -> None:
-    buckets = Buckets(0.0, 1.0)
+def test_zero_rate_means_no_limit() -> None:
+    buckets = TokenBuckets(0.0, 1.0)
     assert all(buckets.wait(name, 0.0, 1000) == 0.0 for name in range(100))
     assert len(buckets) == 0
 
 
-def test_memory_is_bounded_and_the_longest_unused_is_forgotten() -> None:
-    buckets = Buckets(1.0, 1.0, most=10)
+def test_buckets_are_bounded_and_oldest_is_dropped() -> None:
+    buckets = TokenBuckets(1.0, 1.0, max_buckets=10)
     assert buckets.wait("busy", 0.0) == 0.0
     for name in range(1000):
         buckets.wait(name, 0.0)
@@ -71,9 +71,9 @@ def test_memory_is_bounded_and_the_longest_unused_is_forgotten() -> None:
         assert len(buckets) <= 10
 
 
-def test_an_answer_is_not_made_longer_than_memory_likes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reply_size_is_limited(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """A payload of 1000 bytes, 20,000 in one answer."""
-    monkeypatch.setattr(rate_limits, "MOST_ANSWER", 20_000)
+    monkeypatch.setattr(routes_decisions, "MAX_REPLY_BYTES", 20_000)
     assert served.post("/v1/experiments", {**SMALL, "name": "long"}).status == 201
     here = "/v1/experiments/long"
     assert served.post(f"{here}/decisions", {"n": 1000}).status == 200
@@ -90,9 +90,9 @@ def test_an_answer_is_not_made_longer_than_memory_likes(served: Served, monkeypa
     assert served.post(f"{here}/decisions").status == 200  # one always fits
 
 
-def test_names_of_arms_count_where_each_group_has_one(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reply_size_counts_names_of_groups(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """100 groups, and arms whose names fill the answer."""
-    monkeypatch.setattr(rate_limits, "MOST_ANSWER", 200_000)
+    monkeypatch.setattr(routes_decisions, "MAX_REPLY_BYTES", 200_000)
     arms = [{"name": letter * 200} for letter in "ab"]
     about = {**SMALL, "name": "wordy", "arms": arms, "groups": [str(n) for n in range(100)], "default_arm": None}
     assert served.post("/v1/experiments", about).status == 201
@@ -117,12 +117,12 @@ def test_names_of_arms_count_where_each_group_has_one(served: Served, monkeypatc
         ("nowhere", "198.51.100.1", "nowhere"),
     ],
 )
-def test_whom_a_proxy_asks_for(peer: str, forwarded: str, address: str) -> None:
-    assert Addresses(["10.0.0.0/8", "2001:db8::/32"]).of(peer, forwarded) == address
+def test_forwarded_address_is_resolved(peer: str, forwarded: str, address: str) -> None:
+    assert ClientAddresses(["10.0.0.0/8", "2001:db8::/32"]).resolve(peer, forwarded) == address
 
 
-def test_without_proxies_nobody_is_believed() -> None:
-    assert Addresses([]).of("10.0.0.1", "198.51.100.1") == "10.0.0.1"
+def test_without_proxies_peer_counts() -> None:
+    assert ClientAddresses([]).resolve("10.0.0.1", "198.51.100.1") == "10.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_without_proxies_nobody_is_believed() -> None:
         ("testclient", ""),
     ],
 )
-def test_whose_bucket_it_is(address: str, bucket: str) -> None:
-    assert bucket_of(address) == bucket
+def test_bucket_is_address_or_site(address: str, bucket: str) -> None:
+    assert bucket_name(address) == bucket
 
 
 @pytest.mark.parametrize(
@@ -151,5 +151,5 @@ def test_whose_bucket_it_is(address: str, bucket: str) -> None:
         ("", ""),
     ],
 )
-def test_whose_block_it_is(address: str, block: str) -> None:
-    assert block_of(address) == block
+def test_block_is_network_of_address(address: str, block: str) -> None:
+    assert address_block(address) == block

@@ -3,14 +3,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registries import config, open_hall, quick_hall, report_of, reported, storage_in, until
+from registries import build_registry, config, open_registry, report_of, reported, storage_in, until
 
 from maskedbandits.errors import UserError
 from maskedbandits.service import log_reader
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.replay import replay
 from maskedbandits.service.schemas import NewArm
-from maskedbandits.service.state import Fold
+from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import StoreUnavailable, open_store
 from maskedbandits.service.storage.models import DUPLICATE
 
@@ -23,16 +23,16 @@ def replayed(storage: str) -> dict[str, str]:
     return {each.name: each.digest for each in found}
 
 
-def test_decisions_are_made_and_reports_learnt_from(tmp_path: Path) -> None:
+def test_decisions_and_reports_reach_policy(tmp_path: Path) -> None:
     async def use() -> str:
-        async with open_hall(storage) as registry:
+        async with open_registry(storage) as registry:
             live = await registry.create(config())
             await reported(registry, live, 50)
-            await until(lambda: live.fold.seq == 51)
+            await until(lambda: live.state.seq == 51)
             view = await registry.view(live)
             assert view["observations"] == 50
             assert view["seq"] == 51
-            await until(lambda: sum(live.pending.open(3, 0)) == 0)
+            await until(lambda: sum(live.pending.count_open(3, 0)) == 0)
             return str(view["digest"])
 
     storage = storage_in(tmp_path)
@@ -40,43 +40,43 @@ def test_decisions_are_made_and_reports_learnt_from(tmp_path: Path) -> None:
     assert replayed(storage) == {"headline": digest}
 
 
-def test_whoever_takes_no_part_is_shown_an_arm_and_not_waited_for(tmp_path: Path) -> None:
+def test_shown_arm_is_not_pending(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as registry:
+        async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config())
             for among in (None, (1, 2)):
                 shown = live.show(among)
                 assert shown.arm in (among or (0, 1, 2))
-                live.take_back(shown)
+                live.cancel(shown)
             assert live.policy.pending.sum() == 0
-            assert sum(live.pending.open(3, 0)) == 0
+            assert sum(live.pending.count_open(3, 0)) == 0
 
     asyncio.run(use())
 
 
-def test_a_report_is_taken_once_also_within_a_batch(tmp_path: Path) -> None:
+def test_duplicate_within_batch_is_found(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as registry:
+        async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config())
             row = report_of(live, live.decide()[0], 1)
-            assert (await registry.write.reports([row, row]))[1] == DUPLICATE
-            assert await registry.write.reports([row]) == [DUPLICATE]
-            await until(lambda: live.fold.seq == 2)
+            assert (await registry.log_writer.append([row, row]))[1] == DUPLICATE
+            assert await registry.log_writer.append([row]) == [DUPLICATE]
+            await until(lambda: live.state.seq == 2)
             assert live.policy.observations == 1
 
     asyncio.run(use())
 
 
-def test_processes_fold_the_same_state_and_count_each_others_decisions(tmp_path: Path) -> None:
+def test_processes_share_state_and_pending_counts(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage) as one, open_hall(storage) as other:
+        async with open_registry(storage) as one, open_registry(storage) as other:
             live = await one.create(config())
-            await until(lambda: other.experiment("headline") is not None)
-            twin = other.experiment("headline")
+            await until(lambda: other.get("headline") is not None)
+            twin = other.get("headline")
             assert twin is not None
             await asyncio.gather(reported(one, live, 40), reported(other, twin, 30))
-            await until(lambda: live.fold.seq == twin.fold.seq == 71)
-            assert live.fold.state() == twin.fold.state()
+            await until(lambda: live.state.seq == twin.state.seq == 71)
+            assert live.state.compute_digest() == twin.state.compute_digest()
             live.decide(7)
             await until(lambda: sum(twin.policy.pending) == 7)  # told every second
             await until(lambda: twin.policy.pending.tolist() == live.policy.pending.tolist())
@@ -85,34 +85,34 @@ def test_processes_fold_the_same_state_and_count_each_others_decisions(tmp_path:
     asyncio.run(use())
 
 
-def test_a_newcomer_starts_from_a_snapshot_and_knows_what_is_open(tmp_path: Path) -> None:
+def test_new_process_starts_from_snapshot_with_pending(tmp_path: Path) -> None:
     async def first() -> None:
-        async with open_hall(storage) as registry:
+        async with open_registry(storage) as registry:
             live = await registry.create(config())
             await reported(registry, live, 20)
             live.decide(5)
-            await until(lambda: live.fold.seq == 21)
+            await until(lambda: live.state.seq == 21)
 
     async def second() -> None:
-        async with open_hall(storage) as registry:
-            live = registry.experiment("headline")
+        async with open_registry(storage) as registry:
+            live = registry.get("headline")
             assert live is not None
-            assert live.fold.seq == 21
+            assert live.state.seq == 21
             assert sum(live.policy.pending) == 5
 
     storage = storage_in(tmp_path)
     asyncio.run(first())
     with open_store(storage) as store:
-        from maskedbandits.service.state import kernel
+        from maskedbandits.service.state import get_kernel_key
 
-        assert [seq for seq, _ in store.list_snapshots(1, kernel())] == [21]
-        store.save_snapshot(1, 22, kernel(), b"damaged", "0" * 64)
+        assert [seq for seq, _ in store.list_snapshots(1, get_kernel_key())] == [21]
+        store.save_snapshot(1, 22, get_kernel_key(), b"damaged", "0" * 64)
     asyncio.run(second())
 
 
-def test_arms_and_terms_change_while_it_runs(tmp_path: Path) -> None:
+def test_arms_and_config_change_while_running(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage) as registry:
+        async with open_registry(storage) as registry:
             live = await registry.create(config())
             await registry.add_arm(live, NewArm("late", {"colour": "red"}))
             assert {each.arm for each in live.decide(8)} == {0, 1, 2, 3}
@@ -136,20 +136,20 @@ def test_arms_and_terms_change_while_it_runs(tmp_path: Path) -> None:
     replayed(storage)
 
 
-def test_changes_at_one_moment_are_all_kept(tmp_path: Path) -> None:
+def test_concurrent_changes_are_merged(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as registry:
+        async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config())
             changes: list[dict[str, Any]] = [{"epsilon": 0.5}, {"floor": 0.02}, {"default_arm": "arm 1"}]
             await asyncio.gather(*(registry.change(live, each) for each in changes))
-            assert (live.terms.epsilon, live.terms.floor, live.row.default_arm) == (0.5, 0.02, 1)
+            assert (live.config.epsilon, live.config.floor, live.row.default_arm) == (0.5, 0.02, 1)
 
     asyncio.run(use())
 
 
-def test_arms_added_at_one_moment_leave_the_policy_its_share(tmp_path: Path) -> None:
+def test_concurrent_arms_leave_policy_its_share(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as registry:
+        async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config(arms=2, floor=0.3))
             added = (registry.add_arm(live, NewArm(f"new {place}")) for place in range(5))
             results = await asyncio.gather(*added, registry.change(live, {"floor": 0.32}), return_exceptions=True)
@@ -161,46 +161,46 @@ def test_arms_added_at_one_moment_leave_the_policy_its_share(tmp_path: Path) -> 
     asyncio.run(use())
 
 
-def test_an_arm_that_the_policy_cannot_take_is_refused_before_it_is_written(tmp_path: Path) -> None:
+def test_arm_too_many_is_refused_before_writing(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as registry:
+        async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config(arms=2, policy="sw-klucb-cf", parameters={"window": 3}))
             await registry.add_arm(live, NewArm("third"))
             await registry.retire(live, "third")
             with pytest.raises(UserError, match="window 3 is smaller than the number of arms 4"):
                 await registry.add_arm(live, NewArm("fourth"))
-            assert registry.ready
+            assert registry.is_ready
 
     asyncio.run(use())
 
 
-def test_reports_with_an_epsilon_of_their_own_are_weighed(tmp_path: Path) -> None:
+def test_reports_with_own_epsilon_are_weighted(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage) as registry:
+        async with open_registry(storage) as registry:
             live = await registry.create(config(policy="auto"))
             rows = [report_of(live, each, 1, 250_000 * (1 + place % 4)) for place, each in enumerate(live.decide(40))]
-            assert all(answer > 0 for answer in await registry.write.reports(rows))
-            await until(lambda: live.fold.seq == 41)
+            assert all(answer > 0 for answer in await registry.log_writer.append(rows))
+            await until(lambda: live.state.seq == 41)
 
     storage = storage_in(tmp_path)
     asyncio.run(use())
     replayed(storage)
 
 
-def test_a_decision_that_is_taken_back_awaits_nothing(tmp_path: Path) -> None:
+def test_cancelled_decision_is_not_pending(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as registry:
+        async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config())
-            live.take_back(live.decide()[0])
+            live.cancel(live.decide()[0])
             assert live.policy.pending.sum() == 0
-            assert sum(live.pending.open(3, 0)) == 0
+            assert sum(live.pending.count_open(3, 0)) == 0
 
     asyncio.run(use())
 
 
-def test_a_visitor_keeps_a_token(tmp_path: Path) -> None:
+def test_visitor_keeps_token(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as registry:
+        async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config())
             minute = registry.clock.minute() + 10
             kept = await asyncio.gather(*(registry.visit(live, b"v" * 16, b"token %d" % n, minute) for n in range(5)))
@@ -210,28 +210,26 @@ def test_a_visitor_keeps_a_token(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def test_while_the_store_is_gone_reports_are_refused_and_decisions_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decisions_go_on_without_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from maskedbandits.service import log_writer
     from maskedbandits.service.storage import sqlite
 
     async def use() -> None:
-        monkeypatch.setattr(log_writer, "PATIENCE", 0.1)
-        async with open_hall(storage_in(tmp_path)) as registry:
+        monkeypatch.setattr(log_writer, "COMMIT_TIMEOUT_S", 0.1)
+        async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config())
             rows = [report_of(live, each, 1) for each in live.decide(2)]
             with monkeypatch.context() as patch:
                 for name in ("append", "ping", "read_status"):
                     patch.setattr(sqlite.SqliteStore, name, _gone)
                 with pytest.raises(StoreUnavailable):
-                    await registry.write.reports(rows)
-                assert not registry.ready
+                    await registry.log_writer.append(rows)
+                assert not registry.is_ready
                 with pytest.raises(StoreUnavailable):  # at once, without waiting
-                    registry.write.reports(rows)
+                    registry.log_writer.append(rows)
                 assert live.decide(3)
-            await until(lambda: registry.ready)
-            assert all(answer > 0 for answer in await registry.write.reports(rows))
+            await until(lambda: registry.is_ready)
+            assert all(answer > 0 for answer in await registry.log_writer.append(rows))
 
     asyncio.run(use())
 
@@ -240,20 +238,20 @@ def _gone(*_: object) -> None:
     raise StoreUnavailable("the disk is full")
 
 
-def test_a_clock_that_is_set_back_lets_no_forgotten_id_in_again(tmp_path: Path) -> None:
+def test_clock_set_back_revives_no_forgotten_id(tmp_path: Path) -> None:
     now = [1_800_000_000.0]
 
     async def use() -> None:
-        async with open_hall(storage, Clock(lambda: now[0], lambda: 0.0), simulation=True) as registry:
+        async with open_registry(storage, Clock(lambda: now[0], lambda: 0.0), simulation=True) as registry:
             live = await registry.create(config(report_after=1, expires_after=60))
             row = report_of(live, live.decide()[0], 1)
-            assert await registry.write.reports([row]) == [2]
-            await registry.ask(lambda store: store.forget(int(now[0] // 60) + 60))
-            assert await registry.write.reports([row]) == [-1]
+            assert await registry.log_writer.append([row]) == [2]
+            await registry.call_store(lambda store: store.forget(int(now[0] // 60) + 60))
+            assert await registry.log_writer.append([row]) == [-1]
 
     async def later() -> None:
         now[0] -= 100_000
-        async with open_hall(storage, Clock(lambda: now[0], lambda: 0.0)) as registry:
+        async with open_registry(storage, Clock(lambda: now[0], lambda: 0.0)) as registry:
             assert registry.clock.now() >= 1_800_000_000 + 240
 
     storage = storage_in(tmp_path)
@@ -261,12 +259,12 @@ def test_a_clock_that_is_set_back_lets_no_forgotten_id_in_again(tmp_path: Path) 
     asyncio.run(later())
 
 
-def test_what_was_refused_is_counted(tmp_path: Path) -> None:
+def test_refused_reports_are_counted(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage) as registry:
+        async with open_registry(storage) as registry:
             live = await registry.create(config())
             for _ in range(3):
-                registry.refuse(live.id, "late")
+                registry.count_refused(live.id, "late")
 
     storage = storage_in(tmp_path)
     asyncio.run(use())
@@ -274,27 +272,25 @@ def test_what_was_refused_is_counted(tmp_path: Path) -> None:
         assert store.sum_refused(1) == {"late": 3}
 
 
-def test_who_is_told_to_end_while_it_reads_a_long_log_reads_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_interrupts_reading_a_long_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use() -> None:
-        async with open_hall(storage) as registry:
+        async with open_registry(storage) as registry:
             live = await registry.create(config())
             await reported(registry, live, 20)
 
     storage = storage_in(tmp_path)
     asyncio.run(use())
-    later = quick_hall(storage)
-    take, taken = Fold.take, []
+    later = build_registry(storage)
+    take, taken = ExperimentState.apply_events, []
 
-    def take_and_end(self: Fold, events: Any) -> None:
+    def take_and_end(self: ExperimentState, events: Any) -> None:
         taken.extend(events)
         take(self, events)
-        later.follower.stop()
+        later.log_reader.stop()
 
-    monkeypatch.setattr(Fold, "take", take_and_end)
-    monkeypatch.setattr(log_reader, "AT_ONCE", 1)
-    monkeypatch.setattr(log_reader.Follower, "_from_snapshot", lambda self, experiment: Fold())
-    later.follower.start()
+    monkeypatch.setattr(ExperimentState, "apply_events", take_and_end)
+    monkeypatch.setattr(log_reader, "EVENTS_AT_ONCE", 1)
+    monkeypatch.setattr(log_reader.LogReader, "_load_snapshot", lambda self, experiment: ExperimentState())
+    later.log_reader.start()
     assert len(taken) == 1
     assert not later.experiments()

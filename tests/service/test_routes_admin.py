@@ -11,7 +11,7 @@ from web import SMALL, Reply, Served
 
 from maskedbandits.errors import UserError
 from maskedbandits.service import config
-from maskedbandits.service.replies import ExperimentAnswer, ExperimentsAnswer, StateAnswer
+from maskedbandits.service.schemas import ExperimentAnswer, ExperimentsAnswer, StateAnswer
 from maskedbandits.service.storage import changes
 
 pytest_plugins = ["service_fixtures"]
@@ -19,7 +19,7 @@ pytest_plugins = ["service_fixtures"]
 ONE = "/v1/experiments/headline"
 
 
-def test_what_is_created_can_be_looked_at(served: Served) -> None:
+def test_created_experiment_is_shown(served: Served) -> None:
     reply = served.get(ONE)
     shown = msgspec.json.decode(reply.body, type=ExperimentAnswer)
     assert (shown.name, shown.status, shown.policy, shown.epsilon) == ("headline", "running", "klucb-cf", 1.0)
@@ -32,7 +32,7 @@ def test_what_is_created_can_be_looked_at(served: Served) -> None:
     assert [(each.name, each.arms) for each in listed.experiments] == [("headline", 2)]
 
 
-def test_what_it_has_learnt(served: Served) -> None:
+def test_state_is_shown(served: Served) -> None:
     reply = served.get(f"{ONE}/state")
     msgspec.json.decode(reply.body, type=StateAnswer)
     state = reply.json
@@ -69,12 +69,12 @@ def test_what_it_has_learnt(served: Served) -> None:
         ({"name": "b", "epsilon": 0.0000001}, 400, "epsilon"),
     ],
 )
-def test_what_cannot_be_created(served: Served, changes: dict[str, Any], status: int, complaint: str) -> None:
+def test_invalid_experiments_are_refused(served: Served, changes: dict[str, Any], status: int, complaint: str) -> None:
     reply = served.post("/v1/experiments", {**SMALL, **changes})
     assert (reply.status, complaint in reply.error) == (status, True), reply
 
 
-def test_terms_can_change(served: Served) -> None:
+def test_config_can_change(served: Served) -> None:
     changes = {"epsilon": 0.5, "report_after": 120, "expires_after": 3720, "floor": 0.1, "holdout": 0.1}
     reply = served.patch(ONE, {**changes, "default_arm": "long", "status": "paused"})
     assert reply.status == 200
@@ -100,7 +100,7 @@ def test_terms_can_change(served: Served) -> None:
         ([], "Expected `object`"),
     ],
 )
-def test_what_cannot_change(served: Served, changes: Any, complaint: str) -> None:
+def test_invalid_changes_are_refused(served: Served, changes: Any, complaint: str) -> None:
     before = served.get(ONE).json
     reply = served.patch(ONE, changes)
     assert (reply.status, complaint in reply.error) == (400, True), reply
@@ -108,7 +108,7 @@ def test_what_cannot_change(served: Served, changes: Any, complaint: str) -> Non
     assert served.patch("/v1/experiments/none", {}).status == 404
 
 
-def test_arms_come_and_go_and_names_are_never_used_again(served: Served) -> None:
+def test_names_of_arms_are_never_reused(served: Served) -> None:
     reply = served.post(f"{ONE}/arms", {"name": "a/b é", "payload": [1]})
     assert reply.status == 201
     assert reply.json["arms"][2] == {"place": 2, "name": "a/b é", "payload": [1], "status": "open"}
@@ -125,14 +125,14 @@ def test_arms_come_and_go_and_names_are_never_used_again(served: Served) -> None
     assert "one line" in served.post(f"{ONE}/arms", {"name": "a\nb"}).error
 
 
-def test_a_policy_that_is_unknown_is_told_those_that_are_offered(served: Served) -> None:
+def test_unknown_policy_error_lists_offered_ones(served: Served) -> None:
     error = served.post("/v1/experiments", {**SMALL, "name": "b", "policy": "zzz"}).error
     assert "klucb-cf" in error
     assert not {"oracle", "uniform", "dp-ucb"} & set(error.replace(",", "").split())
 
 
-def test_there_are_no_more_arms_than_a_token_can_name(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "MOST_ARMS", 3)
+def test_number_of_arms_is_limited_by_tokens(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "MAX_ARMS", 3)
     assert served.post(f"{ONE}/arms", {"name": "third"}).status == 201
     served.post(f"{ONE}/arms/third/retire")  # its place is never used again
     reply = served.post(f"{ONE}/arms", {"name": "fourth"})
@@ -148,7 +148,7 @@ def at_once(served: Served, *asked: tuple[str, str, Any]) -> list[int]:
     return sorted(reply.status for reply in served.run(ask()))
 
 
-def test_what_is_taken_is_a_conflict_also_when_all_ask_at_once(served: Served) -> None:
+def test_concurrent_duplicates_are_conflicts(served: Served) -> None:
     created = ("POST", "/v1/experiments", {**SMALL, "name": "other"})
     assert at_once(served, *[created] * 4) == [201, 409, 409, 409]
     added = ("POST", f"{ONE}/arms", {"name": "new"})
@@ -157,7 +157,7 @@ def test_what_is_taken_is_a_conflict_also_when_all_ask_at_once(served: Served) -
     assert at_once(served, *[retired] * 3) == [200, 409, 409]
 
 
-def test_an_archived_experiment_stays_so(served: Served) -> None:
+def test_archived_experiment_cannot_change(served: Served) -> None:
     assert served.patch(ONE, {"status": "archived"}).status == 200
     before = served.get(ONE).json
     for reply in (
@@ -170,7 +170,7 @@ def test_an_archived_experiment_stays_so(served: Served) -> None:
     assert served.get(ONE).json == before
 
 
-def test_terms_and_status_change_together_or_not_at_all(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_and_status_change_atomically(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     both = {"floor": 0.25, "status": "paused"}
 
     def refuse(*_: object) -> Any:
@@ -186,4 +186,4 @@ def test_terms_and_status_change_together_or_not_at_all(served: Served, monkeypa
 
 def store_seq(served: Served) -> int:
     """How many events the log of the experiment has."""
-    return int(served.run(served.registry.ask(lambda store: store.read_heads()[1])))
+    return int(served.run(served.registry.call_store(lambda store: store.read_heads()[1])))

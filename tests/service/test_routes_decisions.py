@@ -11,7 +11,7 @@ import pytest
 from registries import until
 from web import SMALL, Served, token_of
 
-from maskedbandits.service.replies import DecisionAnswer
+from maskedbandits.service.schemas import DecisionAnswer
 from maskedbandits.service.storage import Store
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_SUBSET
 
@@ -20,7 +20,7 @@ pytest_plugins = ["service_fixtures"]
 DECISIONS, STATE = "/v1/experiments/headline/decisions", "/v1/experiments/headline/state"
 
 
-def test_an_answer_says_what_its_token_says(served: Served, store: Store) -> None:
+def test_reply_matches_its_token(served: Served, store: Store) -> None:
     assert served.patch("/v1/experiments/headline", {"floor": 0.25}).status == 200  # without, all is certain
     before = int(time.time())
     reply = served.post(DECISIONS)
@@ -42,7 +42,7 @@ def test_an_answer_says_what_its_token_says(served: Served, store: Store) -> Non
     assert token.flags in (0, FLAG_FLOOR)
 
 
-def test_no_threshold_is_ever_sent(served: Served) -> None:
+def test_reply_has_no_threshold(served: Served) -> None:
     assert not {"threshold", "flips", "p00", "p11", "bits"} & set(served.post(DECISIONS).json)
 
 
@@ -72,18 +72,18 @@ def test_only_eligible_arms(served: Served, store: Store) -> None:
         (b"n=1", "the body is not JSON"),
     ],
 )
-def test_what_cannot_be_asked(served: Served, body: Any, complaint: str) -> None:
+def test_invalid_decision_requests_are_refused(served: Served, body: Any, complaint: str) -> None:
     reply = served.post(DECISIONS, body)
     assert reply.status == 400
     assert complaint in reply.error
 
 
-def test_an_experiment_that_there_is_not(served: Served) -> None:
+def test_unknown_experiment_gets_404(served: Served) -> None:
     assert served.post("/v1/experiments/none/decisions").status == 404
     assert served.post("/v1/experiments/headline%2Fdecisions/decisions").status == 404
 
 
-def test_names_and_payloads_of_any_letters(served: Served) -> None:
+def test_any_characters_in_names_and_payloads(served: Served) -> None:
     name, payload = 'a"b\\ é 滑', ['"', "\u2028", {"é": [1.5, None, "\x00"]}]
     odd = {**SMALL, "name": "odd", "epsilon": 0.000001, "arms": [{"name": name, "payload": payload}]}
     assert served.post("/v1/experiments", odd).status == 201
@@ -91,7 +91,7 @@ def test_names_and_payloads_of_any_letters(served: Served) -> None:
     assert (answer["arm"], answer["payload"], answer["epsilon"]) == (name, payload, 1e-6)
 
 
-def test_an_answer_does_not_count_the_reports_of_others(served: Served) -> None:
+def test_reply_does_not_reveal_number_of_reports(served: Served) -> None:
     """A holder of a page's key could watch each report arrive by the number of the last event."""
     known = {"token", "arm", "payload", "epsilon", "report_at", "expires", "probability", "participate"}
     for participate in (True, False):
@@ -101,7 +101,7 @@ def test_an_answer_does_not_count_the_reports_of_others(served: Served) -> None:
 # Visitors
 
 
-def test_a_visitor_keeps_the_arm_and_the_token(served: Served) -> None:
+def test_visitor_keeps_arm_and_token(served: Served) -> None:
     first = served.post(DECISIONS, {"visitor": "somebody"}).json
     for _ in range(10):
         again = served.post(DECISIONS, {"visitor": "somebody"}).json
@@ -111,7 +111,7 @@ def test_a_visitor_keeps_the_arm_and_the_token(served: Served) -> None:
     assert len(others | {first["token"]}) == 11
 
 
-def test_a_visitor_keeps_the_token_whichever_arms_are_named_with_its_own(served: Served, store: Store) -> None:
+def test_visitor_keeps_token_if_its_arm_is_eligible(served: Served, store: Store) -> None:
     served.post("/v1/experiments/headline/arms", {"name": "third"})
     first = served.post(DECISIONS, {"visitor": "v"}).json
     assert token_of(store, first).flags == 0
@@ -121,7 +121,7 @@ def test_a_visitor_keeps_the_token_whichever_arms_are_named_with_its_own(served:
         assert again == first
 
 
-def test_a_visitor_who_goes_to_and_fro_between_arms_has_a_token_for_each_set(served: Served) -> None:
+def test_visitor_has_a_token_for_each_set_of_arms(served: Served) -> None:
     first = served.post(DECISIONS, {"visitor": "v"}).json
     (other,) = {"short", "long"} - {first["arm"]}
     second, again = (served.post(DECISIONS, {"visitor": "v", "eligible_arms": [other]}).json for _ in range(2))
@@ -134,11 +134,11 @@ def test_a_visitor_who_goes_to_and_fro_between_arms_has_a_token_for_each_set(ser
     assert sum(served.get(STATE).json["pending"]) == 2
 
 
-def test_all_arms_by_their_names_are_all_arms(served: Served, store: Store) -> None:
+def test_naming_all_arms_is_no_subset(served: Served, store: Store) -> None:
     assert token_of(store, served.post(DECISIONS, {"eligible_arms": ["long", "short", "long"]}).json).flags == 0
 
 
-def test_only_visitors_of_a_retired_arm_are_decided_for_anew(served: Served) -> None:
+def test_only_visitors_of_retired_arm_get_new_tokens(served: Served) -> None:
     served.post("/v1/experiments/headline/arms", {"name": "third"})
 
     def visit(place: int) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def test_only_visitors_of_a_retired_arm_are_decided_for_anew(served: Served) -> 
 
 
 @pytest.mark.parametrize("lifetime", [3660, 86_400 * 30])
-def test_a_visitor_reports_when_it_was_due_though_tokens_live_longer_since(served: Served, lifetime: int) -> None:
+def test_visitor_keeps_report_time_after_config_change(served: Served, lifetime: int) -> None:
     first = served.post(DECISIONS, {"visitor": "v"}).json
     assert served.patch("/v1/experiments/headline", {"expires_after": lifetime}).status == 200
     again = served.post(DECISIONS, {"visitor": "v"}).json
@@ -163,14 +163,14 @@ def test_a_visitor_reports_when_it_was_due_though_tokens_live_longer_since(serve
     assert abs(again["report_at"] - first["report_at"]) < 60
 
 
-def test_a_visitor_is_not_shown_what_was_retired(served: Served) -> None:
+def test_visitor_is_not_shown_retired_arm(served: Served) -> None:
     for place in range(20):
         served.post(DECISIONS, {"visitor": str(place)})
     assert served.post("/v1/experiments/headline/arms/long/retire").status == 200
     assert {served.post(DECISIONS, {"visitor": str(place)}).json["arm"] for place in range(20)} == {"short"}
 
 
-def test_a_visitor_reports_with_the_epsilon_of_the_token(served: Served) -> None:
+def test_visitor_keeps_epsilon_of_token(served: Served) -> None:
     """Else a report would be taken for one that was masked less than it was."""
     first = served.post(DECISIONS, {"visitor": "v"}).json
     assert served.patch("/v1/experiments/headline", {"epsilon": 0.5}).status == 200
@@ -178,18 +178,18 @@ def test_a_visitor_reports_with_the_epsilon_of_the_token(served: Served) -> None
     assert served.post(DECISIONS, {"visitor": "w"}).json["epsilon"] == 0.5
 
 
-def test_a_visitor_whose_key_was_dropped_is_decided_for_anew(served: Served, store: Store) -> None:
+def test_visitor_gets_new_token_after_dropped_key(served: Served, store: Store) -> None:
     first = served.post(DECISIONS, {"visitor": "v"}).json
     old = store.list_signing_keys()[0][0]
     store.add_signing_key(b"n" * 48)  # sealed
     store.drop_signing_key(old)
-    served.app._read_at = -10.0
-    served.run(served.app._renew())
+    served.app._keys_read_at = -10.0
+    served.run(served.app.renew_keys())
     again = [served.post(DECISIONS, {"visitor": "v"}).json["token"] for _ in range(3)]
     assert again == [again[0]] * 3 != [first["token"]] * 3
 
 
-def test_what_a_device_calls_its_visitor_reaches_no_store(served: Served, store: Store, tmp_path: Any) -> None:
+def test_visitor_name_is_never_stored(served: Served, store: Store, tmp_path: Any) -> None:
     served.post(DECISIONS, {"visitor": "alice@example.org"})
     files = [path.read_bytes() for path in tmp_path.rglob("bandits.db*")]
     assert files
@@ -200,14 +200,14 @@ def test_what_a_device_calls_its_visitor_reaches_no_store(served: Served, store:
 
 
 @pytest.mark.parametrize("more", [{}, {"eligible_arms": ["long"]}, {"n": 3}])
-def test_who_takes_no_part_gets_an_arm_and_no_token(served: Served, more: dict[str, Any]) -> None:
+def test_nonparticipant_gets_arm_without_token(served: Served, more: dict[str, Any]) -> None:
     answer = served.post(DECISIONS, {"participate": False, **more}).json
     for each in answer.get("decisions", [answer]):
         assert (each["token"], each["participate"]) == (None, False)
         assert each["arm"] in more.get("eligible_arms", ["short", "long"])
 
 
-def test_who_takes_no_part_is_told_how_likely_the_arm_was(served: Served) -> None:
+def test_nonparticipant_gets_probability(served: Served) -> None:
     """Of two arms that nobody has reported, 64 draws are not all of one."""
     assert served.post("/v1/experiments", {**SMALL, "name": "drawn", "policy": "auto"}).status == 201
     path = "/v1/experiments/drawn/decisions"
@@ -219,14 +219,14 @@ def test_who_takes_no_part_is_told_how_likely_the_arm_was(served: Served) -> Non
     assert (first["arm"], first["probability"]) == (again["arm"], again["probability"])
 
 
-def test_a_visitor_who_takes_no_part_is_shown_the_same_on_a_reload(served: Served) -> None:
+def test_nonparticipating_visitor_keeps_arm(served: Served) -> None:
     first = served.post(DECISIONS, {"visitor": "ada", "participate": False}).json
     again = [served.post(DECISIONS, {"visitor": "ada", "participate": taking}).json for taking in (False, True)]
     assert [(each["arm"], each["token"]) for each in again] == [(first["arm"], None)] * 2
 
 
 @pytest.mark.parametrize("more", [{}, {"eligible_arms": ["long"]}])
-def test_a_visitor_with_a_token_gets_none_with_participate_false(served: Served, more: dict[str, Any]) -> None:
+def test_visitor_with_token_can_skip_participation(served: Served, more: dict[str, Any]) -> None:
     first = served.post(DECISIONS, {"visitor": "ada", **more}).json
     assert first["token"]
     shown = served.post(DECISIONS, {"visitor": "ada", "participate": False, **more}).json
@@ -240,7 +240,7 @@ def test_a_visitor_with_a_token_gets_none_with_participate_false(served: Served,
 # Arms that come
 
 
-def test_an_arm_that_is_added_is_tried_though_another_looks_perfect(served: Served) -> None:
+def test_new_arm_is_tried_beside_perfect_one(served: Served) -> None:
     assert served.post("/v1/experiments", {**SMALL, "name": "sure", "policy": "auto", "epsilon": 4}).status == 201
     path = "/v1/experiments/sure"
     for arm, bit in (("short", 0), ("long", 1)):
@@ -248,19 +248,19 @@ def test_an_arm_that_is_added_is_tried_though_another_looks_perfect(served: Serv
         batch = [{"token": each["token"], "bit": bit} for each in asked]
         assert served.post("/v1/reports", {"reports": batch}).status == 200
     assert served.post(f"{path}/arms", {"name": "new"}).status == 201
-    live = served.registry.experiment("sure")
+    live = served.registry.get("sure")
     assert live is not None
-    served.run(until(lambda: live.chooser.open_arms == [0, 1, 2]))
+    served.run(until(lambda: live.selector.open_arms == [0, 1, 2]))
     live.decide()
-    assert live.chooser.counts[2] > 0
+    assert live.selector.counts[2] > 0
     live.decide(1, (2,))  # its report is awaited: from now on it is the policy's affair
-    assert not live._is_untried().any()
+    assert not live.find_untried().any()
 
 
 # Paused, archived
 
 
-def test_while_paused_the_default_arm_is_shown_without_a_token(served: Served) -> None:
+def test_paused_experiment_shows_default_arm(served: Served) -> None:
     served.patch("/v1/experiments/headline", {"status": "paused", "default_arm": "long"})
     answer = served.post(DECISIONS).json
     assert answer["arm"] == "long"
@@ -272,6 +272,6 @@ def test_while_paused_the_default_arm_is_shown_without_a_token(served: Served) -
     assert served.post(DECISIONS).json["token"]
 
 
-def test_an_archived_experiment_is_gone(served: Served) -> None:
+def test_archived_experiment_gets_410(served: Served) -> None:
     served.patch("/v1/experiments/headline", {"status": "archived"})
     assert served.post(DECISIONS).status == 410

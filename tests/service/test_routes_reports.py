@@ -6,13 +6,13 @@ import time
 from typing import Any
 
 import pytest
-from registries import quick_hall, until
+from registries import build_registry, until
 from web import SMALL, Reply, Served, token_of
 
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.keys import rotate, secrets_of
-from maskedbandits.service.log_reader import Follower
+from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.registry import ExperimentRegistry
+from maskedbandits.service.secret import load_secrets, rotate_signing_key
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import Store, StoreUnavailable
 from maskedbandits.service.tokens import Keyring
@@ -38,7 +38,7 @@ def counted(served: Served, store: Store) -> dict[int, dict[str, int]]:
     return {experiment: store.sum_refused(experiment) for experiment in (0, 1)}
 
 
-def test_a_report_is_taken_once(served: Served, store: Store) -> None:
+def test_report_is_accepted_once(served: Served, store: Store) -> None:
     answer = served.post(DECISIONS).json
     for _ in range(3):
         told = status(served.post(REPORTS, {"token": answer["token"], "bit": 1}))
@@ -51,7 +51,7 @@ def test_a_report_is_taken_once(served: Served, store: Store) -> None:
     assert 0 <= 60 * event.expires - token.expires < 3600
 
 
-def test_a_report_to_its_experiment_alone(served: Served) -> None:
+def test_report_must_match_experiment_of_path(served: Served) -> None:
     assert served.post("/v1/experiments", {**SMALL, "name": "other"}).status == 201
     token = decided(served)
     assert status(served.post("/v1/experiments/other/reports", {"token": token, "bit": 1})) == (403, "foreign")
@@ -59,13 +59,13 @@ def test_a_report_to_its_experiment_alone(served: Served) -> None:
     assert served.post("/v1/experiments/none/reports", {"token": token, "bit": 1}).status == 404
 
 
-def test_a_report_of_an_experiment_that_is_not_here(served: Served, store: Store) -> None:
+def test_report_of_unknown_experiment_is_foreign(served: Served, store: Store) -> None:
     token = token_of(store, served.post(DECISIONS).json)
     foreign = served.app._secrets.ring.sign(token._replace(experiment=99))
     assert status(served.post(REPORTS, {"token": foreign, "bit": 0})) == (403, "foreign")
 
 
-def test_an_arm_that_there_never_was_is_foreign_and_stops_nothing(served: Served, store: Store) -> None:
+def test_token_with_unknown_arm_is_foreign(served: Served, store: Store) -> None:
     """As after a backup was restored that is older than the arm, or than the experiment of this number."""
     token = token_of(store, served.post(DECISIONS).json)
     for other in (token._replace(arm=7), token._replace(question=b"abc")):
@@ -75,9 +75,9 @@ def test_an_arm_that_there_never_was_is_foreign_and_stops_nothing(served: Served
     assert [event.arm for event in store.read_events(1, 1, 10)] == [token.arm]
 
 
-def test_a_late_report(storage: str, store: Store) -> None:
+def test_late_report_is_refused(storage: str, store: Store) -> None:
     now = 1_000_000_000.0
-    with Served(quick_hall(storage, Clock(wall=lambda: now, steady=lambda: 0.0))) as served:
+    with Served(build_registry(storage, Clock(wall=lambda: now, steady=lambda: 0.0))) as served:
         served.post("/v1/experiments", {**SMALL, "expires_after": 3660})
         token = decided(served)
         now += 3660
@@ -87,13 +87,13 @@ def test_a_late_report(storage: str, store: Store) -> None:
         assert counted(served, store) == {0: {}, 1: {"late": 2}}
 
 
-def test_an_archived_experiment_takes_no_reports(served: Served) -> None:
+def test_archived_experiment_refuses_reports(served: Served) -> None:
     token = decided(served)
     served.patch("/v1/experiments/headline", {"status": "archived"})
     assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (410, "late")
 
 
-def test_reports_of_a_paused_experiment_and_of_retired_arms_are_taken(served: Served) -> None:
+def test_paused_experiment_accepts_reports(served: Served) -> None:
     first, second = decided(served), served.post(DECISIONS, {"eligible_arms": ["long"]}).json["token"]
     served.patch("/v1/experiments/headline", {"status": "paused"})
     assert status(served.post(REPORTS, {"token": first, "bit": 0})) == (200, "accepted")
@@ -101,7 +101,7 @@ def test_reports_of_a_paused_experiment_and_of_retired_arms_are_taken(served: Se
     assert status(served.post(REPORTS, {"token": second, "bit": 0})) == (200, "accepted")
 
 
-def test_a_forged_report(served: Served, store: Store) -> None:
+def test_forged_report_is_refused(served: Served, store: Store) -> None:
     token = token_of(store, served.post(DECISIONS).json)
     forged = Keyring({0: b"x" * 32}, 0).sign(token)
     assert status(served.post(REPORTS, {"token": forged, "bit": 1})) == (400, "forged")
@@ -110,23 +110,23 @@ def test_a_forged_report(served: Served, store: Store) -> None:
     assert not [event for event in store.read_events(1, 0, 100) if event.kind == "report"]
 
 
-def test_a_key_that_was_made_a_moment_ago_elsewhere_is_believed(served: Served, store: Store) -> None:
+def test_new_signing_key_of_other_process_is_read(served: Served, store: Store) -> None:
     token = token_of(store, served.post(DECISIONS).json)
-    rotate(store)
-    text = secrets_of(store).ring.sign(token)
-    served.app._read_at = -10.0
+    rotate_signing_key(store)
+    text = load_secrets(store).ring.sign(token)
+    served.app._keys_read_at = -10.0
     assert status(served.post(REPORTS, {"token": text, "bit": 1})) == (200, "accepted")
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.5, 0.000001])
-def test_an_epsilon_of_its_own_may_be_lower(served: Served, store: Store, epsilon: float) -> None:
+def test_report_epsilon_may_be_lower(served: Served, store: Store, epsilon: float) -> None:
     report = {"token": decided(served), "bit": 0, "epsilon": epsilon}
     assert status(served.post(REPORTS, report)) == (200, "accepted")
     assert store.read_events(1, 0, 100)[-1].epsilon == round(epsilon * 1e6)
 
 
 @pytest.mark.parametrize("change", [{"epsilon": 1.000001}, {"epsilon": 0}, {"epsilon": -1}, {"epsilon": 1e-7}])
-def test_an_epsilon_that_cannot_be(served: Served, store: Store, change: dict[str, Any]) -> None:
+def test_invalid_report_epsilon_is_refused(served: Served, store: Store, change: dict[str, Any]) -> None:
     report = {"token": decided(served), "bit": 1, **change}
     assert status(served.post(REPORTS, report)) == (400, "invalid")
     assert status(served.post(REPORTS, {**report, "epsilon": None})) == (200, "accepted")  # it can be put right
@@ -134,14 +134,14 @@ def test_an_epsilon_that_cannot_be(served: Served, store: Store, change: dict[st
 
 
 @pytest.mark.parametrize("bit", ["2", "-1", str(10**30), "0.5", "1e400", "true", "null", '"1"', "[[1]]", '{"bit":1}'])
-def test_a_bit_that_is_none(served: Served, store: Store, bit: str) -> None:
+def test_invalid_bit_is_refused(served: Served, store: Store, bit: str) -> None:
     body = f'{{"token":"{decided(served)}","bit":{bit}}}'
     assert status(served.post(REPORTS, body.encode())) == (400, "invalid")
     assert counted(served, store) == {0: {}, 1: {"invalid": 1}}
 
 
 @pytest.mark.parametrize("rest", [{}, {"bit": 1, "epsilon": "x"}, {"bit": 1, "epsilon": True}, {"answer": 0.5}])
-def test_a_report_that_does_not_fit_is_counted(served: Served, store: Store, rest: dict[str, Any]) -> None:
+def test_malformed_report_is_counted(served: Served, store: Store, rest: dict[str, Any]) -> None:
     token = decided(served)
     assert status(served.post(REPORTS, {"token": token, **rest})) == (400, "invalid")
     assert status(served.post(REPORTS, {"token": "x", **rest})) == (400, "forged")
@@ -149,7 +149,7 @@ def test_a_report_that_does_not_fit_is_counted(served: Served, store: Store, res
     assert counted(served, store) == {0: {"forged": 1}, 1: {"invalid": 1}}
 
 
-def test_a_report_that_does_not_fit_keeps_no_other_from_being_taken(served: Served, store: Store) -> None:
+def test_malformed_report_does_not_block_its_batch(served: Served, store: Store) -> None:
     tokens = [decided(served) for _ in range(7)]
     others: list[Any] = [{"bit": 0.5}, {"bit": 1, "epsilon": "x"}, {}, {"bit": 1, "value": 1}, {"answer": True}]
     batch = [{"token": token, **rest} for token, rest in zip(tokens, [{"bit": 1}, *others, {"bit": 0}], strict=True)]
@@ -182,13 +182,13 @@ def test_a_report_that_does_not_fit_keeps_no_other_from_being_taken(served: Serv
         ({"token": "x", "bit": 1, "value": 1}, "no field is called 'value'"),
     ],
 )
-def test_what_is_no_report(served: Served, body: Any, complaint: str) -> None:
+def test_bodies_without_reports_are_refused(served: Served, body: Any, complaint: str) -> None:
     reply = served.post(REPORTS, body)
     assert reply.status == 400
     assert complaint in reply.error
 
 
-def test_each_report_of_a_batch_has_a_status_of_its_own(served: Served, store: Store) -> None:
+def test_batch_has_a_status_for_each_report(served: Served, store: Store) -> None:
     first, second = decided(served), decided(served)
     foreign = served.app._secrets.ring.sign(token_of(store, {"token": first})._replace(experiment=99))
     batch = [
@@ -226,7 +226,7 @@ def test_too_many_reports_with_one_token(registry: ExperimentRegistry) -> None:
         assert served.post(REPORTS, {"token": decided(served), "bit": 1}).status == 200
 
 
-def test_of_a_batch_those_are_limited_that_come_too_often(registry: ExperimentRegistry, store: Store) -> None:
+def test_batch_limits_reports_of_one_token(registry: ExperimentRegistry, store: Store) -> None:
     with Served(registry, Settings(token_rate=0.001, burst=2000)) as served:
         served.post("/v1/experiments", SMALL)
         often, once = decided(served), decided(served)
@@ -238,7 +238,7 @@ def test_of_a_batch_those_are_limited_that_come_too_often(registry: ExperimentRe
         assert counted(served, store) == {0: {}, 1: {"duplicate": 1}}
 
 
-def test_a_report_is_charged_once_though_a_batch_is_looked_at_twice(registry: ExperimentRegistry, store: Store) -> None:
+def test_reread_batch_is_charged_once(registry: ExperimentRegistry, store: Store) -> None:
     with Served(registry, Settings(token_rate=0.001, burst=1000)) as served:
         served.post("/v1/experiments", SMALL)
         token = decided(served)
@@ -248,46 +248,46 @@ def test_a_report_is_charged_once_though_a_batch_is_looked_at_twice(registry: Ex
         assert told == ["accepted", "foreign"]
 
 
-def test_nobody_is_told_to_mask_again(served: Served) -> None:
+def test_no_error_asks_for_a_second_draw(served: Served) -> None:
     error = served.post(REPORTS, {"token": decided(served), "bit": 2}).error
     assert "mask it again" not in error
     assert "the epsilon that it was masked with" in error
 
 
-def test_a_key_that_was_made_since_the_keys_were_read_is_believed(served: Served, store: Store) -> None:
+def test_new_signing_key_is_read_for_a_batch(served: Served, store: Store) -> None:
     """However soon after they were read: one who is told of forgery drops the report for good."""
     token = token_of(store, served.post(DECISIONS).json)
-    served.app._read_at = time.monotonic()
-    rotate(store)
-    text = secrets_of(store).ring.sign(token)
+    served.app._keys_read_at = time.monotonic()
+    rotate_signing_key(store)
+    text = load_secrets(store).ring.sign(token)
     assert status(served.post(REPORTS, {"token": text, "bit": 1})) == (200, "accepted")
 
 
-def test_a_new_key_and_a_new_experiment_in_one_batch(storage: str, served: Served, store: Store) -> None:
-    with Served(quick_hall(storage)) as elsewhere:
+def test_new_key_and_new_experiment_in_one_batch(storage: str, served: Served, store: Store) -> None:
+    with Served(build_registry(storage)) as elsewhere:
         elsewhere.post("/v1/experiments", {**SMALL, "name": "other"})
         other = token_of(store, elsewhere.post("/v1/experiments/other/decisions").json)
         known = token_of(store, served.post(DECISIONS).json)
-        rotate(store)
-        sign = secrets_of(store).ring.sign
+        rotate_signing_key(store)
+        sign = load_secrets(store).ring.sign
         batch = {"reports": [{"token": sign(token), "bit": 1} for token in (known, other)]}
         told = served.post(REPORTS, batch).json["results"]
     assert [each["status"] for each in told] == ["accepted", "accepted"]
 
 
-def test_while_the_logs_cannot_be_read_no_report_is_foreign(
+def test_report_is_deferred_while_logs_are_unreadable(
     storage: str, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The experiment may be one that another process has made, and a foreign report is dropped for good."""
-    follow = Follower._follow
+    follow = LogReader._follow
 
-    def fail(self: Follower) -> None:
-        if self is served.registry.follower:
+    def fail(self: LogReader) -> None:
+        if self is served.registry.log_reader:
             raise StoreUnavailable("the database cannot be reached")
         follow(self)
 
-    monkeypatch.setattr(Follower, "_follow", fail)
-    with Served(quick_hall(storage)) as elsewhere:
+    monkeypatch.setattr(LogReader, "_follow", fail)
+    with Served(build_registry(storage)) as elsewhere:
         elsewhere.post("/v1/experiments", {**SMALL, "name": "other"})
         token = elsewhere.post("/v1/experiments/other/decisions").json["token"]
         reply = served.post(REPORTS, {"token": token, "bit": 1})
@@ -295,5 +295,5 @@ def test_while_the_logs_cannot_be_read_no_report_is_foreign(
         reply = served.post("/v1/experiments/other/decisions")
         assert (reply.status, "ask again" in reply.error) == (503, True)
         monkeypatch.undo()
-        served.run(until(lambda: served.registry.experiment("other") is not None))
+        served.run(until(lambda: served.registry.get("other") is not None))
         assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (200, "accepted")

@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,7 @@ def storage(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/bandits.db"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_listens_at_once_gets_ready_and_ends_gently(storage: str, number: int) -> None:
+def test_service_answers_at_once_and_stops_gently(storage: str) -> None:
     with running(storage) as service:
         assert service.ask("GET", "/healthz") == (200, {"status": "ok"})
         assert storage in service.said[0]
@@ -40,7 +40,7 @@ def test_it_listens_at_once_gets_ready_and_ends_gently(storage: str, number: int
         assert f"{service.address}/dashboard" in service.said[4]
         service.wait_until_ready()
         assert service.ask("GET", "/v1/experiments") == (200, {"experiments": []})
-        code, logged = service.stop(number)
+        code, logged = service.stop(signal.SIGINT)
     assert code == 0
     assert [line["event"] for line in logged][-2:] == ["ready", "stopped"]
 
@@ -49,7 +49,7 @@ HEAVY = {"numba", "numpy", "scipy"}
 
 
 @pytest.mark.parametrize("module", ["worker", "supervisor"])
-def test_nothing_that_computes_is_imported_before_it_answers(module: str) -> None:
+def test_first_response_needs_no_heavy_imports(module: str) -> None:
     """That takes longer than all else: it is done beside those who ask, and never by whoever looks after workers."""
     script = (
         f"import sys, maskedbandits.service.server.{module}; print({{'numba', 'numpy', 'scipy'}} & {{*sys.modules}})"
@@ -57,7 +57,7 @@ def test_nothing_that_computes_is_imported_before_it_answers(module: str) -> Non
     assert finished([sys.executable, "-c", script]).stdout == "set()\n"
 
 
-def test_it_ends_while_it_is_still_starting(storage: str, tmp_path: Path) -> None:
+def test_service_stops_while_starting(storage: str, tmp_path: Path) -> None:
     """With nothing kept, compiling takes long; nobody has to wait for it, and its child is ended."""
     with running(storage, environment={"MASKEDBANDITS_CACHE": str(tmp_path / "cache")}) as service:
         wait_until(lambda: any((tmp_path / "cache").glob("compiled-*/warm.lock")), service.process)
@@ -67,7 +67,7 @@ def test_it_ends_while_it_is_still_starting(storage: str, tmp_path: Path) -> Non
     assert [line["event"] for line in logged] == ["compiling for this machine, once", "stopped"]
 
 
-def test_a_port_that_is_taken_is_one_line(storage: str) -> None:
+def test_taken_port_is_one_line(storage: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = finished([*PROGRAM, "serve", "--storage", storage, "--port", port])
@@ -97,7 +97,7 @@ def test_mistakes_are_one_line(
     assert done.stderr.count("\n") == 1
 
 
-def test_addresses_that_are_not_here_and_keys_that_are_of_no_more_use(storage: str) -> None:
+def test_foreign_address_and_revoked_key_are_refused(storage: str) -> None:
     with open_store(storage, create=True) as store:
         name, _ = create_key(store, "admin", None, 0)
         refused(call("serve", "--storage", storage, "--host", "192.0.2.1"), "is no address of this machine")
@@ -106,54 +106,54 @@ def test_addresses_that_are_not_here_and_keys_that_are_of_no_more_use(storage: s
         refused(call("serve", "--storage", storage, "--host", "0.0.0.0", "--port", "0"), "there is no key")  # noqa: S104
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=LINUX)])
-def test_an_interrupt_that_is_ignored_stays_so(storage: str, workers: int) -> None:
-    """A shell has what it starts in the background ignore SIGINT: Ctrl-C is meant for what is in front."""
-    command = [*PROGRAM, "serve", "--storage", storage, "--port", 0, "--workers", workers]
-    with child(command, ignoring=[signal.SIGINT]) as process:
-        assert process.stdout is not None
-        service = Running(process, [process.stdout.readline() for _ in range(5)])
-        service.wait_until_all_are_ready(workers)
-        everybody = [process.pid, *(workers_of(process.pid) if workers > 1 else [])]
-        assert len(everybody) == (1 if workers == 1 else 3)
-        for each in everybody:
-            os.kill(each, signal.SIGINT)
-        for _ in range(20):  # one that has heard it refuses new connections soon
-            assert service.ask("GET", "/readyz")[0] == 200
-            time.sleep(0.05)
-        code, logged = service.stop(signal.SIGTERM)
-    assert code == 0
-    assert [line["event"] for line in logged].count("stopped") == workers
-
-
-@LINUX
-def test_workers_import_nothing_from_the_folder_that_it_is_started_in(storage: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with two workers that ignores SIGINT, in a folder with files named like modules that it imports."""
+    folder = tmp_path_factory.mktemp("workers")
     for name in ("click", "uvicorn", "maskedbandits"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('this is somebody else')", encoding="utf-8")
-    program = [sys.executable, "-P", *PROGRAM[1:], "serve", "--storage", storage, "--port", 0, "--workers", 2]
-    with child(program, folder=tmp_path) as process:
+        (folder / f"{name}.py").write_text("raise SystemExit('this is somebody else')", encoding="utf-8")
+    options = ["--storage", f"sqlite:///{folder}/bandits.db", "--port", 0, "--workers", 2]
+    program = [sys.executable, "-P", *PROGRAM[1:], "serve", *options]
+    with child(program, folder=folder, ignoring=[signal.SIGINT]) as process:
         assert process.stdout is not None
         service = Running(process, [process.stdout.readline() for _ in range(5)])
         service.wait_until_all_are_ready(2)
+        yield service
         code, logged = service.stop(signal.SIGTERM)
     assert code == 0
     assert [line["event"] for line in logged].count("stopped") == 2
 
 
-def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@LINUX
+def test_workers_import_nothing_from_working_directory(two_workers: Running) -> None:
+    assert len(workers_of(two_workers.process.pid)) == 2
+    assert two_workers.ask("GET", "/readyz")[0] == 200
+
+
+@LINUX
+def test_ignored_interrupt_stays_ignored(two_workers: Running) -> None:
+    """A shell lets its background processes ignore SIGINT, because Ctrl-C is meant for the foreground."""
+    for process in (two_workers.process.pid, *workers_of(two_workers.process.pid)):
+        os.kill(process, signal.SIGINT)
+    for _ in range(10):  # a worker that stops refuses new connections soon
+        assert two_workers.ask("GET", "/readyz")[0] == 200
+        time.sleep(0.05)
+
+
+def test_missing_extra_names_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda module: None)
     refused(call("serve"), "pip install 'maskedbandits[service]'")
     refused(call("key", "list"), "pip install 'maskedbandits[service]'")
 
 
-def test_a_password_is_not_printed() -> None:
+def test_password_is_not_printed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        lines = main.announced(Settings(storage="postgresql://u:secret@db/x"), listener, True)
+        lines = main.format_announcement(Settings(storage="postgresql://u:secret@db/x"), listener, True)
     assert "secret" not in "\n".join(lines)
     assert "Authorization: Bearer KEY" in lines[2]
 
 
-def test_the_other_internet_protocol(storage: str) -> None:
+def test_service_listens_on_ipv6(storage: str) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
@@ -167,13 +167,13 @@ SLOW_SNAPSHOT = """
 import sys, time
 from maskedbandits.service import state
 from maskedbandits.service.server import main, settings, worker
-state.Fold.snapshot = lambda self: time.sleep(3600)
-worker.WRITING = 0.2
+state.ExperimentState.snapshot = lambda self: time.sleep(3600)
+worker.CLOSE_TIMEOUT_S = 0.2
 sys.exit(main.serve(settings.Settings(storage=sys.argv[1], port=0), lambda line: print(line, flush=True)))
 """
 
 
-def test_a_snapshot_that_takes_too_long_does_not_keep_it_from_ending(storage: str) -> None:
+def test_slow_snapshot_does_not_block_stop(storage: str) -> None:
     with child([sys.executable, "-c", SLOW_SNAPSHOT, storage]) as process:
         assert process.stdout is not None
         service = Running(process, [process.stdout.readline() for _ in range(4)])
@@ -186,7 +186,7 @@ def test_a_snapshot_that_takes_too_long_does_not_keep_it_from_ending(storage: st
     assert logged[-1]["event"].startswith("stopped without a snapshot")
     with open_store(storage) as store:
         assert sum(store.sum_issued(1).values()) == 7  # which comes before it
-        assert store.list_snapshots(1, state.kernel()) == []
+        assert store.list_snapshots(1, state.get_kernel_key()) == []
 
 
 # Several workers
@@ -194,7 +194,7 @@ def test_a_snapshot_that_takes_too_long_does_not_keep_it_from_ending(storage: st
 
 @pytest.mark.slow
 @LINUX
-def test_a_worker_that_dies_is_started_again(storage: str) -> None:
+def test_dead_worker_is_restarted(storage: str) -> None:
     with running(storage, "--workers", 2) as service:
         wait_until(lambda: len(workers_of(service.process.pid)) == 2, service.process)
         service.wait_until_ready(20)
@@ -215,7 +215,7 @@ def test_a_worker_that_dies_is_started_again(storage: str) -> None:
 
 @pytest.mark.slow
 @LINUX
-def test_workers_end_when_nobody_looks_after_them(storage: str) -> None:
+def test_workers_stop_without_supervisor(storage: str) -> None:
     with running(storage, "--workers", 2) as service:
         wait_until(lambda: len(workers_of(service.process.pid)) == 2, service.process)
         service.wait_until_ready()
@@ -226,7 +226,7 @@ def test_workers_end_when_nobody_looks_after_them(storage: str) -> None:
 
 
 @LINUX
-def test_what_no_worker_can_do_ends_all(storage: str, tmp_path: Path) -> None:
+def test_user_error_of_worker_stops_service(storage: str, tmp_path: Path) -> None:
     """A store that is gone between the check and the workers' start is a mistake that starting again does not mend."""
     with running(storage, "--workers", 2, environment={"PYTHONUNBUFFERED": "1"}) as service:
         for path in tmp_path.glob("bandits.db*"):
@@ -236,13 +236,13 @@ def test_what_no_worker_can_do_ends_all(storage: str, tmp_path: Path) -> None:
     assert "cannot start" in errors
 
 
-def test_a_worker_is_not_started_by_hand() -> None:
+def test_worker_refuses_manual_start() -> None:
     done = finished([sys.executable, "-m", "maskedbandits.service.server.worker"])
     assert done.returncode == 2
     assert "maskedbandits serve" in done.stderr
 
 
-def test_a_child_without_readers_goes_on(storage: str) -> None:
+def test_closed_stderr_does_not_stop_service(storage: str) -> None:
     """Nobody reads its standard error any more: that is no reason to end."""
     with child([*PROGRAM, "serve", "--storage", storage, "--port", 0]) as process:
         assert process.stdout is not None

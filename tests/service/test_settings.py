@@ -2,56 +2,77 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.server.settings import CHECKS, Settings, gathered, is_loopback, without_password
+from maskedbandits.service.server.settings import (
+    Settings,
+    decode_settings,
+    encode_settings,
+    format_table,
+    hide_password,
+    is_loopback,
+    list_fields,
+    load_settings,
+)
 
 
 def test_defaults_bind_to_this_machine_alone() -> None:
-    made = gathered({}, {})
+    made = load_settings({}, {})
     assert made == Settings()
     assert made.is_loopback
     assert made.storage == "sqlite:///bandits.db"
 
 
-def test_others_are_limited_unless_told_otherwise() -> None:
-    assert (gathered({}, {}).address_rate, gathered({}, {}).token_rate) == (0.0, 0.0)
-    exposed = gathered({"host": "0.0.0.0"}, {"MASKEDBANDITS_TOKEN_RATE": "0"})  # noqa: S104
+def test_exposed_service_has_rate_limits() -> None:
+    assert (load_settings({}, {}).address_rate, load_settings({}, {}).token_rate) == (0.0, 0.0)
+    exposed = load_settings({"host": "0.0.0.0"}, {"MASKEDBANDITS_TOKEN_RATE": "0"})  # noqa: S104
     assert (exposed.address_rate, exposed.token_rate) == (100.0, 0.0)
-    behind = gathered({}, {"MASKEDBANDITS_TRUSTED_PROXIES": "127.0.0.1"})  # it lets others ask this machine
+    behind = load_settings({}, {"MASKEDBANDITS_TRUSTED_PROXIES": "127.0.0.1"})  # it lets others ask this machine
     assert (behind.address_rate, behind.token_rate) == (100.0, 1.0)
 
 
 def test_defaults_pass_their_own_checks() -> None:
-    for name, check in CHECKS.items():
-        assert check(name, getattr(Settings(), name)) == getattr(Settings(), name)
+    defaults = {name: field.default for name, field in list_fields().items()}
+    assert load_settings(defaults, {}) == Settings()
 
 
-def test_a_flag_over_the_environment_over_the_file(tmp_path: Path) -> None:
+def test_page_has_the_table_of_settings() -> None:
+    assert all(field.description for field in list_fields().values())
+    page = Path(__file__).parents[2] / "docs" / "service.md"
+    assert format_table() in page.read_text(encoding="utf-8")
+
+
+def test_settings_survive_the_way_to_a_worker() -> None:
+    settings = load_settings({"cors": ["https://a.example"], "workers": 3, "poll": 0.5}, {})
+    assert decode_settings(json.loads(json.dumps(encode_settings(settings)))) == settings
+
+
+def test_flags_override_environment_and_file(tmp_path: Path) -> None:
     file = tmp_path / "service.toml"
     file.write_text('port = 1\nworkers = 2\nqueue = 3\ncors = ["https://shop.example"]\n', encoding="utf-8")
     environment = {"MASKEDBANDITS_PORT": "4", "MASKEDBANDITS_WORKERS": "5", "MASKEDBANDITS_CONFIG": str(file)}
-    made = gathered({"port": 6, "workers": None}, environment)
+    made = load_settings({"port": 6, "workers": None}, environment)
     assert (made.port, made.workers, made.queue, made.cors) == (6, 5, 3, ("https://shop.example",))
     other = tmp_path / "other.toml"
     other.write_text("queue = 7\n", encoding="utf-8")
-    assert gathered({}, environment, config=other).queue == 7
+    assert load_settings({}, environment, config=other).queue == 7
 
 
-def test_variables_become_what_they_stand_for() -> None:
+def test_variables_are_parsed_by_type() -> None:
     variables = {"ACCESS_LOG": "true", "CORS": "https://a.example, http://b.example:8000", "POLL": "0.5", "QUEUE": "9"}
-    made = gathered({}, {f"MASKEDBANDITS_{name}": text for name, text in variables.items()})
+    made = load_settings({}, {f"MASKEDBANDITS_{name}": text for name, text in variables.items()})
     assert made.access_log is True
     assert made.cors == ("https://a.example", "http://b.example:8000")
     assert (made.poll, made.queue) == (0.5, 9)
 
 
-def test_variables_of_others_are_left_alone() -> None:
+def test_foreign_variables_are_ignored() -> None:
     others = {"MASKEDBANDITS_CACHE": "/x", "MASKEDBANDITS_COMPILE": "now", "MASKEDBANDITS_ZZZ": "1", "PORT": "x"}
-    assert gathered({}, {**others, "MASKEDBANDITS_PORT": ""}) == Settings()
+    assert load_settings({}, {**others, "MASKEDBANDITS_PORT": ""}) == Settings()
 
 
 @pytest.mark.parametrize(
@@ -66,9 +87,9 @@ def test_variables_of_others_are_left_alone() -> None:
         ({"MASKEDBANDITS_TRUSTED_PROXIES": "proxy"}, "give a list of addresses or networks"),
     ],
 )
-def test_mistakes_in_the_environment(environment: dict[str, str], complaint: str) -> None:
+def test_mistakes_in_environment_are_named(environment: dict[str, str], complaint: str) -> None:
     with pytest.raises(UserError) as refused:
-        gathered({}, environment)
+        load_settings({}, environment)
     assert complaint in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -87,33 +108,33 @@ def test_mistakes_in_the_environment(environment: dict[str, str], complaint: str
         ("port = " + "9" * 5000, "service.toml: not valid TOML"),
     ],
 )
-def test_mistakes_in_a_file(text: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_in_file_are_named(text: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("service.toml").write_text(text, encoding="utf-8")
     with pytest.raises(UserError) as refused:
-        gathered({}, {}, config="service.toml")
+        load_settings({}, {}, config="service.toml")
     assert complaint in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file"):
-        gathered({}, {}, config=tmp_path / "none.toml")
+        load_settings({}, {}, config=tmp_path / "none.toml")
     with pytest.raises(UserError, match="cannot be read"):
-        gathered({}, {}, config=tmp_path)
+        load_settings({}, {}, config=tmp_path)
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(UserError, match="not valid TOML"):
-        gathered({}, {}, config=tmp_path / "bytes.toml")
+        load_settings({}, {}, config=tmp_path / "bytes.toml")
 
 
-def test_a_flag_is_named_as_it_was_given() -> None:
+def test_errors_name_the_flag() -> None:
     with pytest.raises(UserError, match="--body-limit = 5: give"):
-        gathered({"body_limit": 5}, {})
+        load_settings({"body_limit": 5}, {})
 
 
-def test_a_password_is_not_repeated() -> None:
+def test_errors_hide_passwords() -> None:
     with pytest.raises(UserError) as refused:
-        gathered({"storage": "postgresql://u:secret\n@db/x"}, {})
+        load_settings({"storage": "postgresql://u:secret\n@db/x"}, {})
     assert "secret" not in str(refused.value)
 
 
@@ -127,13 +148,13 @@ def test_a_password_is_not_repeated() -> None:
         ("sqlite:////var/lib/a@b.db", "sqlite:////var/lib/a@b.db"),
     ],
 )
-def test_what_is_printed_of_a_storage(storage: str, printed: str) -> None:
-    assert without_password(storage) == printed
+def test_storage_is_printed_without_password(storage: str, printed: str) -> None:
+    assert hide_password(storage) == printed
 
 
 @pytest.mark.parametrize(
     ("host", "loopback"),
     [("127.0.0.1", True), ("127.8.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)],  # noqa: S104
 )
-def test_what_is_this_machine_alone(host: str, loopback: bool) -> None:
+def test_loopback_addresses_are_known(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback

@@ -77,21 +77,21 @@ def chunk(body: bytes) -> bytes:
 CLOSE = "connection: close"
 
 
-def test_a_body_in_chunks(service: Running) -> None:
+def test_chunked_body_is_read(service: Running) -> None:
     answer = talk(
         service, head("POST", DECISIONS, "transfer-encoding: chunked", CLOSE), chunk(b'{"n"'), chunk(b":2}"), chunk(b"")
     )
     assert answer.startswith(b"HTTP/1.1 404 ")
 
 
-def test_a_body_in_chunks_that_never_ends(service: Running) -> None:
+def test_endless_chunked_body_gets_413(service: Running) -> None:
     pieces = [chunk(b"x" * 1000)] * 1000
     answer = talk(service, head("POST", DECISIONS, "transfer-encoding: chunked"), *pieces)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"longer than 2048 bytes" in answer
 
 
-def test_a_body_that_says_it_is_too_long_is_not_waited_for(service: Running) -> None:
+def test_long_content_length_gets_413_at_once(service: Running) -> None:
     answer = talk(service, head("POST", DECISIONS, "content-length: 999999999"), b"x")
     assert answer.startswith(b"HTTP/1.1 413 ")
 
@@ -106,7 +106,7 @@ def test_a_body_that_says_it_is_too_long_is_not_waited_for(service: Running) -> 
         head("G\xe9T", "/"),
     ],
 )
-def test_what_is_no_request_is_refused(service: Running, request_: bytes) -> None:
+def test_invalid_requests_are_refused(service: Running, request_: bytes) -> None:
     answer = talk(service, request_)
     assert answer.startswith(b"HTTP/1.1 4")
     assert service.ask("GET", "/readyz")[0] == 200
@@ -127,7 +127,7 @@ def test_odd_paths(service: Running, path: str, status: int) -> None:
     assert answer.startswith(b"HTTP/1.1 %d " % status)
 
 
-def test_requests_one_after_the_other_on_one_connection(service: Running) -> None:
+def test_connection_serves_several_requests(service: Running) -> None:
     answer = talk(service, head("GET", "/healthz") * 3 + head("GET", "/healthz", CLOSE))
     assert answer.count(b'{"status":"ok"}') == 4
     assert b"server:" not in answer.lower()
@@ -157,8 +157,8 @@ def is_closed(service: Running) -> bool:
     return False
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_whoever_is_in_the_middle_of_asking_is_answered_at_the_end(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_request_in_progress_is_finished_at_stop(tmp_path: Path, workers: int) -> None:
     storage = f"sqlite:///{tmp_path}/bandits.db"
     with running(storage, "--workers", workers) as service, connected(service) as wire:
         service.wait_until_ready()

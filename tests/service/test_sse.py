@@ -7,40 +7,40 @@ import json
 from collections.abc import AsyncGenerator
 
 import pytest
-from streaming import Reader, scope_of
+from streaming import BodyDecoder, scope_of
 
 from maskedbandits.service import sse
-from maskedbandits.service.http import Refused
-from maskedbandits.service.sse import Stream, Streams, framed
+from maskedbandits.service.http import RequestError
+from maskedbandits.service.sse import Stream, Streams, format_event
 
 
 async def counting(closed: list[bool]) -> AsyncGenerator[bytes, None]:
     """Events without an end."""
     try:
         for number in range(10**9):
-            yield framed("number", number)
+            yield format_event("number", number)
             await asyncio.sleep(0)
     finally:
         closed.append(True)
 
 
-async def poured(opened: Streams, reader: Reader, closed: list[bool], method: str = "GET") -> None:
+async def poured(opened: Streams, reader: BodyDecoder, closed: list[bool], method: str = "GET") -> None:
     scope = scope_of("/", {}, reader, method)
-    await opened.pour(scope, reader.receive, reader.send, Stream(counting(closed)), [(b"a", b"b")])
+    await opened.send_stream(scope, reader.receive, reader.send, Stream(counting(closed)), [(b"a", b"b")])
 
 
-def test_an_event_is_one_line_whatever_is_in_it() -> None:
+def test_event_is_one_line() -> None:
     text = "a\nb\r\n\n event: x"
-    event = framed("said", {"text": text})
+    event = format_event("said", {"text": text})
     assert event.startswith(b"event: said\ndata: ")
     assert event.endswith(b"\n\n")
     assert event.count(b"\n") == 3
     assert json.loads(event.split(b"\n")[1].removeprefix(b"data: ")) == {"text": text}
 
 
-def test_whoever_leaves_ends_the_stream() -> None:
+def test_leaving_reader_ends_stream() -> None:
     async def use() -> None:
-        opened, reader, closed = Streams(), Reader(), list[bool]()
+        opened, reader, closed = Streams(), BodyDecoder(), list[bool]()
         task = asyncio.create_task(poured(opened, reader, closed))
         assert await reader.event() == ("number", 0)
         assert opened.open == 1
@@ -53,11 +53,11 @@ def test_whoever_leaves_ends_the_stream() -> None:
     asyncio.run(use())
 
 
-def test_whoever_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "STALLED", 0.05)
+def test_stalled_reader_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "SEND_TIMEOUT_S", 0.05)
 
     async def use() -> None:
-        opened, reader, closed = Streams(), Reader(), list[bool]()
+        opened, reader, closed = Streams(), BodyDecoder(), list[bool]()
         task = asyncio.create_task(poured(opened, reader, closed))
         await reader.event()
         reader.stop_reading()
@@ -67,11 +67,11 @@ def test_whoever_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> No
     asyncio.run(use())
 
 
-def test_all_end_when_the_service_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "LAST", 0.05)
+def test_streams_end_with_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "CLOSE_TIMEOUT_S", 0.05)
 
     async def use() -> None:
-        opened, readers, closed = Streams(), [Reader(), Reader()], list[bool]()
+        opened, readers, closed = Streams(), [BodyDecoder(), BodyDecoder()], list[bool]()
         tasks = [asyncio.create_task(poured(opened, reader, closed)) for reader in readers]
         for reader in readers:
             await reader.event()
@@ -80,18 +80,18 @@ def test_all_end_when_the_service_does(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.wait_for(asyncio.gather(*tasks), 30)
         assert [(reader.ended, reader.aborted) for reader in readers] == [(True, False), (False, True)]
         assert len(closed) == 2
-        with pytest.raises(Refused):
+        with pytest.raises(RequestError):
             opened.refuse_if_full()
 
     asyncio.run(use())
 
 
-def test_there_are_never_too_many() -> None:
-    opened = Streams(most=2)
+def test_number_of_streams_is_limited() -> None:
+    opened = Streams(max_streams=2)
     opened.open = 1
     opened.refuse_if_full()
     opened.open = 2
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(RequestError) as refusal:
         opened.refuse_if_full()
     assert refusal.value.status == 503
     assert (b"retry-after", b"5") in refusal.value.headers
@@ -99,22 +99,22 @@ def test_there_are_never_too_many() -> None:
 
 def test_head_has_no_events() -> None:
     async def use() -> None:
-        reader = Reader()
+        reader = BodyDecoder()
         await asyncio.wait_for(poured(Streams(), reader, [], "HEAD"), 30)
         assert (reader.start["status"], reader.rest, reader.ended) == (200, b"", True)
 
     asyncio.run(use())
 
 
-def test_a_fault_of_ours_is_told_as_such() -> None:
+def test_fault_in_stream_is_raised() -> None:
     async def faulty() -> AsyncGenerator[bytes, None]:
-        yield framed("number", 1)
+        yield format_event("number", 1)
         raise ZeroDivisionError
 
     async def use() -> None:
-        opened, reader = Streams(), Reader()
+        opened, reader = Streams(), BodyDecoder()
         with pytest.raises(ZeroDivisionError):
-            await opened.pour(scope_of("/", {}, reader), reader.receive, reader.send, Stream(faulty()), [])
+            await opened.send_stream(scope_of("/", {}, reader), reader.receive, reader.send, Stream(faulty()), [])
         assert opened.open == 0
 
     asyncio.run(use())

@@ -19,8 +19,7 @@ from running import OPENER, Running, children_of, running
 from web import SMALL
 
 from children import wait_until
-from maskedbandits.service.keys import decision_key, hidden_id
-from maskedbandits.service.secret import secret_of
+from maskedbandits.service.secret import derive_decision_key, hash_decision_id, load_secret
 from maskedbandits.service.storage import open_store
 from maskedbandits.service.storage.schema import list_columns
 
@@ -93,8 +92,8 @@ def survived(storage: str, service: Running, gone: Callable[[], Any], back: Call
             for row in rows
             if table == "event"
         ]
-        key = decision_key(secret_of(store))
-    expected = sorted(hidden_id(key, identity) for identity in witness.acknowledged)
+        key = derive_decision_key(load_secret(store))
+    expected = sorted(hash_decision_id(key, identity) for identity in witness.acknowledged)
     assert sorted(each["decision"] for each in events if each["kind"] == "report") == expected
     assert [each["seq"] for each in sorted(events, key=lambda each: each["seq"])] == list(range(1, 16))
 
@@ -108,14 +107,14 @@ def served(storage: str) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("seconds", LENGTHS)
-def test_postgresql_is_gone_for_a_while(seconds: float) -> None:
+def test_reports_survive_loss_of_postgresql(seconds: float) -> None:
     with cluster() as server, served(server.url()) as service:
         survived(server.url(), service, server.stop, server.start, seconds)
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs prlimit, which Linux has")
 @pytest.mark.parametrize("seconds", LENGTHS)
-def test_the_disk_is_full_for_a_while(tmp_path: Path, seconds: float) -> None:
+def test_reports_survive_full_disk(tmp_path: Path, seconds: float) -> None:
     """No file may grow, nor be written to: a disk of its own would take an administrator."""
     storage = f"sqlite:///{tmp_path}/bandits.db"
     with served(storage) as service:

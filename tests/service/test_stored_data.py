@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registries import quick_hall
+from registries import build_registry
 from web import SMALL, Served
 
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.keys import secrets_of
+from maskedbandits.service.secret import load_secrets
 from maskedbandits.service.storage import Store, schema
 from maskedbandits.service.storage.backup import backup
 
@@ -32,7 +32,7 @@ VISITORS = 40
 def visited(request: pytest.FixtureRequest, storage: str, tmp_path: Path, restless: None) -> Iterator[dict[str, str]]:
     """The tokens of visitors, all of whom have reported, by their names; one report was refused."""
     tokens = {}
-    with Served(quick_hall(storage, Clock(wall=lambda: START, steady=lambda: 0.0))) as served:
+    with Served(build_registry(storage, Clock(wall=lambda: START, steady=lambda: 0.0))) as served:
         assert served.post("/v1/experiments", {**SMALL, **request.param}).status == 201
         for number in range(VISITORS):
             name = f"visitor {number} of many"
@@ -58,7 +58,7 @@ def readings(value: bytes) -> list[bytes]:
         return [value]
 
 
-def test_no_visitor_is_joined_to_a_report(visited: dict[str, str], tmp_path: Path) -> None:
+def test_visitors_cannot_be_joined_to_reports(visited: dict[str, str], tmp_path: Path) -> None:
     """The id of a decision was in the visitor's token, at one place: 40 of 40 were joined."""
     path = tmp_path / "bandits.db"
     events = {bit for (bit,) in rows(path, "SELECT decision FROM event WHERE decision IS NOT NULL")}
@@ -68,17 +68,17 @@ def test_no_visitor_is_joined_to_a_report(visited: dict[str, str], tmp_path: Pat
     assert len(joined) == 0
 
 
-def test_who_has_the_tokens_too_joins_neither(visited: dict[str, str], store: Store, tmp_path: Path) -> None:
+def test_tokens_do_not_join_visitors_to_reports(visited: dict[str, str], store: Store, tmp_path: Path) -> None:
     """A device that is seized, or the log of a proxy, has tokens; and nobody stores a name."""
     raw = b"".join(each.read_bytes() for each in tmp_path.glob("bandits.db*"))
-    ring = secrets_of(store).ring
+    ring = load_secrets(store).ring
     for name, token in visited.items():
         assert token.encode() not in raw
         assert ring.read(token).id not in raw
         assert name.encode() not in raw
 
 
-def test_no_time_is_finer_than_an_hour(visited: dict[str, str], tmp_path: Path) -> None:
+def test_stored_times_are_whole_hours(visited: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "bandits.db"
     for table, column in (("event", "expires"), ("issued", "expires"), ("visitor", "expires"), ("refused", "minute")):
         found = [each for (each,) in rows(path, f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL")]  # noqa: S608
@@ -89,7 +89,7 @@ def test_no_time_is_finer_than_an_hour(visited: dict[str, str], tmp_path: Path) 
 def test_no_secret_is_in_the_store_or_its_backup(visited: dict[str, str], store: Store, tmp_path: Path) -> None:
     backup(store, tmp_path / "saved")
     raw = b"".join(each.read_bytes() for each in (*tmp_path.glob("bandits.db*"), tmp_path / "saved"))
-    secrets = secrets_of(store)
+    secrets = load_secrets(store)
     hidden = [*secrets.ring._keys.values(), secrets.visitor, secrets.decision]
     assert len(hidden) == 3
     for secret in hidden:
@@ -97,7 +97,7 @@ def test_no_secret_is_in_the_store_or_its_backup(visited: dict[str, str], store:
         assert secret.hex().encode() not in raw
 
 
-def test_the_page_lists_every_column() -> None:
+def test_page_lists_every_column() -> None:
     text = PAGE.read_text()
     section = text[text.index("### Columns") :]
     listed = {

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.tokens import LENGTH, ForgedToken, Keyring, Token, new_id
+from maskedbandits.service.tokens import TOKEN_LENGTH, ForgedToken, Keyring, Token, draw_id
 from naive import tokens as naive
 
 SECRETS = {0: bytes(range(32)), 7: b"\xff" * 32, 255: b"k" * 100}
@@ -44,13 +44,13 @@ def is_refused(text: str, ring: Keyring = RING) -> bool:
 
 
 @given(tokens, st.sampled_from(sorted(SECRETS)))
-def test_a_token_reads_back_and_is_the_twins(token: Token, current: int) -> None:
+def test_token_round_trips_and_matches_twin(token: Token, current: int) -> None:
     ring = Keyring(SECRETS, current)
     text = ring.sign(token)
     fields = token._asdict()
     identity, question = fields.pop("id"), fields.pop("question")
     assert text == naive.signed(SECRETS[current], current, fields, identity, question)
-    assert len(text) == LENGTH + len(question) // 3 * 4
+    assert len(text) == TOKEN_LENGTH + len(question) // 3 * 4
     assert RING.read(text) == token  # whichever key is the current one
     assert naive.read(SECRETS, text) == (fields, identity, question)
 
@@ -62,9 +62,9 @@ def test_any_other_text_is_refused(text: str) -> None:
 
 
 @given(tokens, st.data())
-def test_twins_agree_on_damaged_tokens(token: Token, data: st.DataObject) -> None:
+def test_twin_agrees_on_damaged_tokens(token: Token, data: st.DataObject) -> None:
     text = list(RING.sign(token))
-    for place in data.draw(st.sets(st.integers(0, LENGTH - 1), min_size=1, max_size=3)):
+    for place in data.draw(st.sets(st.integers(0, TOKEN_LENGTH - 1), min_size=1, max_size=3)):
         text[place] = data.draw(st.sampled_from(ALPHABET + "+/= é"))
     damaged = "".join(text)
     assert is_refused(damaged) == (naive.read(SECRETS, damaged) is None)
@@ -82,7 +82,7 @@ def fuzzed(lots: random.Random) -> str:
         question=lots.randbytes(3 * max(0, lots.randrange(-3, 4))),
     )
     text = RING.sign(token)
-    place = lots.randrange(LENGTH)
+    place = lots.randrange(TOKEN_LENGTH)
     match lots.randrange(7):
         case 0:  # a bit, or some of one letter
             other = ALPHABET.replace(text[place], "")
@@ -112,13 +112,13 @@ def test_no_fuzzed_token_is_accepted() -> None:
 def test_every_single_bit_counts() -> None:
     text = RING.sign(TOKEN)
     letters = naive.LETTERS
-    for place in range(LENGTH):
+    for place in range(TOKEN_LENGTH):
         for bit in range(6):
             flipped = letters[letters.index(text[place]) ^ 1 << bit]
             assert is_refused(text[:place] + flipped + text[place + 1 :])
 
 
-def test_a_token_with_standard_letters_is_refused_though_it_means_the_same() -> None:
+def test_standard_base64_is_refused() -> None:
     texts = (RING.sign(TOKEN._replace(arm=arm)) for arm in range(200))
     text = next(text for text in texts if "-" in text and "_" in text)
     assert not is_refused(text)
@@ -126,36 +126,36 @@ def test_a_token_with_standard_letters_is_refused_though_it_means_the_same() -> 
     assert is_refused(text.replace("_", "/"))
 
 
-def test_a_dropped_key_is_believed_no_more() -> None:
+def test_dropped_key_verifies_nothing() -> None:
     old = Keyring({1: SECRETS[0]}, 1).sign(TOKEN)
     assert Keyring({1: SECRETS[0], 2: SECRETS[7]}, 2).read(old) == TOKEN
     assert is_refused(old, Keyring({2: SECRETS[7]}, 2))
 
 
-def test_a_version_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("maskedbandits.service.tokens.VERSION", 2)
-        patch.setattr("maskedbandits.service.tokens.ASKING", 1)
+        patch.setattr("maskedbandits.service.tokens.QUESTION_VERSION", 1)
         later = [RING.sign(TOKEN), RING.sign(TOKEN._replace(question=b"abc"))]
     assert all(map(is_refused, later))
 
 
-def test_versions_of_configurations_go_round() -> None:
+def test_config_version_wraps() -> None:
     assert RING.read(RING.sign(TOKEN._replace(config=65_537))).config == 1
 
 
-def test_a_ring_needs_its_current_key() -> None:
+def test_keyring_needs_current_key() -> None:
     with pytest.raises(UserError, match="no signing key has the number 3"):
         Keyring(SECRETS, 3)
 
 
-def test_threads_and_forked_processes_never_make_the_same_id() -> None:
+def test_threads_and_forks_never_share_ids() -> None:
     def some(_: int) -> list[bytes]:
-        return [new_id() for _ in range(500)]
+        return [draw_id() for _ in range(500)]
 
     with ThreadPoolExecutor(8) as pool:
         made = [each for found in pool.map(some, range(16)) for each in found]
-    new_id()  # so that there are spare bytes, which a child must not use
+    draw_id()  # so that there are spare bytes, which a child must not use
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -167,9 +167,9 @@ def test_threads_and_forked_processes_never_make_the_same_id() -> None:
     assert len(made) == len(set(made)) == 18 * 500
 
 
-def test_ids_tell_no_time_and_none_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_are_unique_and_reveal_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_000_000_000.0)
-    made = [new_id() for _ in range(1000)]
+    made = [draw_id() for _ in range(1000)]
     assert len(set(made)) == 1000
     assert {len(each) for each in made} == {11}
     assert len({each[:3] for each in made}) > 900  # 0.03 of 1,000 are expected to be the same

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from registries import quick_hall
+from registries import build_registry
 from web import SMALL, Served
 
 from maskedbandits.service.clock import Clock
@@ -24,7 +24,7 @@ class Aged:
 
     def __init__(self, storage: str, more: dict[str, Any]) -> None:
         self.now = START
-        self.served = Served(quick_hall(storage, Clock(wall=lambda: self.now, steady=lambda: 0.0)))
+        self.served = Served(build_registry(storage, Clock(wall=lambda: self.now, steady=lambda: 0.0)))
         self.said = "answer" if more else "bit"
         self.about = {**SMALL, **more}
 
@@ -45,7 +45,7 @@ def aged(request: pytest.FixtureRequest, storage: str, restless: None) -> Iterat
 
 
 @pytest.mark.parametrize("after", [0, 1, 600, 900, 3600, 10_000])
-def test_nobody_is_given_a_token_that_has_expired(aged: Aged, after: int) -> None:
+def test_visitor_never_gets_expired_token(aged: Aged, after: int) -> None:
     first = aged.visit()
     aged.now = first["expires"] + after
     again = aged.visit()
@@ -57,20 +57,20 @@ def test_nobody_is_given_a_token_that_has_expired(aged: Aged, after: int) -> Non
 
 
 @pytest.mark.parametrize(("left", "kept"), [(3600, True), (2, True), (1, True), (0.75, False), (0.25, False)])
-def test_a_token_is_given_again_while_a_report_of_it_can_come_in_time(aged: Aged, left: float, kept: bool) -> None:
+def test_visitor_gets_same_token_while_valid(aged: Aged, left: float, kept: bool) -> None:
     """A device takes no part if less than a second is left."""
     first = aged.visit()
     aged.now = first["expires"] - left
     assert (aged.visit()["token"] == first["token"]) == kept
 
 
-def test_one_who_takes_no_part_is_decided_for_anew_a_day_later(aged: Aged) -> None:
+def test_nonparticipating_visitor_changes_after_a_day(aged: Aged) -> None:
     assert aged.visit(participate=False)["participate"] is False
     aged.now += DAY
     assert aged.visit()["participate"] is True
 
 
-def test_a_report_is_due_before_its_token_ends_though_reports_are_due_later_since(aged: Aged) -> None:
+def test_report_is_due_before_token_expires(aged: Aged) -> None:
     first = aged.visit()
     aged.now += DAY // 2
     assert aged.served.patch("/v1/experiments/headline", {"report_after": DAY, "expires_after": 2 * DAY}).status == 200

@@ -20,7 +20,7 @@ from web import SMALL, Reply, Served
 from children import LONGEST, PROGRAM, child, finished
 from maskedbandits._numba import cache
 from maskedbandits.policies import runtime
-from maskedbandits.service.config import Terms
+from maskedbandits.service.config import StoredConfig
 from maskedbandits.service.server import warmup
 from maskedbandits.service.storage import open_store
 from maskedbandits.service.storage.models import Change, NewArm
@@ -34,29 +34,29 @@ import asyncio
 from maskedbandits.service.server import warmup
 names = ("uniform",)
 assert warmup.missing(names) == ["uniform"] and not warmup.are_loaded(names)
-asyncio.run(warmup.Warming().get(names))
+asyncio.run(warmup.CodeLoader().load(names))
 assert not warmup.missing(names) and warmup.are_loaded(names)
 """
 
 
 def needed_by(policy: str, **others: object) -> warmup.Names:
-    return warmup.needed_by(Terms.read(json.dumps({**json.loads(TERMS % policy), **others})))
+    return warmup.list_code(StoredConfig.decode(json.dumps({**json.loads(TERMS % policy), **others})))
 
 
-def test_what_experiments_use_is_needed_and_what_new_ones_have(tmp_path: Path) -> None:
+def test_code_of_experiments_and_default_is_listed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/bandits.db"
     auto, ts = map(needed_by, ("auto", "ts-cf"))
     with open_store(url, create=True) as store:
-        assert warmup.needed(url) == auto
+        assert warmup.list_store_code(url) == auto
         for name, policy in (("a", "ts-cf"), ("b", "klucb-cf")):
             store.create_experiment(name, TERMS % policy, [NewArm("x")], 0, 0)
-        assert warmup.needed(url) == auto + ts
+        assert warmup.list_store_code(url) == auto + ts
         for experiment in (1, 2):
             store.change(experiment, Change("status", 0, status="archived"))
-        assert warmup.needed(url) == auto
+        assert warmup.list_store_code(url) == auto
         grouped = TERMS.replace('"floor"', '"groups": ["young", "old"], "floor"') % "ts-cf"
         store.create_experiment("d", grouped, [NewArm("x")], 0, 0)
-        assert warmup.needed(url) == (*auto, *ts, ts[0] + ".groups")
+        assert warmup.list_store_code(url) == (*auto, *ts, ts[0] + ".groups")
 
 
 def test_index_policies_share_their_machine_code() -> None:
@@ -67,9 +67,9 @@ def test_index_policies_share_their_machine_code() -> None:
     assert needed_by("klucb-cf", groups=["young", "old"]) == (*plain, plain[0] + ".groups")
 
 
-def test_what_is_kept_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "is_marked", lambda name: name == "here")
-    assert warmup.missing(["here", "there"]) == ["there"]
+def test_cached_code_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "is_stored", lambda name: name == "here")
+    assert warmup.find_uncached(["here", "there"]) == ["there"]
 
 
 @pytest.mark.long
@@ -87,37 +87,35 @@ def children(monkeypatch: pytest.MonkeyPatch, script: str) -> list[subprocess.Po
         started.append(subprocess.Popen([sys.executable, "-c", script]))
         return started[-1]
 
-    monkeypatch.setattr(runtime, "start_child", start)
-    monkeypatch.setattr(cache, "is_marked", lambda name: any(each.returncode == 0 for each in started))
+    monkeypatch.setattr(runtime, "start_compiler", start)
+    monkeypatch.setattr(cache, "is_stored", lambda name: any(each.returncode == 0 for each in started))
     return started
 
 
-def test_a_child_that_fails_is_told_with_what_comes_of_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_child_is_logged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     children(monkeypatch, "raise SystemExit(3)")
-    warmup.compile_beside(["some", "more"], threading.Event())
+    warmup.compile_in_child(["some", "more"], threading.Event())
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line["event"] for line in told] == ["compiling for this machine, once", warmup.HERE]
+    assert [line["event"] for line in told] == ["compiling for this machine, once", warmup.NO_CHILD]
     assert (told[1]["code"], told[1]["kernels"]) == (3, 2)
 
 
-def test_a_child_is_ended_when_nobody_waits_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_is_killed_on_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     started = children(monkeypatch, "import time; time.sleep(3600)")
     over = threading.Event()
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(warmup.compile_beside, ["some"], over)
+        waiting = thread.submit(warmup.compile_in_child, ["some"], over)
         while not started:
             assert not waiting.done()
         over.set()
     assert started[0].returncode == -signal.SIGKILL
 
 
-def test_of_many_who_need_the_same_one_has_it_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_compiled_once_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
     started = children(monkeypatch, "import time; time.sleep(0.3)")
     with ThreadPoolExecutor(4) as threads:
         for _ in range(4):
-            threads.submit(warmup.compile_beside, ["some"], threading.Event())
+            threads.submit(warmup.compile_in_child, ["some"], threading.Event())
     assert len(started) == 1
 
 
@@ -129,10 +127,10 @@ class Cold:
 
     def __init__(self, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names, self.may, self.has = {*needed_by(policy)}, threading.Event(), False
-        missing, loaded = warmup.missing, warmup.are_loaded
-        monkeypatch.setattr(warmup, "missing", lambda names: [*self.absent(names), *missing(names)])
+        missing, loaded = warmup.find_uncached, warmup.are_loaded
+        monkeypatch.setattr(warmup, "find_uncached", lambda names: [*self.absent(names), *missing(names)])
         monkeypatch.setattr(warmup, "are_loaded", lambda names: not self.absent(names) and loaded(names))
-        monkeypatch.setattr(warmup, "compile_beside", self.compile)
+        monkeypatch.setattr(warmup, "compile_in_child", self.compile)
 
     def absent(self, names: Iterable[str]) -> list[str]:
         return [] if self.has else [name for name in names if name in self.names]
@@ -142,7 +140,7 @@ class Cold:
         self.has = True
 
 
-def test_who_creates_it_waits_and_nobody_else_does(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_creation_waits_for_compiler(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     cold = Cold("auto", monkeypatch)
 
     async def meanwhile() -> Reply:
@@ -160,22 +158,20 @@ def test_who_creates_it_waits_and_nobody_else_does(served: Served, monkeypatch: 
     assert served.post("/v1/experiments/other/decisions").status == 200
 
 
-def test_what_another_process_has_created_is_set_aside_meanwhile(
-    storage: str, served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_experiment_waits_until_compiled(storage: str, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     cold = Cold("ucb-cf", monkeypatch)
     with open_store(storage) as store:
         store.create_experiment("other", TERMS % "ucb-cf", [NewArm("x"), NewArm("y")], 0, 0)
-    served.run(until(lambda: served.registry.is_aside("other")))
+    served.run(until(lambda: served.registry.is_quarantined("other")))
     reply = served.post("/v1/experiments/other/decisions")
     assert (reply.status, "retry-after" in reply.headers) == (503, True)
     assert served.post("/v1/experiments/headline/decisions").status == 200
     cold.may.set()
-    served.run(until(lambda: served.registry.experiment("other") is not None, LONGEST))
+    served.run(until(lambda: served.registry.get("other") is not None, LONGEST))
     assert served.post("/v1/experiments/other/decisions").status == 200
 
 
-def test_what_cannot_be_compiled_is_set_aside_and_said(
+def test_experiment_that_cannot_compile_is_quarantined(
     storage: str, served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Cold("ucb-cf", monkeypatch)
@@ -183,7 +179,7 @@ def test_what_cannot_be_compiled_is_set_aside_and_said(
     def fail(names: Iterable[str], over: threading.Event) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(warmup, "compile_beside", fail)
+    monkeypatch.setattr(warmup, "compile_in_child", fail)
     with open_store(storage) as store:
         store.create_experiment("other", TERMS % "ucb-cf", [NewArm("x"), NewArm("y")], 0, 0)
     told: list[str] = []
@@ -209,13 +205,13 @@ def watched(kernel):
         return plain(kernel)(*arguments)
     return call
 
-runtime.interpret, warmup.DEFAULT = watched, "ts-cf"
+runtime.interpret, warmup.DEFAULT_POLICY = watched, "ts-cf"
 sys.exit(main.serve(settings.Settings(storage=sys.argv[1], port=0), lambda line: print(line, flush=True)))
 """
 
 
 @pytest.mark.slow  # it compiles policies that no other test has
-def test_nothing_is_ever_interpreted(tmp_path: Path) -> None:
+def test_live_code_is_never_interpreted(tmp_path: Path) -> None:
     """On a machine that has never compiled anything, with a policy that the service was not started with."""
     url = f"sqlite:///{tmp_path}/bandits.db"
     environment = {cache.VARIABLE: str(tmp_path / "cache")}

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from maskedbandits.service.app import App
-from maskedbandits.service.keys import secrets_of
 from maskedbandits.service.registry import ExperimentRegistry
+from maskedbandits.service.secret import load_secrets
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import Store
 from maskedbandits.service.tokens import Token
@@ -113,7 +113,7 @@ def _reply(answers: list[Message]) -> Reply:
 
 
 def token_of(store: Store, answer: dict[str, Any]) -> Token:
-    return secrets_of(store).ring.read(answer["token"])
+    return load_secrets(store).ring.read(answer["token"])
 
 
 class Served:

@@ -60,11 +60,11 @@ def restore(file: Path, storage: StoreOptions, json_wanted: bool) -> None:
 
 def list_faults(url: str) -> list[str]:
     """Return the faults of experiments that a service would quarantine."""
-    from maskedbandits.service.config import fault_of
+    from maskedbandits.service.config import find_fault
     from maskedbandits.service.storage import open_store
 
     with open_store(url) as store:
-        faults = (fault_of(row, store.list_arms(row.id)) for row in store.list_experiments())
+        faults = (find_fault(row, store.list_arms(row.id)) for row in store.list_experiments())
         return [fault for fault in faults if fault is not None]
 
 

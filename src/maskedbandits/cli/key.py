@@ -103,10 +103,10 @@ def rotate(keep: int | None, storage: StoreOptions, json_wanted: bool) -> None:
 
     Tokens that an older one has signed stay good until they expire, unless --keep drops it.
     """
-    from maskedbandits.service import keys
+    from maskedbandits.service.secret import rotate_signing_key
 
     with open_for_verb(storage, "key") as store:
-        number, dropped = keys.rotate(store, keep)
+        number, dropped = rotate_signing_key(store, keep)
     if json_wanted:
         echo_json({"signing_key": number, "dropped": dropped})
         return

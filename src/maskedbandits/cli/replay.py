@@ -16,7 +16,7 @@ from maskedbandits.cli.verb import Failure, Verb, json_option
 from maskedbandits.errors import UserError
 
 if TYPE_CHECKING:
-    from maskedbandits.service.replay import Claim, Replayed
+    from maskedbandits.service.replay import Claim, ReplayResult
 
 SERVER_TIMEOUT_S = 10.0
 
@@ -53,7 +53,7 @@ def replay(
         raise Failure("a state is not what the log says; the log is the truth: restart the service, and report it")
 
 
-def replay_one(store: Any, row: Any, server: str | None, key: str | None) -> Replayed | str:
+def replay_one(store: Any, row: Any, server: str | None, key: str | None) -> ReplayResult | str:
     """Replay one experiment; return the fault of a damaged log as text."""
     from maskedbandits.service.replay import DamagedError
     from maskedbandits.service.replay import replay as replay_log
@@ -86,7 +86,7 @@ def fetch_claim(server: str, name: str, key: str | None) -> Claim:
         raise Failure(f"--server {server}: no state to be had ({error}); is it the address of a service?") from error
 
 
-def format_result(result: Replayed) -> str:
+def format_result(result: ReplayResult) -> str:
     """Return the result of a replay in one line."""
     claims = [f"{claim.source} at {claim.seq} agrees" for claim in result.agreeing]
     claims += [f"{claim.source} at {claim.seq} CONTRADICTS the log" for claim in result.contradicting]
@@ -96,7 +96,7 @@ def format_result(result: Replayed) -> str:
     return f"{result.name}: {size}, state {result.digest[:16]}: {verdicts}"
 
 
-def as_document(name: str, result: Replayed | str) -> dict[str, Any]:
+def as_document(name: str, result: ReplayResult | str) -> dict[str, Any]:
     """Return the result of a replay as plain values for JSON."""
     if isinstance(result, str):
         return {"experiment": name, "holds": False, "fault": result}

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from maskedbandits._util import extras
 from maskedbandits.cli.output import echo
 from maskedbandits.cli.verb import Verb
+
+HAS_SERVICE = not extras.missing(("msgspec",))
+METAVARS = {"storage": "URL"}
+
+
+def setting_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each setting that is one; the definitions of settings say which."""
+    if not HAS_SERVICE:  # `serve` then says what to install
+        return verb
+    from maskedbandits.service.server.settings import list_fields
+
+    for name, field in reversed(list_fields().items()):
+        if field.extra.get("is_flag"):
+            option = f"--{name.replace('_', '-')}"
+            if isinstance(field.default, bool):
+                verb = click.option(option, is_flag=True, default=None, help=field.description)(verb)
+            else:
+                kind, metavar = type(field.default), METAVARS.get(name)
+                verb = click.option(option, type=kind, metavar=metavar, help=field.description)(verb)
+    return verb
 
 
 @click.command(
@@ -20,12 +42,9 @@ from maskedbandits.cli.verb import Verb
         "maskedbandits serve --storage postgresql://bandits@db/bandits --host 0.0.0.0 --workers 4",
         "maskedbandits serve --config service.toml",
     ],
+    context_settings={} if HAS_SERVICE else {"ignore_unknown_options": True, "allow_extra_args": True},
 )
-@click.option("--storage", metavar="URL", help="Where everything is kept; sqlite:///bandits.db unless given.")
-@click.option("--host", help="Address to listen on; 127.0.0.1 unless given. Any other needs keys.")
-@click.option("--port", type=int, help="Port to listen on; 8080 unless given, 0 for any that is free.")
-@click.option("--workers", type=int, help="Processes that answer; 1 unless given.")
-@click.option("--access-log", is_flag=True, default=None, help="Log a line for every request.")
+@setting_options
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with these and further settings.")
 def serve(config: Path | None, **flags: Any) -> None:
     """Serve decisions and take masked reports over HTTP until interrupted.
@@ -33,9 +52,10 @@ def serve(config: Path | None, **flags: Any) -> None:
     A flag counts more than a variable such as MASKEDBANDITS_PORT, and that more than the file. It listens at once;
     /readyz tells when machine code is loaded and logs are read. What it has acknowledged is on disk, however it ends.
     """
+    extras.need("serve", extras.SERVICE, "service")
     from maskedbandits.service.server import main as serving
-    from maskedbandits.service.server.settings import gathered
+    from maskedbandits.service.server.settings import load_settings
 
-    code = serving.serve(gathered(flags, config=config), echo)
+    code = serving.serve(load_settings(flags, config=config), echo)
     if code:
         sys.exit(code)

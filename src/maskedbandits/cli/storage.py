@@ -41,11 +41,14 @@ def store_options(verb: Callable[..., None]) -> Callable[..., None]:
 @contextmanager
 def resolve_url(options: StoreOptions) -> Iterator[str]:
     """Yield the URL of the store; an unavailable store ends in one line."""
-    from maskedbandits.service.server.settings import gathered
+    from maskedbandits._util import extras
+
+    extras.need("storage", extras.SERVICE, "service")
+    from maskedbandits.service.server.settings import load_settings
     from maskedbandits.service.storage import StoreUnavailable
 
     try:
-        yield gathered({"storage": options.url}, config=options.config).storage
+        yield load_settings({"storage": options.url}, config=options.config).storage
     except StoreUnavailable as error:
         raise Failure(f"{error.reason.removesuffix(': try again')}: try again") from error
 

@@ -23,11 +23,11 @@ def upgrade(storage: StoreOptions, json_wanted: bool) -> None:
 
     Stop the service and make a backup first. Versions are of the tables: most releases leave them as they are.
     """
+    from maskedbandits.service.secret import upgrade_store
     from maskedbandits.service.storage import open_store
-    from maskedbandits.service.upgrade import upgraded
 
     with resolve_url(storage) as url, open_store(url, any_version=True) as store:
-        before, now = upgraded(store)
+        before, now = upgrade_store(store)
     if json_wanted:
         echo_json({"from": before, "to": now})
     elif before == now:

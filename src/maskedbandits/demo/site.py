@@ -30,7 +30,7 @@ class Site:
         self.crowd: Crowd | None = None
         self.service = ""  # its address
         self.is_ending = False
-        files = FILES | {"/client.js": static.client()}
+        files = FILES | {"/client.js": static.find_client()}
         self.app = Starlette(
             routes=[
                 *(Route(path, self._file(file)) for path, file in files.items()),
@@ -47,14 +47,16 @@ class Site:
 
     def _file(self, path: Path) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            return FileResponse(path, media_type=static.KINDS[path.suffix].decode(), headers=self._build_headers())
+            return FileResponse(
+                path, media_type=static.MEDIA_TYPES[path.suffix].decode(), headers=self._build_headers()
+            )
 
         return answer
 
     def _build_headers(self) -> dict[str, str]:
         """Return headers that let the page connect to this machine alone."""
         connect = f"connect-src 'self' {self.service}".strip()
-        policy = static.POLICY.decode().replace("connect-src 'self'", connect)
+        policy = static.CONTENT_SECURITY_POLICY.decode().replace("connect-src 'self'", connect)
         return {"content-security-policy": policy, "cache-control": "no-store", "x-content-type-options": "nosniff"}
 
     async def _send_address(self, request: Request) -> Response:

@@ -60,10 +60,9 @@ SNAPSHOTS = Use(
         *(
             f"service/{name}.py"
             for name in (
-                *("app", "arm_selection", "auth", "clock", "config", "experiment", "group_arm_selection"),
-                *("group_experiment", "http", "keys", "log_reader", "log_writer", "lookup", "openapi", "pending"),
-                *("rate_limits", "registry", "replay", "replies", "routes_admin", "routes_decisions"),
-                *("routes_reports", "sse", "static", "tokens", "upgrade"),
+                *("app", "arm_selection", "auth", "clock", "config", "experiment", "group_experiment", "http", "keys"),
+                *("log_reader", "log_writer", "openapi", "pending", "rate_limits", "registry", "replay"),
+                *("routes_admin", "routes_decisions", "routes_reports", "secret", "source_limits", "sse", "static"),
             )
         ),
     ),

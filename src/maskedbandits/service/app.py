@@ -1,7 +1,7 @@
-"""The service as an ASGI application: every request comes in, and every answer goes out, here.
+"""The service as an ASGI application: dispatch, access control, metrics and errors for every request.
 
-Deciding and reporting are found by their paths at once, before Starlette's routes are tried one by one. Each answer is
-counted, and each error is one line of JSON; nothing that anybody sends can make it a 500.
+Decisions and reports are dispatched by their paths directly, before Starlette's routes are tried one by one. Each
+response is counted, and each error is one line of JSON. No request can cause a 500.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from starlette.routing import Match, Route
@@ -20,78 +19,106 @@ from starlette.types import Receive, Scope, Send
 
 from maskedbandits.errors import UserError
 from maskedbandits.service import static
-from maskedbandits.service.auth import Access, Caller, refuse_repeated
+from maskedbandits.service.auth import AccessControl, Caller, refuse_duplicates
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.http import Answer, ClientGone, Refused, later, respond
-from maskedbandits.service.keys import Secrets, secrets_of
-from maskedbandits.service.lookup import found
-from maskedbandits.service.openapi import description
-from maskedbandits.service.rate_limits import Answers, Buckets
-from maskedbandits.service.routes_admin import AdminRoutes, Endpoint, Request
-from maskedbandits.service.schemas import MOST_DECISIONS, DecisionRequest, Reader
+from maskedbandits.service.http import (
+    ClientGone,
+    Endpoint,
+    Request,
+    RequestError,
+    Response,
+    RouteTable,
+    retry_later,
+    send_response,
+)
+from maskedbandits.service.openapi import openapi_response
+from maskedbandits.service.rate_limits import TokenBuckets
+from maskedbandits.service.routes_admin import EXPERIMENT, EXPERIMENTS, STARTING, AdminRoutes
+from maskedbandits.service.schemas import (
+    AnswerRequest,
+    BitRequest,
+    DecisionAnswer,
+    DecisionRequest,
+    DecisionsAnswer,
+    QuestionAnswer,
+    QuestionsAnswer,
+    ReportAnswer,
+    ReportsAnswer,
+    ReportsRequest,
+)
+from maskedbandits.service.secret import Secrets, load_secrets
 from maskedbandits.service.server import logging
-from maskedbandits.service.server.metrics import LEFT, Metrics
-from maskedbandits.service.server.settings import Settings
+from maskedbandits.service.server.metrics import CLIENT_GONE, Metrics
 from maskedbandits.service.sse import Stream, Streams
 from maskedbandits.service.storage import StoreUnavailable
 
 if TYPE_CHECKING:
     from maskedbandits.service.registry import ExperimentRegistry
+    from maskedbandits.service.server.settings import Settings
     from maskedbandits.service.storage import Store
     from maskedbandits.service.storage.models import KeyRow
 
-ALL = "/v1/experiments"
-ONE = f"{ALL}/{{name}}"
-STARTING = "the service is starting: ask again in a moment"
 GONE = "the store cannot be reached, or too much waits to be written: send it again in a moment"
-KEYS_EVERY = 3.0  # seconds after which a revoked key is of no more use, at the latest
-KEYS_SOONEST = 1.0  # seconds after which they are read again for a token with a key that nobody knows
-UNKNOWN = Caller()
-PROXIED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"})
-FOR_OTHERS = (
+KEYS_EVERY_S = 3.0  # after which a revoked key is refused at the latest
+MIN_KEYS_PAUSE_S = 1.0  # after which keys are read again for a token with an unknown key
+UNKNOWN_CALLER = Caller()
+PROXY_HEADERS = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
+)
+FORWARDED = (
     "a proxy asks for somebody else, and without any key only this machine may: make one with maskedbandits key create"
 )
-PAGE = Path(__file__).with_name("dashboard") / "page"
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+HTML, JAVASCRIPT = (static.MEDIA_TYPES[suffix].decode() for suffix in (".html", ".js"))
+REPORT = {"body": (BitRequest, AnswerRequest, ReportsRequest), "replies": (ReportAnswer, ReportsAnswer)}
+STREAM = {"media_types": ("text/event-stream",), "description": "Events, at most one a second."}
 
 
 class App:
-    """Answers requests; until the registry of experiments is opened, that it is starting."""
+    """The application. Until the registry of experiments is opened it answers that it is starting."""
+
+    routes = RouteTable()
 
     def __init__(self, settings: Settings, metrics: Metrics | None = None, clock: Clock | None = None) -> None:
         self.settings = settings
         self.clock = clock or Clock()  # the registry's, once there is one
-        self._dated, self._date = 0, b""
+        self._date_second, self._date = 0, b""
         self.metrics = metrics or Metrics()
-        self.access = Access(settings)
+        self.access = AccessControl(settings)
         self.registry: ExperimentRegistry | None = None
-        self._answers, self._asked = Answers(), Reader(DecisionRequest)
-        self._office = AdminRoutes(lambda: self.registry, self.metrics)
+        self._admin_routes = AdminRoutes(lambda: self.registry, self.metrics)
         self.streams = Streams()
-        reports = Endpoint("reports", "device", self._report)
-        self._of_devices = {"decisions": Endpoint("decisions", "device", self._decide), "reports": reports}
-        self._routes = self._all_routes()
+        endpoints = [*self._admin_routes.routes.bind(self._admin_routes), *self.routes.bind(self)]
+        self._routes = [
+            Route(each.operation.path, each, methods=[each.operation.method])  # type: ignore[arg-type]  # only to match
+            for each in endpoints
+        ]
+        by_id = {each.operation.id: each for each in endpoints}
+        self._report_endpoint = by_id["report"]
+        self._device_endpoints = {"decisions": by_id["decide"], "reports": by_id["reportTo"]}
 
-    # From beginning to end
+    # Start and end
 
     async def open(self, registry: ExperimentRegistry) -> None:
-        """Let people in: the registry has started, and has imported what takes long to import."""
+        """Accept requests: the registry has started, and with it the slow imports are done."""
         from maskedbandits.service.dashboard.broadcast import Broadcaster
-        from maskedbandits.service.routes_decisions import Decisions
-        from maskedbandits.service.routes_reports import Reports
+        from maskedbandits.service.routes_decisions import DecisionRoutes
+        from maskedbandits.service.routes_reports import ReportRoutes
 
-        self._reading = asyncio.Lock()
+        self._keys_lock = asyncio.Lock()
         self._secrets = await self._read_keys(registry)
-        self._decisions = Decisions(registry, self._secrets, self.metrics)
-        by_token = Buckets(self.settings.token_rate, self.settings.burst)
-        self._reports = Reports(registry, self._secrets, self.metrics, by_token, self._renew, self.access.block)
+        self._decision_routes = DecisionRoutes(registry, self._secrets, self.metrics)
+        by_token = TokenBuckets(self.settings.token_rate, self.settings.burst)
+        self._report_routes = ReportRoutes(
+            registry, self._secrets, self.metrics, by_token, self.renew_keys, self.access.find_block
+        )
         self.registry, self.clock = registry, registry.clock
         self.broadcaster = Broadcaster(registry)
         self.broadcaster.start()
         self._renewing = asyncio.create_task(self._renew_often())
 
     async def close(self) -> None:
-        """Let nobody in any more, and have the registry write down what it knows."""
+        """Refuse new requests, and stop the registry."""
         registry, self.registry = self.registry, None
         if registry is not None:
             self.streams.end()
@@ -103,189 +130,203 @@ class App:
 
     async def _read_keys(self, registry: ExperimentRegistry) -> Secrets:
         def read(store: Store) -> tuple[list[KeyRow], Secrets]:
-            return store.list_keys(), secrets_of(store)
+            return store.list_keys(), load_secrets(store)
 
-        self._read_at = time.monotonic()
-        rows, secrets = cast("tuple[list[KeyRow], Secrets]", await registry.ask(read))
+        self._keys_read_at = time.monotonic()
+        rows, secrets = cast("tuple[list[KeyRow], Secrets]", await registry.call_store(read))
         self.access.keys.refresh(rows)
         return secrets
 
-    async def _renew(self) -> None:
-        """Return once the keys have been read again: for many who ask at once that is done once."""
-        asked = time.monotonic()
-        async with self._reading:
-            if self._read_at >= asked or self.registry is None:
+    async def renew_keys(self) -> None:
+        """Read the keys again; concurrent callers share one read."""
+        called = time.monotonic()
+        async with self._keys_lock:
+            if self._keys_read_at >= called or self.registry is None:
                 return
-            await asyncio.sleep(max(0.0, self._read_at + KEYS_SOONEST - asked))
+            await asyncio.sleep(max(0.0, self._keys_read_at + MIN_KEYS_PAUSE_S - called))
             if self.registry is not None:
                 read = await self._read_keys(self.registry)
-                self._secrets.ring = read.ring  # all else stays, as the secret does
+                self._secrets.ring = read.ring  # the other keys derive from the secret, which never changes
 
     async def _renew_often(self) -> None:
         while True:
-            await asyncio.sleep(KEYS_EVERY)
+            await asyncio.sleep(KEYS_EVERY_S)
             try:
-                await self._renew()
+                await self.renew_keys()
             except StoreUnavailable:
-                continue  # those who ask hear of it; the keys known so far stay
-            except Exception as error:  # whatever it is, they have to be read again the next time
+                continue  # requests show it; the known keys stay
+            except Exception as error:  # the keys have to be read again the next time in any case
                 logging.fault("keys could not be read", error)
 
     # Requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Respond to a request."""
         if scope["type"] != "http":
             await _refuse_socket(scope, send)
             return
         began = time.perf_counter()
         headers = dict(scope["headers"])
         origin = headers.get(b"origin")
-        extra = [] if origin is None else self.access.cors(origin)
-        route, caller = "other", UNKNOWN
-        answer: Answer | Stream
+        extra = [] if origin is None else self.access.cors_headers(origin)
+        label, caller = "other", UNKNOWN_CALLER
+        response: Response | Stream
         try:
-            refuse_repeated(scope, headers)
+            refuse_duplicates(scope, headers)
             if origin is not None and scope["method"] == "OPTIONS":
-                answer = self.access.preflight(origin)
+                response = self.access.preflight(origin)
             else:
-                endpoint, ask = self._found(scope, receive)
-                route = endpoint.route
-                if endpoint.role:
-                    caller = self._admitted(scope, headers, endpoint.role)
-                    ask.roles, ask.key = caller.holder.roles, caller.holder.name
-                    ask.charge = partial(self.access.charge, caller)
-                answer = await endpoint.run(ask)
-                if isinstance(answer, Stream):
+                (operation, run), request = self._dispatch(scope, receive)
+                label = operation.label
+                if operation.role:
+                    caller = self._admit(scope, headers, operation.role)
+                    request.roles, request.key = caller.holder.roles, caller.holder.name
+                    request.charge = partial(self.access.charge, caller)
+                response = await run(request)
+                if isinstance(response, Stream):
                     self.streams.refuse_if_full()
         except ClientGone:
-            self._count(scope, route, LEFT, began, caller)
+            self._count(scope, label, CLIENT_GONE, began, caller)
             return
         except Exception as error:
-            answer = _refusal(error)
-        extra.append((b"date", self._now()))
-        if isinstance(answer, Stream):
-            await self.streams.pour(scope, receive, send, answer, extra)
+            response = _translate_error(error)
+        extra.append((b"date", self._format_date()))
+        if isinstance(response, Stream):
+            await self.streams.send_stream(scope, receive, send, response, extra)
         else:
-            await respond(send, answer, extra, is_bare=scope["method"] == "HEAD")
-        self._count(scope, route, answer.status, began, caller)
+            await send_response(send, response, extra, is_head=scope["method"] == "HEAD")
+        self._count(scope, label, response.status, began, caller)
 
-    def _now(self) -> bytes:
-        """Return the time as a Date header has it: from it and report_at a device reckons when to report."""
+    def _format_date(self) -> bytes:
+        """Return the Date header; devices compute from it and report_at when to report."""
         second = int(self.clock.now())
-        if second != self._dated:
-            self._dated, self._date = second, formatdate(second, usegmt=True).encode()
+        if second != self._date_second:
+            self._date_second, self._date = second, formatdate(second, usegmt=True).encode()
         return self._date
 
-    def _count(self, scope: Scope, route: str, status: int, began: float, caller: Caller) -> None:
+    def _count(self, scope: Scope, label: str, status: int, began: float, caller: Caller) -> None:
         seconds = time.perf_counter() - began
-        self.metrics.request(route, status, seconds)
+        self.metrics.count_request(label, status, seconds)
         if self.settings.access_log:
             method = scope["method"] if scope["method"] in METHODS else "other"
-            facts = {"method": method, "route": route, "status": status, "ms": round(1e3 * seconds, 2)}
+            facts = {"method": method, "route": label, "status": status, "ms": round(1e3 * seconds, 2)}
             logging.event("request", **facts, key=caller.holder.name)
 
-    def _admitted(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
-        if self.registry is None:  # nor are the keys known
-            raise later(503, STARTING)
-        if self.access.keys.is_open and not PROXIED.isdisjoint(headers):  # the proxy is on this machine, not who asks
-            raise Refused(403, FOR_OTHERS)
+    def _admit(self, scope: Scope, headers: dict[bytes, bytes], role: str) -> Caller:
+        if self.registry is None:  # the keys are not known either
+            raise retry_later(503, STARTING)
+        if self.access.keys.is_open and not PROXY_HEADERS.isdisjoint(headers):  # the proxy is local, its client is not
+            raise RequestError(403, FORWARDED)
         return self.access.admit(scope, headers, role)
 
-    def _found(self, scope: Scope, receive: Receive) -> tuple[Endpoint, Request]:
-        """Return what answers a request."""
-        path, method, limit = scope["path"], scope["method"], self.settings.body_limit
+    def _dispatch(self, scope: Scope, receive: Receive) -> tuple[Endpoint, Request]:
+        """Return the endpoint of a request."""
+        path, method, max_bytes = scope["path"], scope["method"], self.settings.body_limit
         if method == "POST":
             if path == "/v1/reports":
-                return self._of_devices["reports"], Request(scope, receive, limit, {})
-            name, _, what = path[len(ALL) + 1 :].partition("/")
-            if what in self._of_devices and path.startswith(f"{ALL}/"):
-                return self._of_devices[what], Request(scope, receive, limit, {"name": name})
+                return self._report_endpoint, Request(scope, receive, max_bytes, {})
+            name, _, what = path[len(EXPERIMENTS) + 1 :].partition("/")
+            if what in self._device_endpoints and path.startswith(f"{EXPERIMENTS}/"):
+                return self._device_endpoints[what], Request(scope, receive, max_bytes, {"name": name})
         allowed: set[str] = set()
         for route in self._routes:
             match, child = route.matches(scope)
             if match is Match.FULL:
-                return child["endpoint"], Request(scope, receive, limit, child["path_params"])
+                return child["endpoint"], Request(scope, receive, max_bytes, child["path_params"])
             if match is Match.PARTIAL:
                 allowed |= route.methods or set()
         if allowed:
             listed = ", ".join(sorted(allowed))
-            raise Refused(405, f"this path does not take this method: use {listed}", [(b"allow", listed.encode())])
-        raise Refused(404, "there is nothing at this path: GET /openapi.json describes all of them")
+            raise RequestError(405, f"this path does not take this method: use {listed}", [(b"allow", listed.encode())])
+        raise RequestError(404, "there is nothing at this path: GET /openapi.json describes all of them")
 
-    async def _decide(self, ask: Request) -> Answer:
-        body = await ask.body()
-        live = self._decisions.registry.experiment(ask.params["name"])
-        if live is not None and body and (most := self._answers.most(live)) < MOST_DECISIONS:
-            n = self._asked(body).n or 1
-            if n > most:
-                raise Refused(400, f"n = {n}: payloads are so long here that {most} fit in one answer: ask more often")
-        return await self._decisions.answer(ask.params["name"], body, ask.charge, may_read="read" in ask.roles)
+    # Routes of devices
 
-    async def _report(self, ask: Request) -> Answer:
-        body = await ask.body()
-        return await self._reports.answer(ask, body)
+    @routes.add(
+        *("POST", f"{EXPERIMENT}/decisions", "decide", "What to show.", "decisions", "device"),
+        body=(DecisionRequest,),
+        is_body_optional=True,
+        replies=(DecisionAnswer, DecisionsAnswer, QuestionAnswer, QuestionsAnswer),
+        errors=(410,),
+    )
+    async def _decide(self, request: Request) -> Response:
+        body, may_read = await request.body(), "read" in request.roles
+        return await self._decision_routes.decide(request.params["name"], body, request.charge, may_read=may_read)
 
-    async def _describe(self, ask: Request) -> Answer:
-        return description()
+    @routes.add("POST", f"{EXPERIMENT}/reports", "reportTo", "What happened, masked.", "reports", "device", **REPORT)
+    @routes.add("POST", "/v1/reports", "report", "What happened, masked.", "reports", "device", **REPORT)
+    async def _report(self, request: Request) -> Response:
+        return await self._report_routes.report(request, await request.body())
 
-    async def _live_list(self, ask: Request) -> Stream:
-        return Stream(self.broadcaster.stream_list(self._roles(ask)))
+    # Live state
 
-    async def _live(self, ask: Request) -> Stream:
-        return Stream(
-            self.broadcaster.stream_experiment(await found(self._office.registry, ask.params["name"]), self._roles(ask))
-        )
+    @routes.add(
+        *("GET", f"{EXPERIMENT}/live", "followState", "What it has learnt, as server-sent events.", "live", "read"),
+        **STREAM,
+    )
+    async def _follow_state(self, request: Request) -> Stream:
+        experiment = await self._admin_routes.registry.resolve(request.params["name"])
+        return Stream(self.broadcaster.stream_experiment(experiment, self._track_roles(request)))
 
-    def _roles(self, ask: Request) -> Callable[[], frozenset[str]]:
-        """Return what tells the roles that somebody who asks has by now."""
-        headers = dict(ask.scope["headers"])
-        return lambda: self.access.holder(headers).roles
+    @routes.add(
+        *("GET", "/v1/live", "followExperiments", "All experiments, as server-sent events.", "live", "read"), **STREAM
+    )
+    async def _follow_experiments(self, request: Request) -> Stream:
+        return Stream(self.broadcaster.stream_list(self._track_roles(request)))
 
-    def _all_routes(self) -> list[Route]:
-        """Return all paths, those of devices among them: a wrong method there is told as such."""
-        admin_routes = self._office
+    def _track_roles(self, request: Request) -> Callable[[], frozenset[str]]:
+        """Return a function for the present roles of a caller, whose key may be revoked meanwhile."""
+        headers = dict(request.scope["headers"])
+        return lambda: self.access.identify(headers).roles
 
-        def route(method: str, path: str, endpoint: Endpoint) -> Route:
-            return Route(path, endpoint, methods=[method])  # type: ignore[arg-type]  # it is only found by it
+    # Description and files
 
-        return [
-            route("GET", "/healthz", Endpoint("health", "", admin_routes.health)),
-            route("GET", "/readyz", Endpoint("health", "", admin_routes.ready)),
-            route("GET", "/metrics", Endpoint("metrics", "read", admin_routes.counts)),
-            route("GET", "/openapi.json", Endpoint("openapi", "", self._describe)),
-            route("POST", "/v1/reports", self._of_devices["reports"]),
-            route("GET", ALL, Endpoint("experiments", "read", admin_routes.list_all)),
-            route("POST", ALL, Endpoint("experiments", "admin", admin_routes.create)),
-            route("GET", ONE, Endpoint("experiments", "read", admin_routes.show)),
-            route("PATCH", ONE, Endpoint("experiments", "admin", admin_routes.change)),
-            route("GET", f"{ONE}/state", Endpoint("state", "read", admin_routes.state)),
-            route("GET", f"{ONE}/live", Endpoint("live", "read", self._live)),
-            route("GET", "/v1/live", Endpoint("live", "read", self._live_list)),
-            route("POST", f"{ONE}/arms", Endpoint("experiments", "admin", admin_routes.add_arm)),
-            route("POST", f"{ONE}/arms/{{arm:path}}/retire", Endpoint("experiments", "admin", admin_routes.retire)),
-            route("POST", f"{ONE}/decisions", self._of_devices["decisions"]),
-            route("POST", f"{ONE}/reports", self._of_devices["reports"]),
-            route("GET", "/client.js", static.file(static.client())),
-            route("GET", "/", static.elsewhere("dashboard")),
-            route("GET", "/dashboard", static.file(PAGE / "index.html")),
-            route("GET", "/dashboard/{file}", static.folder(PAGE)),
-        ]
+    @routes.add("GET", "/openapi.json", "description", "This description.", "openapi", replies=(dict,))
+    async def _describe(self, request: Request) -> Response:
+        return openapi_response(OPERATIONS)
+
+    @routes.add(
+        *("GET", "/client.js", "client", "The module that runs on people's pages.", "static"),
+        media_types=(JAVASCRIPT,),
+    )
+    async def _send_client(self, request: Request) -> Response:
+        return static.serve_file(request, static.find_client())
+
+    @routes.add("GET", "/", "start", "Sends a browser on to the dashboard.", "static", status=307)
+    async def _redirect(self, request: Request) -> Response:
+        return static.redirect("dashboard")
+
+    @routes.add(
+        *("GET", "/dashboard", "dashboard", "The dashboard, a page; what it shows needs a key.", "static"),
+        media_types=(HTML,),
+    )
+    async def _send_dashboard(self, request: Request) -> Response:
+        return static.serve_file(request, static.DASHBOARD / "index.html")
+
+    @routes.add(
+        *("GET", "/dashboard/{file}", "dashboardFile", "A part of it.", "static"),
+        media_types=tuple(kind.decode() for kind in static.MEDIA_TYPES.values()),
+    )
+    async def _send_dashboard_file(self, request: Request) -> Response:
+        return static.serve_from(request, static.DASHBOARD)
 
 
-def _refusal(error: Exception) -> Answer:
-    """Return what is answered to a request that could not be done."""
-    if isinstance(error, Refused):
-        return error.answer()
-    if isinstance(error, StoreUnavailable):  # first: a store that cannot be opened is a user's error as well
-        return later(503, GONE).answer()
+OPERATIONS = (*AdminRoutes.routes.operations, *App.routes.operations)  # of the whole service
+
+
+def _translate_error(error: Exception) -> Response:
+    """Return the response to a request that failed."""
+    if isinstance(error, RequestError):
+        return error.to_response()
+    if isinstance(error, StoreUnavailable):  # first, because a store that cannot be opened is a user's error as well
+        return retry_later(503, GONE).to_response()
     if isinstance(error, UserError):
-        return Refused(400, str(error)).answer()
+        return RequestError(400, str(error)).to_response()
     logging.fault("request failed", error)
-    return Refused(500, "the service failed, which it never should: its log says where").answer()
+    return RequestError(500, "the service failed, which it never should: its log says where").to_response()
 
 
 async def _refuse_socket(scope: Scope, send: Send) -> None:
-    """Close what is no request."""
+    """Close a websocket."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1000})

@@ -1,6 +1,6 @@
-"""The time of a process: never earlier than it was, whatever somebody does to the machine's clock.
+"""The clock of a process, which never goes back even if the machine's clock is set back.
 
-Processes that share a database with a clock of its own go by that: then it does not matter whose machine is fast.
+Processes that share a database with its own clock follow that one, so differences between machines do not matter.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from collections.abc import Callable
 
 
 class Clock:
-    """Tells the time of the machine; while that is behind what was told before, time goes on from there.
+    """The machine's clock; while that is behind an earlier reading, time goes on steadily from the reading.
 
-    A token that has expired stays expired, and an id that was forgotten does not become valid again, if the clock is
-    set back. Once the machine's clock has caught up, it is followed again.
+    So if the clock is set back, an expired token stays expired, and a forgotten id does not become valid again. Once
+    the machine's clock has caught up, it is followed again.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._steady = wall, steady
         self._lock = threading.Lock()
-        self._told, self._at = 0.0, steady()
-        self._ahead: float | None = None  # of the steady clock, where another than the machine's is gone by
+        self._latest, self._at = 0.0, steady()
+        self._offset: float | None = None  # from the steady clock, where another clock is followed
 
     def now(self) -> float:
         """Return the unix time."""
         with self._lock:
             steady = self._steady()
-            wall = self._wall() if self._ahead is None else steady + self._ahead
-            self._told = max(wall, self._told + (steady - self._at))  # which rounding does not take back
+            wall = self._wall() if self._offset is None else steady + self._offset
+            self._latest = max(wall, self._latest + (steady - self._at))  # rounding cannot make it go back
             self._at = steady
-            return self._told
+            return self._latest
 
-    def go_by(self, time: float) -> None:
-        """Go by another clock from now on, which shows this time, or showed it a moment ago.
+    def follow(self, time: float) -> None:
+        """Follow another clock, which shows this time now.
 
-        The first time this may lead back: so it is done before anything is decided.
+        The first call may set the time back, so it comes before the first decision.
         """
         with self._lock:
             steady = self._steady()
-            if self._ahead is None:
-                self._told, self._at = time, steady
-            self._ahead = time - steady
+            if self._offset is None:
+                self._latest, self._at = time, steady
+            self._offset = time - steady
 
-    def not_before(self, time: float) -> None:
-        """Be no earlier than a time from now on, whatever the machine's clock says."""
+    def advance_to(self, time: float) -> None:
+        """Advance to a time, if that is later than now."""
         with self._lock:
             steady = self._steady()
-            self._told, self._at = max(self._told + (steady - self._at), time), steady
+            self._latest, self._at = max(self._latest + (steady - self._at), time), steady
 
     def minute(self) -> int:
         """Return the unix time in whole minutes."""

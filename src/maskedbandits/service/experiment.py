@@ -1,4 +1,4 @@
-"""One experiment, live in one process: what the log says of it, and decisions from that."""
+"""One experiment in one process: its state from the log, and the decisions made from it."""
 
 from __future__ import annotations
 
@@ -12,228 +12,258 @@ from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import Policy
-from maskedbandits.service.arm_selection import Chooser
+from maskedbandits.service.arm_selection import ArmSelector
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.config import Terms
-from maskedbandits.service.pending import STEPS, Pending, expiry_minute
-from maskedbandits.service.state import Fold, kernel
+from maskedbandits.service.config import StoredConfig
+from maskedbandits.service.pending import STEPS, PendingReports, round_expiry
+from maskedbandits.service.state import ExperimentState, get_kernel_key
 from maskedbandits.service.storage.models import OPEN, ArmRow, EventRow, ExperimentRow
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
 
 if TYPE_CHECKING:
     from maskedbandits.service.storage import Store
 
-DRAWS, PIECES = 1000, 4  # of a posterior, for a view; in at most so many pieces
-MOST_WORK = 1 << 20  # draws times arms in one piece
-LATELY = 120  # seconds in which every process has told the others what it has decided
+MAX_DRAWS, MAX_PIECES = 1000, 4  # of a posterior, for a view; pieces of one computation
+MAX_WORK = 1 << 20  # draws times arms in one piece
+RECENT_S = 120  # in which every process has told the others what it has decided
 UNLISTED = "; check the name, or list the arms with a key that has the role read"
-CHANGES = ("create", "arm", "retire", "config", "status")  # kinds of events that are no reports
 
 
-class Issued(NamedTuple):
-    """A decision: the arm, its probability in 65,536ths, and all else that a token says."""
+class IssuedDecision(NamedTuple):
+    """A decision with all that its token carries."""
 
     arm: int
-    probability: int
+    probability: int  # in 65,536ths
     flags: int
-    issued: int  # the unix second
-    expires: int  # likewise
-    question: bytes = b""  # where there are groups; arm and probability say nothing then
+    issued: int  # unix seconds
+    expires: int  # unix seconds
+    question: bytes = b""  # with groups; arm and probability have no meaning then
 
 
-class Arms:
-    """The arms of an experiment as they stand: names, and payloads as JSON, by place."""
+class ArmTable:
+    """The arms of an experiment: names, and payloads as JSON, by index."""
 
     def __init__(self, rows: Sequence[ArmRow]) -> None:
         self.rows = sorted(rows, key=lambda row: row.place)
         self.names = [row.name for row in self.rows]
         self.payloads = [msgspec.Raw(row.payload.encode()) for row in self.rows]
         self.open = [row.place for row in self.rows if row.status == OPEN]
-        self.places = {row.name: row.place for row in self.rows}
+        self.index = {row.name: row.place for row in self.rows}
 
-    def eligible(self, names: Sequence[str], may_read: bool) -> tuple[int, ...] | None:
-        """Return the places of some arms, in order, or None if all are meant; retired ones are passed over.
+    def find_eligible(self, names: Sequence[str], may_read: bool) -> tuple[int, ...] | None:
+        """Return the sorted indices of some open arms, or None for all of them; retired ones are ignored.
 
-        The key of a device may be public, so that the error names no arm to who may not read the experiment.
+        A device's key may be public, so the error suggests arms only to callers who may read the experiment.
         """
-        unknown = next((name for name in names if name not in self.places), None)
+        unknown = next((name for name in names if name not in self.index), None)
         if unknown is not None:
-            known = [self.names[place] for place in self.open[:20]]
+            known = [self.names[arm] for arm in self.open[:20]]
             hint = nearest(unknown, known) if may_read else UNLISTED
             raise UserError(f"eligible_arms: no arm is called {unknown!r}{hint}")
-        found = {self.places[name] for name in names} & set(self.open)
-        if not found:
+        eligible = {self.index[name] for name in names} & set(self.open)
+        if not eligible:
             raise UserError("eligible_arms: all of them are retired; name one that is open")
-        return None if len(found) == len(self.open) else tuple(sorted(found))
+        return None if len(eligible) == len(self.open) else tuple(sorted(eligible))
 
-    def is_open(self, place: int) -> bool:
+    def is_open(self, arm: int) -> bool:
         """Tell whether an arm may be shown."""
-        return place < len(self.rows) and self.rows[place].status == OPEN
+        return arm < len(self.rows) and self.rows[arm].status == OPEN
 
-    def place_of(self, name: str) -> int:
-        """Return the place of an open arm."""
-        if self.places.get(name) not in self.open:
-            known = [self.names[place] for place in self.open]
+    def find_open(self, name: str) -> int:
+        """Return the index of an open arm."""
+        if self.index.get(name) not in self.open:
+            known = [self.names[arm] for arm in self.open]
             raise UserError(f"no open arm is called {name!r}{nearest(name, known[:20])}")
-        return self.places[name]
+        return self.index[name]
 
 
-class Live:
-    """An experiment; decisions are asked for from the event loop, the log is folded in by another thread."""
+class Experiment:
+    """An experiment. The event loop asks for decisions, and another thread applies the log."""
 
-    STEPS = STEPS  # in which the lives of its tokens are counted
+    EXPIRY_STEPS = STEPS  # into which the life of its tokens is divided
 
     def __init__(
-        self, row: ExperimentRow, arms: Sequence[ArmRow], fold: Fold, clock: Clock, pending: Pending | None = None
+        self,
+        row: ExperimentRow,
+        arms: Sequence[ArmRow],
+        state: ExperimentState,
+        clock: Clock,
+        pending: PendingReports | None = None,
     ) -> None:
         self.id, self.name = row.id, row.name
-        self.fold, self.clock = fold, clock
-        self.pending = pending or Pending()
-        self.counts: dict[str, int] = {"report": 0}  # events folded since this process began, by kind
+        self.state, self.clock = state, clock
+        self.pending = pending or PendingReports()
+        self.counts: dict[str, int] = {"report": 0}  # events applied since this process began, by kind
         self._lock = threading.Lock()  # a decision sees arms and policy of one moment
-        self._taking = threading.Lock()  # whoever looks sees no report that is awaited as well
-        self.stand(row, arms)
+        self._applying = threading.Lock()  # a view counts no report as pending and received at once
+        self.apply_row(row, arms)
 
-    def stand(self, row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
-        """Go by the experiment as it stands in the store."""
-        terms, standing = Terms.read(row.config), Arms(arms)
-        known = [place for place in standing.open if place < self.fold.either.arms]
+    def apply_row(self, row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
+        """Use the configuration and the arms as they are in the store now."""
+        config, table = StoredConfig.decode(row.config), ArmTable(arms)
+        known = [arm for arm in table.open if arm < self.state.any_policy.arms]
         with self._lock:
-            self.row, self.terms, self.arms, self.epsilon = row, terms, standing, terms.millionths
-            self._settle(known)
+            self.row, self.config, self.arms, self.epsilon = row, config, table, config.epsilon_millionths
+            self._build_selector(known)
 
-    def _settle(self, known: Sequence[int]) -> None:
-        """Decide among these arms from now on."""
-        terms = self.terms
-        self.chooser = Chooser(self.policy, known, terms.floor, terms.holdout, self.row.default_arm, self._is_untried)
+    def _build_selector(self, known: Sequence[int]) -> None:
+        """Select among these arms from now on."""
+        floor, holdout = self.config.floor, self.config.holdout
+        self.selector = ArmSelector(self.policy, known, floor, holdout, self.row.default_arm, self.find_untried)
 
-    def _is_untried(self) -> NDArray[np.bool_]:
-        """Tell of each arm whether no report of it has come, or is awaited."""
-        reported = self.fold.reported
-        return np.asarray((reported == 0) & (self.pending.open(reported.size, self.clock.minute()) == 0))
+    def find_untried(self) -> NDArray[np.bool_]:
+        """Return for each arm whether no report of it was received or is pending."""
+        reported = self.state.reported
+        return np.asarray((reported == 0) & (self.pending.count_open(reported.size, self.clock.minute()) == 0))
 
     @property
     def policy(self) -> Policy:
         """The policy that learns."""
-        return self.fold.policy
+        return self.state.policy
 
     @property
     def status(self) -> str:
         """Whether it is running, paused or archived."""
         return self.row.status
 
-    def decide(self, n: int = 1, among: tuple[int, ...] | None = None) -> list[Issued]:
-        """Decide n times; each decision awaits one report."""
-        now = int(self.clock.now())
-        expires = now + self.terms.expires_after
-        minute = expiry_minute(expires, self.terms.expires_after)
-        issued = []
-        with self._lock:
-            for _ in range(n):
-                arm, probability, flags = self.chooser.decide(among)
-                self.pending.issue(arm, minute)
-                issued.append(Issued(arm, probability, flags, now, expires))
-        return issued
+    # Decisions
 
-    def show(self, among: tuple[int, ...] | None = None) -> Issued:
-        """Return what to show somebody who takes no part: no report of it is awaited."""
+    def decide(self, n: int = 1, among: tuple[int, ...] | None = None) -> list[IssuedDecision]:
+        """Decide n times; one report is expected for each decision."""
+        now = int(self.clock.now())
+        expires = now + self.config.expires_after
+        minute = round_expiry(expires, self.config.expires_after, self.EXPIRY_STEPS)
+        with self._lock:
+            return [self._issue(among, now, expires, minute) for _ in range(n)]
+
+    def _issue(self, among: tuple[int, ...] | None, now: int, expires: int, minute: int) -> IssuedDecision:
+        arm, probability, flags = self.selector.decide(among)
+        self.pending.issue(arm, minute)
+        return IssuedDecision(arm, probability, flags, now, expires)
+
+    def show(self, among: tuple[int, ...] | None = None) -> IssuedDecision:
+        """Decide without participation: no report is expected."""
         now = int(self.clock.now())
         with self._lock:
-            shown = self.chooser.show(among)
-        return Issued(*shown, now, now + self.terms.expires_after)
+            return self._show(among, now, now + self.config.expires_after)
 
-    def take_back(self, decision: Issued) -> None:
-        """Undo a decision that nobody is told of."""
+    def _show(self, among: tuple[int, ...] | None, now: int, expires: int) -> IssuedDecision:
+        return IssuedDecision(*self.selector.show(among), now, expires)
+
+    def cancel(self, decision: IssuedDecision) -> None:
+        """Undo a decision that no device received."""
         if decision.flags & FLAG_SHOWN:
             return
+        minute = round_expiry(decision.expires, decision.expires - decision.issued, self.EXPIRY_STEPS)
         with self._lock:
-            minute = expiry_minute(decision.expires, decision.expires - decision.issued)
-            self.pending.issue(decision.arm, minute, -1)
-            self.policy.expire(decision.arm)
+            self._cancel(decision, minute)
+
+    def _cancel(self, decision: IssuedDecision, minute: int) -> None:
+        self.pending.issue(decision.arm, minute, -1)
+        self.policy.expire(decision.arm)
 
     def knows(self, token: Token) -> bool:
-        """Tell whether a token's arm has been heard of."""
+        """Tell whether this process knows the arm of a token."""
         return token.arm < len(self.arms.rows) and not token.question
 
     def may_show(self, token: Token, among: Sequence[int] | None) -> bool:
-        """Tell whether what a token says may be shown, among some arms."""
-        return self.knows(token) and self._may(token.arm, among)
+        """Tell whether the arm of a token is open and among some arms."""
+        return self.knows(token) and self._may_show_arm(token.arm, among)
 
-    def _may(self, arm: int, among: Sequence[int] | None) -> bool:
+    def _may_show_arm(self, arm: int, among: Sequence[int] | None) -> bool:
         return self.arms.is_open(arm) and (among is None or arm in among)
 
-    def take(self, events: Sequence[EventRow]) -> None:
-        """Take in the next events of the log."""
-        with self._taking:
-            self._take(events)
+    # The log
 
-    def _take(self, events: Sequence[EventRow]) -> None:
-        self.fold.take(events)
+    def apply_events(self, events: Sequence[EventRow]) -> None:
+        """Apply the next events of the log."""
+        with self._applying:
+            self.state.apply_events(events)
+            for event in events:
+                self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
+            self._note_reports(events)
+
+    def _note_reports(self, events: Sequence[EventRow]) -> None:
+        """Count reports whose tokens may still be open."""
         for event in events:
-            self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
-            if event.arm is not None and event.expires is not None:  # a report whose token can still be open
+            if event.arm is not None and event.expires is not None:
                 self.pending.report(event.arm, event.expires)
-        self.chooser.news()
+        self.selector.mark_stale()
 
-    def read_reported(self, store: Store) -> None:
-        """Count the reports up to here whose tokens could still be open."""
-        for arm, minute, count in store.count_reports(self.id, self.clock.minute(), self.fold.seq):
+    def load_reported(self, store: Store) -> None:
+        """Count the reports in the log so far whose tokens may still be open."""
+        for arm, minute, count in store.count_reports(self.id, self.clock.minute(), self.state.seq):
             self.pending.report(arm, minute, count)
 
-    def newest(self) -> int:
-        """Return a minute before which nothing expires that was decided in the last two minutes."""
-        return (int(self.clock.now()) - LATELY + self.terms.expires_after) // 60
+    def recent_expiry(self) -> int:
+        """Return a minute before which no decision of the last two minutes expires."""
+        return (int(self.clock.now()) - RECENT_S + self.config.expires_after) // 60
 
-    def in_all(self, issued: Mapping[int, int]) -> list[int]:
-        """Return by arm how many decisions were made, as they are counted."""
-        return [issued.get(place, 0) for place in range(len(self.fold.reported))]
+    def sync_pending(self) -> None:
+        """Let the policy expect exactly the reports that can still come."""
+        with self._lock:  # or a decision in between would be forgotten for a second
+            self.policy.await_exactly(self.pending.count_open(self.policy.arms, self.clock.minute()))
 
-    def open(self) -> list[int]:
-        """Return by arm how many decisions still await their report; once it is archived, every report is late."""
-        arms = len(self.fold.reported)
-        return [0] * arms if self.status == "archived" else self.pending.open(arms, self.clock.minute()).tolist()
+    # Views
 
-    def answered(self) -> tuple[list[int], list[int]]:
-        """Return by arm how many decisions were reported, and how many are open, at one moment."""
-        with self._taking:
-            return self.fold.reported.tolist(), self.open()
+    def total_issued(self, issued: Mapping[int, int]) -> list[int]:
+        """Return the number of decisions by arm, from counts by slot."""
+        return [issued.get(arm, 0) for arm in range(len(self.state.reported))]
 
-    def moment(self) -> tuple[int, Any, dict[str, Any]]:
-        """Return the number of the last event, a copy of the policy, and what was reported and is open, then."""
-        with self._taking:
-            seq, policy, reported, held_back = self.fold.moment()
-            return seq, policy, {"pending": self.open(), "reported": reported.tolist(), "held_back": held_back}
+    def count_open(self) -> list[int]:
+        """Return by arm how many reports are pending; none once it is archived, since all would be late."""
+        arms = len(self.state.reported)
+        return [0] * arms if self.status == "archived" else self.pending.count_open(arms, self.clock.minute()).tolist()
 
-    def await_exactly(self) -> None:
-        """Let the policy await just those reports that can still come."""
-        with self._lock:  # a decision between the two would be forgotten for a second
-            self.policy.await_exactly(self.pending.open(self.policy.arms, self.clock.minute()))
+    def count_answered(self) -> tuple[list[int], list[int]]:
+        """Return by arm how many reports were received and how many are pending, at one moment."""
+        with self._applying:
+            return self.state.reported.tolist(), self.count_open()
+
+    def copy_state(self) -> tuple[int, Any, dict[str, Any]]:
+        """Return the number of the last event, a copy of the policy, and counts of reports, at one moment."""
+        with self._applying:
+            seq, policy, reported, held_back = self.state.copy_policy()
+            return seq, policy, {"pending": self.count_open(), "reported": reported.tolist(), "held_back": held_back}
 
     def view(self) -> dict[str, Any]:
-        """Return what the log says: estimates with intervals, shares of traffic, alarms; by arm, in their places.
+        """Return what the experiment has learnt, at one moment; lists are by arm.
 
-        All of it is of one moment, and reckoned from a copy, so that nobody waits for it who decides.
+        It is computed from a copy, so that decisions do not wait for it.
         """
-        seq, policy, counts = self.moment()
+        seq, policy, counts = self.copy_state()
         return {
             "seq": seq,
             "digest": policy.fold_digest(),
-            "kernel": kernel(),
+            "kernel": get_kernel_key(),
             "arms": self.arms.names[: policy.arms],
+            **self._view_groups(policy),
             "observations": policy.observations,
             "alarms": policy.alarms,
-            "estimates": [None if value != value else value for value in policy.estimates().tolist()],
+            "estimates": _replace_nan(policy.estimates().tolist()),
             "intervals": policy.intervals().tolist(),
             "suspects": policy.suspects().tolist(),
-            "probabilities": probabilities(policy),
+            "probabilities": self._view_probabilities(policy),
             **counts,
         }
 
+    def _view_groups(self, policy: Any) -> dict[str, Any]:
+        """Return fields that only experiments with groups have."""
+        return {}
 
-def probabilities(policy: Policy) -> list[float]:
-    """Return the chance of each arm, of a posterior by draws; some at a time, since others wait for each call."""
-    at_once = max(1, MOST_WORK // policy.arms)
-    draws = min(DRAWS, PIECES * at_once) if policy.kind.draws_from else 1
+    def _view_probabilities(self, policy: Any) -> list[Any]:
+        return estimate_probabilities(policy)
+
+
+def _replace_nan(values: list[Any]) -> list[Any]:
+    """Return nested lists with None for NaN, which JSON does not have."""
+    return [_replace_nan(value) if isinstance(value, list) else None if value != value else value for value in values]
+
+
+def estimate_probabilities(policy: Policy) -> list[float]:
+    """Return the probability of each arm; a posterior is sampled in pieces, since others wait for each call."""
+    at_once = max(1, MAX_WORK // policy.arms)
+    draws = min(MAX_DRAWS, MAX_PIECES * at_once) if policy.kind.draws_from else 1
     pieces = [min(at_once, draws - begin) for begin in range(0, draws, at_once)]
     shares = sum(piece * policy.probabilities(draws=piece) for piece in pieces)
     return list(np.asarray(shares / draws).tolist())

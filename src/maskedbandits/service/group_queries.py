@@ -1,11 +1,11 @@
-"""Questions as tokens carry them and as the log keeps them: the grain, and an arm and perhaps a sign for each part.
+"""The packed form of questions in tokens and in the log: the level, and an arm and perhaps a sign for each part.
 
-    head 1: 1 if there are signs, 2 if an arm has two bytes, 4 times the grain
-    arms: one byte each, or two (the most significant first), a part after the other
-    signs: a bit each, the most significant of a byte first
-    zeros, up to a multiple of three bytes, so that a token fills its letters
+    head, one byte: 1 if there are signs, plus 2 if an arm has two bytes, plus 4 times the level
+    arms: one byte each, or two (most significant first), part after part
+    signs: one bit each, the most significant bit of a byte first
+    zeros, up to a multiple of three bytes, so that a token fills its base64 characters
 
-How many parts there are follows from the grain and the experiment, whose groups never change.
+The number of parts follows from the level and the experiment, whose groups never change.
 """
 
 from __future__ import annotations
@@ -18,77 +18,77 @@ from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError
 
-SIGNED, WIDE, GRAIN = 1, 2, 4
-NARROW = 1 << 8  # arms that one byte can tell apart
+HAS_SIGNS, IS_WIDE, LEVEL_UNIT = 1, 2, 4  # in the head
+MAX_NARROW_ARMS = 1 << 8  # arms that one byte can tell apart
 
 Ints = NDArray[np.int64]
 
 
-class Questions(NamedTuple):
-    """Questions taken apart; what is by part goes on with zeros."""
+class UnpackedQuestions(NamedTuple):
+    """Questions as arrays; rows are padded with zeros."""
 
-    grains: Ints  # (n,)
+    levels: Ints  # (n,)
     tables: Ints  # (n, G)
     signs: Ints  # (n, G)
 
 
-class _Form(NamedTuple):
-    """What the head of a question says of the rest."""
+class _Layout(NamedTuple):
+    """The layout of a question, as its head gives it."""
 
-    grain: int
+    level: int
     parts: int
-    width: int  # bytes of an arm
-    is_signed: bool
+    arm_bytes: int
+    has_signs: bool
 
     @property
     def length(self) -> int:
-        filled = 1 + self.parts * self.width + (-(-self.parts // 8) if self.is_signed else 0)
+        filled = 1 + self.parts * self.arm_bytes + (-(-self.parts // 8) if self.has_signs else 0)
         return -(-filled // 3) * 3
 
 
-def packed(grain: int, table: Ints, signs: Ints | None) -> bytes:
-    """Return a question as bytes."""
-    is_wide = bool(table.max() >= NARROW)
-    head = GRAIN * grain + WIDE * is_wide + SIGNED * (signs is not None)
+def pack_question(level: int, table: Ints, signs: Ints | None) -> bytes:
+    """Pack a question into bytes."""
+    is_wide = bool(table.max() >= MAX_NARROW_ARMS)
+    head = LEVEL_UNIT * level + IS_WIDE * is_wide + HAS_SIGNS * (signs is not None)
     arms = table.astype(">u2" if is_wide else "u1").tobytes()
-    told = bytes([head]) + arms + (b"" if signs is None else np.packbits(signs.astype(np.uint8)).tobytes())
-    return told + bytes(-len(told) % 3)
+    packed = bytes([head]) + arms + (b"" if signs is None else np.packbits(signs.astype(np.uint8)).tobytes())
+    return packed + bytes(-len(packed) % 3)
 
 
-def unpacked(texts: Sequence[bytes], sizes: Sequence[int]) -> Questions:
-    """Return questions taken apart; ``sizes`` are how many parts each grain of the experiment has."""
-    alike: dict[int, list[int]] = {}
-    for place, text in enumerate(texts):
-        alike.setdefault(text[0] if text else -1, []).append(place)
+def unpack_questions(texts: Sequence[bytes], sizes: Sequence[int]) -> UnpackedQuestions:
+    """Unpack questions; ``sizes`` are the numbers of parts of the experiment's levels."""
+    by_head: dict[int, list[int]] = {}
+    for index, text in enumerate(texts):
+        by_head.setdefault(text[0] if text else -1, []).append(index)
     most = max(sizes)
-    found = Questions(*(np.zeros((len(texts), n), dtype=np.int64) for n in (1, most, most)))
-    for head, places in alike.items():
-        form = _form(head, sizes)
-        if form is None or any(len(texts[place]) != form.length for place in places):
+    found = UnpackedQuestions(*(np.zeros((len(texts), n), dtype=np.int64) for n in (1, most, most)))
+    for head, rows in by_head.items():
+        layout = _read_head(head, sizes)
+        if layout is None or any(len(texts[row]) != layout.length for row in rows):
             raise UserError("a question does not fit the groups of its experiment: restore a backup of the log")
-        raw = np.frombuffer(b"".join(texts[place] for place in places), dtype=np.uint8).reshape(len(places), -1)
-        end = 1 + form.parts * form.width
+        raw = np.frombuffer(b"".join(texts[row] for row in rows), dtype=np.uint8).reshape(len(rows), -1)
+        end = 1 + layout.parts * layout.arm_bytes
         arms = np.ascontiguousarray(raw[:, 1:end])
-        found.grains[places] = form.grain
-        found.tables[places, : form.parts] = arms.view(">u2") if form.width == 2 else arms
-        if form.is_signed:
-            found.signs[places, : form.parts] = np.unpackbits(raw[:, end:], axis=1)[:, : form.parts]
-    return found._replace(grains=found.grains[:, 0].copy())
+        found.levels[rows] = layout.level
+        found.tables[rows, : layout.parts] = arms.view(">u2") if layout.arm_bytes == 2 else arms
+        if layout.has_signs:
+            found.signs[rows, : layout.parts] = np.unpackbits(raw[:, end:], axis=1)[:, : layout.parts]
+    return found._replace(levels=found.levels[:, 0].copy())
 
 
-def fits(text: bytes, sizes: Sequence[int]) -> bool:
-    """Tell whether a question can be one of an experiment with such grains."""
-    form = _form(text[0] if text else -1, sizes)
-    return form is not None and len(text) == form.length
+def is_question(text: bytes, sizes: Sequence[int]) -> bool:
+    """Tell whether bytes can be a question of an experiment with these levels."""
+    layout = _read_head(text[0] if text else -1, sizes)
+    return layout is not None and len(text) == layout.length
 
 
 def has_signs(text: bytes) -> bool:
     """Tell whether the answer to a question is a bit."""
-    return bool(text[0] & SIGNED)
+    return bool(text[0] & HAS_SIGNS)
 
 
-def _form(head: int, sizes: Sequence[int]) -> _Form | None:
-    grain = head // GRAIN
-    if not 0 <= grain < len(sizes):
+def _read_head(head: int, sizes: Sequence[int]) -> _Layout | None:
+    level = head // LEVEL_UNIT
+    if not 0 <= level < len(sizes):
         return None
-    return _Form(grain, sizes[grain], 2 if head & WIDE else 1, bool(head & SIGNED))
+    return _Layout(level, sizes[level], 2 if head & IS_WIDE else 1, bool(head & HAS_SIGNS))

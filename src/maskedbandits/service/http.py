@@ -1,103 +1,183 @@
-"""The least of HTTP that handlers need: reading a body that is not too long, answering, and refusing in one line."""
+"""HTTP pieces that all handlers share: requests, responses, errors in one line, and tables of routes."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from starlette.types import Message, Receive, Scope, Send
 
-SLOWEST = 30.0  # seconds for a body to arrive, and for a head
-MOST_HEAD = 1 << 16  # bytes of a request before its body
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
+    from maskedbandits.service.sse import Stream
+
+BODY_TIMEOUT_S = 30.0  # for a body, and for the head of a request
+MAX_HEAD_BYTES = 1 << 16  # of a request before its body
 Header = tuple[bytes, bytes]
-JSON: tuple[Header, ...] = (
+JSON_HEADERS: tuple[Header, ...] = (
     (b"content-type", b"application/json"),
     (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),  # tokens and estimates are kept by nobody on the way
+    (b"cache-control", b"no-store"),  # no cache on the way may keep tokens or estimates
 )
 
 
-class Answer(NamedTuple):
-    """What is sent back."""
+class Response(NamedTuple):
+    """A status, a body and the headers that belong to the body."""
 
     status: int
     body: bytes
-    headers: Sequence[Header] = JSON
+    headers: Sequence[Header] = JSON_HEADERS
 
 
-class Refused(Exception):  # noqa: N818 -- it is the request that is refused
-    """A request that is not done, and why, in one line."""
+class RequestError(Exception):
+    """A request that is refused, with the reason in one line."""
 
     def __init__(self, status: int, error: str, headers: Sequence[Header] = ()) -> None:
         super().__init__(error)
         self.status, self.error, self.headers = status, error, tuple(headers)
 
-    def answer(self) -> Answer:
-        """Return it as an answer."""
-        return Answer(self.status, msgspec.json.encode({"error": self.error}), (*JSON, *self.headers))
+    def to_response(self) -> Response:
+        """Return the error as a response."""
+        return Response(self.status, msgspec.json.encode({"error": self.error}), (*JSON_HEADERS, *self.headers))
 
 
-class ClientGone(Exception):  # noqa: N818
-    """Whoever asked does not wait for the answer."""
+class ClientGone(Exception):  # noqa: N818 -- the client is gone, and no program has failed
+    """The client closed its connection before the response."""
 
 
-def later(status: int, error: str, seconds: float = 1.0) -> Refused:
-    """Return a refusal that says when to come again."""
-    return Refused(status, error, [(b"retry-after", b"%d" % max(1, math.ceil(seconds)))])
+def retry_later(status: int, error: str, seconds: float = 1.0) -> RequestError:
+    """Return an error whose Retry-After header says when to try again."""
+    return RequestError(status, error, [(b"retry-after", b"%d" % max(1, math.ceil(seconds)))])
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """Return the whole body, if it is not longer than the limit, however it is sent."""
+@dataclass(slots=True)
+class Request:
+    """A request with the parts of its path and the rights of its caller."""
+
+    scope: Scope
+    receive: Receive
+    max_body_bytes: int
+    params: dict[str, str] = field(default_factory=dict)  # parts of the path
+    roles: frozenset[str] = frozenset()  # of the caller, where the route needs a role
+    charge: Callable[[int], None] = lambda cost: None  # counts it as that many requests, or refuses it
+    key: str = ""  # name of the key that it carries
+
+    async def body(self) -> bytes:
+        """Read the whole body."""
+        return await read_body(self.scope, self.receive, self.max_body_bytes)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A route as the dispatcher, the metrics and the OpenAPI description need it: its one definition.
+
+    ``replies`` are the types of a JSON body, ``media_types`` those of any other body. ``errors`` are statuses beside
+    the ones that follow from ``role``, ``body`` and the path.
+    """
+
+    method: str
+    path: str
+    id: str
+    summary: str
+    label: str  # in the metrics
+    role: str = ""
+    body: tuple[Any, ...] = ()
+    is_body_optional: bool = False
+    status: int = 200
+    replies: tuple[Any, ...] = ()
+    media_types: tuple[str, ...] = ()
+    description: str = ""  # of the success; the summary unless given
+    errors: tuple[int, ...] = ()
+
+
+Handler = Callable[..., Awaitable["Response | Stream"]]
+
+
+class Endpoint(NamedTuple):
+    """An operation and the method that handles it."""
+
+    operation: Operation
+    run: Callable[[Request], Awaitable[Response | Stream]]
+
+
+class RouteTable:
+    """The routes of a class; its methods enter themselves with the decorator ``add``."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[Operation, Handler]] = []
+
+    def add(self, *args: Any, **options: Any) -> Callable[[Handler], Handler]:
+        """Return a decorator that makes a method the handler of an `Operation` with these arguments."""
+
+        def enter(handler: Handler) -> Handler:
+            self._entries.append((Operation(*args, **options), handler))
+            return handler
+
+        return enter
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """All operations in the order in which they were added."""
+        return tuple(operation for operation, _ in self._entries)
+
+    def bind(self, owner: object) -> list[Endpoint]:
+        """Return the endpoints with the methods of one object."""
+        return [Endpoint(operation, handler.__get__(owner)) for operation, handler in self._entries]
+
+
+async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
+    """Return the whole body; refuse one that is too long or too slow."""
     message = await receive()
     if not message.get("more_body") and message["type"] == "http.request":
         body: bytes = message.get("body", b"")
-        if len(body) > limit:
-            raise too_long(limit)
+        if len(body) > max_bytes:
+            raise too_long(max_bytes)
         return body
     try:
-        async with asyncio.timeout(SLOWEST):
-            return await _read_on(message, scope, receive, limit)
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await _read_pieces(message, scope, receive, max_bytes)
     except TimeoutError:
-        raise Refused(408, f"the body did not arrive within {SLOWEST:g} seconds: send it again") from None
+        raise RequestError(408, f"the body did not arrive within {BODY_TIMEOUT_S:g} seconds: send it again") from None
 
 
-async def _read_on(message: Message, scope: Scope, receive: Receive, limit: int) -> bytes:
-    """Read a body that comes in pieces."""
-    if declared_length(scope) > limit:
-        raise too_long(limit)
+async def _read_pieces(message: Message, scope: Scope, receive: Receive, max_bytes: int) -> bytes:
+    if _declared_length(scope) > max_bytes:
+        raise too_long(max_bytes)
     body = bytearray()
     while message["type"] == "http.request":
         body += message.get("body", b"")
-        if len(body) > limit:
-            raise too_long(limit)
+        if len(body) > max_bytes:
+            raise too_long(max_bytes)
         if not message.get("more_body"):
             return bytes(body)
         message = await receive()
     raise ClientGone
 
 
-def declared_length(scope: Scope) -> int:
-    """Return how long a body says it is; 0 if it does not say."""
-    told = dict(scope["headers"]).get(b"content-length", b"")
-    return int(told) if told.isdigit() and len(told) < 20 else 0
+def _declared_length(scope: Scope) -> int:
+    """Return the Content-Length, or 0 if there is none."""
+    text = dict(scope["headers"]).get(b"content-length", b"")
+    return int(text) if text.isdigit() and len(text) < 20 else 0
 
 
-def too_long(limit: int) -> Refused:
-    """Return the refusal of a body that is too long; the rest of it is not read, so that the connection ends."""
-    return Refused(413, f"the body is longer than {limit} bytes: send less at once", [(b"connection", b"close")])
+def too_long(max_bytes: int) -> RequestError:
+    """Return the error for a long body. The rest of the body is not read, so the connection has to close."""
+    error = f"the body is longer than {max_bytes} bytes: send less at once"
+    return RequestError(413, error, [(b"connection", b"close")])
 
 
-async def respond(send: Send, answer: Answer, extra: Sequence[Header] = (), *, is_bare: bool = False) -> None:
-    """Send an answer; a bare one is what the method HEAD asks for."""
-    status, body, headers = answer
+async def send_response(send: Send, response: Response, extra: Sequence[Header] = (), *, is_head: bool = False) -> None:
+    """Send a response; the method HEAD gets the headers alone."""
+    status, body, headers = response
     sent = [*headers, *extra] if status in (204, 304) else [*headers, (b"content-length", b"%d" % len(body)), *extra]
     await send({"type": "http.response.start", "status": status, "headers": sent})
-    await send({"type": "http.response.body", "body": b"" if is_bare else body})
+    await send({"type": "http.response.body", "body": b"" if is_head else body})
 
 
-def as_json(status: int, document: Any, headers: Sequence[Header] = ()) -> Answer:
-    """Return an answer that is JSON; numbers that JSON has not are null."""
-    return Answer(status, msgspec.json.encode(document), (*JSON, *headers))
+def json_response(status: int, document: Any, headers: Sequence[Header] = ()) -> Response:
+    """Return a response in JSON, in which NaN is null."""
+    return Response(status, msgspec.json.encode(document), (*JSON_HEADERS, *headers))

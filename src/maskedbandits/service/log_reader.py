@@ -1,12 +1,11 @@
-"""The one thread of a process that reads: it follows the log of every experiment and folds what is new.
+"""The log reader: the one thread of a process that reads the logs of all experiments and applies new events.
 
-There is no leader. Any process appends to the log, and each folds it, in order, into states of its own; one that comes
-later starts from a snapshot, and one that dies leaves nothing behind but what it had not acknowledged. The store is
-asked some times a second how far the logs have come: notices that databases send get lost behind poolers, and take
-locks. An experiment that cannot be followed, as when memory runs out, is set aside and tried again every minute; the
-others go on. So is one whose policy is new to this machine, until it is compiled. What can wait is done every second
-(how many decisions were issued, how many reports refused) and every minute (snapshots; ids that have expired are
-forgotten).
+There is no leader. Any process appends to the logs, and each applies them, in order, to its own states. A new process
+starts from a snapshot. One that dies loses only what it had not acknowledged. The reader polls the store several times
+a second, because notifications of databases get lost behind poolers, and take locks. An experiment that cannot be
+followed, as when memory runs out, is quarantined and tried again every minute, while the others go on. So is one whose
+policy is new to this machine, until it is compiled. Some work is done every second (counts of decisions issued and
+reports refused) or every minute (snapshots; deleting expired ids).
 """
 
 from __future__ import annotations
@@ -19,45 +18,50 @@ from typing import NamedTuple
 from maskedbandits.contextual import Contextual
 from maskedbandits.errors import UserError
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.config import Terms, fault_beside, fault_of
-from maskedbandits.service.experiment import Live
-from maskedbandits.service.group_experiment import GroupsLive
-from maskedbandits.service.pending import Pending
+from maskedbandits.service.config import StoredConfig, find_fault, find_log_mismatch
+from maskedbandits.service.experiment import Experiment
+from maskedbandits.service.group_experiment import GroupExperiment
+from maskedbandits.service.pending import PendingReports
 from maskedbandits.service.server import logging
 from maskedbandits.service.server.settings import Settings
-from maskedbandits.service.server.warmup import Warming, needed_by
-from maskedbandits.service.state import Fold, kernel
+from maskedbandits.service.server.warmup import CodeLoader, list_code
+from maskedbandits.service.state import ExperimentState, get_kernel_key
 from maskedbandits.service.storage import Store, StoreUnavailable
 from maskedbandits.service.storage.models import ExperimentRow, StoreStatus
 
-LEAST = 0.02  # seconds between two looks at the log when this process has just written
+MIN_PAUSE_S = 0.02  # between two rounds when this process has just written
 SECOND, MINUTE = 1.0, 60.0
-AT_ONCE = 5_000  # events
+EVENTS_AT_ONCE = 5_000
 
 
-class Aside(NamedTuple):
-    """An experiment that is not followed now: its name, what this process has issued, and when it is tried again."""
+class Quarantined(NamedTuple):
+    """An experiment that is not followed now: its name, the decisions it has issued, and when it is tried again."""
 
     name: str
-    pending: Pending | None
+    pending: PendingReports | None
     until: float
-    has_failed: bool = True  # or its policy is being compiled
+    has_failed: bool = True  # False: its policy is being compiled
 
 
-class Follower:
-    """Follows the logs; ``lives`` are the experiments, by their names."""
+class LogReader:
+    """Follows the logs of all experiments."""
 
     def __init__(
-        self, open_store: Callable[[], Store], process: str, clock: Clock, settings: Settings, warming: Warming
+        self,
+        open_store: Callable[[], Store],
+        process: str,
+        clock: Clock,
+        settings: Settings,
+        code_loader: CodeLoader,
     ) -> None:
-        self.process, self.clock, self.settings, self.warming = process, clock, settings, warming
-        self.lives: dict[str, Live] = {}
+        self.process, self.clock, self.settings, self.code_loader = process, clock, settings, code_loader
+        self.by_name: dict[str, Experiment] = {}
+        self.by_id: dict[int, Experiment] = {}
+        self.quarantined: dict[int, Quarantined] = {}  # by id
         self.trouble: Exception | None = None  # why it does not follow now
-        self.looks = 0  # at the logs, from beginning to end
-        self.by_id: dict[int, Live] = {}
-        self.aside: dict[int, Aside] = {}  # experiments that cannot be followed now
+        self.rounds = 0  # complete passes over all logs
         self._refused: dict[tuple[int, str, int], int] = {}
-        self._refusing = threading.Lock()
+        self._refused_lock = threading.Lock()
         self._open_store = open_store
         self._store: Store | None = None
         self._news, self._stopping = threading.Event(), threading.Event()
@@ -65,7 +69,7 @@ class Follower:
         self._next_second = self._next_minute = 0.0
 
     def start(self) -> None:
-        """Read everything that there is, then go on following."""
+        """Read all logs, then follow them in a thread."""
         self._follow()
         if self._stopping.is_set():
             self.store.close()
@@ -73,25 +77,25 @@ class Follower:
             self._thread.start()
 
     def stop(self) -> None:
-        """Write down what others and the next start should know, and end."""
+        """Write counts and snapshots, and stop."""
         self._stopping.set()
         self._news.set()
         if self._thread.is_alive():
             self._thread.join()
 
-    def look(self) -> None:
-        """Look at the log soon: something was written."""
+    def wake(self) -> None:
+        """Read the logs soon, because something was written."""
         self._news.set()
 
-    def seq_of(self, experiment: int) -> int:
-        """Return up to which number the log of an experiment has been read."""
-        live = self.by_id.get(experiment)
-        return 0 if live is None else live.fold.seq
+    def last_seq(self, experiment_id: int) -> int:
+        """Return the number of the last event that was read of an experiment."""
+        experiment = self.by_id.get(experiment_id)
+        return 0 if experiment is None else experiment.state.seq
 
-    def refuse(self, experiment: int, reason: str) -> None:
-        """Count a report that was refused; nothing else is kept of it."""
-        key = experiment, reason, self.clock.minute() // 60 * 60  # the store has no finer time than an hour
-        with self._refusing:
+    def count_refused(self, experiment_id: int, reason: str) -> None:
+        """Count a report that was refused; nothing else is stored of it."""
+        key = experiment_id, reason, self.clock.minute() // 60 * 60  # the store has no time finer than an hour
+        with self._refused_lock:
             self._refused[key] = self._refused.get(key, 0) + 1
 
     @property
@@ -101,220 +105,232 @@ class Follower:
             self._store = self._open_store()
         return self._store
 
+    # The thread
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._news.wait(self.settings.poll)
-            time.sleep(LEAST)
+            time.sleep(MIN_PAUSE_S)
             self._news.clear()
-            self.looks += self._try(self._follow)
-        self._try(self._at_the_end)
+            self.rounds += self._try(self._follow)
+        self._try(self._finish)
         if self._store is not None:
             self._store.close()
 
     def _try(self, work: Callable[[], None]) -> bool:
-        """Do something with the store, and tell whether that was possible; trouble is said once, and passes."""
+        """Do some work with the store, and tell whether it succeeded; trouble is logged once, until it passes."""
         try:
             work()
         except StoreUnavailable as gone:
-            self._say(gone, "store is gone")
-        except Exception as error:  # whatever it is, the others who decide must not stop
-            self._say(error, "following the log failed")
+            self._log_trouble(gone, "store is gone")
+        except Exception as error:  # decisions must go on in any case
+            self._log_trouble(error, "following the log failed")
         else:
             self.trouble = None
             return True
         return False
 
-    def _say(self, error: Exception, what: str) -> None:
+    def _log_trouble(self, error: Exception, what: str) -> None:
         if self.trouble is None:
             logging.event(what, reason=str(error), kind=logging.kind_of(error))
         self.trouble = error
         self._stopping.wait(SECOND)
 
     def _follow(self) -> None:
-        """Fold what is new, and do what is due."""
-        standing = self.store.read_status()
-        self._set_clock(standing)
-        for experiment, seq in standing.heads.items():
-            live, aside = self.by_id.get(experiment), self.aside.get(experiment)
-            if aside is not None and time.monotonic() < aside.until:
-                continue
-            if live is None and self._stopping.is_set():  # a long log would be read for nobody
-                continue
-            if live is None or seq > live.fold.seq:
-                try:
-                    self._enter(experiment) if live is None else self._catch_up(live)
-                except StoreUnavailable:
-                    raise
-                except Exception as error:  # of this experiment alone
-                    self._set_aside(experiment, error)
-        if self._stopping.is_set():  # what is to be written at the end comes then
+        """Apply new events, and do the work that is due."""
+        status = self.store.read_status()
+        self._set_clock(status)
+        for experiment_id, seq in status.heads.items():
+            self._follow_one(experiment_id, seq)
+        if self._stopping.is_set():  # the last counts are written at the end
             return
         now = time.monotonic()
         if now >= self._next_second:
             self._next_second = now + SECOND
-            self._each_second()
+            self._do_each_second()
         if now >= self._next_minute:
             self._next_minute = now + MINUTE
-            self._each_minute()
+            self._do_each_minute()
 
-    def _set_clock(self, standing: StoreStatus) -> None:
-        """Go by the store's clock; and never be behind what any process has forgotten.
+    def _follow_one(self, experiment_id: int, seq: int) -> None:
+        """Open an experiment, or apply its new events; quarantine it if that fails."""
+        experiment, quarantined = self.by_id.get(experiment_id), self.quarantined.get(experiment_id)
+        if quarantined is not None and time.monotonic() < quarantined.until:
+            return
+        if experiment is None and self._stopping.is_set():  # a long log would be read for nothing
+            return
+        if experiment is not None and seq <= experiment.state.seq:
+            return
+        try:
+            self._open(experiment_id) if experiment is None else self._catch_up(experiment)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # of this experiment alone
+            self._quarantine(experiment_id, error)
 
-        A report whose id may have been forgotten is late for good, or it could be counted twice. So where another
-        process is ahead, tokens by an earlier time would be late before they have been used.
+    def _set_clock(self, status: StoreStatus) -> None:
+        """Follow the store's clock, and never be behind the last minute that any process has forgotten.
+
+        A report whose id may have been forgotten is late for good, or it could be counted twice. So if another process
+        is ahead, tokens by an earlier clock would be late before their use.
         """
-        if standing.now is not None:
-            self.clock.go_by(standing.now)
-        self.clock.not_before(60.0 * standing.forgotten)
+        if status.now is not None:
+            self.clock.follow(status.now)
+        self.clock.advance_to(60.0 * status.forgotten)
 
-    def _set_aside(self, experiment: int, error: Exception) -> None:
-        """Go on without an experiment; half of what was new may be folded, so that it has to be entered anew."""
-        live, before = self.by_id.pop(experiment, None), self.aside.get(experiment)
-        name = self._row(experiment).name if live is None else live.name
-        self.lives.pop(name, None)
-        pending = live.pending if live is not None else None if before is None else before.pending
-        self.aside[experiment] = Aside(name, pending, time.monotonic() + MINUTE)
+    def _quarantine(self, experiment_id: int, error: Exception) -> None:
+        """Go on without an experiment. Some new events may be applied already, so it has to be opened again."""
+        experiment, before = self.by_id.pop(experiment_id, None), self.quarantined.get(experiment_id)
+        name = self._read_row(experiment_id).name if experiment is None else experiment.name
+        self.by_name.pop(name, None)
+        pending = experiment.pending if experiment is not None else None if before is None else before.pending
+        self.quarantined[experiment_id] = Quarantined(name, pending, time.monotonic() + MINUTE)
         if before is None or not before.has_failed:
             reason = {"reason": str(error)} if isinstance(error, UserError) else {}
             logging.fault("experiment is set aside", error, experiment=name, **reason)
 
-    def _for_each(self, work: Callable[[Live], None]) -> None:
-        """Do something for each experiment; one for which it fails is set aside."""
-        for live in [*self.by_id.values()]:
+    def _for_each(self, work: Callable[[Experiment], None]) -> None:
+        """Do some work for each experiment; quarantine those for which it fails."""
+        for experiment in [*self.by_id.values()]:
             try:
-                work(live)
+                work(experiment)
             except StoreUnavailable:
                 raise
             except Exception as error:  # of this experiment alone
-                self._set_aside(live.id, error)
+                self._quarantine(experiment.id, error)
 
-    def _row(self, experiment: int) -> ExperimentRow:
-        return next(row for row in self.store.list_experiments() if row.id == experiment)
+    # Experiments
 
-    def _enter(self, experiment: int) -> None:
-        """Bring an experiment to life: from a snapshot, if there is a sound one, and what came after it."""
-        row = self._row(experiment)
-        if (fault := fault_of(row, self.store.list_arms(experiment))) is not None:
+    def _read_row(self, experiment_id: int) -> ExperimentRow:
+        return next(row for row in self.store.list_experiments() if row.id == experiment_id)
+
+    def _open(self, experiment_id: int) -> None:
+        """Open an experiment from its last valid snapshot and the events after it."""
+        row = self._read_row(experiment_id)
+        if (fault := find_fault(row, self.store.list_arms(experiment_id))) is not None:
             raise UserError(fault)
-        if not self.warming.has(needed_by(Terms.read(row.config))):  # interpreted, it would keep all others waiting
-            self.aside[experiment] = Aside(row.name, self._kept_pending(experiment), time.monotonic() + SECOND, False)
+        pending = self._restore_pending(experiment_id)
+        if not self.code_loader.has(list_code(StoredConfig.decode(row.config))):  # it would be slow
+            self.quarantined[experiment_id] = Quarantined(row.name, pending, time.monotonic() + SECOND, False)
             return
-        fold = self._from_snapshot(experiment)
-        while events := self.store.read_events(experiment, fold.seq, AT_ONCE):
+        state = self._load_snapshot(experiment_id)
+        while events := self.store.read_events(experiment_id, state.seq, EVENTS_AT_ONCE):
             if self._stopping.is_set():
                 return
-            fold.take(events)
-        row, arms = self._row(experiment), self.store.list_arms(experiment)  # an arm may have come meanwhile
-        if (fault := fault_beside(row, arms, fold.either)) is not None:
+            state.apply_events(events)
+        row, arms = self._read_row(experiment_id), self.store.list_arms(experiment_id)  # an arm may be new
+        if (fault := find_log_mismatch(row, arms, state.any_policy)) is not None:
             raise UserError(fault)
-        kind = GroupsLive if isinstance(fold.either, Contextual) else Live
-        live = kind(row, arms, fold, self.clock, self._kept_pending(experiment))
-        live.read_reported(self.store)
-        self._hear(live, 0)
-        self.by_id[experiment] = self.lives[live.name] = live
-        self.aside.pop(experiment, None)
-        logging.event("experiment is live", experiment=live.name, seq=fold.seq)
+        kind = GroupExperiment if isinstance(state.any_policy, Contextual) else Experiment
+        experiment = kind(row, arms, state, self.clock, pending)
+        experiment.load_reported(self.store)
+        self._merge_remote(experiment, 0)
+        self.by_id[experiment_id] = self.by_name[experiment.name] = experiment
+        self.quarantined.pop(experiment_id, None)
+        logging.event("experiment is live", experiment=experiment.name, seq=state.seq)
 
-    def _kept_pending(self, experiment: int) -> Pending | None:
-        """Return what this process has counted of an experiment that was set aside; reports are read anew."""
-        pending = self.aside[experiment].pending if experiment in self.aside else None
+    def _restore_pending(self, experiment_id: int) -> PendingReports | None:
+        """Return the counts of a quarantined experiment; its reports are counted again."""
+        pending = self.quarantined[experiment_id].pending if experiment_id in self.quarantined else None
         if pending is not None:
             pending.forget_reports()
         return pending
 
-    def _from_snapshot(self, experiment: int) -> Fold:
-        kept = self.store.read_snapshot(experiment, kernel())
-        if kept is None:
-            return Fold()
+    def _load_snapshot(self, experiment_id: int) -> ExperimentState:
+        found = self.store.read_snapshot(experiment_id, get_kernel_key())
+        if found is None:
+            return ExperimentState()
         try:
-            return Fold.from_snapshot(kept.body, kept.seq, kept.sha256)
-        except UserError as fault:  # the log is the truth: a damaged snapshot costs time and nothing else
-            logging.event("snapshot is not used", experiment=experiment, seq=kept.seq, reason=str(fault))
-            return Fold()
+            return ExperimentState.from_snapshot(found.body, found.seq, found.sha256)
+        except UserError as fault:  # the log is the truth: a damaged snapshot only costs time
+            logging.event("snapshot is not used", experiment=experiment_id, seq=found.seq, reason=str(fault))
+            return ExperimentState()
 
-    def _catch_up(self, live: Live) -> None:
-        while events := self.store.read_events(live.id, live.fold.seq, AT_ONCE):
-            changed = any(event.kind != "report" for event in events)
-            if changed:  # names of new arms are known before they can be chosen
-                live.stand(self._row(live.id), self.store.list_arms(live.id))
-            live.take(events)
-            if changed:
-                live.stand(self._row(live.id), self.store.list_arms(live.id))
+    def _catch_up(self, experiment: Experiment) -> None:
+        while events := self.store.read_events(experiment.id, experiment.state.seq, EVENTS_AT_ONCE):
+            has_changes = any(event.kind != "report" for event in events)
+            if has_changes:  # names of new arms are needed before the arms can be chosen
+                experiment.apply_row(self._read_row(experiment.id), self.store.list_arms(experiment.id))
+            experiment.apply_events(events)
+            if has_changes:
+                experiment.apply_row(self._read_row(experiment.id), self.store.list_arms(experiment.id))
 
-    def _each_second(self) -> None:
-        self._tell_issued()
-        self._tell_refused()
-        self._for_each(lambda live: self._hear(live, live.newest()))
+    # Work that is done now and then
 
-    def _hear(self, live: Live, since: int) -> None:
-        """Hear what other processes have issued that expires from a minute on; the policy awaits what is open of all.
+    def _do_each_second(self) -> None:
+        self._flush_issued()
+        self._flush_refused()
+        self._for_each(lambda experiment: self._merge_remote(experiment, experiment.recent_expiry()))
 
-        Every second that is what is new; what is older hardly ever changes, and is heard every minute.
+    def _merge_remote(self, experiment: Experiment, since: int) -> None:
+        """Read the decisions of other processes that expire from a minute on; the policy then expects all open ones.
+
+        Every second that is the recent ones. Older counts hardly ever change, and are read every minute.
         """
         since = max(since, self.clock.minute())
-        live.pending.hear(self.store.list_issued(live.id, since, self.process), since)
-        live.await_exactly()
+        experiment.pending.merge_remote(self.store.list_issued(experiment.id, since, self.process), since)
+        experiment.sync_pending()
 
-    def _tell_issued(self) -> None:
+    def _flush_issued(self) -> None:
         try:
-            self._tell_issued_of([*self.by_id.values()])
+            self._flush_issued_of([*self.by_id.values()])
         except StoreUnavailable:
             raise
-        except Exception:  # of one experiment: which one, each tells by itself
-            self._for_each(lambda live: self._tell_issued_of([live]))
+        except Exception:  # of one experiment: one at a time shows which
+            self._for_each(lambda experiment: self._flush_issued_of([experiment]))
 
-    def _tell_issued_of(self, lives: Sequence[Live]) -> None:
-        told: list[tuple[Live, list[tuple[int, int, int]]]] = []
+    def _flush_issued_of(self, experiments: Sequence[Experiment]) -> None:
+        taken: list[tuple[Experiment, list[tuple[int, int, int]]]] = []
         try:
-            for live in lives:
-                told.append((live, live.pending.to_tell()))
-            rows = [(live.id, *row) for live, each in told for row in each]
+            for experiment in experiments:
+                taken.append((experiment, experiment.pending.take_unflushed()))
+            rows = [(experiment.id, *row) for experiment, each in taken for row in each]
             if rows:
                 self.store.set_issued(self.process, rows)
         except BaseException:
-            for live, each in told:
-                live.pending.not_told(each)
+            for experiment, each in taken:
+                experiment.pending.restore_unflushed(each)
             raise
-        for live, each in told:
-            live.pending.told(each)
+        for experiment, each in taken:
+            experiment.pending.mark_flushed(each)
 
-    def _tell_refused(self) -> None:
-        with self._refusing:
+    def _flush_refused(self) -> None:
+        with self._refused_lock:
             rows, self._refused = self._refused, {}
         try:
             if rows:
                 self.store.count_refused([(*key, count) for key, count in rows.items()])
         except BaseException:
-            with self._refusing:
+            with self._refused_lock:
                 for key, count in rows.items():
                     self._refused[key] = self._refused.get(key, 0) + count
             raise
 
-    def _each_minute(self) -> None:
+    def _do_each_minute(self) -> None:
         minute = self.clock.minute()
         self.store.forget(minute)
 
-        def tend(live: Live) -> None:
-            live.pending.forget(minute)
-            self._hear(live, 0)
-            self._write_snapshot(live, self.settings.snapshot_every)
+        def maintain(experiment: Experiment) -> None:
+            experiment.pending.forget(minute)
+            self._merge_remote(experiment, 0)
+            self._write_snapshot(experiment, self.settings.snapshot_every)
 
-        self._for_each(tend)
+        self._for_each(maintain)
 
-    def _write_snapshot(self, live: Live, every: int) -> None:
-        """Write a snapshot, unless some process has written one not many events ago."""
-        kept = self.store.list_snapshots(live.id, kernel())
-        if live.fold.seq - max((seq for seq, _ in kept), default=0) < every:
+    def _write_snapshot(self, experiment: Experiment, every: int) -> None:
+        """Write a snapshot, unless some process has written one less than ``every`` events ago."""
+        stored = self.store.list_snapshots(experiment.id, get_kernel_key())
+        if experiment.state.seq - max((seq for seq, _ in stored), default=0) < every:
             return
         try:
-            seq, body, digest = live.fold.snapshot()
-        except MemoryError as error:  # the next start takes longer, and that is all
-            logging.fault("snapshot is not written", error, experiment=live.name)
+            seq, body, digest = experiment.state.snapshot()
+        except MemoryError as error:  # only the next start takes longer
+            logging.fault("snapshot is not written", error, experiment=experiment.name)
         else:
-            self.store.save_snapshot(live.id, seq, kernel(), body, digest)
+            self.store.save_snapshot(experiment.id, seq, get_kernel_key(), body, digest)
 
-    def _at_the_end(self) -> None:
+    def _finish(self) -> None:
         self._follow()
-        self._tell_issued()
-        self._tell_refused()
-        self._for_each(lambda live: self._write_snapshot(live, 1))
+        self._flush_issued()
+        self._flush_refused()
+        self._for_each(lambda experiment: self._write_snapshot(experiment, 1))

@@ -1,41 +1,22 @@
-"""The description of the service that programs read: OpenAPI 3.1, made of the types in `schemas.py` and `replies.py`.
+"""The OpenAPI 3.1 description of the service, derived from its operations and the types in `schemas.py`.
 
-Every status that an answer can have is listed, so that a test can ask everything and find nothing else.
+It lists every status that a response can have. A test sends everything that it allows, and finds no other.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from maskedbandits import __version__
-from maskedbandits.service import replies, schemas
-from maskedbandits.service.http import MOST_HEAD, SLOWEST, Answer
+from maskedbandits.service import schemas
+from maskedbandits.service.http import BODY_TIMEOUT_S, MAX_HEAD_BYTES, Operation, Response
+from maskedbandits.service.report_status import REPORT_STATUSES
 
-TYPES = (
-    schemas.AnswerRequest,
-    schemas.BitRequest,
-    schemas.DecisionRequest,
-    schemas.ExperimentChange,
-    schemas.ExperimentConfig,
-    schemas.NewArm,
-    schemas.ReportsRequest,
-    replies.Complaint,
-    replies.DecisionAnswer,
-    replies.DecisionsAnswer,
-    replies.ExperimentAnswer,
-    replies.ExperimentsAnswer,
-    replies.GroupsStateAnswer,
-    replies.QuestionAnswer,
-    replies.QuestionsAnswer,
-    replies.ReportAnswer,
-    replies.ReportsAnswer,
-    replies.StateAnswer,
-)
-SAID = {
+ERRORS = {
     400: "The request is not understood, or cannot be done; the answer says what to change.",
     401: "A key is needed.",
     403: "The key has not the role that is needed.",
@@ -47,182 +28,103 @@ SAID = {
     429: "Too many requests; Retry-After says when to come again.",
     503: "Not now: the service is starting, or its store cannot be reached; Retry-After says when to come again.",
 }
-SENT = (400, 408, 413)  # whatever a body is for
-KEYED = (
-    400,
-    401,
-    403,
-    429,
-    503,
-)  # wherever a key is needed; the first is for two Host or Authorization headers, or no Host
-NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": schemas.SLUG}}
-PARTS = ("text/css", "text/html", "text/javascript")  # of the dashboard
-FILE_NAME = {"type": "string", "pattern": r"^[a-z]+\.(css|html|js)$"}
-FILE = {"name": "file", "in": "path", "required": True, "schema": FILE_NAME}
-ARM = {"name": "arm", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+BODY_ERRORS = (400, 408, 413)
+KEY_ERRORS = (400, 401, 403, 429, 503)  # 400 for two Host or Authorization headers, or no Host
+REPORT_ERRORS = {status.code for status in REPORT_STATUSES.values() if status.error and status.is_final}
+RETRY_AFTER = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
+PARAMETERS: dict[str, dict[str, Any]] = {  # parts of a path, by name
+    "name": {"type": "string", "pattern": schemas.SLUG},
+    "arm": {"type": "string", "minLength": 1},
+    "file": {"type": "string", "pattern": r"^[a-z]+\.(css|html|js)$"},
+}
 
 
-def _ref(*names: str) -> dict[str, Any]:
-    listed = [{"$ref": f"#/components/schemas/{name}"} for name in names]
-    return listed[0] if len(listed) == 1 else {"anyOf": listed}
+def _refer_to(types: Iterable[Any]) -> dict[str, Any]:
+    """Return the content of a JSON body of one of these types."""
+    listed = [
+        {"type": "object"} if each is dict else {"$ref": f"#/components/schemas/{each.__name__}"} for each in types
+    ]
+    return {"application/json": {"schema": listed[0] if len(listed) == 1 else {"anyOf": listed}}}
 
 
-def _json(*names: str) -> dict[str, Any]:
-    return {"application/json": {"schema": _ref(*names)}}
-
-
-def _refusal(code: int, *names: str) -> dict[str, Any]:
-    about: dict[str, Any] = {"description": SAID[code], "content": _json(*(names or ("Complaint",)))}
+def _describe_error(code: int, operation: Operation) -> dict[str, Any]:
+    types: list[Any] = [schemas.Complaint]
+    if code in REPORT_ERRORS and schemas.ReportAnswer in operation.replies:
+        types.append(schemas.ReportAnswer)
+    about: dict[str, Any] = {"description": ERRORS[code], "content": _refer_to(types)}
     if code in (429, 503):
-        about["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
+        about["headers"] = RETRY_AFTER
     return about
 
 
-def _operation(
-    name: str,
-    summary: str,
-    answer: Mapping[int, tuple[str, ...]],
-    *,
-    role: str = "",
-    body: tuple[str, ...] = (),
-    is_optional: bool = False,
-    codes: tuple[int, ...] = (),
-    path: tuple[dict[str, Any], ...] = (),
-) -> dict[str, Any]:
-    """Return the description of one operation; ``codes`` are refusals beside those that all of its kind have."""
-    told = [*codes, *(SENT if body else ()), *(KEYED if role else ()), *((404,) if path else ())]
-    found = {code: _refusal(code) for code in sorted(set(told))}
-    for code, names in answer.items():
-        if code >= 400:
-            found[code] = _refusal(code, *names)
-        else:
-            found[code] = {"description": summary, "content": _json(*names)}
-    about: dict[str, Any] = {"operationId": name, "summary": summary}
-    about["responses"] = {str(code): found[code] for code in sorted(found)}
-    if path:
-        about["parameters"] = list(path)
-    if body:
-        about["requestBody"] = {"required": not is_optional, "content": _json(*body)}
-    if role:
+def _describe_success(operation: Operation) -> dict[str, Any]:
+    about: dict[str, Any] = {"description": operation.description or operation.summary}
+    if operation.status == 307:
+        about["headers"] = {"Location": {"schema": {"type": "string"}}}
+    elif operation.media_types:
+        about["content"] = {kind: {"schema": {"type": "string"}} for kind in operation.media_types}
+    else:
+        about["content"] = _refer_to(operation.replies)
+    return about
+
+
+def describe_operation(operation: Operation) -> dict[str, Any]:
+    """Return the description of one operation."""
+    parameters = _path_parameters(operation)
+    codes = {*operation.errors, *(BODY_ERRORS if operation.body else ()), *(KEY_ERRORS if operation.role else ())}
+    codes |= ({404} if parameters else set()) | (REPORT_ERRORS if schemas.ReportAnswer in operation.replies else set())
+    responses = {code: _describe_error(code, operation) for code in codes}
+    responses[operation.status] = _describe_success(operation)
+    if operation.label == "static" and operation.status == 200:
+        responses[304] = {"description": "It is as If-None-Match says."}
+    about: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
+    about["responses"] = {str(code): responses[code] for code in sorted(responses)}
+    if parameters:
+        about["parameters"] = parameters
+    if operation.body:
+        about["requestBody"] = {"required": not operation.is_body_optional, "content": _refer_to(operation.body)}
+    if operation.role:
         about["security"] = [{"key": []}]
-        about["description"] = f"Needs a key with the role {role}."
+        about["description"] = f"Needs a key with the role {operation.role}."
     return about
 
 
-def _of_experiments() -> dict[str, Any]:
-    one, many, state = (
-        {200: ("ExperimentAnswer",)},
-        {200: ("ExperimentsAnswer",)},
-        {200: ("StateAnswer", "GroupsStateAnswer")},
-    )
-    made = {201: ("ExperimentAnswer",)}
-    config, change, arm, path = ("ExperimentConfig",), ("ExperimentChange",), ("NewArm",), (NAME,)
-    listed = _operation("listExperiments", "All experiments.", many, role="read")
-    created = _operation("createExperiment", "Create an experiment.", made, role="admin", body=config, codes=(409,))
-    shown = _operation("showExperiment", "An experiment.", one, role="read", path=path)
-    changed = _operation(
-        "changeExperiment", "Change its status or terms.", one, role="admin", body=change, codes=(409,), path=path
-    )
-    learnt = _operation("showState", "What it has learnt.", state, role="read", path=path)
-    followed = _streamed("followState", "What it has learnt, as server-sent events.", path)
-    added = _operation("addArm", "Add an arm.", made, role="admin", body=arm, codes=(409,), path=path)
-    retired = _operation("retireArm", "Retire an arm.", one, role="admin", codes=(400, 409), path=(NAME, ARM))
-    return {
-        "/v1/experiments": {"get": listed, "post": created},
-        "/v1/experiments/{name}": {"get": shown, "patch": changed},
-        "/v1/experiments/{name}/state": {"get": learnt},
-        "/v1/experiments/{name}/live": {"get": followed},
-        "/v1/live": {"get": _streamed("followExperiments", "All experiments, as server-sent events.")},
-        "/v1/experiments/{name}/arms": {"post": added},
-        "/v1/experiments/{name}/arms/{arm}/retire": {"post": retired},
-    }
+def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in PARAMETERS.items()
+        if f"{{{name}}}" in path_format(operation)
+    ]
 
 
-def _of_devices() -> dict[str, Any]:
-    decided = {200: ("DecisionAnswer", "DecisionsAnswer", "QuestionAnswer", "QuestionsAnswer")}
-    refused = dict.fromkeys((400, 403, 410), ("Complaint", "ReportAnswer"))
-    taken = {200: ("ReportAnswer", "ReportsAnswer")} | refused
-    reports: dict[str, Any] = {"role": "device", "body": ("BitRequest", "AnswerRequest", "ReportsRequest")}
-    decide: dict[str, Any] = {"role": "device", "body": ("DecisionRequest",), "is_optional": True, "codes": (410,)}
-    return {
-        "/v1/experiments/{name}/decisions": {
-            "post": _operation("decide", "What to show.", decided, path=(NAME,), **decide)
-        },
-        "/v1/experiments/{name}/reports": {
-            "post": _operation("reportTo", "What happened, masked.", taken, path=(NAME,), **reports)
-        },
-        "/v1/reports": {"post": _operation("report", "What happened, masked.", taken, **reports)},
-    }
-
-
-def _of_the_service() -> dict[str, Any]:
-    return {
-        "/healthz": {"get": _plain("health", "The process answers.")},
-        "/readyz": {"get": _plain("readiness", "Decisions can be made and reports taken.", 503)},
-        "/metrics": {"get": _metrics()},
-        "/openapi.json": {"get": _plain("description", "This description.")},
-        "/client.js": {"get": _file("client", "The module that runs on people's pages.", "text/javascript")},
-        "/": {"get": _elsewhere("start", "Sends a browser on to the dashboard.")},
-        "/dashboard": {"get": _file("dashboard", "The dashboard, a page; what it shows needs a key.", "text/html")},
-        "/dashboard/{file}": {"get": _file("dashboardFile", "A part of it.", *PARTS, path=(FILE,))},
-    }
-
-
-def _file(name: str, summary: str, *kinds: str, path: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
-    about = _operation(name, summary, {}, path=path)
-    content = {f"{kind}; charset=utf-8": {"schema": {"type": "string"}} for kind in kinds}
-    about["responses"]["200"] = {"description": summary, "content": content}
-    about["responses"]["304"] = {"description": "It is as If-None-Match says."}
-    return about
-
-
-def _elsewhere(name: str, summary: str) -> dict[str, Any]:
-    about = _operation(name, summary, {})
-    about["responses"]["307"] = {"description": summary, "headers": {"Location": {"schema": {"type": "string"}}}}
-    return about
-
-
-def _streamed(name: str, summary: str, path: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
-    about = _operation(name, summary, {}, role="read", path=path)
-    content = {"text/event-stream": {"schema": {"type": "string"}}}
-    about["responses"]["200"] = {"description": "Events, at most one a second.", "content": content}
-    return about
-
-
-def _plain(name: str, summary: str, *codes: int) -> dict[str, Any]:
-    about = _operation(name, summary, {}, codes=codes)
-    about["responses"]["200"] = {
-        "description": summary,
-        "content": {"application/json": {"schema": {"type": "object"}}},
-    }
-    return about
-
-
-def _metrics() -> dict[str, Any]:
-    about = _operation("metrics", "Counts, as Prometheus reads them.", {}, role="read")
-    content = {"text/plain": {"schema": {"type": "string"}}}
-    about["responses"]["200"] = {"description": "Counts.", "content": content}
-    return about
+def path_format(operation: Operation) -> str:
+    """Return the path without Starlette's convertors."""
+    return operation.path.replace(":path}", "}")
 
 
 @functools.cache
-def document() -> dict[str, Any]:
-    """Return the whole description."""
-    _, components = msgspec.json.schema_components(TYPES, ref_template="#/components/schemas/{name}")
+def describe_service(operations: tuple[Operation, ...]) -> dict[str, Any]:
+    """Return the whole document."""
+    types = {each for operation in operations for each in (*operation.body, *operation.replies) if each is not dict}
+    ordered = sorted({*types, schemas.Complaint}, key=lambda each: str(each.__name__))
+    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
     about = (
         "Devices ask what to show, randomise what happened, and report that; nobody else sees what it was. "
-        f"On every path a request whose head is longer than {MOST_HEAD} bytes is answered with 431, and one whose head "
-        f"takes longer than {SLOWEST:g} seconds with 408."
+        f"On every path a request whose head is longer than {MAX_HEAD_BYTES} bytes is answered with 431, and one whose "
+        f"head takes longer than {BODY_TIMEOUT_S:g} seconds with 408."
     )
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(path_format(operation), {})[operation.method.lower()] = describe_operation(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Masked Bandits", "version": __version__, "description": about},
-        "paths": {**_of_experiments(), **_of_devices(), **_of_the_service()},
+        "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     }
 
 
 @functools.cache
-def description() -> Answer:
-    """Return it as it is sent."""
-    return Answer(200, msgspec.json.encode(document()))
+def openapi_response(operations: tuple[Operation, ...]) -> Response:
+    """Return the document as a response."""
+    return Response(200, msgspec.json.encode(describe_service(operations)))

@@ -1,7 +1,7 @@
-"""All experiments in one process: what the handlers of requests talk to.
+"""All experiments of a store in one process: the interface for the handlers of requests.
 
-Decisions are made at once, from the state that this process has. All else goes to one of two threads: one writes
-(``log_writer.py``), one reads (``log_reader.py``).
+Decisions are made at once, from the state in this process. Everything else goes to one of two threads: the log writer
+(``log_writer.py``) and the log reader (``log_reader.py``).
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ import msgspec
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.config import Terms, check_limits, check_standing
-from maskedbandits.service.experiment import Live
-from maskedbandits.service.log_reader import Follower
-from maskedbandits.service.log_writer import Writer
-from maskedbandits.service.pending import at_least, missing
-from maskedbandits.service.schemas import ExperimentConfig, NewArm, check_experiment
+from maskedbandits.service.config import StoredConfig, check_changed, check_limits
+from maskedbandits.service.experiment import Experiment
+from maskedbandits.service.http import RequestError, retry_later
+from maskedbandits.service.log_reader import LogReader
+from maskedbandits.service.log_writer import LogWriter
+from maskedbandits.service.pending import count_issued, count_missing
+from maskedbandits.service.schemas import ExperimentConfig, NewArm
 from maskedbandits.service.server.settings import Settings
-from maskedbandits.service.server.warmup import Warming, needed_by
+from maskedbandits.service.server.warmup import CodeLoader, list_code
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
 from maskedbandits.service.storage.models import Change, ExperimentRow, Visit
 from maskedbandits.service.storage.models import NewArm as ArmToStore
 
-PATIENCE = 10.0  # seconds until a change that is durable must have been folded
-CAUGHT_UP = 1.0  # seconds until whoever asks is answered by what is known
-PAUSE = 0.005
+APPLY_TIMEOUT_S = 10.0  # for a durable change to be applied here
+CATCH_UP_TIMEOUT_S = 1.0  # after which a request is answered from what is known
+PAUSE_S = 0.005
+BEHIND = "the logs could not be read to their end just now, so that this experiment may be unknown here: ask again"
+QUARANTINED = "this experiment cannot be followed now: the log of the service says why, and it is tried again"
 
 
 class ExperimentRegistry:
@@ -40,195 +43,232 @@ class ExperimentRegistry:
         self.settings = settings
         self.process = process or secrets.token_hex(8)
         self.clock = clock or Clock()
-        self.warming = Warming()
-        self.follower = Follower(self._open, self.process, self.clock, settings, self.warming)
-        self.writer: Writer | None = None
-        self.started = False
+        self.code_loader = CodeLoader()
+        self.log_reader = LogReader(self._open_store, self.process, self.clock, settings, self.code_loader)
+        self._log_writer: LogWriter | None = None
+        self._has_started = False
 
-    def _open(self) -> Store:
+    def _open_store(self) -> Store:
         return open_store(self.settings.storage)
 
     async def start(self) -> None:
-        """Read the logs, and begin to follow and to write."""
+        """Read the logs, then start to follow them and to write."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self.follower.start)
-        self.writer = Writer(self._open, loop, self.follower.look, self.settings.queue, self.follower.seq_of)
-        self.writer.start()
-        self.started = True
+        await loop.run_in_executor(None, self.log_reader.start)
+        reader = self.log_reader
+        self._log_writer = LogWriter(self._open_store, loop, reader.wake, self.settings.queue, reader.last_seq)
+        self._log_writer.start()
+        self._has_started = True
 
     async def stop(self) -> None:
-        """Write what is left, and end."""
+        """Write everything that is waiting, and stop."""
         loop = asyncio.get_running_loop()
-        self.started = False
-        self.warming.stop()
-        if self.writer is not None:
-            await loop.run_in_executor(None, self.writer.stop)
-        await loop.run_in_executor(None, self.follower.stop)
+        self._has_started = False
+        self.code_loader.stop()
+        if self._log_writer is not None:
+            await loop.run_in_executor(None, self._log_writer.stop)
+        await loop.run_in_executor(None, self.log_reader.stop)
 
     @property
-    def ready(self) -> bool:
-        """Tell whether decisions and reports can be taken now."""
-        return self.started and self.trouble is None
+    def is_ready(self) -> bool:
+        """Whether decisions and reports are accepted now."""
+        return self._has_started and self.trouble is None
 
     @property
     def trouble(self) -> Exception | None:
-        """What keeps it from working now, if anything."""
-        writing = self.writer.trouble if self.writer is not None else None
-        return writing or self.follower.trouble
+        """The error that prevents work now, if any."""
+        writing = self._log_writer.trouble if self._log_writer is not None else None
+        return writing or self.log_reader.trouble
 
     @property
-    def write(self) -> Writer:
-        """The writer, once there is one."""
-        if self.writer is None:
+    def log_writer(self) -> LogWriter:
+        """The log writer, once the registry has started."""
+        if self._log_writer is None:
             raise StoreUnavailable("the service has not started yet")
-        return self.writer
+        return self._log_writer
 
-    def experiment(self, name: str) -> Live | None:
-        """Return an experiment by its name."""
-        return self.follower.lives.get(name)
+    # Experiments
 
-    def by_id(self, number: int) -> Live | None:
-        """Return an experiment by its number."""
-        return self.follower.by_id.get(number)
+    def get(self, name: str) -> Experiment | None:
+        """Return an experiment by name, if this process knows it."""
+        return self.log_reader.by_name.get(name)
 
-    def is_aside(self, which: str | int) -> bool:
-        """Tell whether an experiment, by its name or number, cannot be followed now."""
-        aside = self.follower.aside
-        return which in aside if isinstance(which, int) else which in [each.name for each in [*aside.values()]]
+    def get_by_id(self, experiment_id: int) -> Experiment | None:
+        """Return an experiment by id, if this process knows it."""
+        return self.log_reader.by_id.get(experiment_id)
+
+    async def resolve(self, name: str) -> Experiment:
+        """Return an experiment by name, or raise a `RequestError`; another process may have just created it."""
+        experiment = self.get(name)
+        if experiment is None and self.is_quarantined(name):
+            raise retry_later(503, QUARANTINED)
+        has_caught_up = experiment is not None or await self.catch_up()
+        if experiment is None:
+            experiment = self.get(name)
+        if experiment is None and self.is_quarantined(name):
+            raise retry_later(503, QUARANTINED)
+        if experiment is None and not has_caught_up:
+            raise retry_later(503, BEHIND)
+        if experiment is None:
+            raise RequestError(404, "no experiment has this name: GET /v1/experiments lists them all")
+        return experiment
+
+    def is_quarantined(self, which: str | int) -> bool:
+        """Tell whether an experiment, by its name or id, cannot be followed now."""
+        found = self.log_reader.quarantined
+        return which in found if isinstance(which, int) else which in [each.name for each in [*found.values()]]
 
     async def catch_up(self) -> bool:
-        """Read the logs to their end, which another process may have written a moment ago; tell whether it could."""
-        wanted = self.follower.looks + 2  # one may be under way
-        for _ in range(int(CAUGHT_UP / PAUSE)):
-            self.follower.look()
-            await asyncio.sleep(PAUSE)
-            if self.follower.looks >= wanted:
+        """Read the logs to their end, since another process may have just written; tell whether that worked."""
+        wanted = self.log_reader.rounds + 2  # one may be under way
+        for _ in range(int(CATCH_UP_TIMEOUT_S / PAUSE_S)):
+            self.log_reader.wake()
+            await asyncio.sleep(PAUSE_S)
+            if self.log_reader.rounds >= wanted:
                 return True
         return False
 
-    def experiments(self) -> list[Live]:
-        """Return all of them, the oldest first."""
-        return sorted(self.follower.lives.values(), key=lambda live: live.id)
+    def experiments(self) -> list[Experiment]:
+        """Return all experiments, the oldest first."""
+        return sorted(self.log_reader.by_name.values(), key=lambda experiment: experiment.id)
 
-    def refuse(self, experiment: int, reason: str) -> None:
-        """Count a report that was refused; 0 is no experiment."""
-        self.follower.refuse(experiment, reason)
+    # Changes
 
-    async def create(self, config: ExperimentConfig) -> Live:
-        """Create an experiment, and return it live; a policy that is new to this machine is compiled before that."""
+    async def create(self, config: ExperimentConfig) -> Experiment:
+        """Create an experiment; a policy that is new to this machine is compiled first."""
         loop, arms = asyncio.get_running_loop(), [_to_store(arm) for arm in config.arms]
         if not self.settings.simulation:
             check_limits(config.report_after, config.expires_after)
-        terms = await loop.run_in_executor(None, _checked, config)  # others need not wait
-        await self.warming.get(needed_by(terms))
-        await loop.run_in_executor(None, terms.try_out, len(arms))
+        stored = await loop.run_in_executor(None, StoredConfig.from_request, config)  # other requests need not wait
+        await self.code_loader.load(list_code(stored))
+        await loop.run_in_executor(None, stored.check_memory, len(arms))
         names = [arm.name for arm in config.arms]
         default = 0 if config.default_arm is None else names.index(config.default_arm)
         hour = self.clock.hour()
-        row = await self.write.call(
-            lambda store: store.create_experiment(config.name, terms.written(), arms, default, hour)
+        row = await self.call_store(
+            lambda store: store.create_experiment(config.name, stored.encode(), arms, default, hour)
         )
-        return await self._folded(row)
+        return await self._wait_until_applied(row)
 
-    async def change(self, live: Live, changes: dict[str, Any]) -> Live:
-        """Change the status of an experiment, or its terms."""
-        hour, told = self.clock.hour(), dict(changes)
-        times = {name: told.get(name, getattr(live.terms, name)) for name in ("report_after", "expires_after")}
-        if times.keys() & told.keys() and not self.settings.simulation:
+    async def change(self, experiment: Experiment, changes: dict[str, Any]) -> Experiment:
+        """Change the status or the configuration of an experiment."""
+        hour, values = self.clock.hour(), dict(changes)
+        times = {name: values.get(name, getattr(experiment.config, name)) for name in ("report_after", "expires_after")}
+        if times.keys() & values.keys() and not self.settings.simulation:
             check_limits(**times)
-        status = told.pop("status", None)
-        default = live.arms.place_of(told.pop("default_arm")) if "default_arm" in told else None
+        status = values.pop("status", None)
+        default = experiment.arms.find_open(values.pop("default_arm")) if "default_arm" in values else None
         steps: list[Change] = []
-        if told or default is not None:  # merged by the store: another process may just have changed something else
-            steps.append(Change("config", hour, config=json.dumps(told), default_arm=default))
+        if values or default is not None:  # the store merges it, since another process may have changed something else
+            steps.append(Change("config", hour, config=json.dumps(values), default_arm=default))
         if status is not None:
             steps.append(Change("status", hour, status=status))
-        return await self._changed(live, *steps) if steps else live
+        return await self._apply_changes(experiment, *steps) if steps else experiment
 
-    async def add_arm(self, live: Live, arm: NewArm) -> Live:
+    async def add_arm(self, experiment: Experiment, arm: NewArm) -> Experiment:
         """Add an arm, which is explored from now on."""
-        if arm.name in live.arms.places:
+        if arm.name in experiment.arms.index:
             raise Conflict(f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
         stored = _to_store(arm)
-        return await self._changed(live, Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload))
+        change = Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload)
+        return await self._apply_changes(experiment, change)
 
-    async def retire(self, live: Live, name: str) -> Live:
-        """Retire an arm; it is never shown again."""
-        place = live.arms.place_of(name)
-        if len(live.arms.open) == 1:
+    async def retire(self, experiment: Experiment, name: str) -> Experiment:
+        """Retire an arm, which is never shown again."""
+        arm = experiment.arms.find_open(name)
+        if len(experiment.arms.open) == 1:
             raise UserError(f"{name!r} is the last open arm: add another first, or archive the experiment")
-        if place == live.row.default_arm:
-            others = [live.arms.names[each] for each in live.arms.open if each != place]
+        if arm == experiment.row.default_arm:
+            others = [experiment.arms.names[each] for each in experiment.arms.open if each != arm]
             raise UserError(f"{name!r} is the default arm: make another the default first, such as {others[0]!r}")
-        return await self._changed(live, Change("retire", self.clock.hour(), place=place))
+        return await self._apply_changes(experiment, Change("retire", self.clock.hour(), place=arm))
 
-    async def visit(self, live: Live, visitor: bytes, token: bytes, minute: int, instead: bytes = b"") -> bytes:
-        """Return the token that a visitor keeps: this one, or an earlier one that has not expired.
+    async def _apply_changes(self, experiment: Experiment, *changes: Change) -> Experiment:
+        check = check_changed if any(change.kind in ("arm", "config") for change in changes) else None
+        return await self._wait_until_applied(
+            await self.call_store(lambda store: store.change(experiment.id, changes, check))
+        )
 
-        An earlier one that is of no more use is given as ``instead``, and replaced.
-        """
-        return await self.write.visit(Visit(live.id, visitor, token, minute, self.clock.minute(), instead))
-
-    async def view(self, live: Live) -> dict[str, Any]:
-        """Return what an experiment has learnt, and what became of its decisions; reckoned beside those who decide."""
-        # In this order: what is decided in between would look as if nobody had reported it.
-        known, refused = await self.ask(lambda store: (store.sum_issued(live.id), store.sum_refused(live.id)))
-        issued = _with_unsaid(live, known)
-        learnt = await asyncio.get_running_loop().run_in_executor(None, live.view)
-        return {**learnt, **_accounted(issued, learnt["reported"], learnt["pending"]), "refused": refused}
-
-    async def fates(self) -> dict[str, dict[str, int]]:
-        """Return what became of the decisions of every experiment, by its name."""
-        lives = self.experiments()
-        totals = await self.ask(lambda store: [store.sum_issued(live.id) for live in lives])
-        issued = [_with_unsaid(*each) for each in zip(lives, totals, strict=True)]
-        answered = await asyncio.get_running_loop().run_in_executor(None, lambda: [live.answered() for live in lives])
-        return {live.name: _fates(every, both) for live, every, both in zip(lives, issued, answered, strict=True)}
-
-    async def ask(self, question: Callable[[Store], Any]) -> Any:
-        """Ask the store something."""
-        return await self.write.call(question)
-
-    async def _changed(self, live: Live, *changes: Change) -> Live:
-        check = check_standing if any(change.kind in ("arm", "config") for change in changes) else None
-        return await self._folded(await self.write.call(lambda store: store.change(live.id, changes, check)))
-
-    async def _folded(self, row: ExperimentRow) -> Live:
-        """Wait until this process has folded what was just written."""
-        self.follower.look()
-        for _ in range(int(PATIENCE / PAUSE)):
-            live = self.experiment(row.name)
-            if live is not None and live.fold.seq >= row.seq and live.row.config_version >= row.config_version:
-                return live
-            if self.is_aside(row.id):
+    async def _wait_until_applied(self, row: ExperimentRow) -> Experiment:
+        """Wait until this process has applied a change that was just written."""
+        self.log_reader.wake()
+        for _ in range(int(APPLY_TIMEOUT_S / PAUSE_S)):
+            experiment = self.get(row.name)
+            if experiment is not None and _has_applied(experiment, row):
+                return experiment
+            if self.is_quarantined(row.id):
                 break
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(PAUSE_S)
         raise StoreUnavailable("it is written, but has not been read back yet: look again in a moment")
 
+    # Reports and visitors
 
-def _fates(issued: list[int], answered: tuple[list[int], list[int]]) -> dict[str, int]:
-    reported, pending = answered
-    told = {**_accounted(issued, reported, pending), "reported": reported, "pending": pending}
-    return {name: sum(each) for name, each in told.items()}
+    def count_refused(self, experiment_id: int, reason: str) -> None:
+        """Count a report that was refused; 0 is no experiment."""
+        self.log_reader.count_refused(experiment_id, reason)
+
+    async def visit(
+        self, experiment: Experiment, visitor: bytes, token: bytes, minute: int, instead: bytes = b""
+    ) -> bytes:
+        """Return the token of a visitor: this one, or an earlier one that has not expired.
+
+        ``instead`` is an earlier token that is no longer of use, and is replaced.
+        """
+        visit = Visit(experiment.id, visitor, token, minute, self.clock.minute(), instead)
+        return await self.log_writer.visit(visit)
+
+    # Views
+
+    async def view(self, experiment: Experiment) -> dict[str, Any]:
+        """Return what an experiment has learnt and the outcomes of its decisions; another thread computes it."""
+        # In this order, or a decision in between would look as if its report were missing.
+        known, refused = await self.call_store(
+            lambda store: (store.sum_issued(experiment.id), store.sum_refused(experiment.id))
+        )
+        issued = _add_unflushed(experiment, known)
+        learnt = await asyncio.get_running_loop().run_in_executor(None, experiment.view)
+        return {**learnt, **_balance(issued, learnt["reported"], learnt["pending"]), "refused": refused}
+
+    async def outcomes(self) -> dict[str, dict[str, int]]:
+        """Return the outcomes of the decisions of every experiment, by its name."""
+        experiments = self.experiments()
+        totals = await self.call_store(lambda store: [store.sum_issued(each.id) for each in experiments])
+        issued = [_add_unflushed(*each) for each in zip(experiments, totals, strict=True)]
+        answered = await asyncio.get_running_loop().run_in_executor(
+            None, lambda: [each.count_answered() for each in experiments]
+        )
+        return {
+            experiment.name: _sum_outcomes(total, *both)
+            for experiment, total, both in zip(experiments, issued, answered, strict=True)
+        }
+
+    async def call_store(self, work: Callable[[Store], Any]) -> Any:
+        """Call a function with the store, in the thread of the log writer."""
+        return await self.log_writer.call(work)
 
 
-def _with_unsaid(live: Live, known: dict[int, int]) -> list[int]:
-    """Return how many decisions were issued: those that the store knows of, and what this process has not told it."""
-    unsaid = live.pending.unsaid()
-    return live.in_all({each: known.get(each, 0) + unsaid.get(each, 0) for each in {**known, **unsaid}})
+def _has_applied(experiment: Experiment, row: ExperimentRow) -> bool:
+    return experiment.state.seq >= row.seq and experiment.row.config_version >= row.config_version
 
 
-def _accounted(issued: list[int], reported: list[int], pending: list[int]) -> dict[str, list[int]]:
-    """Return how many decisions were issued, and of how many nobody has reported in time."""
-    more = [0] * (len(reported) - len(issued))  # an arm may have come meanwhile
-    every = at_least(issued + more, reported, pending)
-    return {"issued": every, "missing": missing(every, reported, pending)}
+def _sum_outcomes(issued: list[int], reported: list[int], pending: list[int]) -> dict[str, int]:
+    counts = {**_balance(issued, reported, pending), "reported": reported, "pending": pending}
+    return {name: sum(each) for name, each in counts.items()}
 
 
-def _checked(config: ExperimentConfig) -> Terms:
-    """Return the terms of an experiment that can be."""
-    check_experiment(config)
-    return Terms.of(config)
+def _add_unflushed(experiment: Experiment, known: dict[int, int]) -> list[int]:
+    """Return how many decisions were issued: those that the store knows of, and those not flushed to it yet."""
+    unflushed = experiment.pending.count_unflushed()
+    return experiment.total_issued(
+        {slot: known.get(slot, 0) + unflushed.get(slot, 0) for slot in {**known, **unflushed}}
+    )
+
+
+def _balance(issued: list[int], reported: list[int], pending: list[int]) -> dict[str, list[int]]:
+    """Return how many decisions were issued, and how many got no report in time."""
+    more = [0] * (len(reported) - len(issued))  # an arm may have been added meanwhile
+    total = count_issued(issued + more, reported, pending)
+    return {"issued": total, "missing": count_missing(total, reported, pending)}
 
 
 def _to_store(arm: NewArm) -> ArmToStore:

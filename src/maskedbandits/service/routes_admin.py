@@ -1,169 +1,208 @@
-"""Everything but deciding and reporting: experiments are made, changed and looked at; health and metrics."""
+"""The routes of administrators and observers: experiments, their state, health and metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from starlette.types import Receive, Scope
 
 from maskedbandits.errors import nearest
-from maskedbandits.service.http import Answer, Refused, as_json, later, read_body
-from maskedbandits.service.lookup import found
-from maskedbandits.service.replies import ArmAnswer, ExperimentAnswer, ExperimentsAnswer, Summary
-from maskedbandits.service.schemas import ExperimentChange, ExperimentConfig, NewArm, Reader, check_arm
-from maskedbandits.service.server.metrics import Metrics
-from maskedbandits.service.sse import Stream
+from maskedbandits.service.http import Request, RequestError, Response, RouteTable, json_response, retry_later
+from maskedbandits.service.schemas import (
+    ArmAnswer,
+    BodyDecoder,
+    ExperimentAnswer,
+    ExperimentChange,
+    ExperimentConfig,
+    ExperimentsAnswer,
+    GroupsStateAnswer,
+    NewArm,
+    StateAnswer,
+    Summary,
+    check_arm,
+)
 from maskedbandits.service.storage import Conflict, StoreUnavailable
 
 if TYPE_CHECKING:
-    from maskedbandits.service.experiment import Live
+    from maskedbandits.service.experiment import Experiment
     from maskedbandits.service.registry import ExperimentRegistry
+    from maskedbandits.service.server.metrics import Metrics
 
+EXPERIMENTS = "/v1/experiments"
+EXPERIMENT = f"{EXPERIMENTS}/{{name}}"
+STARTING = "the service is starting: ask again in a moment"
 PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
-
-
-@dataclass(slots=True)
-class Request:
-    """A request that somebody may make."""
-
-    scope: Scope
-    receive: Receive
-    limit: int  # bytes of its body
-    params: dict[str, str] = field(default_factory=dict)  # what stands in the path
-    roles: frozenset[str] = frozenset()  # of who asks, where a role is needed
-    charge: Callable[[int], None] = lambda cost: None  # counts it as so many requests, or refuses it
-    key: str = ""  # the name of the key that it carries
-
-    async def body(self) -> bytes:
-        """Return all that was sent."""
-        return await read_body(self.scope, self.receive, self.limit)
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """What answers a request, what it is called in counts, and the role that it needs."""
-
-    route: str
-    role: str
-    run: Callable[[Request], Awaitable[Answer | Stream]]
+CONFIG_FIELDS = ("parameters", "report_after", "expires_after", "floor", "holdout", "groups", "shares", "source_limit")
 
 
 class AdminRoutes:
-    """Answers administrators and whoever looks on."""
+    """Handles the requests of administrators and observers."""
 
-    def __init__(self, registry: Callable[[], ExperimentRegistry | None], metrics: Metrics) -> None:
-        self._hall, self.metrics = registry, metrics
-        self._config, self._change, self._arm = Reader(ExperimentConfig), Reader(ExperimentChange), Reader(NewArm)
+    routes = RouteTable()
+
+    def __init__(self, get_registry: Callable[[], ExperimentRegistry | None], metrics: Metrics) -> None:
+        self._get_registry, self.metrics = get_registry, metrics
+        self._decode_config = BodyDecoder(ExperimentConfig)
+        self._decode_change = BodyDecoder(ExperimentChange)
+        self._decode_arm = BodyDecoder(NewArm)
 
     @property
     def registry(self) -> ExperimentRegistry:
-        """The experiments; nobody is let in before there are any."""
-        registry = self._hall()
+        """The experiments; before there are any, requests are refused."""
+        registry = self._get_registry()
         if registry is None:
-            raise later(503, "the service is starting: ask again in a moment")
+            raise retry_later(503, STARTING)
         return registry
 
-    async def health(self, ask: Request) -> Answer:
-        """Tell that the process answers, and nothing else."""
-        return as_json(200, {"status": "ok"})
+    @routes.add("GET", "/healthz", "health", "The process answers.", "health", replies=(dict,))
+    async def health(self, request: Request) -> Response:
+        """Answer that the process is alive."""
+        return json_response(200, {"status": "ok"})
 
-    async def ready(self, ask: Request) -> Answer:
-        """Tell whether decisions can be made and reports taken."""
-        if not self.registry.ready:
-            raise later(503, "the store cannot be reached: ask again in a moment")
-        return as_json(200, {"status": "ready"})
+    @routes.add(
+        *("GET", "/readyz", "readiness", "Decisions can be made and reports taken.", "health"),
+        replies=(dict,),
+        errors=(503,),
+    )
+    async def ready(self, request: Request) -> Response:
+        """Answer whether decisions and reports are accepted."""
+        if not self.registry.is_ready:
+            raise retry_later(503, "the store cannot be reached: ask again in a moment")
+        return json_response(200, {"status": "ready"})
 
-    async def counts(self, ask: Request) -> Answer:
-        """Return all counts for Prometheus; those that the store keeps are left out while it cannot be reached."""
+    @routes.add(
+        *("GET", "/metrics", "metrics", "Counts, as Prometheus reads them.", "metrics", "read"),
+        media_types=("text/plain",),
+        description="Counts.",
+    )
+    async def export_metrics(self, request: Request) -> Response:
+        """Return all metrics; those that the store has are missing while it cannot be reached."""
         try:
-            fates = await self.registry.fates()
+            outcomes = await self.registry.outcomes()
         except StoreUnavailable:
-            fates = {}
-        text = self.metrics.text(
-            self.registry.experiments(), self.registry.ready, fates, len(self.registry.follower.aside)
-        )
-        return Answer(200, text.encode(), (PROMETHEUS,))
+            outcomes = {}
+        registry = self.registry
+        quarantined = len(registry.log_reader.quarantined)
+        text = self.metrics.format_text(registry.experiments(), registry.is_ready, outcomes, quarantined)
+        return Response(200, text.encode(), (PROMETHEUS,))
 
-    async def list_all(self, ask: Request) -> Answer:
-        """Return all experiments."""
-        return as_json(200, ExperimentsAnswer([summary(live) for live in self.registry.experiments()]))
+    @routes.add(
+        *("GET", EXPERIMENTS, "listExperiments", "All experiments.", "experiments", "read"),
+        replies=(ExperimentsAnswer,),
+    )
+    async def list_all(self, request: Request) -> Response:
+        """List all experiments."""
+        return json_response(200, ExperimentsAnswer(list(map(summarize_experiment, self.registry.experiments()))))
 
-    async def show(self, ask: Request) -> Answer:
-        """Return an experiment."""
-        return as_json(200, described(await found(self.registry, ask.params["name"])))
-
-    async def state(self, ask: Request) -> Answer:
-        """Return what an experiment has learnt, and what became of its decisions."""
-        return as_json(200, await self.registry.view(await found(self.registry, ask.params["name"])))
-
-    async def create(self, ask: Request) -> Answer:
+    @routes.add(
+        *("POST", EXPERIMENTS, "createExperiment", "Create an experiment.", "experiments", "admin"),
+        body=(ExperimentConfig,),
+        status=201,
+        replies=(ExperimentAnswer,),
+        errors=(409,),
+    )
+    async def create(self, request: Request) -> Response:
         """Create an experiment."""
-        config = self._config(await ask.body())
-        with _conflicts():
-            return as_json(201, described(await self.registry.create(config)))
+        config = self._decode_config(await request.body())
+        with _translate_conflicts():
+            return json_response(201, describe_experiment(await self.registry.create(config)))
 
-    async def change(self, ask: Request) -> Answer:
-        """Change the status or the terms of an experiment."""
-        live = await found(self.registry, ask.params["name"])
-        change = self._change(await ask.body())
-        with _conflicts():
-            return as_json(200, described(await self.registry.change(live, change.given())))
+    @routes.add(
+        *("GET", EXPERIMENT, "showExperiment", "An experiment.", "experiments", "read"), replies=(ExperimentAnswer,)
+    )
+    async def show(self, request: Request) -> Response:
+        """Describe an experiment."""
+        return json_response(200, describe_experiment(await self._resolve(request)))
 
-    async def add_arm(self, ask: Request) -> Answer:
+    @routes.add(
+        *("PATCH", EXPERIMENT, "changeExperiment", "Change its status or terms.", "experiments", "admin"),
+        body=(ExperimentChange,),
+        replies=(ExperimentAnswer,),
+        errors=(409,),
+    )
+    async def change(self, request: Request) -> Response:
+        """Change the status or the configuration of an experiment."""
+        experiment = await self._resolve(request)
+        change = self._decode_change(await request.body())
+        with _translate_conflicts():
+            return json_response(200, describe_experiment(await self.registry.change(experiment, change.to_dict())))
+
+    @routes.add(
+        *("GET", f"{EXPERIMENT}/state", "showState", "What it has learnt.", "state", "read"),
+        replies=(StateAnswer, GroupsStateAnswer),
+    )
+    async def state(self, request: Request) -> Response:
+        """Return what an experiment has learnt, and the outcomes of its decisions."""
+        experiment = await self._resolve(request)
+        reply = StateAnswer if experiment.config.groups is None else GroupsStateAnswer
+        return json_response(200, reply(**await self.registry.view(experiment)))
+
+    @routes.add(
+        *("POST", f"{EXPERIMENT}/arms", "addArm", "Add an arm.", "experiments", "admin"),
+        body=(NewArm,),
+        status=201,
+        replies=(ExperimentAnswer,),
+        errors=(409,),
+    )
+    async def add_arm(self, request: Request) -> Response:
         """Add an arm."""
-        live = await found(self.registry, ask.params["name"])
-        arm = self._arm(await ask.body())
+        experiment = await self._resolve(request)
+        arm = self._decode_arm(await request.body())
         check_arm(arm)
-        with _conflicts():
-            return as_json(201, described(await self.registry.add_arm(live, arm)))
+        with _translate_conflicts():
+            return json_response(201, describe_experiment(await self.registry.add_arm(experiment, arm)))
 
-    async def retire(self, ask: Request) -> Answer:
+    @routes.add(
+        *("POST", f"{EXPERIMENT}/arms/{{arm:path}}/retire", "retireArm", "Retire an arm.", "experiments", "admin"),
+        replies=(ExperimentAnswer,),
+        errors=(400, 409),
+    )
+    async def retire(self, request: Request) -> Response:
         """Retire an arm."""
-        live, name = await found(self.registry, ask.params["name"]), ask.params["arm"]
-        if name not in live.arms.places:
-            raise Refused(404, f"no arm is called {name!r}{nearest(name, live.arms.names[:20])}")
-        if live.arms.places[name] not in live.arms.open:
-            raise Refused(409, f"the arm {name!r} is retired already: nothing is to be done")
-        with _conflicts():
-            return as_json(200, described(await self.registry.retire(live, name)))
+        experiment, name = await self._resolve(request), request.params["arm"]
+        if name not in experiment.arms.index:
+            raise RequestError(404, f"no arm is called {name!r}{nearest(name, experiment.arms.names[:20])}")
+        if experiment.arms.index[name] not in experiment.arms.open:
+            raise RequestError(409, f"the arm {name!r} is retired already: nothing is to be done")
+        with _translate_conflicts():
+            return json_response(200, describe_experiment(await self.registry.retire(experiment, name)))
+
+    async def _resolve(self, request: Request) -> Experiment:
+        return await self.registry.resolve(request.params["name"])
 
 
 @contextmanager
-def _conflicts() -> Iterator[None]:
-    """Answer 409 to what cannot be done as things stand."""
+def _translate_conflicts() -> Iterator[None]:
+    """Answer 409 to a conflict."""
     try:
         yield
     except Conflict as conflict:
-        raise Refused(409, str(conflict)) from conflict
+        raise RequestError(409, str(conflict)) from conflict
 
 
-def summary(live: Live) -> Summary:
+def summarize_experiment(experiment: Experiment) -> Summary:
     """Return an experiment as a list shows it."""
     return Summary(
-        name=live.name,
-        status=live.status,  # type: ignore[arg-type]  # the store's words are these
-        policy=live.terms.policy,
-        epsilon=live.terms.epsilon,
-        arms=len(live.arms.open),
-        seq=live.fold.seq,
-        config_version=live.row.config_version,
-        created_hour=live.row.created_hour,
+        name=experiment.name,
+        status=experiment.status,  # type: ignore[arg-type]  # the store has the same words
+        policy=experiment.config.policy,
+        epsilon=experiment.config.epsilon,
+        arms=len(experiment.arms.open),
+        seq=experiment.state.seq,
+        config_version=experiment.row.config_version,
+        created_hour=experiment.row.created_hour,
     )
 
 
-def described(live: Live) -> ExperimentAnswer:
-    """Return all that is known of an experiment, but for what it has learnt."""
-    about: dict[str, Any] = msgspec.structs.asdict(summary(live))
-    terms = live.terms
-    shown = ("parameters", "report_after", "expires_after", "floor", "holdout", "groups", "shares", "source_limit")
-    about |= {name: getattr(terms, name) for name in shown}
-    about["default_arm"] = live.arms.names[live.row.default_arm]
+def describe_experiment(experiment: Experiment) -> ExperimentAnswer:
+    """Return the description of an experiment: all but its state."""
+    about: dict[str, Any] = msgspec.structs.asdict(summarize_experiment(experiment))
+    about |= {name: getattr(experiment.config, name) for name in CONFIG_FIELDS}
+    about["default_arm"] = experiment.arms.names[experiment.row.default_arm]
     about["arms"] = [
         ArmAnswer(row.place, row.name, msgspec.Raw(row.payload.encode()), row.status)  # type: ignore[arg-type]
-        for row in live.arms.rows
+        for row in experiment.arms.rows
     ]
     return ExperimentAnswer(**about)

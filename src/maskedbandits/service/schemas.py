@@ -1,11 +1,8 @@
-"""Requests over HTTP as types, and the messages for bodies that do not fit them.
+"""The types of all requests and replies over HTTP, and the one-line errors for bodies that do not fit them.
 
-What is asked over HTTP: every request as a type, and what an experiment may look like.
-
-msgspec reads and writes them, and their JSON schemas are what `/openapi.json` shows. What is wrong with a request is
-said in one line, and never repeats more of it than the name of a field.
-
-What is wrong with a body, in words: which fields and values are known, and what a pattern means.
+msgspec decodes and encodes them, and ``/openapi.json`` has their JSON schemas: a field is defined here and nowhere
+else. Docstrings and descriptions of the types are part of that document. An error repeats no more of a body than the
+name of a field.
 """
 
 from __future__ import annotations
@@ -13,41 +10,50 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, inspect
 
 from maskedbandits.errors import UserError, WrongValueError, check_int, line, nearest, number
 from maskedbandits.privacy.exact import MAX_EPSILON
+from maskedbandits.service.report_status import REPORT_STATUSES
+
+if TYPE_CHECKING:
+    ReportStatusName = str
+else:
+    ReportStatusName = Literal[tuple(REPORT_STATUSES)]
 
 MILLION = 1_000_000
-MOST_ARMS = 1 << 16  # a token has two bytes for an arm
-MOST_DECISIONS = 1000  # in one request
-MOST_REPORTS = 1000  # likewise
-MOST_GROUPS = 256
-LONGEST_NAME = 200  # letters of an arm's, or a group's, name
-LONGEST_VISITOR = 500
-DAY = 86_400
+MAX_ARMS = 1 << 16  # a token has two bytes for an arm
+MAX_DECISIONS = 1000  # in one request
+MAX_REPORTS = 1000  # in one request
+MAX_GROUPS = 256
+MAX_NAME_LENGTH = 200  # of an arm or a group
+MAX_VISITOR_LENGTH = 500
+DAY_S = 86_400
 SLUG = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$(?!\n)"  # to Python, $ is also before a newline; \Z is not JSON schema's
 
 Slug = Annotated[
     str, Meta(pattern=SLUG, description="Letters a to z, digits and hyphens, at most 64, with a hyphen at neither end.")
 ]
-ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+ArmName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 Epsilon = Annotated[
     float, Meta(gt=0, le=MAX_EPSILON, description="Of one report; a multiple of a millionth.", examples=[1.0])
 ]
 GroupNames = Annotated[
-    list[Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]], Meta(min_length=2, max_length=MOST_GROUPS)
+    list[Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]], Meta(min_length=2, max_length=MAX_GROUPS)
 ]
-Shares = Annotated[list[Annotated[float, Meta(gt=0, le=1)]], Meta(min_length=2, max_length=MOST_GROUPS)]
+Shares = Annotated[list[Annotated[float, Meta(gt=0, le=1)]], Meta(min_length=2, max_length=MAX_GROUPS)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Seconds = Annotated[int, Meta(ge=0, le=30 * DAY)]  # how few of them devices accept, see terms.check_limits
-Lifetime = Annotated[int, Meta(ge=1, le=30 * DAY)]
+Seconds = Annotated[int, Meta(ge=0, le=30 * DAY_S)]  # how few of them devices accept, see `config.check_limits`
+Lifetime = Annotated[int, Meta(ge=1, le=30 * DAY_S)]
 Status = Literal["running", "paused", "archived"]
-SOURCE_WINDOW = 1000  # consecutive reports, of which a source limit speaks
+SOURCE_WINDOW = 1000  # consecutive reports, to which a source limit applies
 OfSources = Annotated[int, Meta(ge=1, lt=SOURCE_WINDOW)] | None
+
+
+# Requests
 
 
 class NewArm(Struct, forbid_unknown_fields=True, frozen=True):
@@ -72,14 +78,14 @@ class ExperimentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     """An experiment, as it is asked for."""
 
     name: Slug
-    arms: Annotated[list[NewArm], Meta(min_length=1, max_length=MOST_ARMS)]
+    arms: Annotated[list[NewArm], Meta(min_length=1, max_length=MAX_ARMS)]
     epsilon: Epsilon
     policy: str = "auto"
     parameters: dict[str, Any] = {}
     report_after: Annotated[Seconds, Meta(description="Seconds from a decision until its report, at least 60.")] = 60
     expires_after: Annotated[
         Lifetime, Meta(description="Seconds from a decision until a report is late; at least report_after + 3600.")
-    ] = DAY
+    ] = DAY_S
     floor: Annotated[Share, Meta(description="Least share of every arm, rounded up to 1024ths.")] = 0.0
     holdout: Annotated[Share, Meta(description="Share that gets the default arm, rounded up to 1024ths.")] = 0.0
     default_arm: Annotated[ArmName | None, Meta(description="The first, unless given.")] = None
@@ -102,8 +108,8 @@ class ExperimentChange(Struct, forbid_unknown_fields=True, frozen=True):
     default_arm: ArmName | UnsetType = UNSET
     source_limit: SourceLimit | UnsetType | None = UNSET  # as a whole; null for no limit
 
-    def given(self) -> dict[str, Any]:
-        """Return what is to change, as plain values."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that change, as plain values."""
         values = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
         return {name: msgspec.to_builtins(value) for name, value in values.items()}
 
@@ -115,9 +121,9 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
     earlier one, and no report is awaited.
     """
 
-    n: Annotated[int, Meta(ge=1, le=MOST_DECISIONS)] | None = None
-    eligible_arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MOST_ARMS)] | None = None
-    visitor: Annotated[str, Meta(min_length=1, max_length=LONGEST_VISITOR)] | None = None
+    n: Annotated[int, Meta(ge=1, le=MAX_DECISIONS)] | None = None
+    eligible_arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MAX_ARMS)] | None = None
+    visitor: Annotated[str, Meta(min_length=1, max_length=MAX_VISITOR_LENGTH)] | None = None
     participate: bool = True  # False: what is shown will not be reported, as when a device's cap is reached
 
 
@@ -147,27 +153,27 @@ class ReportRequest(Struct, forbid_unknown_fields=True):
 
 
 class ReportBody(Struct, forbid_unknown_fields=True):
-    """What is read in one go: a report, or several."""
+    """Either one report or several, to decode both in one pass."""
 
     token: str | None = None
     bit: int | None = None
     epsilon: float | None = None
     answer: int | None = None
-    reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)] | None = None
+    reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MAX_REPORTS)] | None = None
 
 
 class LooseBody(Struct, forbid_unknown_fields=True):
-    """Reports of which one at least does not fit: each is to be read by itself."""
+    """Reports of which at least one is malformed: each is decoded by itself."""
 
     token: str | None = None
     bit: Raw = Raw()
     epsilon: Raw = Raw()
     answer: Raw = Raw()
-    reports: Annotated[list[Raw], Meta(min_length=1, max_length=MOST_REPORTS)] | None = None
+    reports: Annotated[list[Raw], Meta(min_length=1, max_length=MAX_REPORTS)] | None = None
 
 
 class TokenAlone(Struct):
-    """What is needed of a report to say whose it is, whatever else it has."""
+    """The token of a report that is otherwise malformed."""
 
     token: str
 
@@ -175,24 +181,187 @@ class TokenAlone(Struct):
 class ReportsRequest(Struct, forbid_unknown_fields=True):
     """Several reports at once; each has a status of its own."""
 
-    reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MOST_REPORTS)]
+    reports: Annotated[list[ReportRequest], Meta(min_length=1, max_length=MAX_REPORTS)]
 
 
-NO_BIT = -1  # in place of what is none
-NAMELESS = ReportRequest("", NO_BIT)  # in place of a report without a token
+# Replies
 
 
-def millionths(name: str, epsilon: float) -> int:
-    """Return an epsilon in millionths, which a token can carry without rounding; refuse any other."""
-    found = round(number(name, epsilon, 0, MAX_EPSILON, above=True) * MILLION)
-    if found / MILLION != epsilon:  # both sides are the float that is nearest to the same decimal
+class DecisionAnswer(Struct):
+    """What to show; `token` is for the one report that may follow. Without one (`participate` false), none may."""
+
+    token: str | None
+    arm: str
+    payload: Any
+    epsilon: float
+    report_at: Annotated[int, Meta(description="Unix seconds; the device adds a delay of its own.")]
+    expires: Annotated[int, Meta(description="Unix seconds, after which a report is late.")]
+    probability: Annotated[float, Meta(gt=0, le=1)]
+    participate: bool
+
+
+class QuestionAnswer(Struct):
+    """What to show where there are groups: the arm of one's own; nobody else learns which that is.
+
+    The report is one bit, the reward turned round if the group's sign is 1, or, without signs, one of 2 G answers:
+    either is masked. Payloads are of all arms alike, so that to fetch them tells nothing.
+    """
+
+    token: str | None
+    arms: Annotated[list[str], Meta(description="An arm for each group, in their order.")]
+    signs: Annotated[list[int] | None, Meta(description="For each group; none if the answer is one of 2 G.")]
+    payloads: Annotated[dict[str, Any], Meta(description="Of all open arms, by name.")]
+    epsilon: float
+    report_at: Annotated[int, Meta(description="Unix seconds; the device adds a delay of its own.")]
+    expires: Annotated[int, Meta(description="Unix seconds, after which a report is late.")]
+    participate: bool
+
+
+class DecisionsAnswer(Struct):
+    """As many decisions as were asked for."""
+
+    decisions: list[DecisionAnswer]
+
+
+class QuestionsAnswer(Struct):
+    """As many decisions as were asked for, where there are groups."""
+
+    decisions: list[QuestionAnswer]
+
+
+class ReportAnswer(Struct, omit_defaults=True):
+    """What became of a report; `error` says why it was refused."""
+
+    status: ReportStatusName
+    error: str | UnsetType = UNSET
+
+
+class ReportsAnswer(Struct):
+    """What became of each report, in the order in which they came."""
+
+    results: list[ReportAnswer]
+
+
+class ArmAnswer(Struct):
+    """An arm of an experiment."""
+
+    place: int
+    name: str
+    payload: Any
+    status: Literal["open", "retired"]
+
+
+class ExperimentAnswer(Struct):
+    """An experiment."""
+
+    name: str
+    status: Status
+    epsilon: float
+    policy: str
+    parameters: dict[str, Any]
+    report_after: int
+    expires_after: int
+    floor: float
+    holdout: float
+    default_arm: str
+    config_version: int
+    seq: int
+    created_hour: int
+    arms: list[ArmAnswer]
+    groups: Annotated[list[str] | None, Meta(description="None if there are no groups.")] = None
+    shares: Annotated[list[float] | None, Meta(description="As given; none if they were not.")] = None
+    source_limit: Annotated[SourceLimit | None, Meta(description="None if there is no limit.")] = None
+
+
+class Summary(Struct):
+    """An experiment in a list."""
+
+    name: str
+    status: Status
+    policy: str
+    epsilon: float
+    arms: Annotated[int, Meta(description="How many are open.")]
+    seq: int
+    config_version: int
+    created_hour: int
+
+
+class ExperimentsAnswer(Struct):
+    """All experiments, archived ones among them."""
+
+    experiments: list[Summary]
+
+
+class StateAnswer(Struct):
+    """What an experiment has learnt from its log up to event `seq`; lists are by arm, in their places."""
+
+    seq: int
+    digest: Annotated[str, Meta(description="Of all that the log determines: maskedbandits replay can prove it.")]
+    kernel: Annotated[str, Meta(description="What reckons: another may differ in the last bit.")]
+    arms: list[str]
+    observations: int
+    alarms: Annotated[int, Meta(description="How many changes it has seen.")]
+    estimates: list[float | None]
+    intervals: list[list[float | None]]
+    suspects: Annotated[list[bool], Meta(description="Arms whose reports no honest crowd gives.")]
+    probabilities: list[float]
+    pending: Annotated[list[int], Meta(description="Decisions that still await their report.")]
+    reported: Annotated[list[int], Meta(description="Reports ever taken.")]
+    held_back: Annotated[int, Meta(description="Reports over a source limit, from which no policy learns.")]
+    issued: Annotated[list[int], Meta(description="Decisions ever made.")]
+    missing: Annotated[list[int], Meta(description="Decisions that nobody reported in time.")]
+    refused: Annotated[dict[str, int], Meta(description="Reports that were not taken, by reason.")]
+
+
+class GroupsStateAnswer(Struct):
+    """What an experiment with groups has learnt: by group, and then by arm.
+
+    Nobody knows which arms were shown: so decisions and reports are counted for all arms together, in lists of one.
+    """
+
+    seq: int
+    digest: str
+    kernel: str
+    arms: list[str]
+    groups: list[str]
+    answers: Annotated[str, Meta(description="What an answer is that tells groups apart: a bit, or one of many.")]
+    shares: Annotated[list[float], Meta(description="As given, or as answers of one of many tell them, or equal ones.")]
+    pooled: Annotated[float, Meta(description="How likely the next question is to treat all groups as one.")]
+    observations: int
+    alarms: Annotated[int, Meta(description="How many changes the policies of all groups have seen.")]
+    estimates: list[list[float | None]]
+    intervals: list[list[list[float | None]]]
+    suspects: list[list[bool]]
+    probabilities: list[list[float]]
+    pending: list[int]
+    reported: list[int]
+    held_back: int
+    issued: list[int]
+    missing: list[int]
+    refused: dict[str, int]
+
+
+class Complaint(Struct):
+    """Why a request was refused, in one line."""
+
+    error: str
+
+
+INVALID_BIT = -1  # in place of a malformed value
+WITHOUT_TOKEN = ReportRequest("", INVALID_BIT)  # in place of a report without a token
+
+
+def to_millionths(name: str, epsilon: float) -> int:
+    """Return an epsilon in millionths, or refuse one that is no whole number of them: tokens carry no other."""
+    rounded = round(number(name, epsilon, 0, MAX_EPSILON, above=True) * MILLION)
+    if rounded / MILLION != epsilon:  # both sides are the float that is nearest to the same decimal
         raise WrongValueError(name, epsilon, "a multiple of one millionth")
-    return found
+    return rounded
 
 
 def check_experiment(config: ExperimentConfig) -> None:
-    """Refuse what its types alone do not; whether the policy is offered is asked elsewhere."""
-    millionths("epsilon", config.epsilon)
+    """Check what types alone cannot; `config.py` checks the policy."""
+    to_millionths("epsilon", config.epsilon)
     names = [arm.name for arm in config.arms]
     for arm in config.arms:
         check_arm(arm)
@@ -200,15 +369,15 @@ def check_experiment(config: ExperimentConfig) -> None:
         twice = Counter(names).most_common(1)[0][0]
         raise UserError(f"two arms are called {twice!r}: give each a name of its own")
     if config.default_arm is not None and config.default_arm not in names:
-        some = nearest(config.default_arm, names[:20])  # to compare it with thousands would take long
+        some = nearest(config.default_arm, names[:20])  # comparing thousands of names would take long
         raise UserError(f"default_arm = {config.default_arm!r} is none of the arms{some}")
     check_times(config.report_after, config.expires_after)
 
 
 def check_groups(groups: list[str]) -> None:
-    """Refuse names of groups that are no names, or one of two."""
-    if not 2 <= len(groups) <= MOST_GROUPS:
-        raise UserError(f"groups: give the names of 2 to {MOST_GROUPS}, or leave them out")
+    """Check the number of groups and their names."""
+    if not 2 <= len(groups) <= MAX_GROUPS:
+        raise UserError(f"groups: give the names of 2 to {MAX_GROUPS}, or leave them out")
     for name in groups:
         line("groups", name)
     if len(set(groups)) < len(groups):
@@ -217,12 +386,12 @@ def check_groups(groups: list[str]) -> None:
 
 
 def check_arm(arm: NewArm) -> None:
-    """Refuse a name that a terminal or a page could not show on one line."""
+    """Check that a name fits on one line of a terminal or a page."""
     line("name", arm.name)
 
 
 def check_source_limit(limit: SourceLimit) -> None:
-    """Refuse a limit that limits nothing, or by numbers that it cannot have."""
+    """Check that a limit has a value, and that all its values are in range."""
     given = {name: value for name in limit.__struct_fields__ if (value := getattr(limit, name)) is not None}
     if not given:
         raise UserError("source_limit is empty: give address, key or second, or null for no limit")
@@ -231,106 +400,107 @@ def check_source_limit(limit: SourceLimit) -> None:
 
 
 def check_times(report_after: int, expires_after: int) -> None:
-    """Refuse tokens that expire before their report is due."""
+    """Check that reports are due before their tokens expire."""
     if expires_after <= report_after:
         raise WrongValueError("expires_after", expires_after, f"more seconds than report_after = {report_after}")
 
 
-Read = TypeVar("Read")
+T = TypeVar("T")
 
 
-class Reader(Generic[Read]):
-    """Reads JSON as one type; the complaint is one line."""
+class BodyDecoder(Generic[T]):
+    """Decodes JSON as one type, with errors in one line."""
 
-    def __init__(self, wanted: type[Read]) -> None:
+    def __init__(self, wanted: type[T]) -> None:
         self._wanted, self._decode = wanted, msgspec.json.Decoder(wanted).decode
 
-    def __call__(self, body: bytes) -> Read:
-        """Return what a body says."""
+    def __call__(self, body: bytes) -> T:
+        """Decode a body."""
         try:
             return self._decode(body)
         except RecursionError:
             raise UserError("the body is nested too deeply: send plain JSON") from None
         except msgspec.ValidationError as error:
-            return self._unfit(body, error)
+            return self._handle_mismatch(body, error)
         except ValueError as error:  # not JSON, or not UTF-8
-            raise UserError(no_json(body, error)) from None
+            raise UserError(explain_syntax(body, error)) from None
 
-    def _unfit(self, body: bytes, error: msgspec.ValidationError) -> Read:
-        """Say what does not fit."""
-        raise UserError(unfit(self._wanted, str(error))) from None
+    def _handle_mismatch(self, body: bytes, error: msgspec.ValidationError) -> T:
+        """Raise the error for JSON of another type."""
+        raise UserError(explain_mismatch(self._wanted, str(error))) from None
 
 
-class ReportReader(Reader[ReportBody]):
-    """Reads reports; one that does not fit is one without a bit, and keeps no other from being taken."""
+class ReportDecoder(BodyDecoder[ReportBody]):
+    """Decodes reports. A malformed one gets an invalid bit, so that the others of its batch are still accepted."""
 
     def __init__(self) -> None:
         super().__init__(ReportBody)
-        self._loosely = Reader(LooseBody)
-        self._one, self._named = msgspec.json.Decoder(ReportRequest).decode, msgspec.json.Decoder(TokenAlone).decode
+        self._decode_loosely = BodyDecoder(LooseBody)
+        self._decode_one = msgspec.json.Decoder(ReportRequest).decode
+        self._decode_token = msgspec.json.Decoder(TokenAlone).decode
 
-    def _unfit(self, body: bytes, error: msgspec.ValidationError) -> ReportBody:
-        """Read a body whose reports do not all fit; anything else about it is refused."""
-        loose = self._loosely(body)
-        is_given = any(bytes(each) for each in (loose.bit, loose.epsilon, loose.answer))
-        reports = None if loose.reports is None else [self._alone(each) for each in loose.reports]
-        return ReportBody(loose.token, NO_BIT if is_given else None, reports=reports)
+    def _handle_mismatch(self, body: bytes, error: msgspec.ValidationError) -> ReportBody:
+        """Decode each report by itself; refuse any other mismatch."""
+        loose = self._decode_loosely(body)
+        has_values = any(bytes(each) for each in (loose.bit, loose.epsilon, loose.answer))
+        reports = None if loose.reports is None else [self._decode_report(each) for each in loose.reports]
+        return ReportBody(loose.token, INVALID_BIT if has_values else None, reports=reports)
 
-    def _alone(self, report: Raw) -> ReportRequest:
-        """Return one report of several."""
+    def _decode_report(self, report: Raw) -> ReportRequest:
         with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return self._one(report)
+            return self._decode_one(report)
         with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return ReportRequest(self._named(report).token, NO_BIT)
-        return NAMELESS
+            return ReportRequest(self._decode_token(report).token, INVALID_BIT)
+        return WITHOUT_TOKEN
 
 
-AT = r"(?: - at `(?P<path>\$[^`]*)`)?$"
-UNKNOWN = re.compile(r"Object contains unknown field `(?P<what>.*?)`" + AT, re.DOTALL)
-PATTERN = re.compile(r"Expected `str` matching regex .*?" + AT, re.DOTALL)
-VALUE = re.compile(r"Invalid enum value (?P<what>.*?)" + AT, re.DOTALL)
-STEP = re.compile(r"\.(\w+)|\[[^\]]*\]")
-HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")  # of a character
+# Errors, from the messages of msgspec
+AT_PATH = r"(?: - at `(?P<path>\$[^`]*)`)?$"
+UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<what>.*?)`" + AT_PATH, re.DOTALL)
+WRONG_PATTERN = re.compile(r"Expected `str` matching regex .*?" + AT_PATH, re.DOTALL)
+WRONG_CHOICE = re.compile(r"Invalid enum value (?P<what>.*?)" + AT_PATH, re.DOTALL)
+PATH_STEP = re.compile(r"\.(\w+)|\[[^\]]*\]")
+HALF_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 
 
-def unfit(wanted: Any, text: str) -> str:
-    """Return what does not fit a type, by what msgspec says of it."""
-    if found := UNKNOWN.match(text):
+def explain_mismatch(wanted: Any, text: str) -> str:
+    """Return the error for JSON that does not have the wanted type."""
+    if found := UNKNOWN_FIELD.match(text):
         path, what = found["path"] or "$", found["what"]
-        kind = _bare(_at(wanted, path))
+        kind = _unwrap(_type_at(wanted, path))
         known = [field.encode_name for field in kind.fields] if isinstance(kind, inspect.StructType) else []
         where = "" if path == "$" else f" of {path.removeprefix('$.')}"
         return f"no field{where} is called {what!r}{nearest(what, known)}"
-    if (found := VALUE.match(text)) and isinstance(
-        kind := _bare(_at(wanted, found["path"] or "$")), inspect.LiteralType
-    ):
-        return f"the body does not fit: {text}{nearest(found['what'][1:-1], map(str, kind.values))}"
-    if (found := PATTERN.match(text)) and isinstance(kind := _at(wanted, found["path"] or "$"), inspect.Metadata):
-        described = (kind.extra_json_schema or {}).get("description", "")
-        return (
-            f"the body does not fit: `{found['path']}` is to be of {described[:1].lower()}{described[1:].rstrip('.')}"
-        )
+    if found := WRONG_CHOICE.match(text):
+        kind = _unwrap(_type_at(wanted, found["path"] or "$"))
+        if isinstance(kind, inspect.LiteralType):
+            return f"the body does not fit: {text}{nearest(found['what'][1:-1], map(str, kind.values))}"
+    if found := WRONG_PATTERN.match(text):
+        kind = _type_at(wanted, found["path"] or "$")
+        if isinstance(kind, inspect.Metadata):
+            hint = (kind.extra_json_schema or {}).get("description", "")
+            return f"the body does not fit: `{found['path']}` is to be of {hint[:1].lower()}{hint[1:].rstrip('.')}"
     return f"the body does not fit: {text}"
 
 
-def no_json(body: bytes, error: ValueError) -> str:
-    """Return why a body is not JSON."""
+def explain_syntax(body: bytes, error: ValueError) -> str:
+    """Return the error for a body that is not JSON."""
     if not body.strip():
         what = "it is empty"
     elif not isinstance(error, msgspec.DecodeError):
         what = "it is not UTF-8"
-    elif HALF.search(body):
+    elif HALF_SURROGATE.search(body):
         what = r"half a character is in it, such as \ud83d without its other half"
     else:
         what = str(error).partition("\n")[0]
     return f"the body is not JSON: {what}; send a JSON object"
 
 
-def _at(wanted: Any, path: str) -> inspect.Type:
-    """Return the type of what is at a path, such as `$.arms[0]`."""
+def _type_at(wanted: Any, path: str) -> inspect.Type:
+    """Return the type at a path such as `$.arms[0]`."""
     kind = inspect.type_info(wanted)
-    for name in STEP.findall(path):
-        kind = _bare(kind)
+    for name in PATH_STEP.findall(path):
+        kind = _unwrap(kind)
         if isinstance(kind, inspect.StructType):
             kind = next((field.type for field in kind.fields if field.encode_name == name), inspect.AnyType())
         else:
@@ -338,10 +508,10 @@ def _at(wanted: Any, path: str) -> inspect.Type:
     return kind
 
 
-def _bare(kind: inspect.Type) -> inspect.Type:
-    """Return a type without what is said about it, and without that it may be left out."""
+def _unwrap(kind: inspect.Type) -> inspect.Type:
+    """Return a type without its metadata, and without None."""
     if isinstance(kind, inspect.Metadata):
-        return _bare(kind.type)
+        return _unwrap(kind.type)
     if isinstance(kind, inspect.UnionType):
-        return _bare(next(each for each in kind.types if not isinstance(each, inspect.NoneType)))
+        return _unwrap(next(each for each in kind.types if not isinstance(each, inspect.NoneType)))
     return kind

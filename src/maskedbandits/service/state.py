@@ -1,9 +1,8 @@
 """The state of an experiment: a fold over its log, from the first event on or from a snapshot.
 
-The same events in the same order give the same state, to the last bit: nothing else goes into it, neither the time nor
-which decisions are open. The first event says how the experiment was created; compiled code takes in reports, as many
-at once as stand between two changes of arms. Where there are groups the policy is a contextual one, and reports are
-answers to the questions that stand beside them in the log.
+The same events in the same order give the same state, to the last bit. Neither the time nor open decisions are part of
+it. The first event is the creation of the experiment. Compiled code observes all reports between two changes of arms at
+once. With groups the policy is contextual, and reports are answers to the questions beside them in the log.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from maskedbandits.contextual import serialization as contextual
 from maskedbandits.errors import UserError, nearest
 from maskedbandits.policies import KINDS, Policy, kind_of, make_policy, serialization
 from maskedbandits.privacy import Randomizer
-from maskedbandits.service.group_queries import unpacked
-from maskedbandits.service.schemas import MILLION, millionths
-from maskedbandits.service.sources import FLAG_HELD
+from maskedbandits.service.group_queries import unpack_questions
+from maskedbandits.service.schemas import MILLION, to_millionths
+from maskedbandits.service.tokens import FLAG_HELD_BACK
 
 if TYPE_CHECKING:
     from maskedbandits.corruption import RandomizedResponse
@@ -50,25 +49,25 @@ REFUSED = {
 }
 
 FORMAT = 4  # of a snapshot: this byte, epsilon in millionths, arms, reports held back, reports by arm, the policy
-FORMAT_OF_GROUPS = 5  # likewise, but for one number of reports, and a contextual policy
+GROUP_FORMAT = 5  # the same with one number of reports and a contextual policy
 HEAD = struct.Struct(">BQIQ")
-KEY = 16  # digits of the key of snapshots
-UNKNOWN = uuid.uuid4().hex[:KEY]  # a key that no other process has
+KERNEL_KEY_LENGTH = 16
+UNIQUE_KEY = uuid.uuid4().hex[:KERNEL_KEY_LENGTH]  # of this process alone
 
 
 @lru_cache(maxsize=1024)
-def mask_of(epsilon: int) -> RandomizedResponse:
-    """Return how a report is masked, by its epsilon in millionths: by the words that a device's threshold leaves."""
+def get_mask(epsilon: int) -> RandomizedResponse:
+    """Return the randomised response of an epsilon in millionths, with the probabilities that devices really use."""
     return Randomizer(Fraction(epsilon, MILLION)).corruption
 
 
-def offered() -> list[str]:
-    """Return the policies that a service can run."""
-    return [name for name in sorted(KINDS) if not why_refused(name)]
+def list_offered() -> list[str]:
+    """List the policies that a service can run."""
+    return [name for name in sorted(KINDS) if not explain_refusal(name)]
 
 
-def why_refused(name: str) -> str:
-    """Return why a policy is not offered; nothing if it is."""
+def explain_refusal(name: str) -> str:
+    """Return why a policy is not offered, or "" if it is."""
     kind = kind_of(name)
     if name in REFUSED:
         return REFUSED[name]
@@ -79,19 +78,19 @@ def why_refused(name: str) -> str:
     return "" if kind.takes_masks and kind.sees_corruption else "it takes no reports with an epsilon of their own"
 
 
-def refuse_unless_offered(name: str) -> None:
-    """Say in one line why a policy is not offered, if it is not."""
+def check_offered(name: str) -> None:
+    """Raise an error if a policy is not offered."""
     if name not in KINDS:
-        raise UserError(f"no policy is called {name!r}{nearest(name, offered())}")
-    if reason := why_refused(name):
-        raise UserError(f"policy = {name!r} is not offered here: {reason}; take one of {', '.join(offered())}")
+        raise UserError(f"no policy is called {name!r}{nearest(name, list_offered())}")
+    if reason := explain_refusal(name):
+        raise UserError(f"policy = {name!r} is not offered here: {reason}; take one of {', '.join(list_offered())}")
 
 
-def made(config: dict[str, Any], arms: int) -> Policy | Contextual:
-    """Return the policy that a configuration asks for, which has seen nothing."""
-    own, groups = millionths("epsilon", config["epsilon"]), config.get("groups")
+def build_policy(config: dict[str, Any], arms: int) -> Policy | Contextual:
+    """Build the policy of a configuration, in its initial state."""
+    own, groups = to_millionths("epsilon", config["epsilon"]), config.get("groups")
     if not groups:
-        mask = mask_of(own)
+        mask = get_mask(own)
         return make_policy(config["policy"], arms=arms, corruption=mask, expire_after=None, **config["parameters"])
     return make_contextual(
         config["policy"],
@@ -104,44 +103,45 @@ def made(config: dict[str, Any], arms: int) -> Policy | Contextual:
     )
 
 
-def kernel() -> str:
-    """Return the key of snapshots: states of other code or of another machine may differ in the last bit.
+def get_kernel_key() -> str:
+    """Return the key of snapshots: with other code or on another machine, states may differ in the last bit.
 
-    Where that cannot be known, as with a policy that was defined at a prompt, no snapshot is used again.
+    Where the code is unknown, as of a policy that was defined at a prompt, no snapshot is used again.
     """
     key = fingerprint.package_key(fingerprint.SNAPSHOTS)
     own = [kind.origin for kind in KINDS.values() if kind.is_own]
     if not key or any(origin.doubt for origin in own):
-        return UNKNOWN
-    return hashlib.sha256("".join([key, *(origin.digest for origin in own)]).encode()).hexdigest()[:KEY]
+        return UNIQUE_KEY
+    digest = hashlib.sha256("".join([key, *(origin.digest for origin in own)]).encode())
+    return digest.hexdigest()[:KERNEL_KEY_LENGTH]
 
 
-class Fold:
-    """A policy, and up to where it has taken in the log; one thread folds, others look."""
+class ExperimentState:
+    """A policy and the number of the last event that it has observed; one thread writes, others read."""
 
     def __init__(self, policy: Policy | Contextual | None = None, seq: int = 0, epsilon: int = 0) -> None:
         self._policy, self.seq, self.epsilon = policy, seq, epsilon
-        self.reported = np.zeros(0, dtype=np.int64)  # reports ever, by arm; where there are groups, of all together
+        self.reported = np.zeros(0, dtype=np.int64)  # all reports by arm; with groups, of all arms together
         self.held_back = 0  # of these, reports from which no policy learns
-        self._folding = threading.Lock()  # who looks at both sees policy and number of one moment
+        self._lock = threading.Lock()  # readers see policy and number of one moment
 
     @property
     def policy(self) -> Policy:
-        """The policy; there is one from the first event on."""
+        """The policy, which exists from the first event on."""
         if isinstance(self._policy, Policy):
             return self._policy
         raise self._empty() if self._policy is None else UserError("an experiment with groups has one for each")
 
     @property
-    def asking(self) -> Contextual:
-        """The contextual policy of an experiment with groups."""
+    def contextual_policy(self) -> Contextual:
+        """The contextual policy, with groups."""
         if isinstance(self._policy, Contextual):
             return self._policy
         raise self._empty() if self._policy is None else UserError("the experiment has no groups")
 
     @property
-    def either(self) -> Policy | Contextual:
-        """The policy, of either kind."""
+    def any_policy(self) -> Policy | Contextual:
+        """The policy of either kind."""
         if self._policy is None:
             raise self._empty()
         return self._policy
@@ -149,112 +149,108 @@ class Fold:
     def _empty(self) -> UserError:
         return UserError("the log is empty: an experiment's first event says how it was created")
 
-    def take(self, events: Sequence[EventRow]) -> None:
-        """Take in the next events of the log, in their order."""
-        with self._folding:
-            self._take(events)
+    def apply_events(self, events: Sequence[EventRow]) -> None:
+        """Apply the next events of the log, in order."""
+        with self._lock:
+            start = 0
+            while start < len(events):
+                end = start
+                while end < len(events) and events[end].kind == "report":
+                    end += 1
+                if end > start:
+                    self._apply_reports(events[start:end])
+                else:
+                    self._apply_change(events[end])
+                    end += 1
+                self.seq = events[end - 1].seq
+                start = end
 
-    def _take(self, events: Sequence[EventRow]) -> None:
-        place = 0
-        while place < len(events):
-            end = place
-            while end < len(events) and events[end].kind == "report":
-                end += 1
-            if end > place:
-                self._take_reports(events[place:end])
-            else:
-                self._take_change(events[end])
-                end += 1
-            self.seq = events[end - 1].seq
-            place = end
+    def _check_seq(self, event: EventRow, offset: int) -> None:
+        if event.seq != self.seq + offset + 1:
+            raise UserError(f"the log has a gap: after event {self.seq + offset} comes {event.seq}; restore a backup")
 
-    def _check(self, event: EventRow, place: int) -> None:
-        if event.seq != self.seq + place + 1:
-            raise UserError(f"the log has a gap: after event {self.seq + place} comes {event.seq}; restore a backup")
-
-    def _take_reports(self, events: Sequence[EventRow]) -> None:
-        for place, event in enumerate(events):
-            self._check(event, place)
-        used = [event for event in events if not (event.flags or 0) & FLAG_HELD]
+    def _apply_reports(self, events: Sequence[EventRow]) -> None:
+        for offset, event in enumerate(events):
+            self._check_seq(event, offset)
+        used = [event for event in events if not (event.flags or 0) & FLAG_HELD_BACK]
         if used and isinstance(self._policy, Contextual):
-            self._take_answers(self._policy, used)
+            self._observe_answers(self._policy, used)
         elif used:
-            self._take_bits(used)
+            self._observe_bits(used)
         if len(used) < len(events):
-            self._count_held([event for event in events if (event.flags or 0) & FLAG_HELD])
+            self._count_held_back([event for event in events if (event.flags or 0) & FLAG_HELD_BACK])
 
-    def _count_held(self, events: Sequence[EventRow]) -> None:
-        """Count reports from which no policy learns."""
+    def _count_held_back(self, events: Sequence[EventRow]) -> None:
         arms = [0 if isinstance(self._policy, Contextual) else event.arm for event in events]
         np.add.at(self.reported, np.array(arms, dtype=np.int64), 1)
         self.held_back += len(events)
 
-    def _take_bits(self, events: Sequence[EventRow]) -> None:
+    def _observe_bits(self, events: Sequence[EventRow]) -> None:
         arms = np.array([event.arm for event in events], dtype=np.int64)
         bits = np.array([event.bit for event in events], dtype=np.float64)
-        others = any(event.epsilon != self.epsilon for event in events)
-        masks = [None if event.epsilon == self.epsilon else mask_of(event.epsilon) for event in events]
-        self.policy.observe_many(arms, bits, masks if others else None)
+        has_other_masks = any(event.epsilon != self.epsilon for event in events)
+        masks = [None if event.epsilon == self.epsilon else get_mask(event.epsilon) for event in events]
+        self.policy.observe_many(arms, bits, masks if has_other_masks else None)
         np.add.at(self.reported, arms, 1)
 
-    def _take_answers(self, policy: Contextual, events: Sequence[EventRow]) -> None:
-        asked = unpacked([event.question or b"" for event in events], policy.grouping.sizes)
-        if asked.tables.max() >= policy.arms:
+    def _observe_answers(self, policy: Contextual, events: Sequence[EventRow]) -> None:
+        questions = unpack_questions([event.question or b"" for event in events], policy.grouping.sizes)
+        if questions.tables.max() >= policy.arms:
             raise UserError("the log is damaged: a question has an arm that there was not; restore a backup")
         answers = np.array([event.bit for event in events], dtype=np.int64)
-        policy.take_in(*asked, answers, [Fraction(event.epsilon or 0, MILLION) for event in events])
+        policy.take_in(*questions, answers, [Fraction(event.epsilon or 0, MILLION) for event in events])
         self.reported[0] += len(events)
 
-    def _take_change(self, event: EventRow) -> None:
-        self._check(event, 0)
-        told = json.loads(event.detail or "{}")
+    def _apply_change(self, event: EventRow) -> None:
+        self._check_seq(event, 0)
+        detail = json.loads(event.detail or "{}")
         if event.kind == "create":
-            config = told["config"]
-            self.epsilon, arms = millionths("epsilon", config["epsilon"]), len(told["arms"])
-            self._policy = made(config, arms)
+            config = detail["config"]
+            self.epsilon, arms = to_millionths("epsilon", config["epsilon"]), len(detail["arms"])
+            self._policy = build_policy(config, arms)
             self.reported = np.zeros(1 if isinstance(self._policy, Contextual) else arms, dtype=np.int64)
         elif event.kind == "arm":
-            self.either.add_arm()
+            self.any_policy.add_arm()
             if not isinstance(self._policy, Contextual):
                 self.reported = np.append(self.reported, 0)
         elif event.kind == "retire":
-            self.either.retire(-1 if event.arm is None else event.arm)  # of no arm it is refused
+            self.any_policy.retire(-1 if event.arm is None else event.arm)  # which refuses -1
 
-    def state(self) -> tuple[int, str]:
-        """Return the number of the last event, and a digest of all that the log up to there determines."""
-        with self._folding:
-            return self.seq, self.either.fold_digest()
+    def compute_digest(self) -> tuple[int, str]:
+        """Return the number of the last event and a digest of the state at that event."""
+        with self._lock:
+            return self.seq, self.any_policy.fold_digest()
 
-    def moment(self) -> tuple[int, Any, Ints, int]:
-        """Return the number of the last event, a copy of the policy, reports by arm, and those held back, then."""
-        with self._folding:
-            return self.seq, copy.copy(self.either), self.reported.copy(), self.held_back
+    def copy_policy(self) -> tuple[int, Any, Ints, int]:
+        """Return the number of the last event, a copy of the policy, and the reports by arm and those held back."""
+        with self._lock:
+            return self.seq, copy.copy(self.any_policy), self.reported.copy(), self.held_back
 
     def snapshot(self) -> tuple[int, bytes, str]:
-        """Return the number of the last event, all of the state as bytes, and its digest.
+        """Return the number of the last event, the state as bytes, and its digest.
 
-        Decisions that are open, and lots, are each process's own.
+        Pending reports and random numbers belong to each process, and are no part of it.
         """
-        seq, policy, reported, held_back = self.moment()
-        grouped = isinstance(policy, Contextual)
-        head = HEAD.pack(FORMAT_OF_GROUPS if grouped else FORMAT, self.epsilon, reported.size, held_back)
-        body = contextual.dumps(policy) if grouped else serialization.dumps(policy)
+        seq, policy, reported, held_back = self.copy_policy()
+        is_grouped = isinstance(policy, Contextual)
+        head = HEAD.pack(GROUP_FORMAT if is_grouped else FORMAT, self.epsilon, reported.size, held_back)
+        body = contextual.dumps(policy) if is_grouped else serialization.dumps(policy)
         return seq, head + reported.astype("<i8").tobytes() + body, policy.fold_digest()
 
     @classmethod
-    def from_snapshot(cls, body: bytes, seq: int, digest: str) -> Fold:
-        """Return what was written down, or refuse it if it is not what it says."""
-        if len(body) < HEAD.size or body[0] not in (FORMAT, FORMAT_OF_GROUPS):
+    def from_snapshot(cls, body: bytes, seq: int, digest: str) -> ExperimentState:
+        """Restore a state; raise an error if its digest differs."""
+        if len(body) < HEAD.size or body[0] not in (FORMAT, GROUP_FORMAT):
             raise UserError("a snapshot is damaged, or of another version")
         kind, epsilon, counts, held_back = HEAD.unpack_from(body)
         end = HEAD.size + 8 * counts
         policy = serialization.loads(body[end:]) if kind == FORMAT else contextual.loads(body[end:])
         policy.await_exactly(0 * policy.pending)
-        fold = cls(policy, seq, epsilon)
-        fold.reported = np.frombuffer(body[HEAD.size : end], dtype="<i8").astype(np.int64)
-        fold.held_back = held_back
+        state = cls(policy, seq, epsilon)
+        state.reported = np.frombuffer(body[HEAD.size : end], dtype="<i8").astype(np.int64)
+        state.held_back = held_back
         wanted = policy.arms if kind == FORMAT else 1
-        is_sound = counts == wanted and fold.reported.sum() == policy.observations + held_back
-        if fold.state() != (seq, digest) or not is_sound:
+        is_consistent = counts == wanted and state.reported.sum() == policy.observations + held_back
+        if state.compute_digest() != (seq, digest) or not is_consistent:
             raise UserError("a snapshot is damaged: its digest differs")
-        return fold
+        return state

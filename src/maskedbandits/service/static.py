@@ -1,4 +1,8 @@
-"""Files that a browser fetches: the same for everybody, without a key, and with nothing of any experiment in them."""
+"""Static files for browsers: public, the same for everyone, without any data of an experiment.
+
+Starlette's static files are not used: their ETag depends on the time of a file, so it would differ between machines,
+and they add headers such as Last-Modified and Accept-Ranges.
+"""
 
 from __future__ import annotations
 
@@ -7,76 +11,66 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from maskedbandits.service.http import Answer, Header, Refused
-from maskedbandits.service.routes_admin import Endpoint, Request
+from maskedbandits.service.http import Header, Request, RequestError, Response
 
-KINDS = {
+MEDIA_TYPES = {
     ".css": b"text/css; charset=utf-8",
     ".html": b"text/html; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
 }
-# A page may run its own script, take its own style, and ask this service: nobody else, whatever somebody names an arm.
-POLICY = (
+# A page may run its own script, use its own style, and call this service. Names of arms cannot make it load anything.
+CONTENT_SECURITY_POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-GUARDED: tuple[Header, ...] = (
-    (b"content-security-policy", POLICY),
+SECURITY_HEADERS: tuple[Header, ...] = (
+    (b"content-security-policy", CONTENT_SECURITY_POLICY),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-cache"),  # a new version of the package is a new page; the same is not sent again
+    (b"cache-control", b"no-cache"),  # browsers ask whether the file has changed, and get 304 if not
 )
-CLIENT = "client.js"  # in a wheel it is beside this file, in a checkout where it is written
+DASHBOARD = Path(__file__).with_name("dashboard") / "page"
+CLIENT = "client.js"
 
 
-def client() -> Path:
-    """Return where the module is that runs on people's pages."""
+def find_client() -> Path:
+    """Return the path of the client module: beside this file in a wheel, in ``client/`` in a checkout."""
     installed = Path(__file__).with_name(CLIENT)
     return installed if installed.exists() else Path(__file__).parents[3] / "client" / CLIENT
 
 
 @cache
-def content(path: Path) -> Answer:
-    """Return a file as it is sent, with its digest; it is read when it is first asked for, and kept."""
+def load_file(path: Path) -> Response:
+    """Return a file as a response, with a digest as its ETag; it is read once."""
     body = path.read_bytes()
-    digest = (b"etag", b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode())
-    return Answer(200, body, ((b"content-type", KINDS[path.suffix]), digest, *GUARDED))
+    etag = (b"etag", b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode())
+    return Response(200, body, ((b"content-type", MEDIA_TYPES[path.suffix]), etag, *SECURITY_HEADERS))
 
 
-def fetched(ask: Request, path: Path) -> Answer:
-    """Return a file, or that whoever asks has it as it is."""
-    found = content(path)
-    asked = dict(ask.scope["headers"]).get(b"if-none-match", b"")
-    known = {each.strip().removeprefix(b"W/") for each in asked.split(b",")}  # a proxy that packs it marks it so
-    return found._replace(status=304, body=b"") if dict(found.headers)[b"etag"] in known else found
+def serve_file(request: Request, path: Path, extra: Sequence[Header] = ()) -> Response:
+    """Return a file, or 304 if the client has the same one."""
+    response = load_file(path)
+    header = dict(request.scope["headers"]).get(b"if-none-match", b"")
+    known = {etag.strip().removeprefix(b"W/") for etag in header.split(b",")}  # a proxy that compresses adds W/
+    if dict(response.headers)[b"etag"] in known:
+        response = response._replace(status=304, body=b"")
+    return response._replace(headers=(*response.headers, *extra))
 
 
-def file(path: Path, extra: Sequence[Header] = ()) -> Endpoint:
-    """Return what answers with a file."""
-
-    async def run(ask: Request) -> Answer:
-        found = fetched(ask, path)
-        return found._replace(headers=(*found.headers, *extra))
-
-    return Endpoint("static", "", run)
+@cache
+def list_files(folder: Path) -> dict[str, Path]:
+    """Return the files of a folder that may be served, by name."""
+    return {path.name: path for path in folder.iterdir() if path.suffix in MEDIA_TYPES}
 
 
-def folder(path: Path) -> Endpoint:
-    """Return what answers with a file of a folder, whose name stands in the path of the request."""
-    known = {each.name: each for each in path.iterdir() if each.suffix in KINDS}
-
-    async def run(ask: Request) -> Answer:
-        if ask.params["file"] not in known:
-            raise Refused(404, "there is no such file here: GET /dashboard is the page")
-        return fetched(ask, known[ask.params["file"]])
-
-    return Endpoint("static", "", run)
+def serve_from(request: Request, folder: Path) -> Response:
+    """Return the file of a folder that the path of a request names."""
+    files, name = list_files(folder), request.params["file"]
+    if name not in files:
+        raise RequestError(404, "there is no such file here: GET /dashboard is the page")
+    return serve_file(request, files[name])
 
 
-def elsewhere(location: str) -> Endpoint:
-    """Return what sends a browser on to another path, told from where it is: a proxy may have put something before."""
-
-    async def run(ask: Request) -> Answer:
-        return Answer(307, b"", ((b"location", location.encode()),))
-
-    return Endpoint("static", "", run)
+def redirect(location: str) -> Response:
+    """Return a redirect to a relative path, which stays valid behind a proxy with a prefix."""
+    return Response(307, b"", ((b"location", location.encode()),))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from registries import quick_hall, until
+from registries import build_registry, until
 from web import SMALL, Served
 
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store
@@ -37,7 +37,7 @@ class Losing:
 @pytest.fixture
 def lost(any_url: str, any_store: Store, restless: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A service, on either store, whose commits are lost as told."""
-    with Served(quick_hall(any_url)) as served:
+    with Served(build_registry(any_url)) as served:
         assert served.post("/v1/experiments", SMALL).status == 201
 
         def lose(times: int, *, written: bool, meanwhile: Any = None) -> Losing:
@@ -90,7 +90,7 @@ def test_one_that_is_sent_again_much_later_is_a_duplicate(lost: Any, written: bo
     served, lose, store = lost
     (token,) = tokens(served, 1)
     assert statuses(served, [token]) == ["accepted"]
-    served.run(until(lambda: served.registry.by_id(1).fold.seq == 2))
+    served.run(until(lambda: served.registry.get_by_id(1).state.seq == 2))
     lose(1, written=written)
     assert statuses(served, [token]) == ["duplicate"]
     assert store.read_heads() == {1: 2}

@@ -15,15 +15,13 @@ from hypothesis import strategies as st
 
 from commands import call, refused
 from maskedbandits.errors import UserError
-from maskedbandits.service.keys import secrets_of
-from maskedbandits.service.secret import seal, secret_of, unseal
-from maskedbandits.service.server.main import prepared
-from maskedbandits.service.server.settings import Settings, gathered
+from maskedbandits.service.secret import load_secret, load_secrets, seal, unseal, upgrade_store
+from maskedbandits.service.server.main import prepare_store
+from maskedbandits.service.server.settings import Settings, load_settings
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.backup import backup, restore
 from maskedbandits.service.storage.models import NewArm
-from maskedbandits.service.tokens import ForgedToken, Token, new_id
-from maskedbandits.service.upgrade import upgraded
+from maskedbandits.service.tokens import ForgedToken, Token, draw_id
 
 pytest_plugins = ["service_fixtures", "store_fixtures"]
 
@@ -51,25 +49,25 @@ def test_what_is_sealed_is_masked_by_the_obvious_stream_and_comes_back(key: byte
 def test_a_key_file_is_made_once_and_only_its_owner_reads_it(store: Store, tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
-        first, path = secrets_of(store), tmp_path / "bandits.db.key"
+        first, path = load_secrets(store), tmp_path / "bandits.db.key"
     finally:
         os.umask(umask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert secrets_of(store).ring.read(first.ring.sign(TOKEN)) == TOKEN
+    assert load_secrets(store).ring.read(first.ring.sign(TOKEN)) == TOKEN
     assert not list(tmp_path.glob(".*"))  # no draft is left
 
 
 def test_in_postgresql_the_key_file_is_in_the_folder_of_the_service(any_store: Store, tmp_path: Path) -> None:
-    secret_of(any_store)
+    load_secret(any_store)
     assert [path.name for path in tmp_path.glob("*.key")] == [any_store.key_file.name]
 
 
 def test_several_machines_share_it_by_a_variable(any_url: str, any_store: Store, tmp_path: Path) -> None:
     told = {"MASKEDBANDITS_SECRET": OTHER}
     with open_store(any_url) as second:
-        assert secret_of(any_store, told) == secret_of(second, told) == OTHER.encode()
+        assert load_secret(any_store, told) == load_secret(second, told) == OTHER.encode()
         with pytest.raises(UserError, match="not the secret of"):
-            secret_of(second, {"MASKEDBANDITS_SECRET": OTHER[::-1]})
+            load_secret(second, {"MASKEDBANDITS_SECRET": OTHER[::-1]})
     assert not list(tmp_path.glob("*.key"))
 
 
@@ -77,8 +75,8 @@ def test_a_file_may_be_named(store: Store, tmp_path: Path) -> None:
     told = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}
     (tmp_path / "credential").write_text(f"{OTHER}\n")
     (tmp_path / "credential").chmod(0o600)
-    assert secret_of(store, told) == OTHER.encode()
-    assert gathered({}, {**told, "MASKEDBANDITS_SECRET": OTHER}) == Settings()  # neither is a setting
+    assert load_secret(store, told) == OTHER.encode()
+    assert load_settings({}, {**told, "MASKEDBANDITS_SECRET": OTHER}) == Settings()  # neither is a setting
 
 
 @pytest.mark.parametrize(
@@ -93,26 +91,26 @@ def test_a_file_may_be_named(store: Store, tmp_path: Path) -> None:
 def test_a_secret_that_is_lost_or_wrong_is_refused_in_one_line(
     store: Store, storage: str, tmp_path: Path, content: bytes | None, why: str
 ) -> None:
-    old = secrets_of(store).ring.sign(TOKEN)
+    old = load_secrets(store).ring.sign(TOKEN)
     path = tmp_path / "bandits.db.key"
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(UserError, match=why) as caught:
-        prepared(Settings(storage=storage))
+        prepare_store(Settings(storage=storage))
     assert "\n" not in str(caught.value)
     if content in (None, OTHER.encode()):
         call("key", "rotate", "--keep", "0", "--storage", storage)  # to go on without it
         with pytest.raises(ForgedToken):
-            secrets_of(store).ring.read(old)
+            load_secrets(store).ring.read(old)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o602])
 def test_a_key_file_that_others_can_use_is_refused(store: Store, storage: str, tmp_path: Path, mode: int) -> None:
-    secrets_of(store)
+    load_secrets(store)
     path = tmp_path / "bandits.db.key"
     path.chmod(mode)
     refused(call("key", "rotate", "--storage", storage), f"(mode {mode:04o}): run chmod 600 {path}")
     path.chmod(0o600)
-    assert secrets_of(store)
+    assert load_secrets(store)
 
 
 @pytest.mark.parametrize("why", ["writable by nobody", "of another owner", "mounted read-only"])
@@ -129,7 +127,7 @@ def test_a_mounted_secret_is_taken_with_a_warning(
         found[8] |= os.ST_RDONLY  # f_flag
         monkeypatch.setattr(os, "fstatvfs", lambda handle: os.statvfs_result(found))
     for _ in range(2):  # it is said once
-        assert secret_of(store, told) == OTHER.encode()
+        assert load_secret(store, told) == OTHER.encode()
     assert capsys.readouterr().err.count("key file is open to others") == 1
 
 
@@ -139,19 +137,19 @@ def test_a_folder_that_takes_no_key_file(storage: str, monkeypatch: pytest.Monke
 
 
 def test_a_restored_store_needs_the_key_file_of_the_first(store: Store, tmp_path: Path) -> None:
-    old = secrets_of(store).ring.sign(TOKEN)
+    old = load_secrets(store).ring.sign(TOKEN)
     backup(store, tmp_path / "saved")
     restore(tmp_path / "saved", "sqlite:///restored.db")
     with open_store("sqlite:///restored.db") as restored:
         with pytest.raises(UserError, match=r"restored\.db\.key: no such key file"):
-            secrets_of(restored)
+            load_secrets(restored)
         shutil.copy(tmp_path / "bandits.db.key", tmp_path / "restored.db.key")
-        assert secrets_of(restored).ring.read(old) == TOKEN
+        assert load_secrets(restored).ring.read(old) == TOKEN
 
 
 def test_a_store_of_version_2_is_upgraded_and_its_open_tokens_stay_good(any_store: Store) -> None:
     """It had secrets, ids that begin with a minute, and minutes of expiry."""
-    plain, identity = bytes(range(32)), b"\x01\xc9\x55" + new_id()[3:]
+    plain, identity = bytes(range(32)), b"\x01\xc9\x55" + draw_id()[3:]
     any_store.create_experiment("headline", '{"epsilon": 1}', [NewArm("short")], 0, 5)
     with any_store._begin_write() as tx:
         tx.insert("signing_key", [(0, 1, plain)])
@@ -165,8 +163,8 @@ def test_a_store_of_version_2_is_upgraded_and_its_open_tokens_stay_good(any_stor
             "VALUES (1, 2, 'report', 0, 1, 1000000, 5, ?, 30000001)",
             (identity,),
         )
-    assert upgraded(any_store) == (2, 3)
-    secrets = secrets_of(any_store)
+    assert upgrade_store(any_store) == (2, 3)
+    secrets = load_secrets(any_store)
     assert secrets.ring._keys == {0: plain}
     assert any_store.list_signing_keys()[0][1] != plain
     with any_store._begin_read() as tx:
@@ -178,4 +176,4 @@ def test_a_store_of_version_2_is_upgraded_and_its_open_tokens_stay_good(any_stor
         ]
         assert not tx.query("SELECT * FROM visitor")
     assert any_store.read_meta("visitor_secret") is None
-    assert upgraded(any_store) == (3, 3)
+    assert upgrade_store(any_store) == (3, 3)

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from maskedbandits.service.dashboard.alerts import MIN_LATEST
 from maskedbandits.service.dashboard.history import History, Point, to_columns
 from maskedbandits.service.dashboard.view import MAX_ARMS, build_group_view, build_rows, build_view, sum_arms
-from maskedbandits.service.routes_admin import summary
+from maskedbandits.service.routes_admin import summarize_experiment
 from maskedbandits.service.server import logging
-from maskedbandits.service.sse import STILL_HERE, framed
+from maskedbandits.service.sse import STILL_HERE, format_event
 from maskedbandits.service.storage import StoreUnavailable
 
 if TYPE_CHECKING:
-    from maskedbandits.service.experiment import Live
+    from maskedbandits.service.experiment import Experiment
     from maskedbandits.service.registry import ExperimentRegistry
 
 ALL = 0  # instead of an experiment's id: the list of all experiments
@@ -57,25 +57,25 @@ class ExperimentFeed:
         self._marks: list[list[int]] = []  # decisions by arm, now and MIN_LATEST or more decisions ago
         self._updating = threading.Lock()  # a viewer may leave before its update ends, and the next one start another
 
-    def update(self, live: Live, view: dict[str, Any]) -> None:
+    def update(self, live: Experiment, view: dict[str, Any]) -> None:
         """Build the event of an experiment's current state; call this in a thread, as there may be many arms."""
         with self._updating:
             self._update(live, view)
             self._history_event = None
 
-    def _update(self, live: Live, view: dict[str, Any]) -> None:
+    def _update(self, live: Experiment, view: dict[str, Any]) -> None:
         rows, latest = [], 0  # with groups the history has totals alone
-        if live.terms.groups is None:
+        if live.config.groups is None:
             shares, latest = self.compute_shares(view["issued"])
             rows = build_rows(view, shares, live.arms.open)
         point = Point.build(live.clock.now(), sum_arms(view), rows)
         self._history.add(point)
         stored = self._history.list_points()
         points = [*stored, point]
-        has_groups = live.terms.groups is not None
+        has_groups = live.config.groups is not None
         document = build_group_view(live, view, points) if has_groups else build_view(live, view, rows, latest, points)
         self.names, self.points, self.alerts = view["arms"], stored, document["concerns"]
-        self.event = framed("state", {**document, "point": to_columns([point], self.names, MAX_ARMS)})
+        self.event = format_event("state", {**document, "point": to_columns([point], self.names, MAX_ARMS)})
         self.number += 1  # last: streams that see a new number read the rest
 
     def compute_shares(self, issued: list[int]) -> tuple[list[float | None], int]:
@@ -134,7 +134,7 @@ class Broadcaster:
             await asyncio.sleep(max(INTERVAL_S, REST_RATIO * min(took, before)))  # the first round may compile
             before = took
 
-    def _list_due(self) -> list[Live]:
+    def _list_due(self) -> list[Experiment]:
         """Return the experiments to refresh now: those with viewers, and some others that have waited long."""
         lives = self.registry.experiments()
         viewed = [live for live in lives if self._viewers[live.id]]
@@ -147,7 +147,7 @@ class Broadcaster:
         ]
         return viewed + sorted(waiting, key=self._get_time)[:MAX_IDLE_REFRESHES]
 
-    def _get_time(self, live: Live) -> float:
+    def _get_time(self, live: Experiment) -> float:
         return self.feeds[live.id].at if live.id in self.feeds else -IDLE_INTERVAL_S
 
     def _drop_feeds(self) -> None:
@@ -157,7 +157,7 @@ class Broadcaster:
         for number in [number for number in self.feeds if number not in recent and not self._viewers[number]]:
             del self.feeds[number]
 
-    async def refresh(self, live: Live) -> ExperimentFeed:
+    async def refresh(self, live: Experiment) -> ExperimentFeed:
         """Return the feed of an experiment, after refreshing it unless that was a moment ago."""
         async with self._refreshing:  # viewers that come at the same time share one refresh
             feed = self.feeds.setdefault(live.id, ExperimentFeed())
@@ -175,31 +175,31 @@ class Broadcaster:
 
     def get_trouble(self, number: int | None = None) -> str:
         """Return the reason why numbers are not current, if any."""
-        if number is not None and self.registry.by_id(number) is None:
+        if number is not None and self.registry.get_by_id(number) is None:
             return QUARANTINE_MESSAGE
-        return STORE_MESSAGE if self.is_store_unavailable or not self.registry.ready else ""
+        return STORE_MESSAGE if self.is_store_unavailable or not self.registry.is_ready else ""
 
     async def _refresh_list(self) -> None:
         """Build the list of experiments in a thread, unless that was done a moment ago."""
         async with self._refreshing:
             if time.monotonic() - self._listed_at >= INTERVAL_S / 2:
                 rows = await asyncio.get_running_loop().run_in_executor(None, self._build_list)
-                self._list_event = framed("experiments", {"experiments": rows, "trouble": self.get_trouble()})
+                self._list_event = format_event("experiments", {"experiments": rows, "trouble": self.get_trouble()})
                 self._listed_at = time.monotonic()
 
     def _build_list(self) -> list[dict[str, Any]]:
         rows = []
         for live in self.registry.experiments():
-            about, feed = summary(live), self.feeds.get(live.id)
+            about, feed = summarize_experiment(live), self.feeds.get(live.id)
             rows.append(
                 {
                     **{name: getattr(about, name) for name in ("name", "status", "policy", "epsilon", "arms")},
-                    "reports": int(live.fold.reported.sum()),
-                    "alarms": live.fold.either.alarms,
+                    "reports": int(live.state.reported.sum()),
+                    "alarms": live.state.any_policy.alarms,
                     "concerns": [] if feed is None else feed.alerts,
                 }
             )
-        aside = [each.name for each in [*self.registry.follower.aside.values()]]
+        aside = [each.name for each in [*self.registry.log_reader.quarantined.values()]]
         alerts = [{"kind": "aside", "text": QUARANTINE_MESSAGE}]
         return rows + [{"name": name, "status": "aside", "concerns": alerts} for name in aside]
 
@@ -220,7 +220,9 @@ class Broadcaster:
             async for piece in self._stream_rounds(news, roles):
                 yield piece
 
-    async def stream_experiment(self, live: Live, roles: Callable[[], frozenset[str]]) -> AsyncGenerator[bytes, None]:
+    async def stream_experiment(
+        self, live: Experiment, roles: Callable[[], frozenset[str]]
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the history of an experiment, then its state after each refresh, while the roles allow it."""
         feed, sent, trouble = ExperimentFeed(), 0, ""
 
@@ -232,7 +234,7 @@ class Broadcaster:
                 yield feed.event
             if self.get_trouble(live.id) != trouble:
                 trouble = self.get_trouble(live.id)
-                yield framed("trouble", {"text": trouble})
+                yield format_event("trouble", {"text": trouble})
 
         with self._count_viewer(live.id):
             feed = await self.refresh(live)
@@ -258,7 +260,7 @@ class Broadcaster:
         spoke = start = time.monotonic()
         announced: frozenset[str] = frozenset()
         while "read" in (now := roles()) and time.monotonic() - start < MAX_STREAM_S:
-            pieces = b"" if now == announced else framed("you", {"may": sorted(now)})
+            pieces = b"" if now == announced else format_event("you", {"may": sorted(now)})
             pieces, announced = pieces + b"".join(news()), now
             if pieces or time.monotonic() - spoke >= KEEPALIVE_S:
                 spoke = time.monotonic()
@@ -269,12 +271,12 @@ class Broadcaster:
 
 
 def _frame_history(points: Sequence[Point], names: Sequence[str]) -> bytes:
-    return framed("history", to_columns(points, names, MAX_ARMS))
+    return format_event("history", to_columns(points, names, MAX_ARMS))
 
 
-def _count_arms(live: Live) -> int:
+def _count_arms(live: Experiment) -> int:
     """Return the number of arms, times the number of groups."""
-    return len(live.arms.rows) * live.terms.policies
+    return len(live.arms.rows) * live.config.policies
 
 
 async def _log_failure(refreshing: Coroutine[Any, Any, object]) -> None:

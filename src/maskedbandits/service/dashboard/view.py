@@ -17,7 +17,7 @@ from maskedbandits.service.dashboard.history import Point
 from maskedbandits.service.schemas import MILLION
 
 if TYPE_CHECKING:
-    from maskedbandits.service.experiment import Live
+    from maskedbandits.service.experiment import Experiment
 
 MAX_ARMS = 28  # that are shown: seven colours times four dashes make as many lines
 MAX_GROUPS = 28  # that are shown
@@ -67,7 +67,7 @@ def sum_arms(view: Mapping[str, Any]) -> dict[str, int]:
 
 
 def build_view(
-    live: Live, view: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], latest: int, points: Sequence[Point]
+    live: Experiment, view: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], latest: int, points: Sequence[Point]
 ) -> dict[str, Any]:
     """Return what a page shows of an experiment; the last of the points is now."""
     return {
@@ -76,18 +76,18 @@ def build_view(
         "lead": describe_leader(rows),
         "arms": rows,
         "latest": latest,
-        "concerns": find_alerts(live.status, rows, latest, points, live.terms.report_after),
+        "concerns": find_alerts(live.status, rows, latest, points, live.config.report_after),
     }
 
 
-def build_header(live: Live, view: Mapping[str, Any], at: float) -> dict[str, Any]:
+def build_header(live: Experiment, view: Mapping[str, Any], at: float) -> dict[str, Any]:
     """Return what a page shows of experiments with and without groups."""
     return {
         "at": round(at, 1),
         "name": live.name,
         "status": live.status,
-        "policy": live.terms.policy,
-        "epsilon": live.terms.epsilon,
+        "policy": live.config.policy,
+        "epsilon": live.config.epsilon,
         "sums": sum_arms(view),
         "open": len(live.arms.open),
         "retired": len(live.arms.rows) - len(live.arms.open),
@@ -131,7 +131,7 @@ def format_estimate(row: Mapping[str, Any]) -> str:
 # Experiments with groups: decisions and reports are of all arms together, estimates are by group and then by arm.
 
 
-def build_group_view(live: Live, view: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
+def build_group_view(live: Experiment, view: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
     """Return what a page shows of an experiment with groups; the last of the points is now."""
     known = [index for index in live.arms.open if index < len(view["arms"])]
     groups = build_groups(view, known)
@@ -141,11 +141,11 @@ def build_group_view(live: Live, view: Mapping[str, Any], points: Sequence[Point
         **build_header(live, view, points[-1].at),
         "meaning": explain_answers(live.epsilon, 2 if view["answers"] == BIT else 2 * len(groups)),
         "lead": describe_group_leader(groups, sum(view["reported"])),
-        "note": f"{_describe_shares(live.terms.shares, view['answers'])} {_describe_pooling(view['pooled'])}",
+        "note": f"{_describe_shares(live.config.shares, view['answers'])} {_describe_pooling(view['pooled'])}",
         "arms": [{"place": index, "name": view["arms"][index]} for index in shown],
         "groups": select_groups(groups),
         "more": max(0, len(groups) - MAX_GROUPS),
-        "concerns": find_group_alerts(live.status, suspects, points, live.terms.report_after),
+        "concerns": find_group_alerts(live.status, suspects, points, live.config.report_after),
     }
 
 

@@ -34,9 +34,9 @@ from maskedbandits.data.readers import open_csv, open_file
 from maskedbandits.errors import UserError, check_int
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.config import DAMAGE
-from maskedbandits.service.group_queries import has_signs, unpacked
+from maskedbandits.service.group_queries import has_signs, unpack_questions
 from maskedbandits.service.schemas import MILLION
-from maskedbandits.service.state import made
+from maskedbandits.service.state import build_policy
 from maskedbandits.service.storage.models import EventRow
 
 
@@ -123,7 +123,7 @@ def _divide(value: Any, parts: int) -> Any:
 
 def _build_grouping(config: dict[str, Any], arms: int) -> Grouping | None:
     """Return the grouping of an experiment; None without groups."""
-    policy = made(config, arms) if config.get("groups") else None
+    policy = build_policy(config, arms) if config.get("groups") else None
     return policy.grouping if isinstance(policy, Contextual) else None
 
 
@@ -131,7 +131,7 @@ def _format_question(question: bytes, grouping: Grouping | None) -> str:
     """Return a question in JSON, with the indexes of arms."""
     if grouping is None:
         raise UserError("the log has a question, and its experiment no groups: restore a backup")
-    grains, tables, signs = unpacked([question], grouping.sizes)
+    grains, tables, signs = unpack_questions([question], grouping.sizes)
     part = grouping.parts[grains[0]]
     document: dict[str, Any] = {"grain": int(grains[0]), "arms": tables[0][part].tolist()}
     if has_signs(question):

@@ -26,14 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.arm_selection import DRAWS, PARTS, WHOLE, in_parts
+from maskedbandits.service.arm_selection import DRAWS, PARTS, WHOLE, to_parts
 from maskedbandits.service.config import DAMAGE
-from maskedbandits.service.schemas import millionths
-from maskedbandits.service.sources import FLAG_HELD
-from maskedbandits.service.state import mask_of
+from maskedbandits.service.schemas import to_millionths
+from maskedbandits.service.state import get_mask
 from maskedbandits.service.storage import Store
 from maskedbandits.service.storage.models import EventRow, ExperimentRow
-from maskedbandits.service.tokens import FLAG_SUBSET
+from maskedbandits.service.tokens import FLAG_HELD_BACK, FLAG_SUBSET
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -139,7 +138,7 @@ def _clip(index: int, start: int, end: int) -> int:
 def debias(bits: Ints, epsilons: Ints) -> tuple[Floats, Floats, float]:
     """Return the unbiased rewards of reports, their worths, and the reach of a reward."""
     known, each = np.unique(epsilons, return_inverse=True)
-    masks = [mask_of(int(epsilon)) for epsilon in known]
+    masks = [get_mask(int(epsilon)) for epsilon in known]
     lows, slopes = np.array([1.0 - mask.p00 for mask in masks]), np.array([mask.slope for mask in masks])
     worth = (slopes / slopes.max()) ** 2
     reach = float(np.max(worth * (lows + slopes) / slopes))
@@ -265,7 +264,7 @@ class _LogReader:
         if None in report or not (0 <= event.arm < len(self.names) and event.bit in (0, 1) and event.epsilon > 0):  # type: ignore[operator]
             raise build_damage_error(self.name, f"event {event.seq} is no report that could have been")
         flags, probability = event.flags or 0, event.probability or 0
-        if flags & FLAG_HELD:
+        if flags & FLAG_HELD_BACK:
             self.held_back += 1
             return
         if flags & FLAG_SUBSET:
@@ -305,7 +304,7 @@ class _LogReader:
     def create(self, _: EventRow, detail: Any) -> None:
         """Read how the experiment was created."""
         self._read_settings(detail)
-        self.epsilon = millionths("epsilon", detail["config"]["epsilon"])
+        self.epsilon = to_millionths("epsilon", detail["config"]["epsilon"])
         self.supports.append(self._get_support())
         self.names = [str(arm["name"]) for arm in detail["arms"]]
         self.starts, self.ends = [0] * len(self.names), [None] * len(self.names)
@@ -319,7 +318,7 @@ class _LogReader:
     def _read_settings(self, detail: Any) -> None:
         """Read floor and holdout, and so the least probability that an arm can have."""
         config, default = detail["config"], int(detail["default_arm"])
-        floor, holdout = in_parts(config["floor"]), in_parts(config["holdout"])
+        floor, holdout = to_parts(config["floor"]), to_parts(config["holdout"])
         if floor < 0 or holdout < 0 or floor + holdout >= PARTS or config["report_after"] < 0:
             raise ValueError("no such settings")
         self.hours = math.ceil((config["report_after"] + SLACK_S) / SECONDS_PER_HOUR)

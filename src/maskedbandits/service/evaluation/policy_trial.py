@@ -33,7 +33,7 @@ from maskedbandits.policies import check_policy, kind_of, log_times, make_policy
 from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation.estimators import Estimate, build_bound, build_estimate, compute_earlier_means
 from maskedbandits.service.evaluation.log import NO_ARM, Floats, Ints, Log
-from maskedbandits.service.state import mask_of, refuse_unless_offered
+from maskedbandits.service.state import check_offered, get_mask
 
 DEFAULT_REPEATS = 10
 MAX_DRAWS = 4096  # of choices at once
@@ -83,7 +83,7 @@ class PolicyEstimate:
 def parse_candidate(text: str) -> Candidate:
     """Parse NAME, or NAME:key=value,key=value."""
     name, _, options = text.partition(":")
-    refuse_unless_offered(name)
+    check_offered(name)
     parameters = {}
     for part in filter(None, options.split(",")):
         key, equals, value = part.partition("=")
@@ -98,7 +98,7 @@ def parse_candidate(text: str) -> Candidate:
 
 def check_candidate(log: Log, candidate: Candidate) -> None:
     """Refuse parameters that the policy does not take, or that do not fit the reports a run learns from."""
-    arms, mask, pace = len(log.arms), mask_of(log.created_epsilon), compute_pace(log) if can_run(log) else None
+    arms, mask, pace = len(log.arms), get_mask(log.created_epsilon), compute_pace(log) if can_run(log) else None
     check_policy(candidate.name, arms=arms, corruption=mask, pace=pace, **candidate.parameters)
     if log_times.rows_of(kind_of(candidate.name), candidate.parameters):
         raise UserError(f"{candidate.label}: restarts at given reports cannot be tried on a log; leave them out")
@@ -121,7 +121,7 @@ def can_run(log: Log) -> bool:
 def run_candidate(log: Log, candidate: Candidate, seed: int, run: int) -> RunSteps:
     """Run a policy over the log with the random numbers of a seed and a run."""
     words = np.random.SeedSequence([seed, run]).generate_state(2, np.uint64)
-    mask = mask_of(log.created_epsilon)
+    mask = get_mask(log.created_epsilon)
     arms = _count_first_arms(log)
     played = log_times.in_plays(kind_of(candidate.name), candidate.parameters, arms, compute_pace(log))
     policy = make_policy(candidate.name, arms=arms, corruption=mask, seed=int(words[0]), **played)
@@ -156,7 +156,7 @@ def run_policy(log: Log, policy: Learner, uniforms: Floats, *, is_random: bool) 
 
 def _observe(log: Log, policy: Learner, index: int) -> None:
     epsilon = int(log.epsilon[index])
-    mask = None if epsilon == log.created_epsilon else mask_of(epsilon)
+    mask = None if epsilon == log.created_epsilon else get_mask(epsilon)
     policy.observe(int(log.arm[index]), int(log.bit[index]), mask)
 
 

@@ -1,7 +1,7 @@
-"""What the service says while it runs: one JSON object a line, on standard error.
+"""The log of the service: one JSON object a line, on standard error.
 
-Nothing that a device sends is ever in one: no token, no visitor, no bit, no key, no body, no query. Of a fault of ours
-its type and the places in the code are told, never the values.
+It never contains what a device sends: no token, visitor, bit, key, body or query. A fault is logged with its type and
+the lines of code, never with values.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ import time
 import traceback
 from typing import Any
 
-DEEPEST = 6  # places in the code that are told of a fault
+MAX_FRAMES = 6  # lines of code that are logged of a fault
 
 
 def event(what: str, **facts: Any) -> None:
-    """Say that something happened; facts are plain values that anybody may read."""
+    """Log an event; facts are plain values without secrets."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
-    told = {"time": f"{stamp}.{int(now * 1000) % 1000:03d}Z", "process": os.getpid(), "event": what, **facts}
-    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more: that is no reason to end
-        sys.stderr.write(json.dumps(told, default=str) + "\n")  # one call: lines of processes do not mix
+    entry = {"time": f"{stamp}.{int(now * 1000) % 1000:03d}Z", "process": os.getpid(), "event": what, **facts}
+    with contextlib.suppress(OSError, ValueError):  # a closed log is no reason to stop
+        sys.stderr.write(json.dumps(entry, default=str) + "\n")  # one call, so that lines of processes do not mix
         sys.stderr.flush()
 
 
 def kind_of(error: BaseException) -> str:
-    """Return the type of an error, with its module: many are called Error."""
+    """Return the type of an error with its module, since many are called Error."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def fault(what: str, error: BaseException, **facts: Any) -> None:
-    """Say that something went wrong that never should: of what type, and where, the innermost place first."""
-    frames = traceback.extract_tb(error.__traceback__)[-DEEPEST:]
+    """Log an unexpected error: its type, and where it was raised, innermost line first."""
+    frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
     places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in reversed(frames)]
     event(what, **facts, kind=kind_of(error), places=places)
 
 
-class _Told(logging.Handler):
-    """Turns what the web server complains of into such lines."""
+class _WebServerHandler(logging.Handler):
+    """Logs the errors of the web server in this format."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -52,8 +52,8 @@ class _Told(logging.Handler):
             fault("web server", error)
 
 
-def take_over() -> None:
-    """Let the web server speak in these lines, of errors alone."""
+def capture_web_server() -> None:
+    """Log the web server's errors, and nothing else of it, in this format."""
     logger = logging.getLogger("uvicorn.error")
-    logger.handlers, logger.propagate = [_Told()], False
+    logger.handlers, logger.propagate = [_WebServerHandler()], False
     logger.setLevel(logging.ERROR)

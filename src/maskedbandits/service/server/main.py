@@ -1,4 +1,4 @@
-"""Starting the service: it listens at once, and what is wrong is said in one line before anybody is let in."""
+"""The start of the service: it listens at once, and reports mistakes in one line before it accepts requests."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any, TypeVar
 from maskedbandits._util import extras
 from maskedbandits._util.signals import heard
 from maskedbandits.errors import UserError
-from maskedbandits.service.server.settings import Settings, without_password
+from maskedbandits.service.server.settings import Settings, hide_password
 
-BACKLOG = 2048  # connections that wait to be taken
-SOON = 0.5  # seconds that a store has to answer in, before those who ask are answered that it has not
+MAX_BACKLOG = 2048  # connections that wait to be accepted
+STORE_TIMEOUT_S = 0.5  # for the store to answer, before the service starts without it
 SAMPLE = '{"name": "headlines", "epsilon": 1, "arms": [{"name": "short"}, {"name": "long"}]}'
 
 T = TypeVar("T")
 
 
 def serve(settings: Settings, say: Callable[[str], None]) -> int:
-    """Serve until told to end; return the exit code."""
+    """Serve until a signal; return the exit code."""
     extras.need("serve", extras.SERVICE, "service")
     if settings.workers > 1 and sys.platform == "win32":
         raise UserError("workers: on Windows there is one: leave it out")
     with listen(settings.host, settings.port) as listener, heard(_leave, signal.SIGTERM):
-        has_keys = _prepared_or_told(settings)
-        for line in announced(settings, listener, not settings.is_loopback if has_keys is None else has_keys):
+        has_keys = _try_to_prepare(settings)
+        for line in format_announcement(settings, listener, not settings.is_loopback if has_keys is None else has_keys):
             say(line)
         if settings.workers == 1:
             from maskedbandits.service.server.worker import run
@@ -43,20 +43,20 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
 
 
 def _leave(number: int, frame: object) -> None:
-    """Be told to end before there is anything to be ended."""
+    """Exit on a signal that comes before the server runs."""
     sys.exit(0)
 
 
-def _prepared_or_told(settings: Settings) -> bool | None:
-    """Prepare the store; one that cannot be reached now is waited for by those who answer, and None is returned.
+def _try_to_prepare(settings: Settings) -> bool | None:
+    """Prepare the store; return whether it has keys, or None if it cannot be reached now.
 
-    Until it is there they let nobody in: whether there are keys is not known.
+    The workers then wait for it. Until they know the keys, they refuse all requests.
     """
     from maskedbandits.service.server import logging
     from maskedbandits.service.storage import StoreUnavailable
 
     try:
-        return in_background(prepared, settings).result(SOON)
+        return run_in_background(prepare_store, settings).result(STORE_TIMEOUT_S)
     except StoreUnavailable as gone:
         logging.event("store is gone", reason=gone.reason)
     except TimeoutError:
@@ -64,8 +64,8 @@ def _prepared_or_told(settings: Settings) -> bool | None:
     return None
 
 
-def in_background(work: Callable[..., T], *arguments: Any) -> Future[T]:
-    """Have a thread work that nobody waits for when the process ends: a store may not answer for long."""
+def run_in_background(work: Callable[..., T], *arguments: Any) -> Future[T]:
+    """Run work in a thread that does not delay the end of the process: a store may not answer for long."""
     result: Future[T] = Future()
 
     def do() -> None:
@@ -79,14 +79,14 @@ def in_background(work: Callable[..., T], *arguments: Any) -> Future[T]:
     return result
 
 
-def prepared(settings: Settings) -> bool:
-    """Open the store once, making it if there is none; tell whether it has ever had keys."""
-    from maskedbandits.service.keys import secrets_of
+def prepare_store(settings: Settings) -> bool:
+    """Open the store once, and create it if there is none; return whether it ever had keys."""
+    from maskedbandits.service.secret import load_secrets
     from maskedbandits.service.storage import open_store
 
     with open_store(settings.storage, create=True) as store:
         rows = store.list_keys()
-        secrets_of(store)  # a wrong secret is refused before anybody is let in
+        load_secrets(store)  # which refuses a wrong secret
     if not settings.is_loopback and all(row.revoked is not None for row in rows):
         what = f"host = {settings.host!r} lets other machines ask, and there is no key"
         raise UserError(f"{what}: make one with maskedbandits key create --role admin, or leave out --host")
@@ -94,17 +94,17 @@ def prepared(settings: Settings) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that takes connections from now on."""
+    """Return a socket that accepts connections."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        return socket.create_server(address[:2], family=family, backlog=MAX_BACKLOG)
     except socket.gaierror:
         raise UserError(f"host = {host!r} is not known: give an address of this machine such as 127.0.0.1") from None
     except OSError as error:
-        raise UserError(_why_not(error, host, port)) from None
+        raise UserError(_explain_failure(error, host, port)) from None
 
 
-def _why_not(error: OSError, host: str, port: int) -> str:
+def _explain_failure(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} of {host} is taken by another program: end that one, or give another with --port"
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -114,13 +114,13 @@ def _why_not(error: OSError, host: str, port: int) -> str:
     return f"port {port} of {host} cannot be used: {error.strerror}; give another with --port"
 
 
-def announced(settings: Settings, listener: socket.socket, has_keys: bool) -> list[str]:
-    """Return what to tell whoever has started it: where it is, and what to do next."""
+def format_announcement(settings: Settings, listener: socket.socket, has_keys: bool) -> list[str]:
+    """Return the lines for the person who starts the service: its address, and the next steps."""
     port = listener.getsockname()[1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{port}"
     key = " -H 'Authorization: Bearer KEY'" if has_keys else ""
-    lines = [f"Listening on {address}, storage {without_password(settings.storage)}"]
+    lines = [f"Listening on {address}, storage {hide_password(settings.storage)}"]
     lines.append(f"Ready when this says so: curl {address}/readyz")
     lines.append(f"A first experiment: curl{key} {address}/v1/experiments -d '{SAMPLE}'")
     lines.append(f"A decision: curl{key} -X POST {address}/v1/experiments/headlines/decisions")

@@ -1,7 +1,7 @@
-"""Counts for Prometheus, in its text format (version 0.0.4): requests, decisions, reports, and how far logs have come.
+"""Metrics for Prometheus, in its text format (version 0.0.4): requests, decisions, reports, and positions in the logs.
 
-All workers of a service count in one shared piece of memory, each in places of its own, so that whichever of them is
-asked tells the sum; one that is started again goes on counting where the one before it ended.
+All workers of a service count in one block of shared memory, each in its own part. So any worker can export the sums,
+and a restarted worker continues the counts of its predecessor.
 """
 
 from __future__ import annotations
@@ -11,106 +11,110 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from maskedbandits.service.report_status import REPORT_STATUSES
+
 if TYPE_CHECKING:
-    from maskedbandits.service.experiment import Live
+    from maskedbandits.service.experiment import Experiment
 
 ROUTES = ("decisions", "reports", "experiments", "state", "health", "metrics", "openapi", "live", "static", "other")
-LEFT = 499  # the client has
-STATUSES = (200, 201, 204, 304, 307, 400, 401, 403, 404, 405, 408, 409, 410, 413, 429, LEFT, 500, 503)
-REPORTS = ("accepted", "duplicate", "late", "forged", "foreign", "invalid", "limited", "later")
-FATES = ("issued", "reported", "pending", "missing")
-SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-PLACE = {name: place for place, name in enumerate([*((r, s) for r in ROUTES for s in STATUSES), *REPORTS, "decisions"])}
-TIMED = ("decisions", "reports")
-BUCKETS = len(SECONDS) + 2  # one beyond the last, and their sum
-SIZE = len(PLACE) + len(TIMED) * BUCKETS
-BYTES = 8 * SIZE
+CLIENT_GONE = 499
+STATUSES = (200, 201, 204, 304, 307, 400, 401, 403, 404, 405, 408, 409, 410, 413, 429, CLIENT_GONE, 500, 503)
+OUTCOMES = ("issued", "reported", "pending", "missing")  # of decisions
+BUCKET_LIMITS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+COUNTERS = [*((route, status) for route in ROUTES for status in STATUSES), *REPORT_STATUSES, "decisions"]
+INDEX = {name: index for index, name in enumerate(COUNTERS)}
+TIMED_ROUTES = ("decisions", "reports")
+BUCKETS = len(BUCKET_LIMITS_S) + 2  # one beyond the last limit, and the sum
+SIZE = len(INDEX) + len(TIMED_ROUTES) * BUCKETS
+WORKER_BYTES = 8 * SIZE
 
 
 class Metrics:
-    """What this worker counts, beside what all of them have."""
+    """The counters of this worker, and the sums over all workers."""
 
     def __init__(self, shared: mmap.mmap | None = None, worker: int = 0, workers: int = 1) -> None:
-        memory = shared if shared is not None else mmap.mmap(-1, BYTES * workers)
+        memory = shared if shared is not None else mmap.mmap(-1, WORKER_BYTES * workers)
         self._all = memoryview(memory).cast("d")
         self._own = self._all[worker * SIZE : (worker + 1) * SIZE]
-        self._timed = {route: len(PLACE) + place * BUCKETS for place, route in enumerate(TIMED)}
+        self._histograms = {route: len(INDEX) + index * BUCKETS for index, route in enumerate(TIMED_ROUTES)}
 
-    def request(self, route: str, status: int, seconds: float) -> None:
+    def count_request(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         own = self._own
-        own[PLACE.get((route, status), PLACE["other", 500])] += 1
-        start = self._timed.get(route)
+        own[INDEX.get((route, status), INDEX["other", 500])] += 1
+        start = self._histograms.get(route)
         if start is not None:
-            own[start + bisect_left(SECONDS, seconds)] += 1
+            own[start + bisect_left(BUCKET_LIMITS_S, seconds)] += 1
             own[start + BUCKETS - 1] += seconds
 
     def count(self, what: str, many: int = 1) -> None:
-        """Count decisions, or reports by what became of them."""
-        self._own[PLACE[what]] += many
+        """Count decisions, or reports by their status."""
+        self._own[INDEX[what]] += many
 
-    def _sum(self, place: int) -> float:
-        return sum(self._all[place::SIZE])
+    def _sum(self, index: int) -> float:
+        return sum(self._all[index::SIZE])
 
-    def text(
-        self, lives: Iterable[Live], ready: bool, fates: Mapping[str, Mapping[str, int]] | None = None, aside: int = 0
+    def format_text(
+        self,
+        experiments: Iterable[Experiment],
+        is_ready: bool,
+        outcomes: Mapping[str, Mapping[str, int]] | None = None,
+        quarantined: int = 0,
     ) -> str:
-        """Return all of it, as Prometheus reads it.
-
-        ``fates`` are what became of decisions, by experiment; ``aside`` is how many experiments cannot be followed.
-        """
-        lines = ["# TYPE maskedbandits_ready gauge", f"maskedbandits_ready {int(ready)}"]
+        """Return all metrics as Prometheus reads them; ``outcomes`` are those of decisions, by experiment."""
+        lines = ["# TYPE maskedbandits_ready gauge", f"maskedbandits_ready {int(is_ready)}"]
         lines.append("# TYPE maskedbandits_requests_total counter")
         for route in ROUTES:
             for status in STATUSES:
-                if found := self._sum(PLACE[route, status]):
-                    lines.append(_line("requests_total", found, route=route, status=str(status)))
+                if total := self._sum(INDEX[route, status]):
+                    lines.append(_format_line("requests_total", total, route=route, status=str(status)))
         lines.append("# TYPE maskedbandits_reports_total counter")
-        lines += [_line("reports_total", self._sum(PLACE[name]), status=name) for name in REPORTS]
+        lines += [_format_line("reports_total", self._sum(INDEX[name]), status=name) for name in REPORT_STATUSES]
         lines.append("# TYPE maskedbandits_decisions_total counter")
-        lines.append(_line("decisions_total", self._sum(PLACE["decisions"])))
+        lines.append(_format_line("decisions_total", self._sum(INDEX["decisions"])))
         lines.append("# TYPE maskedbandits_request_seconds histogram")
-        for route, start in self._timed.items():
-            lines += self._histogram(route, start)
-        lines += ["# TYPE maskedbandits_experiments_aside gauge", _line("experiments_aside", aside)]
-        lines += _of_experiments(lives)
-        lines += _of_decisions(fates or {})
+        for route, start in self._histograms.items():
+            lines += self._format_histogram(route, start)
+        lines += ["# TYPE maskedbandits_experiments_aside gauge", _format_line("experiments_aside", quarantined)]
+        lines += _format_experiments(experiments)
+        lines += _format_outcomes(outcomes or {})
         return "\n".join(lines) + "\n"
 
-    def _histogram(self, route: str, start: int) -> list[str]:
+    def _format_histogram(self, route: str, start: int) -> list[str]:
         lines, total = [], 0.0
-        for place, edge in enumerate([*map(str, SECONDS), "+Inf"]):
-            total += self._sum(start + place)
-            lines.append(_line("request_seconds_bucket", total, route=route, le=edge))
-        lines.append(_line("request_seconds_sum", self._sum(start + BUCKETS - 1), route=route))
-        lines.append(_line("request_seconds_count", total, route=route))
+        for index, limit in enumerate([*map(str, BUCKET_LIMITS_S), "+Inf"]):
+            total += self._sum(start + index)
+            lines.append(_format_line("request_seconds_bucket", total, route=route, le=limit))
+        lines.append(_format_line("request_seconds_sum", self._sum(start + BUCKETS - 1), route=route))
+        lines.append(_format_line("request_seconds_count", total, route=route))
         return lines
 
 
-def _of_experiments(lives: Iterable[Live]) -> list[str]:
-    """Return how far the logs have come, and how many reports are held back; the same whichever worker is asked."""
-    known = list(lives)
+def _format_experiments(experiments: Iterable[Experiment]) -> list[str]:
+    """Return the positions in the logs and the reports held back, which are the same in every worker."""
+    known = list(experiments)
     lines = ["# TYPE maskedbandits_log_seq gauge"]
-    lines += [_line("log_seq", live.fold.seq, experiment=live.name) for live in known]
+    lines += [_format_line("log_seq", each.state.seq, experiment=each.name) for each in known]
     lines.append("# TYPE maskedbandits_reports_held_back gauge")
-    return lines + [_line("reports_held_back", live.fold.held_back, experiment=live.name) for live in known]
+    return lines + [_format_line("reports_held_back", each.state.held_back, experiment=each.name) for each in known]
 
 
-def _of_decisions(fates: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return what became of the decisions of every experiment."""
+def _format_outcomes(outcomes: Mapping[str, Mapping[str, int]]) -> list[str]:
     lines = []
-    for fate in FATES if fates else ():
-        lines.append(f"# TYPE maskedbandits_decisions_{fate} gauge")
-        lines += [_line(f"decisions_{fate}", counts[fate], experiment=name) for name, counts in fates.items()]
+    for outcome in OUTCOMES if outcomes else ():
+        lines.append(f"# TYPE maskedbandits_decisions_{outcome} gauge")
+        lines += [
+            _format_line(f"decisions_{outcome}", counts[outcome], experiment=name) for name, counts in outcomes.items()
+        ]
     return lines
 
 
-def _line(name: str, value: float, **labels: str) -> str:
-    inside = ",".join(f'{key}="{text}"' for key, text in labels.items())  # all of them are words of ours, or slugs
-    told = f"{value:.0f}" if value == int(value) else f"{value:.9g}"
-    return f"maskedbandits_{name}{f'{{{inside}}}' if inside else ''} {told}"
+def _format_line(name: str, value: float, **labels: str) -> str:
+    inside = ",".join(f'{key}="{text}"' for key, text in labels.items())  # words of ours or slugs: no need to escape
+    number = f"{value:.0f}" if value == int(value) else f"{value:.9g}"
+    return f"maskedbandits_{name}{f'{{{inside}}}' if inside else ''} {number}"
 
 
-def shared_memory(handle: int, workers: int) -> mmap.mmap:
+def map_memory(handle: int, workers: int) -> mmap.mmap:
     """Return the memory behind a file that all workers have open."""
-    return mmap.mmap(handle, BYTES * workers)
+    return mmap.mmap(handle, WORKER_BYTES * workers)

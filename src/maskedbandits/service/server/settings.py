@@ -1,58 +1,130 @@
-"""Settings of the service: a flag over the environment over a TOML file over the defaults.
+"""Settings of the service: flags override the environment, which overrides a TOML file, which overrides the defaults.
 
     storage = "postgresql://bandits@db/bandits"      in the file that --config names
     MASKEDBANDITS_STORAGE=sqlite:////var/lib/bandits.db
     maskedbandits serve --storage sqlite:///bandits.db
 
-All have the same names. A name that nobody reads is refused, and the nearest that somebody does is named.
+Each setting is defined once, as a field of `Settings` with its type, default, limits and description. Names and values
+in the file, variables and the options of ``maskedbandits serve`` all follow from that. Unknown names are refused with
+the nearest known one.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct, inspect
 
 from maskedbandits.errors import UserError, WrongValueError, check_int, line, nearest, number, shown
 
 PREFIX = "MASKEDBANDITS_"
-OTHERS = ("CACHE", "COMPILE", "CONFIG", "DATA", "KEY", "SECRET", "SECRET_FILE")  # variables that are no settings
-EXPOSED = {"address_rate": 100.0, "token_rate": 1.0}  # defaults where others can ask, too, if by way of a proxy
-CORS = "a list of origins such as ['https://shop.example'], or ['*']"
-PROXIES = "a list of addresses or networks such as ['10.0.0.0/8']"
+OTHER_VARIABLES = ("CACHE", "COMPILE", "CONFIG", "DATA", "KEY", "SECRET", "SECRET_FILE")
+EXPOSED_DEFAULTS = {"address_rate": 100.0, "token_rate": 1.0}  # where other machines can send requests
+FLAG = {"is_flag": True}  # also an option of the command line
 
 
-@dataclass(frozen=True)
-class Settings:
-    """All settings, checked."""
+def is_origin(text: str) -> bool:
+    """Tell whether a browser would send this as an Origin, without a path or a slash at the end."""
+    if text == "*":
+        return True
+    scheme, separator, rest = text.partition("://")
+    return bool(separator and scheme and rest) and text.isascii() and not set(rest) & set("/?# @,")
 
-    storage: str = "sqlite:///bandits.db"
-    host: str = "127.0.0.1"
-    port: int = 8080
-    workers: int = 1
-    access_log: bool = False  # a line for every request
-    body_limit: int = 1 << 20  # bytes of a request
-    cors: tuple[str, ...] = ()  # origins whose pages may ask
-    trusted_proxies: tuple[str, ...] = ()  # whose X-Forwarded-For is believed
-    address_rate: float = 0.0  # requests a second from one address; 0: no limit, as where only this machine asks
-    key_rate: float = 0.0  # with one key; a device's is often all devices' together
-    token_rate: float = 0.0  # reports a second with one token
-    burst: float = 10.0  # seconds of its rate that may come at once
-    queue: int = 20_000  # reports that may wait to be written
-    poll: float = 0.1  # seconds between two looks at the log
-    snapshot_every: int = 50_000  # events
-    stop_after: float = 30.0  # seconds that requests have to end when the service stops
-    simulation: bool = False  # accept experiments with times in which no person's device takes part
+
+def is_network(text: str) -> bool:
+    """Tell whether a text is an address or a network."""
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+ORIGINS = {"check": is_origin, "wanted": "a list of origins such as ['https://shop.example'], or ['*']"}
+NETWORKS = {"check": is_network, "wanted": "a list of addresses or networks such as ['10.0.0.0/8']"}
+Rate = Annotated[float, Meta(ge=0, le=1e6)]
+
+
+class Settings(Struct, frozen=True):
+    """All settings."""
+
+    storage: Annotated[
+        str, Meta(description="Where everything is kept; sqlite:///bandits.db unless given.", extra=FLAG)
+    ] = "sqlite:///bandits.db"
+    host: Annotated[
+        str, Meta(description="Address to listen on; 127.0.0.1 unless given. Any other needs keys.", extra=FLAG)
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=65_535,
+            description="Port to listen on; 8080 unless given, 0 for any that is free.",
+            extra=FLAG,
+        ),
+    ] = 8080
+    workers: Annotated[int, Meta(ge=1, le=256, description="Processes that answer; 1 unless given.", extra=FLAG)] = 1
+    access_log: Annotated[bool, Meta(description="Log a line for every request.", extra=FLAG)] = False
+    body_limit: Annotated[int, Meta(ge=1 << 10, le=1 << 30, description="Bytes of a request's body.")] = 1 << 20
+    cors: Annotated[tuple[str, ...], Meta(description="Origins whose pages may call the service.", extra=ORIGINS)] = ()
+    trusted_proxies: Annotated[
+        tuple[str, ...], Meta(description="Proxies whose X-Forwarded-For is believed.", extra=NETWORKS)
+    ] = ()
+    address_rate: Annotated[Rate, Meta(description="Requests a second from one address; 0 for no limit.")] = 0.0
+    key_rate: Annotated[Rate, Meta(description="Requests a second with one key, which many devices may share.")] = 0.0
+    token_rate: Annotated[Rate, Meta(description="Reports a second with one token.")] = 0.0
+    burst: Annotated[
+        float, Meta(ge=1e-3, le=3600, description="Seconds of its rate that a caller may use at once.")
+    ] = 10.0
+    queue: Annotated[int, Meta(ge=1, le=10_000_000, description="Reports that may wait to be written.")] = 20_000
+    poll: Annotated[float, Meta(ge=0.01, le=10, description="Seconds between two looks at the log.")] = 0.1
+    snapshot_every: Annotated[int, Meta(ge=1, le=1 << 40, description="Events between two snapshots.")] = 50_000
+    stop_after: Annotated[
+        float, Meta(ge=0, le=3600, description="Seconds that requests have to end when the service stops.")
+    ] = 30.0
+    simulation: Annotated[bool, Meta(description="Accept experiments with times that no person's device accepts.")] = (
+        False
+    )
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether only this machine can reach it."""
+        """Whether only this machine can reach the service."""
         return is_loopback(self.host)
+
+
+class Field(NamedTuple):
+    """A setting as its field defines it."""
+
+    kind: inspect.Type
+    default: Any
+    description: str
+    extra: dict[str, Any]
+
+
+@cache
+def list_fields() -> dict[str, Field]:
+    """Return all settings by name."""
+    info = inspect.type_info(Settings)
+    assert isinstance(info, inspect.StructType)  # noqa: S101 -- it is one
+    fields = {}
+    for field in info.fields:
+        kind, description = field.type, ""
+        extra: dict[str, Any] = {}
+        while isinstance(kind, inspect.Metadata):
+            description = (kind.extra_json_schema or {}).get("description", description)
+            extra |= kind.extra or {}
+            kind = kind.type
+        fields[field.name] = Field(kind, field.default, description, extra)
+    return fields
 
 
 def is_loopback(host: str) -> bool:
@@ -63,8 +135,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def without_password(storage: str) -> str:
-    """Return where the storage is, without what opens it: fit to be printed."""
+def hide_password(storage: str) -> str:
+    """Return a storage URL without its password."""
     parts = urlsplit(storage)
     if parts.scheme == "sqlite" or "@" not in parts.netloc:
         return storage.partition("?")[0]
@@ -72,131 +144,113 @@ def without_password(storage: str) -> str:
     return parts._replace(netloc=f"{user}@{parts.netloc.rpartition('@')[2]}", query="").geturl()
 
 
-def gathered(
+def load_settings(
     flags: Mapping[str, Any], environment: Mapping[str, str] | None = None, config: str | os.PathLike[str] | None = None
 ) -> Settings:
-    """Return the settings: what is None among the flags was not given."""
+    """Return the settings from all sources; flags that were not given are None."""
     variables = os.environ if environment is None else environment
     config = config or variables.get(f"{PREFIX}CONFIG") or None
-    values: dict[str, Any] = {} if config is None else _from_file(Path(config))
-    values |= _from_environment(variables)
+    values: dict[str, Any] = {} if config is None else _read_file(Path(config))
+    values |= _read_environment(variables)
     for name, value in flags.items():
         if value is not None:
-            values[name] = _checked(f"--{name.replace('_', '-')}", name, value)
-    made = Settings(**values)
-    return made if made.is_loopback and not made.trusted_proxies else Settings(**{**EXPOSED, **values})
+            values[name] = _check(f"--{name.replace('_', '-')}", name, value)
+    settings = Settings(**values)
+    is_exposed = not settings.is_loopback or bool(settings.trusted_proxies)
+    return Settings(**{**EXPOSED_DEFAULTS, **values}) if is_exposed else settings
 
 
-def _from_file(path: Path) -> dict[str, Any]:
-    """Return what a TOML file sets."""
+def _read_file(path: Path) -> dict[str, Any]:
+    """Return the settings in a TOML file."""
     try:
-        known = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid TOML: {str(error).partition(chr(10))[0]}") from None
-    for name in known:
-        if name not in CHECKS:
-            raise UserError(f"{path}: no setting is called {shown(name)}{nearest(name, CHECKS)}")
-    return {name: _checked(f"{path}: {name}", name, value) for name, value in known.items()}
+    for name in values:
+        if name not in list_fields():
+            raise UserError(f"{path}: no setting is called {shown(name)}{nearest(name, list_fields())}")
+    return {name: _check(f"{path}: {name}", name, value) for name, value in values.items()}
 
 
-def _from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return what variables set: lists with commas, truth as 1 or 0."""
+def _read_environment(variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings in variables: lists with commas, booleans as 1 or 0."""
     found = {}
     for variable, text in variables.items():
         name = variable.removeprefix(PREFIX).lower()
-        if not variable.startswith(PREFIX) or variable.removeprefix(PREFIX) in OTHERS or not text:
+        if not variable.startswith(PREFIX) or variable.removeprefix(PREFIX) in OTHER_VARIABLES or not text:
             continue
-        if name in CHECKS:
-            found[name] = _checked(variable, name, _parsed(variable, name, text))
-        elif (hint := nearest(name, CHECKS)).startswith("; did"):  # others may have variables of this kind, too
+        if name in list_fields():
+            found[name] = _check(variable, name, _parse(variable, name, text))
+        elif (hint := nearest(name, list_fields())).startswith("; did"):  # other programs may use the prefix, too
             raise UserError(f"{variable}: no setting is called {name!r}{hint}")
     return found
 
 
-def _parsed(variable: str, name: str, text: str) -> Any:
-    """Return the value that a text stands for, by the type of the default."""
-    default = getattr(Settings, name)
-    if isinstance(default, bool):
+def _parse(variable: str, name: str, text: str) -> Any:
+    """Return the value of a variable, by the type of the setting."""
+    kind = list_fields()[name].kind
+    if isinstance(kind, inspect.BoolType):
         if text.lower() not in ("0", "1", "false", "true"):
             raise WrongValueError(variable, text, "1 or 0")
         return text.lower() in ("1", "true")
-    if isinstance(default, tuple):
+    if isinstance(kind, inspect.VarTupleType):
         return [part.strip() for part in text.split(",") if part.strip()]
-    if isinstance(default, int | float):
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
         try:
-            return type(default)(text)
+            return int(text) if isinstance(kind, inspect.IntType) else float(text)
         except ValueError:
             raise WrongValueError(variable, text, "a number") from None
     return text
 
 
-def _checked(where: str, name: str, value: Any) -> Any:
+def _check(where: str, name: str, value: Any) -> Any:
+    field = list_fields()[name]
+    kind = field.kind
     try:
-        return CHECKS[name](where, value)
-    except WrongValueError as error:  # a storage may hold a password
+        if isinstance(kind, inspect.BoolType):
+            return _check_bool(where, value)
+        if isinstance(kind, inspect.IntType):
+            return check_int(where, value, kind.ge or 0, kind.le)
+        if isinstance(kind, inspect.FloatType):
+            return number(where, value, kind.ge or 0.0, kind.le or math.inf)
+        if isinstance(kind, inspect.VarTupleType):
+            return _check_list(where, value, **field.extra)
+        return line(where, value)
+    except WrongValueError as error:  # a storage may contain a password
         raise UserError(f"{where}: give {error.wanted}") if name == "storage" else error from None
 
 
-def _truth(name: str, value: object) -> bool:
+def _check_bool(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise WrongValueError(name, value, "true or false")
     return value
 
 
-def _listed(wanted: str, is_one: Callable[[str], bool]) -> Callable[[str, object], tuple[str, ...]]:
-    def check(name: str, value: object) -> tuple[str, ...]:
-        if not isinstance(value, list | tuple) or not all(isinstance(each, str) and is_one(each) for each in value):
-            raise WrongValueError(name, value, wanted)
-        return tuple(value)
-
-    return check
+def _check_list(name: str, value: object, check: Callable[[str], bool], wanted: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) and check(each) for each in value):
+        raise WrongValueError(name, value, wanted)
+    return tuple(value)
 
 
-def _is_origin(text: str) -> bool:
-    """Tell whether a browser would send this as an Origin: no path, no slash at the end."""
-    if text == "*":
-        return True
-    scheme, separator, rest = text.partition("://")
-    return bool(separator and scheme and rest) and text.isascii() and not set(rest) & set("/?# @,")
+def format_table() -> str:
+    """Return all settings as a Markdown table, which ``docs/service.md`` contains."""
+    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    for name, field in list_fields().items():
+        default = list(field.default) if isinstance(field.default, tuple) else field.default
+        text = str(default).lower() if isinstance(default, bool) else default
+        rows.append(f"| `{name}` | `{text}` | {field.description} |")
+    return "\n".join(rows)
 
 
-def _is_network(text: str) -> bool:
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return False
-    return True
+def encode_settings(settings: Settings) -> dict[str, Any]:
+    """Return settings as plain values, for another process."""
+    return dict(msgspec.to_builtins(settings))
 
 
-def _whole(least: int, most: int) -> Callable[[str, object], int]:
-    return lambda name, value: check_int(name, value, least, most)
-
-
-def _number(least: float, most: float) -> Callable[[str, object], float]:
-    return lambda name, value: number(name, value, least, most)
-
-
-CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "storage": line,
-    "host": line,
-    "port": _whole(0, 65_535),
-    "workers": _whole(1, 256),
-    "access_log": _truth,
-    "body_limit": _whole(1 << 10, 1 << 30),
-    "cors": _listed(CORS, _is_origin),
-    "trusted_proxies": _listed(PROXIES, _is_network),
-    "address_rate": _number(0, 1e6),
-    "key_rate": _number(0, 1e6),
-    "token_rate": _number(0, 1e6),
-    "burst": _number(1e-3, 3600),
-    "queue": _whole(1, 10_000_000),
-    "poll": _number(0.01, 10),
-    "snapshot_every": _whole(1, 1 << 40),
-    "stop_after": _number(0, 3600),
-    "simulation": _truth,
-}
-assert set(CHECKS) == {field.name for field in fields(Settings)}  # noqa: S101 -- a setting without a check is a mistake here
+def decode_settings(values: Mapping[str, Any]) -> Settings:
+    """Return settings from plain values."""
+    return msgspec.convert(values, Settings)

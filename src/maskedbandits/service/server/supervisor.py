@@ -1,14 +1,13 @@
-"""Several workers on one socket: each is a process of its own, and one that dies is started again.
+"""The supervisor of several workers on one socket: each is a process, and one that dies is started again.
 
-The socket is bound once, here, and inherited: connections wait in it while a worker starts. This process stays small:
-it imports nothing that computes. The first worker answers at once, that it is starting; all others, and whoever takes
-the place of one that has died, answer when they are ready.
+The supervisor binds the socket, and the workers inherit it: connections wait in it while a worker starts. The
+supervisor stays small, and imports nothing that computes. The first worker answers at once that the service is
+starting. All others, and replacements of workers that died, answer when they are ready.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import signal
 import socket
@@ -20,92 +19,89 @@ from typing import Any
 
 from maskedbandits._util.signals import heard
 from maskedbandits.service.server import logging
-from maskedbandits.service.server.metrics import BYTES
-from maskedbandits.service.server.settings import Settings
+from maskedbandits.service.server.metrics import WORKER_BYTES
+from maskedbandits.service.server.settings import Settings, encode_settings
 
-LOOK = 0.1  # seconds between two looks at the workers
-SHORT = 10.0  # seconds: a worker that lived for less is started again only after a while
-LONGEST_PAUSE = 10.0  # seconds
-GRACE = 15.0  # seconds beyond those that requests have, for what is written down at the end
-MISTAKE = 2  # exit code of a worker, which no other would do better than
+CHECK_EVERY_S = 0.1
+SHORT_LIFE_S = 10.0  # a worker that lived for less is started again only after a pause
+MAX_PAUSE_S = 10.0
+GRACE_S = 15.0  # beyond the time that requests have, for what is written at the end
+USER_ERROR = 2  # exit code of a worker for a mistake that another worker would make, too
 
 
-class Post:
-    """A worker's place: who works there, and since when."""
+class WorkerSlot:
+    """The place of a worker, which holds one process after another."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        self.since = 0.0
-        self.pause = 0.0
-        self.due = 0.0  # when the next one is to be started
+        self.started_at = 0.0
+        self.pause_s = 0.0
+        self.due_at = 0.0  # when the next process is started
         self.had_one = False
 
 
 class Supervisor:
-    """Keeps all posts filled until told to end."""
+    """Keeps all workers running until it is told to end."""
 
     def __init__(self, settings: Settings, listener: socket.socket, *, is_prepared: bool = True) -> None:
         self.settings, self.listener, self.is_prepared = settings, listener, is_prepared
-        self.posts = [Post() for _ in range(settings.workers)]
+        self.slots = [WorkerSlot() for _ in range(settings.workers)]
         self.memory = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with this process
-        self.memory.truncate(BYTES * settings.workers)
+        self.memory.truncate(WORKER_BYTES * settings.workers)
         self.is_stopping = False
 
     def run(self) -> int:
-        """Return the exit code: 0 when told to end, that of a worker that cannot start by a user's mistake."""
+        """Run until a signal, or until a worker cannot start by a user's mistake; return the exit code."""
         code = 0
         with heard(self._end, signal.SIGTERM, signal.SIGINT):
             while not self.is_stopping and not code:
-                for place, post in enumerate(self.posts):
-                    code = code or self._look_after(place, post)
-                time.sleep(LOOK)
+                for number, slot in enumerate(self.slots):
+                    code = code or self._check_worker(number, slot)
+                time.sleep(CHECK_EVERY_S)
             self._stop_all()
         return code
 
     def _end(self, number: int, frame: object) -> None:
         self.is_stopping = True
 
-    def _look_after(self, place: int, post: Post) -> int:
-        """Start a worker where there is none; return the code of one that says that none can."""
+    def _check_worker(self, number: int, slot: WorkerSlot) -> int:
+        """Start a worker in an empty slot; return the exit code of one that no other could replace."""
         now = time.monotonic()
-        if post.process is None:
-            if now >= post.due:
-                self._start(place, post)
+        if slot.process is None:
+            if now >= slot.due_at:
+                self._start(number, slot)
             return 0
-        code = post.process.poll()
+        code = slot.process.poll()
         if code is None or self.is_stopping:
             return 0
-        if code == MISTAKE:
+        if code == USER_ERROR:
             return code
-        post.pause = min(LONGEST_PAUSE, 2 * post.pause + 0.5) if now - post.since < SHORT else 0.0
-        post.process, post.due = None, now + post.pause
-        logging.event("worker ended and is started again", worker=place, code=code, pause=post.pause)
+        is_short = now - slot.started_at < SHORT_LIFE_S
+        slot.pause_s = min(MAX_PAUSE_S, 2 * slot.pause_s + 0.5) if is_short else 0.0
+        slot.process, slot.due_at = None, now + slot.pause_s
+        logging.event("worker ended and is started again", worker=number, code=code, pause=slot.pause_s)
         return 0
 
-    def _start(self, place: int, post: Post) -> None:
+    def _start(self, number: int, slot: WorkerSlot) -> None:
         handles = self.listener.fileno(), self.memory.fileno()
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "maskedbandits.service.server.worker",
-        ]  # what is in this folder is no module
-        post.process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=handles)  # noqa: S603 -- this program
-        post.since = time.monotonic()
-        had_one, post.had_one = post.had_one, True
-        if post.process.stdin is not None:  # it stays open: a worker ends when it is closed
-            with contextlib.suppress(BrokenPipeError):  # it has died at once, which is seen soon
-                ways = {"is_patient": place > 0 or had_one, "is_prepared": self.is_prepared}
-                post.process.stdin.write(order(self.settings, *handles, place, **ways))
-                post.process.stdin.flush()
+        module = "maskedbandits.service.server.worker"
+        command = [sys.executable, "-P", "-m", module]  # -P: files in the working directory are no modules
+        slot.process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=handles)  # noqa: S603 -- this program
+        slot.started_at = time.monotonic()
+        had_one, slot.had_one = slot.had_one, True
+        if slot.process.stdin is not None:  # it stays open, because a worker ends when it is closed
+            with contextlib.suppress(BrokenPipeError):  # it has died at once, which the next check finds
+                options = {"is_patient": number > 0 or had_one, "is_prepared": self.is_prepared}
+                slot.process.stdin.write(encode_order(self.settings, *handles, number, **options))
+                slot.process.stdin.flush()
 
     def _stop_all(self) -> None:
-        """Tell all workers to end, and wait until they have; nobody new is let in: each closes the socket, too."""
+        """Stop all workers, and wait for them; each closes the socket as well, so no new connection is accepted."""
         self.listener.close()
-        running = [post.process for post in self.posts if post.process is not None]
+        running = [slot.process for slot in self.slots if slot.process is not None]
         for process in running:
             process.terminate()
-        until = time.monotonic() + self.settings.stop_after + GRACE
+        until = time.monotonic() + self.settings.stop_after + GRACE_S
         for process in running:
             try:
                 process.wait(max(0.0, until - time.monotonic()))
@@ -115,7 +111,7 @@ class Supervisor:
                 logging.event("worker did not end and was killed")
 
 
-def order(settings: Settings, listener: int, memory: int, worker: int, **ways: bool) -> bytes:
-    """Return what a worker is told on its standard input: nobody else sees a password that is in the settings."""
-    told: dict[str, Any] = {"settings": dataclasses.asdict(settings), "worker": worker, "ways": ways}
-    return json.dumps({**told, "listener": listener, "memory": memory}).encode() + b"\n"
+def encode_order(settings: Settings, listener: int, memory: int, worker: int, **options: bool) -> bytes:
+    """Return the orders of a worker for its standard input, where no other user sees a password in the settings."""
+    order: dict[str, Any] = {"settings": encode_settings(settings), "worker": worker, "options": options}
+    return json.dumps({**order, "listener": listener, "memory": memory}).encode() + b"\n"

@@ -1,9 +1,8 @@
-"""Machine code before anybody is let in: what is not kept yet is compiled in a child process, then loaded here.
+"""Machine code for the policies of experiments: compiled in a child process if it is not cached, then loaded here.
 
-To compile takes seconds of a whole core. In a thread of the process that answers, others would wait for it; in a child
-they do not. Workers that start together take turns: the first has a child compile, and the others find the work done.
-An experiment whose policy this process has no machine code of is not decided for before there is some: interpreted, one
-decision may take as long as a thousand.
+Compiling takes seconds of a whole core. In a thread of this process requests would wait for it, but not in a child.
+Workers that start together take turns: the first has a child compile, and the others find the result in the cache. An
+experiment waits until its policy is compiled, because one interpreted decision can take as long as a thousand.
 """
 
 from __future__ import annotations
@@ -21,37 +20,37 @@ from typing import TYPE_CHECKING
 from maskedbandits.service.server import logging
 
 if TYPE_CHECKING:
-    from maskedbandits.service.config import Terms
+    from maskedbandits.service.config import StoredConfig
 
-GROUPS = ".groups"  # what contextual policies need, beside what a policy does
-DEFAULT = "auto"  # what an experiment has that does not say otherwise: it may be created any moment
-LOOK = 0.1  # seconds between two looks at whether it is still wanted
-HERE = "a child could not compile: this process does, and whoever asks meanwhile may wait"
+GROUPS = ".groups"  # code of contextual policies beside that of their policies
+DEFAULT_POLICY = "auto"  # new experiments have it by default, and may be created at any time
+CHECK_EVERY_S = 0.1
+NO_CHILD = "a child could not compile: this process does, and whoever asks meanwhile may wait"
 
 Names = tuple[str, ...]
 
 
-def needed(storage: str) -> Names:
-    """Return the names of all machine code that a store's experiments need, and new ones as they are by default.
+def list_store_code(storage: str) -> Names:
+    """Return the names of the code for all experiments of a store and for new ones by default.
 
-    Those that are archived can wait. Those whose configuration cannot be read are set aside later.
+    Archived experiments can wait. Those with a damaged configuration are quarantined later.
     """
-    from maskedbandits.service.config import Terms, fault_of
+    from maskedbandits.service.config import StoredConfig, find_fault
     from maskedbandits.service.storage import open_store
 
     with open_store(storage) as store:
         rows = [row for row in store.list_experiments() if row.status != "archived"]
-        rows = [row for row in rows if fault_of(row, store.list_arms(row.id)) is None]
-    every = _needed(DEFAULT, {}), *(needed_by(Terms.read(row.config)) for row in rows)
+        rows = [row for row in rows if find_fault(row, store.list_arms(row.id)) is None]
+    every = _list_policy_code(DEFAULT_POLICY, {}), *(list_code(StoredConfig.decode(row.config)) for row in rows)
     return tuple(dict.fromkeys(name for names in every for name in names))
 
 
-def needed_by(terms: Terms) -> Names:
-    """Return the names of all machine code that an experiment needs."""
-    return _needed(terms.policy, terms.parameters, *([GROUPS] if terms.groups else []))
+def list_code(config: StoredConfig) -> Names:
+    """Return the names of the code that an experiment needs."""
+    return _list_policy_code(config.policy, config.parameters, *([GROUPS] if config.groups else []))
 
 
-def _needed(policy: str, parameters: dict[str, object], *more: str) -> Names:
+def _list_policy_code(policy: str, parameters: dict[str, object], *more: str) -> Names:
     from maskedbandits.policies import kind_of
     from maskedbandits.policies.runtime import list_parts
 
@@ -59,8 +58,8 @@ def _needed(policy: str, parameters: dict[str, object], *more: str) -> Names:
     return tuple(layout.storage.name + part for part in ("", *list_parts(layout), *more))
 
 
-def missing(names: Iterable[str]) -> list[str]:
-    """Return which of them are not kept yet."""
+def find_uncached(names: Iterable[str]) -> list[str]:
+    """Return the names of code that is not in the cache."""
     from maskedbandits._numba import cache
     from maskedbandits._numba.jit import INTERPRETED
 
@@ -68,116 +67,116 @@ def missing(names: Iterable[str]) -> list[str]:
 
 
 def are_loaded(names: Iterable[str]) -> bool:
-    """Tell whether all of them are at work in this process."""
+    """Tell whether this process has loaded all of the code."""
     from maskedbandits._numba.jit import INTERPRETED
     from maskedbandits.policies.runtime import is_loaded
 
     return INTERPRETED or all(map(is_loaded, names))
 
 
-def load(names: Iterable[str], over: threading.Event) -> None:
-    """Load machine code, until it is over; what no child could keep is compiled here."""
+def load_code(names: Iterable[str], stop: threading.Event) -> None:
+    """Load code from the cache until ``stop`` is set; code that no child could cache is compiled here."""
     from maskedbandits._numba.jit import INTERPRETED
     from maskedbandits.policies.runtime import compile_named
 
     for name in () if INTERPRETED else names:
-        if not over.is_set():
+        if not stop.is_set():
             compile_named(name)
 
 
-def compile_beside(names: Iterable[str], over: threading.Event) -> None:
-    """Let a child fill the cache, and wait for it; when it is over it is ended. A failure is said."""
+def compile_in_child(names: Iterable[str], stop: threading.Event) -> None:
+    """Let a child process fill the cache, and wait for it; a failure is logged, and ``stop`` kills the child."""
     from maskedbandits._numba import cache
     from maskedbandits.policies.runtime import start_compiler
 
-    with _alone(cache.folder(), over):
-        absent = missing(names)  # perhaps another process has just compiled it
-        if not absent or over.is_set():
+    with _lock_cache(cache.folder(), stop):
+        absent = find_uncached(names)  # another process may have just compiled it
+        if not absent or stop.is_set():
             return
         logging.event("compiling for this machine, once", kernels=len(absent))
         try:
-            code = _ended(start_compiler(absent), over)
+            code = _wait_for(start_compiler(absent), stop)
         except OSError as error:
-            logging.event(HERE, reason=error.strerror)
+            logging.event(NO_CHILD, reason=error.strerror)
         else:
-            if not over.is_set() and (code or missing(absent)):
-                logging.event(HERE, code=code, kernels=len(missing(absent)))
+            if not stop.is_set() and (code or find_uncached(absent)):
+                logging.event(NO_CHILD, code=code, kernels=len(find_uncached(absent)))
 
 
-def _ended(child: subprocess.Popen[bytes], over: threading.Event) -> int:
-    """Return how a child has ended, by itself or since it is over."""
+def _wait_for(child: subprocess.Popen[bytes], stop: threading.Event) -> int:
+    """Return the exit code of a child, which is killed when ``stop`` is set."""
     while True:
         try:
-            return child.wait(LOOK)
+            return child.wait(CHECK_EVERY_S)
         except subprocess.TimeoutExpired:
-            if over.is_set():
+            if stop.is_set():
                 child.kill()
 
 
 @contextlib.contextmanager
-def _alone(folder: Path | None, over: threading.Event) -> Iterator[None]:
-    """Wait until no other process has something compiled into this folder, or it is over."""
+def _lock_cache(folder: Path | None, stop: threading.Event) -> Iterator[None]:
+    """Wait until no other process compiles into this folder, or ``stop`` is set."""
     if folder is None or sys.platform == "win32":
         yield
         return
     import fcntl
 
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # a disk that is full, or knows no locks: then the same may be done twice
+        with contextlib.suppress(OSError):  # a full disk, or one without locks: the same may be compiled twice then
             file = stack.enter_context((folder / "warm.lock").open("w"))
-            while not over.is_set():
+            while not stop.is_set():
                 try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go of when it is closed, whoever dies
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when it is closed, even by a crash
                     break
                 except BlockingIOError:
-                    over.wait(LOOK)
+                    stop.wait(CHECK_EVERY_S)
         yield
 
 
-class Warming:
-    """Gets machine code for this process beside those who decide, one policy's after the other's."""
+class CodeLoader:
+    """Loads code in a thread of its own, for one policy after another."""
 
     def __init__(self) -> None:
-        self._over = threading.Event()
-        self._asked: dict[Names, Future[None]] = {}
-        self._asking = threading.Lock()
-        self._thread = ThreadPoolExecutor(1, "maskedbandits-warming")  # it has none before it is asked
+        self._stop = threading.Event()
+        self._tasks: dict[Names, Future[None]] = {}
+        self._tasks_lock = threading.Lock()
+        self._executor = ThreadPoolExecutor(1, "maskedbandits-warming")  # it starts its thread when it is needed
 
     def has(self, names: Names) -> bool:
-        """Tell whether machine code is at work here: what is kept is loaded, and what is not there is asked for.
+        """Tell whether code is loaded; load it if it is cached, or else start to compile it.
 
-        What has kept it from being compiled since it was asked for is raised, once.
+        An error of an earlier attempt to compile it is raised, once.
         """
-        if self._over.is_set():  # whoever still asks ends soon, too
+        if self._stop.is_set():  # the caller stops soon, too
             return are_loaded(names)
-        if not are_loaded(names) and not missing(names):
-            load(names, self._over)
+        if not are_loaded(names) and not find_uncached(names):
+            load_code(names, self._stop)
         if are_loaded(names):
             return True
-        with self._asking:
-            asked = self._asked.pop(names) if names in self._asked and self._asked[names].done() else None
-        if asked is not None:
-            asked.result()
-        self._ask(names)
+        with self._tasks_lock:
+            done = self._tasks.pop(names) if names in self._tasks and self._tasks[names].done() else None
+        if done is not None:
+            done.result()
+        self._start(names)
         return False
 
-    async def get(self, names: Names) -> None:
-        """Return when machine code is at work here."""
+    async def load(self, names: Names) -> None:
+        """Wait until code is loaded."""
         if not are_loaded(names):
-            await asyncio.shield(asyncio.wrap_future(self._ask(names)))  # others may wait for the same
+            await asyncio.shield(asyncio.wrap_future(self._start(names)))  # other requests may wait for the same
 
-    def _ask(self, names: Names) -> Future[None]:
-        with self._asking:
-            if names not in self._asked or self._asked[names].done():
-                self._asked[names] = self._thread.submit(self._work, names)
-            return self._asked[names]
+    def _start(self, names: Names) -> Future[None]:
+        with self._tasks_lock:
+            if names not in self._tasks or self._tasks[names].done():
+                self._tasks[names] = self._executor.submit(self._work, names)
+            return self._tasks[names]
 
     def _work(self, names: Names) -> None:
-        if missing(names):
-            compile_beside(names, self._over)
-        load(names, self._over)
+        if find_uncached(names):
+            compile_in_child(names, self._stop)
+        load_code(names, self._stop)
 
     def stop(self) -> None:
-        """End soon; a child that compiles is ended."""
-        self._over.set()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Stop soon; a child that compiles is killed."""
+        self._stop.set()
+        self._executor.shutdown(wait=False, cancel_futures=True)

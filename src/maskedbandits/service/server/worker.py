@@ -1,7 +1,7 @@
-"""One process that answers: it listens at once, gets ready meanwhile, and loses nothing when it is asked to end.
+"""A process that answers: it listens at once, gets ready meanwhile, and loses nothing when it stops.
 
-It is the whole service, or one of several workers on one socket. A worker reads from its standard input what to do, and
-ends when that is closed: then whoever started it has died. While others answer, a worker lets them until it is ready.
+It is the whole service, or one of several workers on one socket. A worker reads its orders from standard input, and
+stops when that is closed, because then its supervisor has died. While others answer, a worker waits until it is ready.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from maskedbandits.errors import UserError
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.server import logging, warmup
-from maskedbandits.service.server.http_protocol import Wire
-from maskedbandits.service.server.main import in_background, prepared
-from maskedbandits.service.server.metrics import Metrics, shared_memory
-from maskedbandits.service.server.settings import Settings
-from maskedbandits.service.server.supervisor import MISTAKE
+from maskedbandits.service.server.http_protocol import HttpProtocol
+from maskedbandits.service.server.main import prepare_store, run_in_background
+from maskedbandits.service.server.metrics import Metrics, map_memory
+from maskedbandits.service.server.settings import Settings, decode_settings
+from maskedbandits.service.server.supervisor import USER_ERROR
 from maskedbandits.service.storage import StoreUnavailable
 
-KEEP_ALIVE = 75  # seconds for which a connection may idle: longer than proxies in front keep theirs
-LOOK = 0.1  # seconds between two looks at whether it is to end
-WRITING = 10.0  # seconds for what is written down at the end; less than whoever waits for this process grants it
-PAUSE = 1.0  # seconds between two tries to reach the store at the start
+KEEP_ALIVE_S = 75  # for an idle connection: longer than proxies keep theirs
+CHECK_EVERY_S = 0.1
+CLOSE_TIMEOUT_S = 10.0  # for snapshots at the end; less than the supervisor grants
+RETRY_S = 1.0  # between two attempts to reach the store at the start
 
 T = TypeVar("T")
 
 
 class Server(uvicorn.Server):
-    """The web server, which ends as it is told: first gently; told a second time by the keyboard, at once."""
+    """The web server. A signal stops it gently, and a second one from the keyboard at once."""
 
     def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
         super().__init__(config)
@@ -48,16 +48,16 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to those who run it: they are heard until the very end."""
+        """Leave signals to `run`, which handles them until the very end."""
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End; what would go on for ever ends first."""
+        """Stop; streams, which would never end, are ended first."""
         self._end_streams()
         await super().shutdown(sockets)
 
     def end(self, number: int, frame: object = None) -> None:
-        """Hear a signal."""
+        """Handle a signal."""
         if self.should_exit and number == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
@@ -72,24 +72,25 @@ def run(
     is_patient: bool = False,
     is_prepared: bool = True,
 ) -> None:
-    """Answer until told to end, a patient one when all is ready; a user's mistake that shows at the start is raised.
+    """Answer requests until a signal; raise a user's mistake that shows at the start.
 
-    A store that is not prepared could not be reached so far, which has been said: it is waited for.
+    A patient worker answers only when it is ready. If the store is not prepared, it could not be reached so far, which
+    has been logged: the worker waits for it.
     """
-    logging.take_over()
+    logging.capture_web_server()
     app = App(settings, metrics, Clock())
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        http=Wire,
+        http=HttpProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # whom to believe is a setting of ours
+        proxy_headers=False,  # our own setting says which proxies to trust
         server_header=False,
-        date_header=False,  # ours tells the time by which tokens are made
-        timeout_keep_alive=KEEP_ALIVE,
+        date_header=False,  # ours shows the clock that tokens are made by
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, int(settings.stop_after)),
     )
     server = Server(config, app.streams.end)
@@ -101,81 +102,81 @@ def run(
 
 
 async def _serve(server: Server, app: App, listener: socket.socket, *, is_patient: bool, is_prepared: bool) -> None:
-    """Answer from now on, let people in when all is ready, and write everything down at the end."""
+    """Answer requests, open the application when all is ready, and close it at the end."""
     starting = asyncio.create_task(_start(server, app, is_prepared))
     while is_patient and not starting.done() and not server.should_exit:
-        await asyncio.wait([starting], timeout=LOOK)
+        await asyncio.wait([starting], timeout=CHECK_EVERY_S)
     if not server.should_exit:
         await server.serve(sockets=[listener])
-    listener.close()  # by whoever has not begun to answer, too: connections would wait for nobody
+    listener.close()  # even if it has not begun to answer, or connections would wait in vain
     if not starting.done():
         starting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await starting
-    await _write_down(app)
+    await _close(app)
     logging.event("stopped")
 
 
-async def _write_down(app: App) -> None:
-    """Have the registry write its snapshots; one that takes too long is given up, and the process ends here.
+async def _close(app: App) -> None:
+    """Close the application, which writes snapshots; if that takes too long, end the process at once.
 
-    Nothing is lost with it: the next start reads more of the log. Its thread cannot be told to stop, so that Python
-    would wait for it.
+    Nothing is lost with it: the next start reads more of the log. Python would wait for the thread that writes.
     """
     closing = asyncio.create_task(app.close())
-    if (await asyncio.wait([closing], timeout=WRITING))[0]:
+    if (await asyncio.wait([closing], timeout=CLOSE_TIMEOUT_S))[0]:
         return closing.result()
-    logging.event("stopped without a snapshot: the next start reads more of the log", seconds=WRITING)
+    logging.event("stopped without a snapshot: the next start reads more of the log", seconds=CLOSE_TIMEOUT_S)
     sys.stdout.flush()
     os._exit(0)
 
 
 async def _start(server: Server, app: App, is_prepared: bool) -> None:
-    """Get ready beside those who are told to wait."""
+    """Get ready while requests are told to wait."""
     loop, settings = asyncio.get_running_loop(), app.settings
     try:
         if not is_prepared:
-            await _reached(lambda: asyncio.wrap_future(in_background(prepared, settings)), told=True)
-        await _warm(await _reached(lambda: loop.run_in_executor(None, _needed, settings.storage)))
-        await _reached(lambda: _open(app))
+            prepare = lambda: asyncio.wrap_future(run_in_background(prepare_store, settings))  # noqa: E731
+            await _retry_store(prepare, is_logged=True)
+        await _load_code(await _retry_store(lambda: loop.run_in_executor(None, _import_and_list, settings.storage)))
+        await _retry_store(lambda: _open(app))
         logging.event("ready")
     except BaseException:
         server.should_exit = True
         raise
 
 
-async def _reached(work: Callable[[], Awaitable[T]], *, told: bool = False) -> T:
-    """Return what some work with the store gives; while that cannot be reached, say so once, and try again."""
+async def _retry_store(work: Callable[[], Awaitable[T]], *, is_logged: bool = False) -> T:
+    """Return the result of some work with the store; try again while that is unavailable, and log it once."""
     while True:
         try:
             return await work()
         except StoreUnavailable as gone:
-            if not told:
+            if not is_logged:
                 logging.event("store is gone", reason=gone.reason)
-            told = True
-            await asyncio.sleep(PAUSE)
+            is_logged = True
+            await asyncio.sleep(RETRY_S)
 
 
-def _needed(storage: str) -> warmup.Names:
-    """Import what takes long to import, beside those who are answered, and return what machine code it needs."""
+def _import_and_list(storage: str) -> warmup.Names:
+    """Do the slow imports beside the event loop, and return the names of the code to load."""
     from maskedbandits._numba import cache
 
-    cache.set_listener(logging.event)  # before there are kernels: then it may have something to say
+    cache.set_listener(logging.event)  # before the kernels are imported, which may log something
 
-    return warmup.needed(storage)
+    return warmup.list_store_code(storage)
 
 
-async def _warm(names: warmup.Names) -> None:
-    """Get machine code, unless this process is told to end before."""
-    warming = warmup.Warming()
+async def _load_code(names: warmup.Names) -> None:
+    """Load code, unless this process stops before."""
+    loader = warmup.CodeLoader()
     try:
-        await warming.get(names)
+        await loader.load(names)
     finally:
-        warming.stop()
+        loader.stop()
 
 
 async def _open(app: App) -> None:
-    """Open the registry."""
+    """Start the registry, and open the application."""
     from maskedbandits.service.registry import ExperimentRegistry
 
     registry = ExperimentRegistry(app.settings, clock=app.clock)
@@ -188,35 +189,32 @@ async def _open(app: App) -> None:
 
 
 def _end_with_parent(server: Server) -> None:
-    """End when nobody is left who could tell this worker to."""
+    """Stop when the supervisor has died, which closes standard input."""
     while os.read(0, 4096):
         pass
     server.should_exit = True
 
 
-def _ordered() -> dict[str, Any]:
+def _read_order() -> dict[str, Any]:
     line = b""
     while not line.endswith(b"\n"):
         if not (piece := os.read(0, 1)):
             raise UserError("a worker is started by maskedbandits serve, not by hand")
         line += piece
-    told: dict[str, Any] = json.loads(line)
-    for name in ("cors", "trusted_proxies"):
-        told["settings"][name] = tuple(told["settings"][name])
-    return told
+    return dict(json.loads(line))
 
 
 def main() -> None:
-    """Be one of several workers."""
+    """Run one of several workers."""
     try:
-        told = _ordered()
-        settings = Settings(**told["settings"])
-        metrics = Metrics(shared_memory(told["memory"], settings.workers), told["worker"], settings.workers)
-        listener = socket.socket(fileno=told["listener"])
-        run(settings, listener, metrics, is_child=True, **told["ways"])
+        order = _read_order()
+        settings = decode_settings(order["settings"])
+        metrics = Metrics(map_memory(order["memory"], settings.workers), order["worker"], settings.workers)
+        listener = socket.socket(fileno=order["listener"])
+        run(settings, listener, metrics, is_child=True, **order["options"])
     except UserError as mistake:
         logging.event("cannot start", reason=str(mistake))
-        sys.exit(MISTAKE)
+        sys.exit(USER_ERROR)
 
 
 if __name__ == "__main__":

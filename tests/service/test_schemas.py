@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from maskedbandits.errors import UserError
 from maskedbandits.service.schemas import (
     MILLION,
+    BodyDecoder,
     DecisionRequest,
     ExperimentChange,
     ExperimentConfig,
     NewArm,
-    Reader,
     ReportRequest,
     check_experiment,
-    millionths,
+    to_millionths,
 )
 
 SMALL: dict[str, Any] = {"name": "headline", "arms": [{"name": "a"}, {"name": "b", "payload": [1]}], "epsilon": 1}
-experiment = Reader(ExperimentConfig)
+experiment = BodyDecoder(ExperimentConfig)
 
 
 def read(**changes: Any) -> ExperimentConfig:
@@ -33,14 +33,14 @@ def read(**changes: Any) -> ExperimentConfig:
     return config
 
 
-def test_what_is_left_out_has_a_default() -> None:
+def test_missing_fields_have_defaults() -> None:
     config = read()
     assert (config.policy, config.parameters, config.report_after, config.expires_after) == ("auto", {}, 60, 86_400)
     assert (config.floor, config.holdout, config.default_arm) == (0.0, 0.0, None)
     assert config.arms[0].payload is None
 
 
-def test_many_arms_are_compared_in_no_time() -> None:
+def test_duplicate_arm_check_is_linear() -> None:
     """Each name is looked at a few times, however many there are."""
 
     class Name(str):
@@ -83,7 +83,7 @@ def test_many_arms_are_compared_in_no_time() -> None:
         ({"arms": [{"name": "a", "x`y\n": 1}]}, r"no field of arms[0] is called 'x`y\n'; known are name, payload"),
     ],
 )
-def test_what_an_experiment_cannot_be(changes: dict[str, Any], complaint: str) -> None:
+def test_invalid_experiment_is_refused(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError) as refused:
         read(**changes)
     assert complaint in str(refused.value)
@@ -104,9 +104,9 @@ def test_what_an_experiment_cannot_be(changes: dict[str, Any], complaint: str) -
         b'{"n":1e999}',
     ],
 )
-def test_any_body_is_refused_in_one_line(body: bytes) -> None:
+def test_invalid_body_is_one_line(body: bytes) -> None:
     with pytest.raises(UserError) as refused:
-        Reader(DecisionRequest)(body)
+        BodyDecoder(DecisionRequest)(body)
     assert "\n" not in str(refused.value)
 
 
@@ -123,34 +123,34 @@ def test_any_body_is_refused_in_one_line(body: bytes) -> None:
         (b'{"status":"\'"}', "`$.status`; known are archived, paused, running"),
     ],
 )
-def test_a_complaint_says_what_to_change(body: bytes, complaint: str) -> None:
+def test_error_says_what_to_change(body: bytes, complaint: str) -> None:
     with pytest.raises(UserError) as refused:
-        Reader(ExperimentChange)(body)
+        BodyDecoder(ExperimentChange)(body)
     assert complaint in str(refused.value)
 
 
 @given(st.binary())
-def test_no_body_raises_anything_else(body: bytes) -> None:
+def test_any_body_raises_user_error_only(body: bytes) -> None:
     for wanted in (DecisionRequest, ReportRequest, ExperimentConfig):
         with contextlib.suppress(UserError):
-            Reader(wanted)(body)
+            BodyDecoder(wanted)(body)
 
 
-def test_what_a_change_leaves_out_stays() -> None:
-    change = Reader(ExperimentChange)(b'{"status":"paused","floor":0.0}')
-    assert change.given() == {"status": "paused", "floor": 0.0}
+def test_change_keeps_missing_fields() -> None:
+    change = BodyDecoder(ExperimentChange)(b'{"status":"paused","floor":0.0}')
+    assert change.to_dict() == {"status": "paused", "floor": 0.0}
 
 
 @given(st.integers(1, 16 * MILLION))
-def test_an_epsilon_survives_its_text(count: int) -> None:
+def test_epsilon_survives_json(count: int) -> None:
     epsilon = msgspec.json.decode(msgspec.json.encode(count / MILLION), type=float)
-    assert millionths("epsilon", epsilon) == count
+    assert to_millionths("epsilon", epsilon) == count
 
 
 @given(st.floats(allow_nan=True))
-def test_an_epsilon_is_exact_or_refused(epsilon: float) -> None:
+def test_epsilon_is_exact_or_refused(epsilon: float) -> None:
     try:
-        found = millionths("epsilon", epsilon)
+        found = to_millionths("epsilon", epsilon)
     except UserError:
         return
     assert found / MILLION == epsilon

@@ -34,7 +34,7 @@ def report(service: Running, bit: int = 1) -> str:
     return str(token)
 
 
-def test_what_was_acknowledged_is_there_after_a_restart_and_after_a_kill(storage: str) -> None:
+def test_acknowledged_reports_survive_restart_and_kill(storage: str) -> None:
     tokens: list[str] = []
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
         with running(storage) as service:
@@ -51,7 +51,7 @@ def test_what_was_acknowledged_is_there_after_a_restart_and_after_a_kill(storage
     assert len(tokens) == 15
 
 
-def test_arms_and_status_change_while_it_runs(storage: str) -> None:
+def test_arms_and_status_change_while_running(storage: str) -> None:
     with running(storage, "--workers", 2) as service:
         service.wait_until_ready(20)
         assert service.ask("POST", "/v1/experiments", AUTO)[0] == 201
@@ -71,7 +71,7 @@ def test_arms_and_status_change_while_it_runs(storage: str) -> None:
 
 
 @pytest.mark.slow
-def test_keys_come_and_go_while_it_runs(storage: str) -> None:
+def test_keys_change_while_running(storage: str) -> None:
     admin = key(storage, "admin", "ops")
     with running(storage) as service:
         service.wait_until_ready()
@@ -91,7 +91,7 @@ def test_keys_come_and_go_while_it_runs(storage: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_visitor_is_the_same_to_every_worker_and_after_a_restart(storage: str) -> None:
+def test_visitor_keeps_token_across_workers_and_restart(storage: str) -> None:
     tokens = set()
     for start in range(2):
         with running(storage, "--workers", 2) as service:

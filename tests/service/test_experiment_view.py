@@ -10,30 +10,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from registries import config, open_hall, report_of, reported, storage_in, until
+from registries import config, open_registry, report_of, reported, storage_in, until
 
 from maskedbandits.policies import Policy
 from maskedbandits.service import experiment as module
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.experiment import Live
-from maskedbandits.service.log_reader import Follower
-from maskedbandits.service.pending import at_least, missing
-from maskedbandits.service.server.metrics import FATES
+from maskedbandits.service.experiment import Experiment
+from maskedbandits.service.log_reader import LogReader
+from maskedbandits.service.pending import count_issued, count_missing
+from maskedbandits.service.server.metrics import OUTCOMES
 from maskedbandits.service.storage import open_store
 from maskedbandits.service.storage.models import EventRow
 
 LOST = {"issued": 4, "reported": 0, "pending": 0, "missing": 4}
 
 
-def test_a_view_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_view_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as registry:
+        async with open_registry(storage_in(tmp_path)) as registry:
             live = await registry.create(config(arms=2))
             whole, added = Policy.estimates, EventRow(2, "arm", 2, None, None, None, None, None, 0, "{}")
 
             def meanwhile(self: Policy) -> Any:
                 found = whole(self)
-                live.fold.take([added])
+                live.state.apply_events([added])
                 return found
 
             monkeypatch.setattr(Policy, "estimates", meanwhile)
@@ -47,7 +47,7 @@ def test_a_view_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("arms", "total"), [(3, 1000), (2_000, 1000), (65_536, 64)])
-def test_draws_for_a_view_are_made_some_at_a_time(arms: int, total: int) -> None:
+def test_view_samples_posterior_in_pieces(arms: int, total: int) -> None:
     asked: list[int] = []
 
     def probabilities(draws: int) -> Any:
@@ -55,21 +55,21 @@ def test_draws_for_a_view_are_made_some_at_a_time(arms: int, total: int) -> None
         return np.full(arms, 1 / arms)
 
     policy: Any = SimpleNamespace(arms=arms, kind=SimpleNamespace(draws_from="posterior"), probabilities=probabilities)
-    assert sum(module.probabilities(policy)) == pytest.approx(1.0)
+    assert sum(module.estimate_probabilities(policy)) == pytest.approx(1.0)
     assert sum(asked) == total
-    assert max(asked) * arms <= module.MOST_WORK
+    assert max(asked) * arms <= module.MAX_WORK
 
 
-def test_what_nobody_reports_in_time_is_missing(tmp_path: Path) -> None:
+def test_expired_decisions_are_missing(tmp_path: Path) -> None:
     now = [1_800_000_000.0]
 
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path), Clock(lambda: now[0], lambda: 0.0)) as registry:
+        async with open_registry(storage_in(tmp_path), Clock(lambda: now[0], lambda: 0.0)) as registry:
             live = await registry.create(config(expires_after=3660))
             issued = live.decide(7)
             arms = [each.arm for each in issued]
-            assert await registry.write.reports([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]
-            await until(lambda: sum(live.fold.reported) == 3)
+            assert await registry.log_writer.append([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]
+            await until(lambda: sum(live.state.reported) == 3)
             told = [arms.count(arm) for arm in range(3)]
             view = await registry.view(live)  # which needs not wait until the store is told
             assert view["issued"] == told
@@ -83,19 +83,19 @@ def test_what_nobody_reports_in_time_is_missing(tmp_path: Path) -> None:
             view = await registry.view(live)
             assert view["pending"] == [0, 0, 0]
             assert view["missing"] == [arms[3:].count(arm) for arm in range(3)]
-            assert await registry.fates() == {"headline": {"issued": 7, "reported": 3, "pending": 0, "missing": 4}}
+            assert await registry.outcomes() == {"headline": {"issued": 7, "reported": 3, "pending": 0, "missing": 4}}
 
     asyncio.run(use())
 
 
-def test_what_is_decided_meanwhile_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_decisions_are_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = storage_in(tmp_path)
 
     async def use() -> None:
-        async with open_hall(storage) as registry:
-            live, whole = await registry.create(config()), Live.view
+        async with open_registry(storage) as registry:
+            live, whole = await registry.create(config()), Experiment.view
 
-            def meanwhile(self: Live) -> dict[str, Any]:
+            def meanwhile(self: Experiment) -> dict[str, Any]:
                 found = whole(self)
                 self.decide(5)
                 with open_store(storage) as store:
@@ -103,7 +103,7 @@ def test_what_is_decided_meanwhile_is_not_missing(tmp_path: Path, monkeypatch: p
                         time.sleep(0.01)
                 return found
 
-            monkeypatch.setattr(Live, "view", meanwhile)
+            monkeypatch.setattr(Experiment, "view", meanwhile)
             assert (await registry.view(live))["missing"] == [0, 0, 0]
 
     asyncio.run(use())
@@ -111,40 +111,40 @@ def test_what_is_decided_meanwhile_is_not_missing(tmp_path: Path, monkeypatch: p
 
 def _issued(registry: Any, live: Any) -> list[int]:
     """What the follower has told the store."""
-    return list(registry.follower.store.sum_issued(live.id).values())
+    return list(registry.log_reader.store.sum_issued(live.id).values())
 
 
-def test_less_than_none_is_never_missing() -> None:
-    assert missing([3, 0, 5], [1, 1, 2], [1, 0, 4]) == [1, 0, 0]
+def test_missing_is_never_negative() -> None:
+    assert count_missing([3, 0, 5], [1, 1, 2], [1, 0, 4]) == [1, 0, 0]
 
 
-def test_no_more_is_reported_or_awaited_than_issued() -> None:
-    assert at_least([3, 0, 5], [1, 1, 2], [1, 0, 4]) == [3, 1, 6]
+def test_issued_is_at_least_reported_and_pending() -> None:
+    assert count_issued([3, 0, 5], [1, 1, 2], [1, 0, 4]) == [3, 1, 6]
 
 
-def test_what_another_process_has_not_told_yet_is_issued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unflushed_remote_decisions_count_as_issued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its reports are in the log, and nobody but itself knows of its decisions."""
-    monkeypatch.setattr(Follower, "_tell_issued", lambda self: None)
+    monkeypatch.setattr(LogReader, "_flush_issued", lambda self: None)
     storage = storage_in(tmp_path)
 
     async def use() -> None:
-        async with open_hall(storage) as one, open_hall(storage) as other:
+        async with open_registry(storage) as one, open_registry(storage) as other:
             live = await one.create(config())
             await reported(one, live, 5)
-            await until(lambda: all(registry.follower.seq_of(live.id) == 6 for registry in (one, other)))
+            await until(lambda: all(registry.log_reader.last_seq(live.id) == 6 for registry in (one, other)))
             for registry in (one, other):
-                view = await registry.view(registry.follower.lives["headline"])
+                view = await registry.view(registry.log_reader.by_name["headline"])
                 assert view["issued"] == view["reported"]
                 assert sum(view["issued"]) == 5
-                fates = {"issued": 5, "reported": 5, "pending": 0, "missing": 0}
-                assert await registry.fates() == {"headline": fates}
+                outcomes = {"issued": 5, "reported": 5, "pending": 0, "missing": 0}
+                assert await registry.outcomes() == {"headline": outcomes}
 
     asyncio.run(use())
 
 
-def test_nothing_is_awaited_of_an_archived_experiment(tmp_path: Path) -> None:
+def test_archived_experiment_has_nothing_pending(tmp_path: Path) -> None:
     async def use() -> None:
-        async with open_hall(storage_in(tmp_path)) as registry:
+        async with open_registry(storage_in(tmp_path)) as registry:
             plain = await registry.create(config())
             asking = await registry.create(config("kinds", groups=["young", "old"]))
             for live in (plain, asking):
@@ -152,7 +152,7 @@ def test_nothing_is_awaited_of_an_archived_experiment(tmp_path: Path) -> None:
                 assert sum((await registry.view(live))["pending"]) == 4
                 await registry.change(live, {"status": "archived"})
                 view = await registry.view(live)
-                assert {name: sum(view[name]) for name in FATES} == LOST
-            assert await registry.fates() == {"headline": LOST, "kinds": LOST}
+                assert {name: sum(view[name]) for name in OUTCOMES} == LOST
+            assert await registry.outcomes() == {"headline": LOST, "kinds": LOST}
 
     asyncio.run(use())

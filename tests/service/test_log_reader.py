@@ -6,14 +6,14 @@ import json
 from typing import Any, Never
 
 import pytest
-from registries import quick_hall, until
+from registries import build_registry, until
 from web import SMALL, Served
 
 from maskedbandits.service import config, log_reader
-from maskedbandits.service.experiment import Live
-from maskedbandits.service.log_reader import Follower
-from maskedbandits.service.pending import Pending
-from maskedbandits.service.state import Fold
+from maskedbandits.service.experiment import Experiment
+from maskedbandits.service.log_reader import LogReader
+from maskedbandits.service.pending import PendingReports
+from maskedbandits.service.state import ExperimentState
 
 pytest_plugins = ["service_fixtures"]
 
@@ -24,27 +24,27 @@ def no_memory(*_: object, **__: object) -> Never:
     raise MemoryError
 
 
-def test_what_does_not_fit_into_memory_is_not_written(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiment_too_large_for_memory_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(config, "made", no_memory)
+        patch.setattr(config, "build_policy", no_memory)
         reply = served.post("/v1/experiments", {**SMALL, "name": "other"})
     assert (reply.status, "does not fit into memory" in reply.error) == (400, True)
     assert served.post("/v1/experiments", {**SMALL, "name": "other"}).status == 201
 
 
-def test_the_others_go_on_and_it_is_tried_again(
+def test_quarantined_experiment_is_tried_again(
     storage: str, served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served.post("/v1/experiments", {**SMALL, "name": "other"})
     token = served.post(f"{OTHER}/decisions").json["token"]
-    whole = Follower._from_snapshot
+    whole = LogReader._load_snapshot
 
-    def from_snapshot(self: Follower, experiment: int) -> Fold:
+    def from_snapshot(self: LogReader, experiment: int) -> ExperimentState:
         return whole(self, experiment) if experiment == 1 else no_memory()
 
-    monkeypatch.setattr(Follower, "_from_snapshot", from_snapshot)
+    monkeypatch.setattr(LogReader, "_load_snapshot", from_snapshot)
     monkeypatch.setattr(log_reader, "MINUTE", 0.2)
-    with Served(quick_hall(storage)) as later:
+    with Served(build_registry(storage)) as later:
         assert later.get("/readyz").status == 200
         mine = later.post(f"{ONE}/decisions").json["token"]
         for reply in (later.post(f"{OTHER}/decisions"), later.post("/v1/reports", {"token": token, "bit": 1})):
@@ -55,36 +55,42 @@ def test_the_others_go_on_and_it_is_tried_again(
         assert told == ["later", "accepted"]
         assert b"maskedbandits_experiments_aside 1\n" in later.get("/metrics").body
         monkeypatch.undo()
-        later.run(until(lambda: later.registry.experiment("other") is not None))
+        later.run(until(lambda: later.registry.get("other") is not None))
         assert later.post("/v1/reports", {"token": token, "bit": 1}).json == {"status": "accepted"}
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     (line,) = [line for line in lines if line["event"] == "experiment is set aside"]  # it is said once
     assert (line["experiment"], line["kind"]) == ("other", "MemoryError")
 
 
-def test_what_failed_half_way_is_folded_anew(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_applied_events_are_replayed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = [each["token"] for each in served.post(f"{ONE}/decisions", {"n": 5}).json["decisions"]]
-    take, failures = Live.take, [1]
+    take, failures = Experiment.apply_events, [1]
 
-    def half(self: Live, events: Any) -> None:
+    def half(self: Experiment, events: Any) -> None:
         take(self, events)
         if failures:
             failures.pop()
             no_memory()
 
-    monkeypatch.setattr(Live, "take", half)
+    monkeypatch.setattr(Experiment, "apply_events", half)
     monkeypatch.setattr(log_reader, "MINUTE", 0.05)
-    before = served.registry.experiment("headline")
+    before = served.registry.get("headline")
     served.post("/v1/reports", {"token": tokens[0], "bit": 1})
-    served.run(until(lambda: served.registry.experiment("headline") not in (before, None)))
+    served.run(until(lambda: served.registry.get("headline") not in (before, None)))
     state = served.get(f"{ONE}/state").json
     assert (state["observations"], state["seq"], sum(state["pending"])) == (1, 2, 4)
 
 
 @pytest.mark.parametrize(
-    "broken", [(Live, "newest"), (Live, "await_exactly"), (Pending, "forget"), (Pending, "to_tell")]
+    "broken",
+    [
+        (Experiment, "recent_expiry"),
+        (Experiment, "sync_pending"),
+        (PendingReports, "forget"),
+        (PendingReports, "take_unflushed"),
+    ],
 )
-def test_what_is_done_often_fails_for_one_alone(
+def test_periodic_work_fails_for_one_experiment_alone(
     storage: str, served: Served, monkeypatch: pytest.MonkeyPatch, broken: tuple[type, str]
 ) -> None:
     """At the start the service died of it; later nothing was followed any more."""
@@ -94,15 +100,15 @@ def test_what_is_done_often_fails_for_one_alone(
     sound = getattr(kind, name)
 
     def fail_for_other(self: Any, *arguments: Any) -> Any:
-        lives = [each for each in registry.follower.by_id.values() if each.name == "other"]
+        lives = [each for each in registry.log_reader.by_id.values() if each.name == "other"]
         if any(self in (each, each.pending) for each in lives):
             raise TypeError("of one")
         return sound(self, *arguments)
 
-    registry = quick_hall(storage)
+    registry = build_registry(storage)
     monkeypatch.setattr(kind, name, fail_for_other)
     with Served(registry) as later:
-        later.run(until(lambda: registry.is_aside("other")))
+        later.run(until(lambda: registry.is_quarantined("other")))
         assert later.post(f"{OTHER}/decisions").status == 503
         token = later.post(f"{ONE}/decisions").json["token"]
         assert later.post("/v1/reports", {"token": token, "bit": 1}).json == {"status": "accepted"}

@@ -8,15 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from registries import quick_hall
+from registries import build_registry
 from running import wait_for
 from web import Served, token_of
 
 from maskedbandits.privacy import Question
 from maskedbandits.service.replay import replay
-from maskedbandits.service.replies import GroupsStateAnswer, QuestionAnswer
-from maskedbandits.service.schemas import MILLION
-from maskedbandits.service.state import Fold
+from maskedbandits.service.schemas import MILLION, GroupsStateAnswer, QuestionAnswer
+from maskedbandits.service.state import ExperimentState
 from maskedbandits.service.storage import Store
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SUBSET
 
@@ -99,14 +98,14 @@ def test_an_experiment_shows_its_groups(grouped: Served) -> None:
         ({"policy": "sw-klucb-cf", "groups": [str(n) for n in range(200)], "parameters": {"window": 10**6}}, "at most"),
     ],
 )
-def test_groups_that_cannot_be(served: Served, given: dict[str, Any], complaint: str) -> None:
+def test_invalid_groups_are_refused(served: Served, given: dict[str, Any], complaint: str) -> None:
     reply = served.post(ALL, {**KINDS, **given})
     assert reply.status == 400
     assert complaint in reply.error
 
 
 @pytest.mark.parametrize("epsilon", [1, 3])
-def test_an_answer_is_a_question_to_everybody(served: Served, store: Store, epsilon: int) -> None:
+def test_decision_is_a_question_to_all_groups(served: Served, store: Store, epsilon: int) -> None:
     assert served.post(ALL, {**KINDS, "epsilon": epsilon}).status == 201
     reply = served.post(DECISIONS)
     answer = reply.json
@@ -120,17 +119,17 @@ def test_an_answer_is_a_question_to_everybody(served: Served, store: Store, epsi
     token = token_of(store, answer)
     assert (token.epsilon, token.experiment, token.expires) == (epsilon * MILLION, 2, answer["expires"])
     assert len(answer["token"]) > 64
-    live = served.registry.experiment("kinds")
+    live = served.registry.get("kinds")
     assert live is not None
-    assert live.by_group(token.question) == (answer["arms"], answer["signs"])  # type: ignore[attr-defined]
+    assert live.expand_question(token.question) == (answer["arms"], answer["signs"])  # type: ignore[attr-defined]
 
 
-def test_nobody_is_told_a_threshold_or_an_arm_of_their_own(grouped: Served) -> None:
+def test_question_reveals_neither_threshold_nor_group(grouped: Served) -> None:
     told = {"threshold", "p00", "p11", "arm", "payload", "probability", "group"}
     assert not told & set(grouped.post(DECISIONS).json)
 
 
-def test_whoever_takes_no_part_gets_a_table_and_no_token(grouped: Served) -> None:
+def test_nonparticipant_gets_table_without_token(grouped: Served) -> None:
     for asked in ({"participate": False}, {"participate": False, "visitor": "somebody"}):
         answer = grouped.post(DECISIONS, asked).json
         assert (answer["token"], answer["signs"], answer["participate"]) == (None, None, False)
@@ -145,7 +144,7 @@ def test_whoever_takes_no_part_gets_a_table_and_no_token(grouped: Served) -> Non
     assert grouped.post(DECISIONS).json["arms"] == ["short"] * 3
 
 
-def test_a_visitor_gets_the_same_question_on_a_reload(grouped: Served) -> None:
+def test_visitor_keeps_question(grouped: Served) -> None:
     first = grouped.post(DECISIONS, {"visitor": "somebody"}).json
     assert grouped.post(DECISIONS, {"visitor": "somebody"}).json == first
     assert grouped.post(DECISIONS, {"visitor": "another"}).json["token"] != first["token"]
@@ -186,7 +185,7 @@ def test_reports_are_answers(grouped: Served, told: dict[str, Any], status: str)
         assert "\n" not in reply.json["error"]
 
 
-def test_a_question_that_does_not_fit_the_groups_is_foreign(grouped: Served, store: Store) -> None:
+def test_token_of_other_groups_is_foreign(grouped: Served, store: Store) -> None:
     """As after a backup was restored: of other groups, or of an arm that there never was."""
     token = token_of(store, grouped.post(DECISIONS).json)
     for question in (b"", b"\x05\0\0\0\0\0\0\0\0", b"\x00\x07\0", b"\x08\0\0"):
@@ -195,7 +194,7 @@ def test_a_question_that_does_not_fit_the_groups_is_foreign(grouped: Served, sto
     assert len(store.read_events(2, 0, 10)) == 1
 
 
-def test_where_there_are_no_groups_an_answer_is_no_report(grouped: Served) -> None:
+def test_answer_without_groups_is_invalid(grouped: Served) -> None:
     token = grouped.post("/v1/experiments/headline/decisions").json["token"]
     assert grouped.post("/v1/reports", {"token": token, "answer": 1}).json["status"] == "invalid"
     assert grouped.post(REPORTS, {"token": token, "bit": 1}).json["status"] == "foreign"
@@ -204,7 +203,7 @@ def test_where_there_are_no_groups_an_answer_is_no_report(grouped: Served) -> No
 
 
 @pytest.mark.parametrize("epsilon", [1, 3])
-def test_the_state_is_a_fold_of_the_log(served: Served, store: Store, epsilon: int) -> None:
+def test_group_state_follows_from_log(served: Served, store: Store, epsilon: int) -> None:
     """Live, from a snapshot, and replayed: bit for bit the same, with arms that come and go and other epsilons."""
     assert served.post(ALL, {**KINDS, "epsilon": epsilon}).status == 201
     lived(served, 40)
@@ -227,13 +226,13 @@ def test_the_state_is_a_fold_of_the_log(served: Served, store: Store, epsilon: i
     reports = [event for event in events if event.kind == "report"]
     assert {event.arm for event in reports} == {event.probability for event in reports} == {None}
     assert {event.config for event in reports} == {1, 2, 3, 4}
-    one_by_one = Fold()
+    one_by_one = ExperimentState()
     for event in events:
-        one_by_one.take([event])
-    assert one_by_one.state() == (row.seq, state["digest"])
+        one_by_one.apply_events([event])
+    assert one_by_one.compute_digest() == (row.seq, state["digest"])
 
 
-def test_what_it_has_learnt_is_told_by_group(served: Served, storage: str) -> None:
+def test_state_is_by_group(served: Served, storage: str) -> None:
     """With epsilon = 10 answers are true, but for one in a thousand."""
     assert served.post(ALL, {**MANY, "epsilon": 10}).status == 201
     lived(served, 200)
@@ -253,26 +252,26 @@ def test_what_it_has_learnt_is_told_by_group(served: Served, storage: str) -> No
     assert 'maskedbandits_decisions_issued{experiment="kinds"} 200' in metrics
 
 
-def test_a_process_that_comes_later_awaits_what_others_issued(grouped: Served, storage: str, store: Store) -> None:
+def test_new_process_expects_answers_of_others(grouped: Served, storage: str, store: Store) -> None:
     """Of questions, by policy and arm; and no more of those that were answered."""
     asked = [grouped.post(DECISIONS).json for _ in range(6)]
     told = [{"token": each["token"], "answer": masked(each, 0, 1)} for each in asked[:2]]
     assert grouped.post(REPORTS, {"reports": told}).status == 200
     learnt(grouped, 2)
     wait_for(lambda: grouped.get(STATE).json["pending"] == [4])
-    ours = grouped.registry.experiment("kinds")
+    ours = grouped.registry.get("kinds")
     assert ours is not None
-    wait_for(lambda: ours.in_all(store.sum_issued(ours.id)) == [6])  # it is told every second
-    with Served(quick_hall(storage)) as other:
+    wait_for(lambda: ours.total_issued(store.sum_issued(ours.id)) == [6])  # it is told every second
+    with Served(build_registry(storage)) as other:
         assert other.get(STATE).json["pending"] == [4]
-        theirs = other.registry.experiment("kinds")
+        theirs = other.registry.get("kinds")
         assert theirs is not None
-        ours.await_exactly()
-        assert theirs.fold.asking.pending.tolist() == ours.fold.asking.pending.tolist()
-        assert theirs.fold.asking.pending.sum() >= 4
+        ours.sync_pending()
+        assert theirs.state.contextual_policy.pending.tolist() == ours.state.contextual_policy.pending.tolist()
+        assert theirs.state.contextual_policy.pending.sum() >= 4
 
 
-def test_the_holdout_is_a_table_of_the_default_arm_and_the_floor_is_drawn_by_part(served: Served, store: Store) -> None:
+def test_holdout_is_whole_table_and_floor_by_part(served: Served, store: Store) -> None:
     told = {**MANY, "floor": 0.25, "holdout": 0.25, "default_arm": "long"}
     assert served.post(ALL, told).status == 201
     held = drawn = 0
@@ -287,7 +286,7 @@ def test_the_holdout_is_a_table_of_the_default_arm_and_the_floor_is_drawn_by_par
     assert abs(drawn - 300 * (1 - (1 / 3) ** 3)) < 6 * 8.7
 
 
-def test_tables_of_some_arms(grouped: Served, store: Store) -> None:
+def test_tables_use_eligible_arms(grouped: Served, store: Store) -> None:
     answer = grouped.post(DECISIONS, {"eligible_arms": ["long"]}).json
     assert answer["arms"] == ["long"] * 3
     assert token_of(store, answer).flags == FLAG_SUBSET

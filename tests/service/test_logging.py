@@ -28,9 +28,7 @@ def chatty(registry: ExperimentRegistry, store: Store) -> Iterator[tuple[Served,
         yield service, key
 
 
-def test_a_request_is_one_line_without_anything_that_was_sent(
-    chatty: tuple[Served, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_access_log_contains_nothing_of_request(chatty: tuple[Served, str], capsys: pytest.CaptureFixture[str]) -> None:
     served, key = chatty
     served.post("/v1/experiments", SMALL)
     token = served.post("/v1/experiments/headline/decisions", {"visitor": "alice"}).json["token"]
@@ -56,21 +54,21 @@ def test_a_request_is_one_line_without_anything_that_was_sent(
         assert secret not in captured.err
 
 
-def test_nothing_is_said_of_requests_unless_asked_for(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_access_log_is_off_by_default(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     served.run(served.registry.catch_up())  # that the experiment is live was said, then
     capsys.readouterr()
     served.post("/v1/experiments/headline/decisions", {"visitor": "alice"})
     assert capsys.readouterr().err == ""
 
 
-def test_any_fact_becomes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_fact_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.event("a\nb", path=object, text="é\u2028\x1b[2J")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isascii()
     assert json.loads(line)["event"] == "a\nb"
 
 
-def test_a_fault_names_places_and_no_values(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fault_names_lines_and_no_values(capsys: pytest.CaptureFixture[str]) -> None:
     def deep(secret: str) -> None:
         raise ValueError(secret)
 
@@ -80,19 +78,19 @@ def test_a_fault_names_places_and_no_values(capsys: pytest.CaptureFixture[str]) 
         logs.fault("it failed", error)
     told = json.loads(capsys.readouterr().err)
     assert told["kind"] == "ValueError"
-    assert told["places"][0].startswith("test_service_logs.py:")
+    assert told["places"][0].startswith("test_logging.py:")
     assert "alice" not in json.dumps(told)
 
 
-def test_a_fault_of_a_module_names_the_module(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fault_type_has_its_module(capsys: pytest.CaptureFixture[str]) -> None:
     logs.fault("it failed", struct.error("alice"))  # its name alone is "error"
     assert json.loads(capsys.readouterr().err)["kind"] == "struct.error"
 
 
-def test_others_speak_in_these_lines_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_web_server_and_cache_log_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_listener", cache._listener)  # as before, afterwards
     cache.set_listener(logs.event)
-    logs.take_over()
+    logs.capture_web_server()
     cache.say("compiling a policy that was never heard of")
     logger = logging.getLogger("uvicorn.error")
     logger.warning("Invalid HTTP request received.")  # anybody can make it say this any number of times

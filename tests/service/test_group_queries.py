@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.errors import UserError
-from maskedbandits.service.group_queries import fits, packed, unpacked
+from maskedbandits.service.group_queries import is_question, pack_question, unpack_questions
 from naive import tokens as naive
 
 SIZES = [1, 11]
@@ -24,22 +24,23 @@ def questions(draw: st.DrawFn) -> tuple[int, list[int], list[int] | None]:
 
 
 @given(st.lists(questions(), max_size=6))
-def test_questions_read_back_and_are_the_twins(asked: list[tuple[int, list[int], list[int] | None]]) -> None:
+def test_questions_round_trip_and_match_twin(asked: list[tuple[int, list[int], list[int] | None]]) -> None:
     texts = [
-        packed(grain, np.array(table), None if signs is None else np.array(signs)) for grain, table, signs in asked
+        pack_question(grain, np.array(table), None if signs is None else np.array(signs))
+        for grain, table, signs in asked
     ]
     assert texts == [naive.asked(*each) for each in asked]
-    assert all(fits(text, SIZES) and len(text) % 3 == 0 for text in texts)
-    found = unpacked(texts, SIZES)
+    assert all(is_question(text, SIZES) and len(text) % 3 == 0 for text in texts)
+    found = unpack_questions(texts, SIZES)
     assert found.tables.shape == (len(asked), 11)
     for place, (grain, table, signs) in enumerate(asked):
-        assert found.grains[place] == grain
+        assert found.levels[place] == grain
         assert found.tables[place].tolist() == [*table, *[0] * (11 - len(table))]
         assert found.signs[place].tolist() == [*(signs or []), *[0] * (11 - len(signs or []))]
 
 
 @pytest.mark.parametrize("text", [b"", b"\x00", b"\x08\x00\x00", b"\x04\x00\x00", b"\x01\x00\x00\x00\x00\x00"])
-def test_what_does_not_fit_the_groups_is_refused(text: bytes) -> None:
-    assert not fits(text, SIZES)
+def test_question_of_other_groups_is_refused(text: bytes) -> None:
+    assert not is_question(text, SIZES)
     with pytest.raises(UserError, match="does not fit the groups"):
-        unpacked([text], SIZES)
+        unpack_questions([text], SIZES)

@@ -11,22 +11,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from registries import open_hall, quick_hall, storage_in, until
+from registries import build_registry, open_registry, storage_in, until
 from web import SMALL, Client, Reply, Served
 
-from maskedbandits.service import sources
+from maskedbandits.service import source_limits
 from maskedbandits.service.app import App
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.config import fault_of
+from maskedbandits.service.config import find_fault
 from maskedbandits.service.keys import create_key
 from maskedbandits.service.replay import Claim, replay
 from maskedbandits.service.schemas import SourceLimit
 from maskedbandits.service.server.settings import Settings
-from maskedbandits.service.sources import FLAG_HELD, Ring, Sources
-from maskedbandits.service.state import Fold, mask_of
+from maskedbandits.service.source_limits import SourceLimiter, SourceWindow
+from maskedbandits.service.state import ExperimentState, get_mask
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store
 from maskedbandits.service.storage.backup import backup, restore
 from maskedbandits.service.storage.models import EventRow
+from maskedbandits.service.tokens import FLAG_HELD_BACK
 from naive.sources import NaiveRing, most_of_one
 
 pytest_plugins = ["postgres_fixtures", "service_fixtures"]
@@ -43,11 +44,11 @@ STEPS = st.lists(st.tuples(st.tuples(NAMES, NAMES, NAMES), st.integers(0, 3), st
 
 
 @given(st.tuples(LIMITS, LIMITS, LIMITS), st.integers(2, 9), STEPS)
-def test_a_ring_is_its_obvious_twin(limits: tuple[int | None, ...], window: int, steps: list[Any]) -> None:
+def test_source_window_matches_twin(limits: tuple[int | None, ...], window: int, steps: list[Any]) -> None:
     """Reports are settled in any order, and some of them are not new."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "SOURCE_WINDOW", window)
-        ring, twin, limit = Ring(), NaiveRing(window), SourceLimit(*limits)
+        patch.setattr(source_limits, "SOURCE_WINDOW", window)
+        ring, twin, limit = SourceWindow(), NaiveRing(window), SourceLimit(*limits)
         for names, place, is_new in steps:
             source = tuple(f"{kind}{name}".encode() for kind, name in enumerate(names))
             assert ring.enter(source, limit) == twin.enter(tuple(each.decode() for each in source), limits)
@@ -59,8 +60,8 @@ def test_a_ring_is_its_obvious_twin(limits: tuple[int | None, ...], window: int,
         assert most is None or most_of_one(twin.stored, kind, window) <= most
 
 
-def test_a_limit_is_of_1000_consecutive_reports() -> None:
-    ring, limit, used = Ring(), SourceLimit(address=2), []
+def test_limit_applies_to_1000_consecutive_reports() -> None:
+    ring, limit, used = SourceWindow(), SourceLimit(address=2), []
     for number in range(3000):
         source = (b"a" if number % 3 == 0 else b"%d" % number, b"k", b"s")
         if ring.enter(source, limit):
@@ -69,13 +70,13 @@ def test_a_limit_is_of_1000_consecutive_reports() -> None:
     assert [place for place, name in enumerate(used) if name == b"a"] == [0, 3, 1000, 1003, 2000, 2003]
 
 
-def test_a_source_is_a_digest_that_no_other_process_has() -> None:
-    one, other = Sources(), Sources()
-    found = one.digest("203.0.113.0/24", "shop-web", 5)
-    assert found == one.digest("203.0.113.0/24", "shop-web", 5)
+def test_source_digest_is_of_one_process() -> None:
+    one, other = SourceLimiter(), SourceLimiter()
+    found = one.hash_source("203.0.113.0/24", "shop-web", 5)
+    assert found == one.hash_source("203.0.113.0/24", "shop-web", 5)
     assert [len(each) for each in found] == [16, 16, 16]
-    assert not set(found) & set(other.digest("203.0.113.0/24", "shop-web", 5))
-    assert len(set(one.digest("5", "5", 5))) == 3  # a key that is called as an address is none
+    assert not set(found) & set(other.hash_source("203.0.113.0/24", "shop-web", 5))
+    assert len(set(one.hash_source("5", "5", 5))) == 3  # a key that is called as an address is none
 
 
 # The service
@@ -103,8 +104,8 @@ class Proxied(Served):
         def heads(store: Store) -> dict[int, int]:
             return store.read_heads()
 
-        wanted = self.run(_awaited(self.registry.ask(heads)))
-        self.run(until(lambda: all(live.fold.seq >= wanted[live.id] for live in self.registry.experiments())))
+        wanted = self.run(_awaited(self.registry.call_store(heads)))
+        self.run(until(lambda: all(live.state.seq >= wanted[live.id] for live in self.registry.experiments())))
         return dict(self.send("GET", STATE).json)
 
 
@@ -130,7 +131,7 @@ def now() -> list[float]:
 @pytest.fixture
 def proxied(storage: str, store: Store, now: list[float], restless: None) -> Iterator[Proxied]:
     _, key = create_key(store, "admin", "shop-web", 0)
-    registry = quick_hall(storage, Clock(wall=lambda: now[0], steady=lambda: 0.0))
+    registry = build_registry(storage, Clock(wall=lambda: now[0], steady=lambda: 0.0))
     with Proxied(registry, Settings(trusted_proxies=("127.0.0.0/8",))) as service:
         service.client.key = key
         yield service
@@ -141,17 +142,17 @@ def reports(store: Store) -> list[EventRow]:
 
 
 def held(event: EventRow) -> bool:
-    return bool((event.flags or 0) & FLAG_HELD)
+    return bool((event.flags or 0) & FLAG_HELD_BACK)
 
 
 def mean(events: list[EventRow], arm: int) -> float:
     """The estimate of an arm by all reports that are not held back: their debiased mean."""
     bits = [event.bit or 0 for event in events if event.arm == arm and not held(event)]
-    mask = mask_of(1_000_000)
+    mask = get_mask(1_000_000)
     return min(1.0, max(0.0, (sum(bits) / len(bits) - (1 - mask.p00)) / mask.slope))
 
 
-def test_a_burst_of_lies_from_one_address_moves_little(proxied: Proxied, store: Store) -> None:
+def test_burst_from_one_address_has_little_effect(proxied: Proxied, store: Store) -> None:
     """Without a limit an experiment learned from all 1,000."""
     proxied.create(floor=0.25, source_limit={"address": 20})
     tokens = proxied.tokens(400) + proxied.tokens(1000)
@@ -174,7 +175,7 @@ def test_a_burst_of_lies_from_one_address_moves_little(proxied: Proxied, store: 
     assert [held(event) for event in written] == [False] * 320 + [True] * 980 + [False] * 100
 
 
-def test_what_is_held_back_is_shown(proxied: Proxied) -> None:
+def test_held_back_reports_are_shown(proxied: Proxied) -> None:
     proxied.create(source_limit={"address": 1})
     live = proxied.registry.experiments()[0]
     assert proxied.run(proxied.app.broadcaster.refresh(live)).alerts == []
@@ -189,7 +190,7 @@ def test_what_is_held_back_is_shown(proxied: Proxied) -> None:
     assert [each["kind"] for each in seen.alerts] == ["held_back"]
 
 
-def test_a_report_that_is_held_back_is_answered_like_any_other(proxied: Proxied) -> None:
+def test_held_back_report_gets_usual_reply(proxied: Proxied) -> None:
     proxied.create(source_limit={"address": 1})
     answers = []
     for token in proxied.tokens(3):
@@ -200,7 +201,7 @@ def test_a_report_that_is_held_back_is_answered_like_any_other(proxied: Proxied)
     assert proxied.state()["held_back"] == 2
 
 
-def test_live_replayed_restarted_and_restored_states_are_the_same(
+def test_held_back_state_survives_replay_and_restore(
     proxied: Proxied, store: Store, storage: str, tmp_path: Path
 ) -> None:
     proxied.create(source_limit={"address": 2})
@@ -221,30 +222,30 @@ def test_live_replayed_restarted_and_restored_states_are_the_same(
     with open_store(restored) as copy:
         assert reports(copy) == reports(store)
     for url in (storage, restored):
-        with Served(quick_hall(url)) as again:
+        with Served(build_registry(url)) as again:
             (live,) = again.registry.experiments()
             assert {name: live.view()[name] for name in fields} == {name: state[name] for name in fields}
 
 
-def test_a_snapshot_without_what_was_held_back_is_refused(proxied: Proxied) -> None:
+def test_snapshot_without_held_back_count_is_refused(proxied: Proxied) -> None:
     proxied.create(source_limit={"address": 1})
     for token in proxied.tokens(3):
         proxied.report(token)
     proxied.state()
-    fold = proxied.registry.experiments()[0].fold
-    seq, body, digest = fold.snapshot()
-    assert Fold.from_snapshot(body, seq, digest).held_back == 2
-    fold.held_back = 0
+    state = proxied.registry.experiments()[0].state
+    seq, body, digest = state.snapshot()
+    assert ExperimentState.from_snapshot(body, seq, digest).held_back == 2
+    state.held_back = 0
     with pytest.raises(Exception, match="damaged"):
-        Fold.from_snapshot(fold.snapshot()[1], seq, digest)
+        ExperimentState.from_snapshot(state.snapshot()[1], seq, digest)
 
 
-def test_keys_and_seconds_are_sources_too(proxied: Proxied, store: Store, now: list[float]) -> None:
+def test_keys_and_seconds_are_sources(proxied: Proxied, store: Store, now: list[float]) -> None:
     """After a restart, and after a change, what came before is not counted."""
     proxied.create(source_limit={"key": 2, "second": 4})
     _, other = create_key(store, "device", "other", 0)
-    proxied.app._read_at = -10.0
-    proxied.run(proxied.app._renew())
+    proxied.app._keys_read_at = -10.0
+    proxied.run(proxied.app.renew_keys())
     marks = []
     for number, token in enumerate(proxied.tokens(12)):
         now[0] += number % 4 == 0
@@ -261,15 +262,15 @@ def test_keys_and_seconds_are_sources_too(proxied: Proxied, store: Store, now: l
     assert [held(event) for event in reports(store)[12:]] == [False] * 3 + [True] * 2 + [False] * 3
 
 
-def test_what_is_not_new_leaves_its_source_as_it_was(proxied: Proxied, store: Store) -> None:
+def test_duplicate_does_not_count_for_source(proxied: Proxied, store: Store) -> None:
     """Duplicates and what the store could not take do not use a source up."""
     proxied.create(source_limit={"address": 2})
     first, second, third, fourth = proxied.tokens(4)
     assert proxied.report(first) == "accepted"
     assert [proxied.report(first) for _ in range(5)] == ["duplicate"] * 5
-    writer = proxied.registry.write
+    writer = proxied.registry.log_writer
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "reports", _gone)
+        patch.setattr(writer, "append", _gone)
         assert proxied.send("POST", REPORTS, {"token": second, "bit": 1}, LIAR).status == 503
     batch = [{"token": token, "bit": 1} for token in (first, second, third, fourth)]
     replies = proxied.send("POST", REPORTS, {"reports": batch}, LIAR).json["results"]
@@ -284,7 +285,7 @@ def _gone(rows: Any) -> Any:
     raise StoreUnavailable("as when the disk is full")
 
 
-def test_groups_are_limited_alike(proxied: Proxied, store: Store) -> None:
+def test_groups_have_source_limits(proxied: Proxied, store: Store) -> None:
     proxied.create(groups=["young", "old"], source_limit={"address": 3})
     batch = [{"token": token, "answer": 1} for token in proxied.tokens(10)]
     assert proxied.send("POST", REPORTS, {"reports": batch}).status == 200
@@ -296,21 +297,21 @@ def test_groups_are_limited_alike(proxied: Proxied, store: Store) -> None:
 
 
 @pytest.mark.parametrize("storage", ["sqlite", "postgresql"], indirect=True)
-def test_each_process_counts_for_itself_and_all_learn_the_same(proxied: Proxied, store: Store, storage: str) -> None:
+def test_processes_limit_sources_separately(proxied: Proxied, store: Store, storage: str) -> None:
     proxied.create(source_limit={"address": 2})
     tokens = proxied.tokens(10)
     for token in tokens[:5]:
         proxied.report(token)
 
     async def elsewhere() -> dict[str, Any]:
-        async with open_hall(storage) as registry:
+        async with open_registry(storage) as registry:
             app = App(Settings())
             await app.open(registry)
             client = Client(app, proxied.client.key)
             for token in tokens[5:]:
                 assert (await client.ask("POST", REPORTS, {"token": token, "bit": 1}, client=LIAR)).status == 200
             (live,) = registry.experiments()
-            await until(lambda: live.fold.seq == 11)
+            await until(lambda: live.state.seq == 11)
             found = live.view()
             await app.close()
             return found
@@ -321,7 +322,7 @@ def test_each_process_counts_for_itself_and_all_learn_the_same(proxied: Proxied,
     assert state["held_back"] == 6
 
 
-def test_no_source_is_written_anywhere(
+def test_sources_are_never_written(
     proxied: Proxied, tmp_path: Path, now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     proxied.create(source_limit={"address": 1, "key": 3, "second": 3})
@@ -329,9 +330,9 @@ def test_no_source_is_written_anywhere(
         proxied.report(token)
     proxied.state()
     gc.collect()
-    rings = [each for each in gc.get_objects() if type(each) is Ring]
-    assert any(ring._last for ring in rings)
-    kept = "".join(repr((ring._last, ring._counts)) for ring in rings)
+    rings = [each for each in gc.get_objects() if type(each) is SourceWindow]
+    assert any(ring._stored for ring in rings)
+    kept = "".join(repr((ring._stored, ring._counts)) for ring in rings)
     proxied.close()
     written = b"".join(each.read_bytes() for each in tmp_path.iterdir())
     logged = capsys.readouterr()
@@ -344,7 +345,7 @@ def test_no_source_is_written_anywhere(
 # The setting
 
 
-def test_the_limit_can_change(served: Served) -> None:
+def test_source_limit_can_change(served: Served) -> None:
     assert served.get(ONE).json["source_limit"] is None
     for limit in ({"address": 999, "second": 1}, {"key": 7}, None):
         assert served.patch(ONE, {"source_limit": limit}).json["source_limit"] == limit
@@ -365,7 +366,7 @@ def test_the_limit_can_change(served: Served) -> None:
     ],
 )
 @pytest.mark.parametrize("ask", ["post", "patch"])
-def test_a_limit_that_cannot_be(served: Served, ask: str, limit: Any, complaint: str) -> None:
+def test_invalid_source_limit_is_refused(served: Served, ask: str, limit: Any, complaint: str) -> None:
     if ask == "post":
         reply = served.post("/v1/experiments", {**SMALL, "name": "b", "source_limit": limit})
     else:
@@ -375,11 +376,11 @@ def test_a_limit_that_cannot_be(served: Served, ask: str, limit: Any, complaint:
 
 
 @pytest.mark.parametrize("limit", [7, [], {}, {"address": 0}, {"key": "x"}])
-def test_a_damaged_limit_is_named(served: Served, store: Store, limit: Any) -> None:
+def test_damaged_source_limit_is_named(served: Served, store: Store, limit: Any) -> None:
     (row,) = store.list_experiments()
     arms = store.list_arms(row.id)
-    assert fault_of(row, arms) is None
+    assert find_fault(row, arms) is None
     config = {**json.loads(row.config), "source_limit": limit}
-    fault = fault_of(row._replace(config=json.dumps(config)), arms)
+    fault = find_fault(row._replace(config=json.dumps(config)), arms)
     assert fault is not None
     assert "its configuration is damaged" in fault

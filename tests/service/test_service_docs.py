@@ -29,7 +29,7 @@ def commands(block: str) -> list[str]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the page's commands are for a shell that Windows has not")
-def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
+def test_commands_of_page_work(tmp_path: Path) -> None:
     service = Service(f"sqlite:///{tmp_path / 'bandits.db'}", tmp_path)
     service.start()
     try:
@@ -65,6 +65,6 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         assert expected in done.stdout, done.stdout
 
 
-def test_the_page_has_commands_to_run() -> None:
+def test_page_has_commands() -> None:
     assert len(BLOCKS) == 7
     assert sum(len(commands(block)) for block in BLOCKS) > 15

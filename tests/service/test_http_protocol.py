@@ -12,9 +12,9 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from maskedbandits.service import sse
-from maskedbandits.service.http import MOST_HEAD, Answer, read_body, respond
+from maskedbandits.service.http import MAX_HEAD_BYTES, Response, read_body, send_response
 from maskedbandits.service.server import http_protocol
-from maskedbandits.service.server.http_protocol import Wire
+from maskedbandits.service.server.http_protocol import HttpProtocol
 
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
 POST = GET.replace(b"GET", b"POST")
@@ -24,7 +24,7 @@ ENDLESS = 100.0  # times as much as is allowed
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     body = await read_body(scope, receive, 1 << 24)
-    await respond(send, Answer(200, b"%d %d" % (len(scope["headers"]), len(body))))
+    await send_response(send, Response(200, b"%d %d" % (len(scope["headers"]), len(body))))
 
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
@@ -35,7 +35,12 @@ def talked(talk: Talk, keep_alive: int = 60, app: ASGIApp | None = None) -> byte
 
     async def run() -> bytes:
         config = uvicorn.Config(
-            app or application, port=0, http=Wire, lifespan="off", log_config=None, timeout_keep_alive=keep_alive
+            app or application,
+            port=0,
+            http=HttpProtocol,
+            lifespan="off",
+            log_config=None,
+            timeout_keep_alive=keep_alive,
         )
         server = uvicorn.Server(config)
         config.load()
@@ -57,7 +62,7 @@ async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, piec
     heard = asyncio.create_task(reader.read())
     try:
         writer.write(GET)
-        for _ in range(int(ENDLESS * MOST_HEAD / len(piece))):
+        for _ in range(int(ENDLESS * MAX_HEAD_BYTES / len(piece))):
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0)
@@ -72,7 +77,7 @@ async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, piec
 
 
 @pytest.mark.parametrize("piece", [b"a: b\r\n" * 1000, b"x" * 5000], ids=["many headers", "one header"])
-def test_a_head_without_end(piece: bytes) -> None:
+def test_endless_head_is_refused(piece: bytes) -> None:
     heard = talked(lambda reader, writer: flood(reader, writer, piece))
     assert heard == b"reset" or heard.startswith(b"HTTP/1.1 431 ")
     assert heard == b"reset" or b"send fewer headers" in heard
@@ -106,9 +111,10 @@ async def send_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, p
 @pytest.mark.parametrize("piece", [1 << 20, 5000, 997], ids=["at once", "5000", "997"])
 @pytest.mark.parametrize("kind", ["one", "many", "path"])
 @pytest.mark.parametrize(
-    ("size", "fits"), [(MOST_HEAD - 1, True), (MOST_HEAD, True), (MOST_HEAD + 1, False), (100_000, False)]
+    ("size", "fits"),
+    [(MAX_HEAD_BYTES - 1, True), (MAX_HEAD_BYTES, True), (MAX_HEAD_BYTES + 1, False), (100_000, False)],
 )
-def test_a_head_is_at_most_so_long_however_it_comes(size: int, fits: bool, kind: str, piece: int) -> None:
+def test_head_length_limit_is_exact(size: int, fits: bool, kind: str, piece: int) -> None:
     head = head_of(size, kind)
     assert len(head) == size
     pieces = [head[begin : begin + piece] for begin in range(0, size, piece)]
@@ -122,7 +128,7 @@ def test_a_head_is_at_most_so_long_however_it_comes(size: int, fits: bool, kind:
 @pytest.mark.parametrize(
     "before", [GET + b"\r\n", POST + b"content-length: 9000\r\n\r\n" + b"x" * 9000], ids=["head", "body"]
 )
-def test_a_long_head_right_behind_another_request_is_refused(before: bytes) -> None:
+def test_long_pipelined_head_is_refused(before: bytes) -> None:
     """In one write; the first request is answered or not, the second never is."""
     heard = talked(lambda reader, writer: send_all(reader, writer, [before + head_of(100_000, "many")]))
     assert heard.count(b"HTTP/1.1 200 ") <= 1
@@ -139,7 +145,7 @@ def test_a_long_head_right_behind_another_request_is_refused(before: bytes) -> N
     ],
     ids=["method", "nonsense", "two lengths", "chunk", "after another"],
 )
-def test_what_is_no_http_is_refused_in_json(sent: bytes) -> None:
+def test_invalid_http_is_refused_in_json(sent: bytes) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(sent)
         return await reader.read()
@@ -150,7 +156,7 @@ def test_what_is_no_http_is_refused_in_json(sent: bytes) -> None:
     assert json.loads(body) == {"error": http_protocol.NO_HTTP}
 
 
-def test_heads_that_are_long_and_bodies_that_are_longer() -> None:
+def test_long_heads_and_bodies_are_accepted() -> None:
     """Pieces that hold the end of a body and the beginning of a head count for neither."""
     head = GET.replace(b"GET", b"POST") + b"a: b\r\n" * 5000
     body = b"x" * 3_000_000
@@ -165,9 +171,9 @@ def test_heads_that_are_long_and_bodies_that_are_longer() -> None:
     assert heard.endswith(b"2 0")
 
 
-def test_a_head_that_stays_half(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_head_gets_408(monkeypatch: pytest.MonkeyPatch) -> None:
     """At first, and after a request that was answered."""
-    monkeypatch.setattr(http_protocol, "SLOWEST", 0.05)
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 0.05)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(GET)
@@ -184,12 +190,12 @@ def test_a_head_that_stays_half(monkeypatch: pytest.MonkeyPatch) -> None:
     assert talked(later).startswith(b"HTTP/1.1 408 ")
 
 
-def test_whoever_says_nothing_is_not_kept() -> None:
+def test_silent_connection_is_closed() -> None:
     assert talked(lambda reader, writer: reader.read(), keep_alive=0) == b""
 
 
-def test_whoever_is_slow_with_a_body_is_not_cut_off_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "SLOWEST", 1.0)
+def test_slow_body_is_not_cut_off_by_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 1.0)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         for piece in (b"POST / HTTP/1.1\r\ncontent-length: 2\r\n", b"connection: close\r\n\r\n", b"x", b"y"):
@@ -201,11 +207,9 @@ def test_whoever_is_slow_with_a_body_is_not_cut_off_here(monkeypatch: pytest.Mon
     assert talked(talk).endswith(b"2 2")
 
 
-def test_whoever_does_not_read_a_stream_is_dropped(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_reader_who_stalls_is_dropped(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """However much waits in between, of which the system keeps some megabytes."""
-    monkeypatch.setattr(sse, "STALLED", 0.2)
+    monkeypatch.setattr(sse, "SEND_TIMEOUT_S", 0.2)
     opened, ended = sse.Streams(), asyncio.Event()
 
     async def endless() -> AsyncGenerator[bytes, None]:
@@ -213,7 +217,7 @@ def test_whoever_does_not_read_a_stream_is_dropped(
             yield bytes(1 << 20)
 
     async def pouring(scope: Scope, receive: Receive, send: Send) -> None:
-        await opened.pour(scope, receive, send, sse.Stream(endless()), [])
+        await opened.send_stream(scope, receive, send, sse.Stream(endless()), [])
         ended.set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
