@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.experiment import Experiment, IssuedDecision
+from maskedbandits.service.experiment import IssuedDecision, LiveExperiment
 from maskedbandits.service.pending import round_expiry
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.schemas import ExperimentConfig, NewArm
@@ -47,7 +47,7 @@ async def open_registry(storage: str, clock: Clock | None = None, **settings: An
         await registry.stop()
 
 
-def report_of(live: Experiment, issued: IssuedDecision, bit: int, epsilon: int | None = None) -> NewReport:
+def report_of(live: LiveExperiment, issued: IssuedDecision, bit: int, epsilon: int | None = None) -> NewReport:
     """Return the report of a decision, as the service builds it from a token."""
     expires = round_expiry(issued.expires, issued.expires - issued.issued)
     own = live.epsilon if epsilon is None else epsilon
@@ -57,7 +57,7 @@ def report_of(live: Experiment, issued: IssuedDecision, bit: int, epsilon: int |
     )
 
 
-async def reported(registry: ExperimentRegistry, live: Experiment, count: int) -> list[NewReport]:
+async def reported(registry: ExperimentRegistry, live: LiveExperiment, count: int) -> list[NewReport]:
     """Decide and report ``count`` times, with random bits."""
     rows = [report_of(live, issued, os.urandom(1)[0] & 1) for issued in live.decide(count)]
     assert all(answer > 0 for answer in await registry.log_writer.append(rows))

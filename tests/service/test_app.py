@@ -337,7 +337,7 @@ def test_forwarded_requests_need_a_key(served: Served, header: str) -> None:
 
 def test_only_trusted_proxies_are_believed(limited: Served, store: Store) -> None:
     _, limited.client.key = create_key(store, "device", None, 0)
-    limited.run(limited.app._read_keys(limited.registry))
+    limited.renew_keys()
     for last in range(20):
         forwarded = {"x-forwarded-for": f"198.51.100.{last}"}
         assert limited.post(DECISIONS, client="10.0.0.1", headers=forwarded).status == 200

@@ -18,7 +18,7 @@ from maskedbandits.service.arm_selection import WHOLE
 from maskedbandits.service.evaluation import export
 from maskedbandits.service.schemas import MILLION
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.models import Change, EventRow, NewArm, NewReport
+from maskedbandits.service.storage.models import Change, EventRow, NewArmRow, NewReport
 from maskedbandits.service.tokens import FLAG_HELD_BACK
 
 FORMATS = ("csv", "jsonl", "parquet")
@@ -36,9 +36,9 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
     store = open_store(url, create=True)
     config = json.dumps(settings(MILLION, 0.25, 0.0))
     row = store.create_experiment(
-        "headlines", config, [NewArm("red, 'hot'", '{"secret": 1}'), NewArm("blé")], 0, 480_000
+        "headlines", config, [NewArmRow("red, 'hot'", '{"secret": 1}'), NewArmRow("blé")], 0, 480_000
     )
-    store.create_experiment("empty", config, [NewArm("a"), NewArm("b")], 0, 480_000)
+    store.create_experiment("empty", config, [NewArmRow("a"), NewArmRow("b")], 0, 480_000)
 
     def reports(first: int, hour: int, arms: int) -> None:
         given = [(place % arms, place % 3 == 0, place) for place in range(first, first + 300)]

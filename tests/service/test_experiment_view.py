@@ -15,7 +15,7 @@ from registries import config, open_registry, report_of, reported, storage_in, u
 from maskedbandits.policies import Policy
 from maskedbandits.service import experiment as module
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.experiment import Experiment
+from maskedbandits.service.experiment import LiveExperiment
 from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.pending import count_issued, count_missing
 from maskedbandits.service.server.metrics import OUTCOMES
@@ -93,9 +93,9 @@ def test_concurrent_decisions_are_not_missing(tmp_path: Path, monkeypatch: pytes
 
     async def use() -> None:
         async with open_registry(storage) as registry:
-            live, whole = await registry.create(config()), Experiment.view
+            live, whole = await registry.create(config()), LiveExperiment.view
 
-            def meanwhile(self: Experiment) -> dict[str, Any]:
+            def meanwhile(self: LiveExperiment) -> dict[str, Any]:
                 found = whole(self)
                 self.decide(5)
                 with open_store(storage) as store:
@@ -103,7 +103,7 @@ def test_concurrent_decisions_are_not_missing(tmp_path: Path, monkeypatch: pytes
                         time.sleep(0.01)
                 return found
 
-            monkeypatch.setattr(Experiment, "view", meanwhile)
+            monkeypatch.setattr(LiveExperiment, "view", meanwhile)
             assert (await registry.view(live))["missing"] == [0, 0, 0]
 
     asyncio.run(use())

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from registries import build_registry
 from running import wait_for
-from web import Served, token_of
+from web import Served, sign_token, token_of
 
 from maskedbandits.privacy import Question
 from maskedbandits.service.replay import replay
@@ -189,7 +189,7 @@ def test_token_of_other_groups_is_foreign(grouped: Served, store: Store) -> None
     """As after a backup was restored: of other groups, or of an arm that there never was."""
     token = token_of(store, grouped.post(DECISIONS).json)
     for question in (b"", b"\x05\0\0\0\0\0\0\0\0", b"\x00\x07\0", b"\x08\0\0"):
-        text = grouped.app._secrets.ring.sign(token._replace(question=question))
+        text = sign_token(store, token._replace(question=question))
         assert grouped.post(REPORTS, {"token": text, "answer": 1}).json["status"] == "foreign"
     assert len(store.read_events(2, 0, 10)) == 1
 

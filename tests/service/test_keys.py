@@ -97,16 +97,14 @@ def test_revoked_key_is_refused_while_running(locked: Served, made: dict[str, st
     locked.client.key = made["read"]
     assert let_in(locked, "read")
     revoke_key(store, "read", 8)
-    locked.app._keys_read_at = -10.0
-    locked.run(locked.app.renew_keys())
+    locked.renew_keys()
     assert locked.get("/v1/experiments").status == 401
 
 
 def test_first_key_closes_open_service(served: Served, store: Store) -> None:
     assert let_in(served, "admin")
     revoke_key(store, create_key(store, "read", None, 7)[0], 7)  # even one that is of no use any more
-    served.app._keys_read_at = -10.0
-    served.run(served.app.renew_keys())
+    served.renew_keys()
     assert not let_in(served, "admin")
 
 

@@ -10,7 +10,7 @@ from registries import build_registry, until
 from web import SMALL, Served
 
 from maskedbandits.service import config, log_reader
-from maskedbandits.service.experiment import Experiment
+from maskedbandits.service.experiment import LiveExperiment
 from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.pending import PendingReports
 from maskedbandits.service.state import ExperimentState
@@ -64,15 +64,15 @@ def test_quarantined_experiment_is_tried_again(
 
 def test_half_applied_events_are_replayed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = [each["token"] for each in served.post(f"{ONE}/decisions", {"n": 5}).json["decisions"]]
-    take, failures = Experiment.apply_events, [1]
+    take, failures = LiveExperiment.apply_events, [1]
 
-    def half(self: Experiment, events: Any) -> None:
+    def half(self: LiveExperiment, events: Any) -> None:
         take(self, events)
         if failures:
             failures.pop()
             no_memory()
 
-    monkeypatch.setattr(Experiment, "apply_events", half)
+    monkeypatch.setattr(LiveExperiment, "apply_events", half)
     monkeypatch.setattr(log_reader, "MINUTE", 0.05)
     before = served.registry.get("headline")
     served.post("/v1/reports", {"token": tokens[0], "bit": 1})
@@ -84,8 +84,8 @@ def test_half_applied_events_are_replayed(served: Served, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "broken",
     [
-        (Experiment, "recent_expiry"),
-        (Experiment, "sync_pending"),
+        (LiveExperiment, "recent_expiry"),
+        (LiveExperiment, "sync_pending"),
         (PendingReports, "forget"),
         (PendingReports, "take_unflushed"),
     ],

@@ -51,8 +51,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, restless: None) -> Iterato
     storage = storage_in(tmp_path_factory.mktemp("described"))
     with open_store(storage) as store, Served(build_registry(storage)) as served:
         served.client.key = create_key(store, "admin", "admin", 0)[1]
-        served.app._keys_read_at = -10.0
-        served.run(served.app.renew_keys())
+        served.renew_keys()
         assert served.post("/v1/experiments", SMALL).status == 201
         yield served
 
@@ -60,11 +59,6 @@ def service(tmp_path_factory: pytest.TempPathFactory, restless: None) -> Iterato
 def test_document_is_served(service: Served) -> None:
     reply = service.get("/openapi.json")
     assert reply.json == DOCUMENT
-
-
-def test_every_route_is_described(service: Served) -> None:
-    routes = {(method.lower(), route.path_format) for route in service.app._routes for method in route.methods or ()}
-    assert {route for route in routes if route[0] != "head"} == set(OPERATIONS)
 
 
 def test_every_described_status_is_counted() -> None:

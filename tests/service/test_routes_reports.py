@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from registries import build_registry, until
-from web import SMALL, Reply, Served, token_of
+from web import SMALL, Reply, Served, sign_token, token_of
 
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.log_reader import LogReader
@@ -61,7 +61,7 @@ def test_report_must_match_experiment_of_path(served: Served) -> None:
 
 def test_report_of_unknown_experiment_is_foreign(served: Served, store: Store) -> None:
     token = token_of(store, served.post(DECISIONS).json)
-    foreign = served.app._secrets.ring.sign(token._replace(experiment=99))
+    foreign = sign_token(store, token._replace(experiment=99))
     assert status(served.post(REPORTS, {"token": foreign, "bit": 0})) == (403, "foreign")
 
 
@@ -69,9 +69,9 @@ def test_token_with_unknown_arm_is_foreign(served: Served, store: Store) -> None
     """As after a backup was restored that is older than the arm, or than the experiment of this number."""
     token = token_of(store, served.post(DECISIONS).json)
     for other in (token._replace(arm=7), token._replace(question=b"abc")):
-        text = served.app._secrets.ring.sign(other)
+        text = sign_token(store, other)
         assert status(served.post(REPORTS, {"token": text, "bit": 1})) == (403, "foreign")
-    assert status(served.post(REPORTS, {"token": served.app._secrets.ring.sign(token), "bit": 1})) == (200, "accepted")
+    assert status(served.post(REPORTS, {"token": sign_token(store, token), "bit": 1})) == (200, "accepted")
     assert [event.arm for event in store.read_events(1, 1, 10)] == [token.arm]
 
 
@@ -114,7 +114,7 @@ def test_new_signing_key_of_other_process_is_read(served: Served, store: Store) 
     token = token_of(store, served.post(DECISIONS).json)
     rotate_signing_key(store)
     text = load_secrets(store).ring.sign(token)
-    served.app._keys_read_at = -10.0
+    served.expire_keys()
     assert status(served.post(REPORTS, {"token": text, "bit": 1})) == (200, "accepted")
 
 
@@ -190,7 +190,7 @@ def test_bodies_without_reports_are_refused(served: Served, body: Any, complaint
 
 def test_batch_has_a_status_for_each_report(served: Served, store: Store) -> None:
     first, second = decided(served), decided(served)
-    foreign = served.app._secrets.ring.sign(token_of(store, {"token": first})._replace(experiment=99))
+    foreign = sign_token(store, token_of(store, {"token": first})._replace(experiment=99))
     batch = [
         {"token": first, "bit": 1},
         {"token": first, "bit": 0},
@@ -242,7 +242,7 @@ def test_reread_batch_is_charged_once(registry: ExperimentRegistry, store: Store
     with Served(registry, Settings(token_rate=0.001, burst=1000)) as served:
         served.post("/v1/experiments", SMALL)
         token = decided(served)
-        unknown = served.app._secrets.ring.sign(token_of(store, {"token": token})._replace(experiment=99))
+        unknown = sign_token(store, token_of(store, {"token": token})._replace(experiment=99))
         batch = {"reports": [{"token": token, "bit": 1}, {"token": unknown, "bit": 1}]}
         told = [each["status"] for each in served.post(REPORTS, batch).json["results"]]
         assert told == ["accepted", "foreign"]
@@ -257,7 +257,7 @@ def test_no_error_asks_for_a_second_draw(served: Served) -> None:
 def test_new_signing_key_is_read_for_a_batch(served: Served, store: Store) -> None:
     """However soon after they were read: one who is told of forgery drops the report for good."""
     token = token_of(store, served.post(DECISIONS).json)
-    served.app._keys_read_at = time.monotonic()
+    served.expire_keys(time.monotonic())
     rotate_signing_key(store)
     text = load_secrets(store).ring.sign(token)
     assert status(served.post(REPORTS, {"token": text, "bit": 1})) == (200, "accepted")

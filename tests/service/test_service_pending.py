@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.experiment import Experiment
+from maskedbandits.service.experiment import LiveExperiment
 from maskedbandits.service.pending import GROUP_STEPS, STEPS, PendingReports, round_expiry
 from naive.pending import Slips, ends_in
 
@@ -78,7 +78,7 @@ def test_open_counts_match_twin(
 def test_recent_expiry_covers_recent_decisions(now: int, life: int, ago: int) -> None:
     live = SimpleNamespace(clock=Clock(lambda: now), config=SimpleNamespace(expires_after=life))
     for steps_of_life in (STEPS, GROUP_STEPS):
-        assert round_expiry(now - ago + life, life, steps_of_life) >= Experiment.recent_expiry(live)  # type: ignore[arg-type]
+        assert round_expiry(now - ago + life, life, steps_of_life) >= LiveExperiment.recent_expiry(live)  # type: ignore[arg-type]
 
 
 def test_many_distant_slots_fit() -> None:

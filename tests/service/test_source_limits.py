@@ -244,8 +244,7 @@ def test_keys_and_seconds_are_sources(proxied: Proxied, store: Store, now: list[
     """After a restart, and after a change, what came before is not counted."""
     proxied.create(source_limit={"key": 2, "second": 4})
     _, other = create_key(store, "device", "other", 0)
-    proxied.app._keys_read_at = -10.0
-    proxied.run(proxied.app.renew_keys())
+    proxied.renew_keys()
     marks = []
     for number, token in enumerate(proxied.tokens(12)):
         now[0] += number % 4 == 0

@@ -23,7 +23,7 @@ from maskedbandits.policies import runtime
 from maskedbandits.service.config import StoredConfig
 from maskedbandits.service.server import warmup
 from maskedbandits.service.storage import open_store
-from maskedbandits.service.storage.models import Change, NewArm
+from maskedbandits.service.storage.models import Change, NewArmRow
 
 pytest_plugins = ["service_fixtures"]
 
@@ -33,9 +33,9 @@ COLD = """
 import asyncio
 from maskedbandits.service.server import warmup
 names = ("uniform",)
-assert warmup.missing(names) == ["uniform"] and not warmup.are_loaded(names)
+assert warmup.find_uncached(names) == ["uniform"] and not warmup.are_loaded(names)
 asyncio.run(warmup.CodeLoader().load(names))
-assert not warmup.missing(names) and warmup.are_loaded(names)
+assert not warmup.find_uncached(names) and warmup.are_loaded(names)
 """
 
 
@@ -49,13 +49,13 @@ def test_code_of_experiments_and_default_is_listed(tmp_path: Path) -> None:
     with open_store(url, create=True) as store:
         assert warmup.list_store_code(url) == auto
         for name, policy in (("a", "ts-cf"), ("b", "klucb-cf")):
-            store.create_experiment(name, TERMS % policy, [NewArm("x")], 0, 0)
+            store.create_experiment(name, TERMS % policy, [NewArmRow("x")], 0, 0)
         assert warmup.list_store_code(url) == auto + ts
         for experiment in (1, 2):
             store.change(experiment, Change("status", 0, status="archived"))
         assert warmup.list_store_code(url) == auto
         grouped = TERMS.replace('"floor"', '"groups": ["young", "old"], "floor"') % "ts-cf"
-        store.create_experiment("d", grouped, [NewArm("x")], 0, 0)
+        store.create_experiment("d", grouped, [NewArmRow("x")], 0, 0)
         assert warmup.list_store_code(url) == (*auto, *ts, ts[0] + ".groups")
 
 
@@ -161,7 +161,7 @@ def test_only_creation_waits_for_compiler(served: Served, monkeypatch: pytest.Mo
 def test_experiment_waits_until_compiled(storage: str, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     cold = Cold("ucb-cf", monkeypatch)
     with open_store(storage) as store:
-        store.create_experiment("other", TERMS % "ucb-cf", [NewArm("x"), NewArm("y")], 0, 0)
+        store.create_experiment("other", TERMS % "ucb-cf", [NewArmRow("x"), NewArmRow("y")], 0, 0)
     served.run(until(lambda: served.registry.is_quarantined("other")))
     reply = served.post("/v1/experiments/other/decisions")
     assert (reply.status, "retry-after" in reply.headers) == (503, True)
@@ -181,7 +181,7 @@ def test_experiment_that_cannot_compile_is_quarantined(
 
     monkeypatch.setattr(warmup, "compile_in_child", fail)
     with open_store(storage) as store:
-        store.create_experiment("other", TERMS % "ucb-cf", [NewArm("x"), NewArm("y")], 0, 0)
+        store.create_experiment("other", TERMS % "ucb-cf", [NewArmRow("x"), NewArmRow("y")], 0, 0)
     told: list[str] = []
 
     def is_said() -> bool:

@@ -116,6 +116,10 @@ def token_of(store: Store, answer: dict[str, Any]) -> Token:
     return load_secrets(store).ring.read(answer["token"])
 
 
+def sign_token(store: Store, token: Token) -> str:
+    return load_secrets(store).ring.sign(token)
+
+
 class Served:
     """The application over a registry, asked from plain tests; both are opened and closed with the ``with``."""
 
@@ -144,6 +148,15 @@ class Served:
             messages.append(await receive())
         for answer in await asyncio.to_thread(self.run, exchanged(self.app, scope, messages)):
             await send(answer)
+
+    def renew_keys(self) -> None:
+        """Let the application read the keys now, instead of within seconds."""
+        self.expire_keys()
+        self.run(self.app.renew_keys())
+
+    def expire_keys(self, read_at: float = -10.0) -> None:
+        """Let the application regard its keys as read at this time of the monotonic clock."""
+        self.app._keys_read_at = read_at
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self._runner.run(coroutine)

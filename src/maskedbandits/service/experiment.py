@@ -77,7 +77,7 @@ class ArmTable:
         return self.index[name]
 
 
-class Experiment:
+class LiveExperiment:
     """An experiment. The event loop asks for decisions, and another thread applies the log."""
 
     EXPIRY_STEPS = STEPS  # into which the life of its tokens is divided

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maskedbandits.contextual import Contextual
 from maskedbandits.service.arm_selection import WHOLE, GroupArmSelector
-from maskedbandits.service.experiment import Experiment, IssuedDecision, estimate_probabilities
+from maskedbandits.service.experiment import IssuedDecision, LiveExperiment, estimate_probabilities
 from maskedbandits.service.group_queries import has_signs, is_question, pack_question, unpack_questions
 from maskedbandits.service.pending import GROUP_STEPS
 from maskedbandits.service.tokens import FLAG_SHOWN, Token
@@ -28,7 +28,7 @@ SLOTS_PER_POLICY = 1 << 16  # a slot is this times the number of a policy, plus 
 Ints = NDArray[np.int64]
 
 
-class GroupExperiment(Experiment):
+class GroupExperiment(LiveExperiment):
     """An experiment with groups."""
 
     EXPIRY_STEPS = GROUP_STEPS

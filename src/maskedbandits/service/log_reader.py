@@ -19,7 +19,7 @@ from maskedbandits.contextual import Contextual
 from maskedbandits.errors import UserError
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import StoredConfig, find_fault, find_log_mismatch
-from maskedbandits.service.experiment import Experiment
+from maskedbandits.service.experiment import LiveExperiment
 from maskedbandits.service.group_experiment import GroupExperiment
 from maskedbandits.service.pending import PendingReports
 from maskedbandits.service.server import logging
@@ -55,8 +55,8 @@ class LogReader:
         code_loader: CodeLoader,
     ) -> None:
         self.process, self.clock, self.settings, self.code_loader = process, clock, settings, code_loader
-        self.by_name: dict[str, Experiment] = {}
-        self.by_id: dict[int, Experiment] = {}
+        self.by_name: dict[str, LiveExperiment] = {}
+        self.by_id: dict[int, LiveExperiment] = {}
         self.quarantined: dict[int, Quarantined] = {}  # by id
         self.trouble: Exception | None = None  # why it does not follow now
         self.rounds = 0  # complete passes over all logs
@@ -189,7 +189,7 @@ class LogReader:
             reason = {"reason": str(error)} if isinstance(error, UserError) else {}
             logging.fault("experiment is set aside", error, experiment=name, **reason)
 
-    def _for_each(self, work: Callable[[Experiment], None]) -> None:
+    def _for_each(self, work: Callable[[LiveExperiment], None]) -> None:
         """Do some work for each experiment; quarantine those for which it fails."""
         for experiment in [*self.by_id.values()]:
             try:
@@ -221,7 +221,7 @@ class LogReader:
         row, arms = self._read_row(experiment_id), self.store.list_arms(experiment_id)  # an arm may be new
         if (fault := find_log_mismatch(row, arms, state.any_policy)) is not None:
             raise UserError(fault)
-        kind = GroupExperiment if isinstance(state.any_policy, Contextual) else Experiment
+        kind = GroupExperiment if isinstance(state.any_policy, Contextual) else LiveExperiment
         experiment = kind(row, arms, state, self.clock, pending)
         experiment.load_reported(self.store)
         self._merge_remote(experiment, 0)
@@ -246,7 +246,7 @@ class LogReader:
             logging.event("snapshot is not used", experiment=experiment_id, seq=found.seq, reason=str(fault))
             return ExperimentState()
 
-    def _catch_up(self, experiment: Experiment) -> None:
+    def _catch_up(self, experiment: LiveExperiment) -> None:
         while events := self.store.read_events(experiment.id, experiment.state.seq, EVENTS_AT_ONCE):
             has_changes = any(event.kind != "report" for event in events)
             if has_changes:  # names of new arms are needed before the arms can be chosen
@@ -262,7 +262,7 @@ class LogReader:
         self._flush_refused()
         self._for_each(lambda experiment: self._merge_remote(experiment, experiment.recent_expiry()))
 
-    def _merge_remote(self, experiment: Experiment, since: int) -> None:
+    def _merge_remote(self, experiment: LiveExperiment, since: int) -> None:
         """Read the decisions of other processes that expire from a minute on; the policy then expects all open ones.
 
         Every second that is the recent ones. Older counts hardly ever change, and are read every minute.
@@ -279,8 +279,8 @@ class LogReader:
         except Exception:  # of one experiment: one at a time shows which
             self._for_each(lambda experiment: self._flush_issued_of([experiment]))
 
-    def _flush_issued_of(self, experiments: Sequence[Experiment]) -> None:
-        taken: list[tuple[Experiment, list[tuple[int, int, int]]]] = []
+    def _flush_issued_of(self, experiments: Sequence[LiveExperiment]) -> None:
+        taken: list[tuple[LiveExperiment, list[tuple[int, int, int]]]] = []
         try:
             for experiment in experiments:
                 taken.append((experiment, experiment.pending.take_unflushed()))
@@ -310,14 +310,14 @@ class LogReader:
         minute = self.clock.minute()
         self.store.forget(minute)
 
-        def maintain(experiment: Experiment) -> None:
+        def maintain(experiment: LiveExperiment) -> None:
             experiment.pending.forget(minute)
             self._merge_remote(experiment, 0)
             self._write_snapshot(experiment, self.settings.snapshot_every)
 
         self._for_each(maintain)
 
-    def _write_snapshot(self, experiment: Experiment, every: int) -> None:
+    def _write_snapshot(self, experiment: LiveExperiment, every: int) -> None:
         """Write a snapshot, unless some process has written one less than ``every`` events ago."""
         stored = self.store.list_snapshots(experiment.id, get_kernel_key())
         if experiment.state.seq - max((seq for seq, _ in stored), default=0) < every:

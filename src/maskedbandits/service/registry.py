@@ -17,7 +17,7 @@ import msgspec
 from maskedbandits.errors import UserError
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import StoredConfig, check_changed, check_limits
-from maskedbandits.service.experiment import Experiment
+from maskedbandits.service.experiment import LiveExperiment
 from maskedbandits.service.http import RequestError, retry_later
 from maskedbandits.service.log_reader import LogReader
 from maskedbandits.service.log_writer import LogWriter
@@ -26,8 +26,7 @@ from maskedbandits.service.schemas import ExperimentConfig, NewArm
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.server.warmup import CodeLoader, list_code
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
-from maskedbandits.service.storage.models import Change, ExperimentRow, Visit
-from maskedbandits.service.storage.models import NewArm as ArmToStore
+from maskedbandits.service.storage.models import Change, ExperimentRow, NewArmRow, Visit
 
 APPLY_TIMEOUT_S = 10.0  # for a durable change to be applied here
 CATCH_UP_TIMEOUT_S = 1.0  # after which a request is answered from what is known
@@ -89,15 +88,15 @@ class ExperimentRegistry:
 
     # Experiments
 
-    def get(self, name: str) -> Experiment | None:
+    def get(self, name: str) -> LiveExperiment | None:
         """Return an experiment by name, if this process knows it."""
         return self.log_reader.by_name.get(name)
 
-    def get_by_id(self, experiment_id: int) -> Experiment | None:
+    def get_by_id(self, experiment_id: int) -> LiveExperiment | None:
         """Return an experiment by id, if this process knows it."""
         return self.log_reader.by_id.get(experiment_id)
 
-    async def resolve(self, name: str) -> Experiment:
+    async def resolve(self, name: str) -> LiveExperiment:
         """Return an experiment by name, or raise a `RequestError`; another process may have just created it."""
         experiment = self.get(name)
         if experiment is None and self.is_quarantined(name):
@@ -128,13 +127,13 @@ class ExperimentRegistry:
                 return True
         return False
 
-    def experiments(self) -> list[Experiment]:
+    def experiments(self) -> list[LiveExperiment]:
         """Return all experiments, the oldest first."""
         return sorted(self.log_reader.by_name.values(), key=lambda experiment: experiment.id)
 
     # Changes
 
-    async def create(self, config: ExperimentConfig) -> Experiment:
+    async def create(self, config: ExperimentConfig) -> LiveExperiment:
         """Create an experiment; a policy that is new to this machine is compiled first."""
         loop, arms = asyncio.get_running_loop(), [_to_store(arm) for arm in config.arms]
         if not self.settings.simulation:
@@ -150,7 +149,7 @@ class ExperimentRegistry:
         )
         return await self._wait_until_applied(row)
 
-    async def change(self, experiment: Experiment, changes: dict[str, Any]) -> Experiment:
+    async def change(self, experiment: LiveExperiment, changes: dict[str, Any]) -> LiveExperiment:
         """Change the status or the configuration of an experiment."""
         hour, values = self.clock.hour(), dict(changes)
         times = {name: values.get(name, getattr(experiment.config, name)) for name in ("report_after", "expires_after")}
@@ -165,7 +164,7 @@ class ExperimentRegistry:
             steps.append(Change("status", hour, status=status))
         return await self._apply_changes(experiment, *steps) if steps else experiment
 
-    async def add_arm(self, experiment: Experiment, arm: NewArm) -> Experiment:
+    async def add_arm(self, experiment: LiveExperiment, arm: NewArm) -> LiveExperiment:
         """Add an arm, which is explored from now on."""
         if arm.name in experiment.arms.index:
             raise Conflict(f"an arm is, or was, called {arm.name!r}: give it a name that was never used here")
@@ -173,7 +172,7 @@ class ExperimentRegistry:
         change = Change("arm", self.clock.hour(), name=stored.name, payload=stored.payload)
         return await self._apply_changes(experiment, change)
 
-    async def retire(self, experiment: Experiment, name: str) -> Experiment:
+    async def retire(self, experiment: LiveExperiment, name: str) -> LiveExperiment:
         """Retire an arm, which is never shown again."""
         arm = experiment.arms.find_open(name)
         if len(experiment.arms.open) == 1:
@@ -183,13 +182,13 @@ class ExperimentRegistry:
             raise UserError(f"{name!r} is the default arm: make another the default first, such as {others[0]!r}")
         return await self._apply_changes(experiment, Change("retire", self.clock.hour(), place=arm))
 
-    async def _apply_changes(self, experiment: Experiment, *changes: Change) -> Experiment:
+    async def _apply_changes(self, experiment: LiveExperiment, *changes: Change) -> LiveExperiment:
         check = check_changed if any(change.kind in ("arm", "config") for change in changes) else None
         return await self._wait_until_applied(
             await self.call_store(lambda store: store.change(experiment.id, changes, check))
         )
 
-    async def _wait_until_applied(self, row: ExperimentRow) -> Experiment:
+    async def _wait_until_applied(self, row: ExperimentRow) -> LiveExperiment:
         """Wait until this process has applied a change that was just written."""
         self.log_reader.wake()
         for _ in range(int(APPLY_TIMEOUT_S / PAUSE_S)):
@@ -208,7 +207,7 @@ class ExperimentRegistry:
         self.log_reader.count_refused(experiment_id, reason)
 
     async def visit(
-        self, experiment: Experiment, visitor: bytes, token: bytes, minute: int, instead: bytes = b""
+        self, experiment: LiveExperiment, visitor: bytes, token: bytes, minute: int, instead: bytes = b""
     ) -> bytes:
         """Return the token of a visitor: this one, or an earlier one that has not expired.
 
@@ -219,7 +218,7 @@ class ExperimentRegistry:
 
     # Views
 
-    async def view(self, experiment: Experiment) -> dict[str, Any]:
+    async def view(self, experiment: LiveExperiment) -> dict[str, Any]:
         """Return what an experiment has learnt and the outcomes of its decisions; another thread computes it."""
         # In this order, or a decision in between would look as if its report were missing.
         known, refused = await self.call_store(
@@ -247,7 +246,7 @@ class ExperimentRegistry:
         return await self.log_writer.call(work)
 
 
-def _has_applied(experiment: Experiment, row: ExperimentRow) -> bool:
+def _has_applied(experiment: LiveExperiment, row: ExperimentRow) -> bool:
     return experiment.state.seq >= row.seq and experiment.row.config_version >= row.config_version
 
 
@@ -256,7 +255,7 @@ def _sum_outcomes(issued: list[int], reported: list[int], pending: list[int]) ->
     return {name: sum(each) for name, each in counts.items()}
 
 
-def _add_unflushed(experiment: Experiment, known: dict[int, int]) -> list[int]:
+def _add_unflushed(experiment: LiveExperiment, known: dict[int, int]) -> list[int]:
     """Return how many decisions were issued: those that the store knows of, and those not flushed to it yet."""
     unflushed = experiment.pending.count_unflushed()
     return experiment.total_issued(
@@ -271,5 +270,5 @@ def _balance(issued: list[int], reported: list[int], pending: list[int]) -> dict
     return {"issued": total, "missing": count_missing(total, reported, pending)}
 
 
-def _to_store(arm: NewArm) -> ArmToStore:
-    return ArmToStore(arm.name, msgspec.json.encode(arm.payload).decode())
+def _to_store(arm: NewArm) -> NewArmRow:
+    return NewArmRow(arm.name, msgspec.json.encode(arm.payload).decode())

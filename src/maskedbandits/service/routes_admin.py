@@ -26,7 +26,7 @@ from maskedbandits.service.schemas import (
 from maskedbandits.service.storage import Conflict, StoreUnavailable
 
 if TYPE_CHECKING:
-    from maskedbandits.service.experiment import Experiment
+    from maskedbandits.service.experiment import LiveExperiment
     from maskedbandits.service.registry import ExperimentRegistry
     from maskedbandits.service.server.metrics import Metrics
 
@@ -34,7 +34,6 @@ EXPERIMENTS = "/v1/experiments"
 EXPERIMENT = f"{EXPERIMENTS}/{{name}}"
 STARTING = "the service is starting: ask again in a moment"
 PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
-CONFIG_FIELDS = ("parameters", "report_after", "expires_after", "floor", "holdout", "groups", "shares", "source_limit")
 
 
 class AdminRoutes:
@@ -169,7 +168,7 @@ class AdminRoutes:
         with _translate_conflicts():
             return json_response(200, describe_experiment(await self.registry.retire(experiment, name)))
 
-    async def _resolve(self, request: Request) -> Experiment:
+    async def _resolve(self, request: Request) -> LiveExperiment:
         return await self.registry.resolve(request.params["name"])
 
 
@@ -182,7 +181,7 @@ def _translate_conflicts() -> Iterator[None]:
         raise RequestError(409, str(conflict)) from conflict
 
 
-def summarize_experiment(experiment: Experiment) -> Summary:
+def summarize_experiment(experiment: LiveExperiment) -> Summary:
     """Return an experiment as a list shows it."""
     return Summary(
         name=experiment.name,
@@ -196,10 +195,10 @@ def summarize_experiment(experiment: Experiment) -> Summary:
     )
 
 
-def describe_experiment(experiment: Experiment) -> ExperimentAnswer:
+def describe_experiment(experiment: LiveExperiment) -> ExperimentAnswer:
     """Return the description of an experiment: all but its state."""
     about: dict[str, Any] = msgspec.structs.asdict(summarize_experiment(experiment))
-    about |= {name: getattr(experiment.config, name) for name in CONFIG_FIELDS}
+    about |= {name: getattr(experiment.config, name) for name in experiment.config.__struct_fields__}
     about["default_arm"] = experiment.arms.names[experiment.row.default_arm]
     about["arms"] = [
         ArmAnswer(row.place, row.name, msgspec.Raw(row.payload.encode()), row.status)  # type: ignore[arg-type]

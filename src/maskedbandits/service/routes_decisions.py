@@ -39,7 +39,7 @@ from maskedbandits.service.secret import Secrets, seal, unseal
 from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, draw_id
 
 if TYPE_CHECKING:
-    from maskedbandits.service.experiment import ArmTable, Experiment, IssuedDecision
+    from maskedbandits.service.experiment import ArmTable, IssuedDecision, LiveExperiment
     from maskedbandits.service.registry import ExperimentRegistry
     from maskedbandits.service.server.metrics import Metrics
 
@@ -66,7 +66,7 @@ class VisitorToken(NamedTuple):
 class ArmReplies:
     """The parts of replies that depend on the arms of an experiment alone, until the arms change."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: LiveExperiment) -> None:
         self.arms: ArmTable = experiment.arms
         self._groups = experiment.config.groups
 
@@ -122,7 +122,7 @@ class DecisionRoutes:
         batch = QuestionsAnswer if isinstance(experiment, GroupExperiment) else DecisionsAnswer
         return Response(200, _encode(batch(cast("Any", replies))))
 
-    def _check_size(self, experiment: Experiment, n: int | None) -> None:
+    def _check_size(self, experiment: LiveExperiment, n: int | None) -> None:
         """Refuse more decisions than fit in one reply."""
         most = self._get_replies(experiment).max_decisions
         if most < MAX_DECISIONS and (n or 1) > most:
@@ -130,7 +130,7 @@ class DecisionRoutes:
                 400, f"n = {n or 1}: payloads are so long here that {most} fit in one answer: ask more often"
             )
 
-    async def _decide_many(self, experiment: Experiment, n: int, among: tuple[int, ...] | None) -> list[Reply]:
+    async def _decide_many(self, experiment: LiveExperiment, n: int, among: tuple[int, ...] | None) -> list[Reply]:
         replies: list[Reply] = []
         some = max(1, DECISIONS_AT_ONCE // experiment.config.policies)
         while len(replies) < n:
@@ -139,7 +139,7 @@ class DecisionRoutes:
             await asyncio.sleep(0)
         return replies
 
-    def _issue(self, experiment: Experiment, issued: IssuedDecision) -> tuple[str, Reply]:
+    def _issue(self, experiment: LiveExperiment, issued: IssuedDecision) -> tuple[str, Reply]:
         """Sign a decision; return its token and the reply."""
         arm, probability, flags, now, expires, question = issued
         version = experiment.row.config_version
@@ -151,7 +151,7 @@ class DecisionRoutes:
 
     # Replies
 
-    def _build_reply(self, experiment: Experiment, token: str, decision: Token, issued: int) -> Reply:
+    def _build_reply(self, experiment: LiveExperiment, token: str, decision: Token, issued: int) -> Reply:
         if decision.flags & FLAG_SHOWN:
             return self._build_reply_without_token(experiment, decision.arm, decision.probability, decision.question)
         # If report_after has grown since an earlier token was issued, the report could be due after its expiry.
@@ -172,7 +172,7 @@ class DecisionRoutes:
         )
 
     def _build_reply_without_token(
-        self, experiment: Experiment, arm: int, probability: int, question: bytes = b""
+        self, experiment: LiveExperiment, arm: int, probability: int, question: bytes = b""
     ) -> Reply:
         now, epsilon, name = int(experiment.clock.now()), experiment.epsilon / MILLION, experiment.arms.names[arm]
         if isinstance(experiment, GroupExperiment):
@@ -195,13 +195,13 @@ class DecisionRoutes:
         payloads = cast("dict[str, Any]", self._get_replies(experiment).payloads)
         return QuestionAnswer(token, arms, signs, payloads, epsilon, report_at, expires, token is not None)
 
-    def _get_replies(self, experiment: Experiment) -> ArmReplies:
+    def _get_replies(self, experiment: LiveExperiment) -> ArmReplies:
         replies = self._replies.get(experiment.id)
         if replies is None or replies.arms is not experiment.arms:
             replies = self._replies[experiment.id] = ArmReplies(experiment)
         return replies
 
-    def _reply_while_paused(self, experiment: Experiment, among: Sequence[int] | None) -> Reply:
+    def _reply_while_paused(self, experiment: LiveExperiment, among: Sequence[int] | None) -> Reply:
         """Reply with the default arm, or the first eligible one; no report is accepted."""
         if experiment.status == "archived":
             raise RequestError(410, "the experiment is archived: nothing is decided here any more")
@@ -213,7 +213,7 @@ class DecisionRoutes:
     # Visitors
 
     async def _reply_to_visitor(
-        self, experiment: Experiment, visitor: str, among: tuple[int, ...] | None, participate: bool
+        self, experiment: LiveExperiment, visitor: str, among: tuple[int, ...] | None, participate: bool
     ) -> Reply:
         """Reply with the visitor's earlier decision while its token is valid, else with a new one."""
         issued = experiment.decide(1, among)[0] if participate else experiment.show(among)
@@ -233,7 +233,7 @@ class DecisionRoutes:
 
     async def _store_visit(
         self,
-        experiment: Experiment,
+        experiment: LiveExperiment,
         visitor: str,
         among: tuple[int, ...] | None,
         token: str,
@@ -256,7 +256,7 @@ class DecisionRoutes:
                 instead = found
         return None
 
-    def _open_token(self, experiment: Experiment, stored: bytes) -> VisitorToken | None:
+    def _open_token(self, experiment: LiveExperiment, stored: bytes) -> VisitorToken | None:
         """Return a stored token if its arm may be shown and its report would be accepted.
 
         The store keeps tokens up to a step longer than they live (``pending.py``).
@@ -270,7 +270,9 @@ class DecisionRoutes:
             return None
         return VisitorToken(token, decision, issued)
 
-    def _hash_visitor(self, experiment: Experiment, visitor: str, among: tuple[int, ...] | None) -> tuple[bytes, bytes]:
+    def _hash_visitor(
+        self, experiment: LiveExperiment, visitor: str, among: tuple[int, ...] | None
+    ) -> tuple[bytes, bytes]:
         """Return the name of a visitor in the store, and the key that seals the visitor's token."""
         what = _encode([experiment.id, visitor] if among is None else [experiment.id, visitor, among])
         name, key = (hmac.digest(self.secrets.visitor, use + what, "sha256") for use in (b"name", b"token"))

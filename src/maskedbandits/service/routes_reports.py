@@ -31,7 +31,7 @@ from maskedbandits.service.tokens import FLAG_SHOWN, ForgedToken, Token, Unknown
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from maskedbandits.service.experiment import Experiment
+    from maskedbandits.service.experiment import LiveExperiment
     from maskedbandits.service.http import Request
     from maskedbandits.service.rate_limits import TokenBuckets
     from maskedbandits.service.registry import ExperimentRegistry
@@ -77,7 +77,7 @@ class OpenedReport(NamedTuple):
 
     report: ReportRequest
     token: Token
-    experiment: Experiment
+    experiment: LiveExperiment
 
 
 class ReportRoutes:
@@ -117,7 +117,7 @@ class ReportRoutes:
         return Response(200, msgspec.json.encode(ReportsAnswer(replies)))
 
     async def _process(
-        self, reports: Sequence[ReportRequest], only: Experiment | None, request: Request
+        self, reports: Sequence[ReportRequest], only: LiveExperiment | None, request: Request
     ) -> list[tuple[str, float]]:
         """Return the status of each report, and the seconds until a retry, once all accepted ones are durable."""
         opened = await self._open_all(reports, only)
@@ -149,7 +149,7 @@ class ReportRoutes:
         return answers
 
     async def _open_all(
-        self, reports: Sequence[ReportRequest], only: Experiment | None
+        self, reports: Sequence[ReportRequest], only: LiveExperiment | None
     ) -> list[OpenedReport | Rejection]:
         """Open reports. Keys and logs are read again before a report is refused, since both may be new."""
         refresh = Refresh()
@@ -162,7 +162,7 @@ class ReportRoutes:
             except UnknownExperiment:
                 refresh.has_caught_up = await self.registry.catch_up()
 
-    def _open(self, report: ReportRequest, only: Experiment | None, refresh: Refresh) -> OpenedReport | Rejection:
+    def _open(self, report: ReportRequest, only: LiveExperiment | None, refresh: Refresh) -> OpenedReport | Rejection:
         """Return a report with its token and experiment, or the rejection."""
         expected = 0 if only is None else only.id
         if report is WITHOUT_TOKEN:
@@ -204,7 +204,7 @@ class ReportRoutes:
             return row
         return self._sources.enter(row, limit, self._find_source(experiment, request), entered)
 
-    def _build_row(self, report: ReportRequest, token: Token, experiment: Experiment, epsilon: int) -> NewReport:
+    def _build_row(self, report: ReportRequest, token: Token, experiment: LiveExperiment, epsilon: int) -> NewReport:
         minute = round_expiry(token.expires, experiment.config.expires_after, experiment.EXPIRY_STEPS)
         is_grouped = isinstance(experiment, GroupExperiment)
         bit = report.answer if is_grouped else report.bit
@@ -222,12 +222,12 @@ class ReportRoutes:
             token.question if is_grouped else None,
         )
 
-    def _find_source(self, experiment: Experiment, request: Request) -> Source:
+    def _find_source(self, experiment: LiveExperiment, request: Request) -> Source:
         block = self._find_block(request.scope)
         return self._sources.hash_source(block, request.key, int(experiment.clock.now()))
 
 
-def _is_valid(report: ReportRequest, token: Token, experiment: Experiment) -> bool:
+def _is_valid(report: ReportRequest, token: Token, experiment: LiveExperiment) -> bool:
     """Tell whether a report has a bit, or with groups one of the answers to its question."""
     if isinstance(experiment, GroupExperiment):
         if report.answer is None or report.bit is not None:

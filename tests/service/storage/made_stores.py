@@ -10,9 +10,9 @@ import pytest
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Store
-from maskedbandits.service.storage.models import ExperimentRow, NewArm, NewReport
+from maskedbandits.service.storage.models import ExperimentRow, NewArmRow, NewReport
 
-ARMS = [NewArm("red", '{"colour": "#f00"}'), NewArm("blue"), NewArm("green", "[1, 2]")]
+ARMS = [NewArmRow("red", '{"colour": "#f00"}'), NewArmRow("blue"), NewArmRow("green", "[1, 2]")]
 CONFIG = '{"epsilon": 1.0}'
 HOUR, LATER = 480_000, 30_000_000  # an hour, and a minute in which nothing has expired yet
 

@@ -20,7 +20,7 @@ from maskedbandits.service.server.main import prepare_store
 from maskedbandits.service.server.settings import Settings, load_settings
 from maskedbandits.service.storage import Store, open_store
 from maskedbandits.service.storage.backup import backup, restore
-from maskedbandits.service.storage.models import NewArm
+from maskedbandits.service.storage.models import NewArmRow
 from maskedbandits.service.tokens import ForgedToken, Token, draw_id
 
 pytest_plugins = ["service_fixtures", "store_fixtures"]
@@ -150,7 +150,7 @@ def test_a_restored_store_needs_the_key_file_of_the_first(store: Store, tmp_path
 def test_a_store_of_version_2_is_upgraded_and_its_open_tokens_stay_good(any_store: Store) -> None:
     """It had secrets, ids that begin with a minute, and minutes of expiry."""
     plain, identity = bytes(range(32)), b"\x01\xc9\x55" + draw_id()[3:]
-    any_store.create_experiment("headline", '{"epsilon": 1}', [NewArm("short")], 0, 5)
+    any_store.create_experiment("headline", '{"epsilon": 1}', [NewArmRow("short")], 0, 5)
     with any_store._begin_write() as tx:
         tx.insert("signing_key", [(0, 1, plain)])
         tx.insert("visitor", [(1, bytes(16), b"a token", 30_000_061)])

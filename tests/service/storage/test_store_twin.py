@@ -15,7 +15,7 @@ from postgres import Cluster
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Store, open_store
-from maskedbandits.service.storage.models import Change, NewArm, NewReport, Visit
+from maskedbandits.service.storage.models import Change, NewArmRow, NewReport, Visit
 from naive.store import NaiveStore
 from trials import examples
 
@@ -86,7 +86,7 @@ class Side(RuleBasedStateMachine):
     @rule(name=NAMES, config=CONFIGS, payload=PAYLOADS, default=st.integers(0, 1), hour=st.integers(0, 9))
     def create(self, name: str, config: str, payload: str, default: int, hour: int) -> None:
         arms = [("one", payload), ("two", "null")]
-        stored = [NewArm(*arm) for arm in arms]
+        stored = [NewArmRow(*arm) for arm in arms]
         made = self.done(lambda: self.store.create_experiment(name, config, stored, default, hour))
         assert made == (self.naive.create(name, config, arms, default, hour) is not None)
 

@@ -26,7 +26,7 @@ from maskedbandits.service.sse import STILL_HERE, format_event
 from maskedbandits.service.storage import StoreUnavailable
 
 if TYPE_CHECKING:
-    from maskedbandits.service.experiment import Experiment
+    from maskedbandits.service.experiment import LiveExperiment
     from maskedbandits.service.registry import ExperimentRegistry
 
 ALL = 0  # instead of an experiment's id: the list of all experiments
@@ -57,13 +57,13 @@ class ExperimentFeed:
         self._marks: list[list[int]] = []  # decisions by arm, now and MIN_LATEST or more decisions ago
         self._updating = threading.Lock()  # a viewer may leave before its update ends, and the next one start another
 
-    def update(self, live: Experiment, view: dict[str, Any]) -> None:
+    def update(self, live: LiveExperiment, view: dict[str, Any]) -> None:
         """Build the event of an experiment's current state; call this in a thread, as there may be many arms."""
         with self._updating:
             self._update(live, view)
             self._history_event = None
 
-    def _update(self, live: Experiment, view: dict[str, Any]) -> None:
+    def _update(self, live: LiveExperiment, view: dict[str, Any]) -> None:
         rows, latest = [], 0  # with groups the history has totals alone
         if live.config.groups is None:
             shares, latest = self.compute_shares(view["issued"])
@@ -134,7 +134,7 @@ class Broadcaster:
             await asyncio.sleep(max(INTERVAL_S, REST_RATIO * min(took, before)))  # the first round may compile
             before = took
 
-    def _list_due(self) -> list[Experiment]:
+    def _list_due(self) -> list[LiveExperiment]:
         """Return the experiments to refresh now: those with viewers, and some others that have waited long."""
         lives = self.registry.experiments()
         viewed = [live for live in lives if self._viewers[live.id]]
@@ -147,7 +147,7 @@ class Broadcaster:
         ]
         return viewed + sorted(waiting, key=self._get_time)[:MAX_IDLE_REFRESHES]
 
-    def _get_time(self, live: Experiment) -> float:
+    def _get_time(self, live: LiveExperiment) -> float:
         return self.feeds[live.id].at if live.id in self.feeds else -IDLE_INTERVAL_S
 
     def _drop_feeds(self) -> None:
@@ -157,7 +157,7 @@ class Broadcaster:
         for number in [number for number in self.feeds if number not in recent and not self._viewers[number]]:
             del self.feeds[number]
 
-    async def refresh(self, live: Experiment) -> ExperimentFeed:
+    async def refresh(self, live: LiveExperiment) -> ExperimentFeed:
         """Return the feed of an experiment, after refreshing it unless that was a moment ago."""
         async with self._refreshing:  # viewers that come at the same time share one refresh
             feed = self.feeds.setdefault(live.id, ExperimentFeed())
@@ -221,7 +221,7 @@ class Broadcaster:
                 yield piece
 
     async def stream_experiment(
-        self, live: Experiment, roles: Callable[[], frozenset[str]]
+        self, live: LiveExperiment, roles: Callable[[], frozenset[str]]
     ) -> AsyncGenerator[bytes, None]:
         """Yield the history of an experiment, then its state after each refresh, while the roles allow it."""
         feed, sent, trouble = ExperimentFeed(), 0, ""
@@ -274,7 +274,7 @@ def _frame_history(points: Sequence[Point], names: Sequence[str]) -> bytes:
     return format_event("history", to_columns(points, names, MAX_ARMS))
 
 
-def _count_arms(live: Experiment) -> int:
+def _count_arms(live: LiveExperiment) -> int:
     """Return the number of arms, times the number of groups."""
     return len(live.arms.rows) * live.config.policies
 

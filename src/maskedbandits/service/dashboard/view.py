@@ -17,7 +17,7 @@ from maskedbandits.service.dashboard.history import Point
 from maskedbandits.service.schemas import MILLION
 
 if TYPE_CHECKING:
-    from maskedbandits.service.experiment import Experiment
+    from maskedbandits.service.experiment import LiveExperiment
 
 MAX_ARMS = 28  # that are shown: seven colours times four dashes make as many lines
 MAX_GROUPS = 28  # that are shown
@@ -67,7 +67,11 @@ def sum_arms(view: Mapping[str, Any]) -> dict[str, int]:
 
 
 def build_view(
-    live: Experiment, view: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], latest: int, points: Sequence[Point]
+    live: LiveExperiment,
+    view: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    latest: int,
+    points: Sequence[Point],
 ) -> dict[str, Any]:
     """Return what a page shows of an experiment; the last of the points is now."""
     return {
@@ -80,7 +84,7 @@ def build_view(
     }
 
 
-def build_header(live: Experiment, view: Mapping[str, Any], at: float) -> dict[str, Any]:
+def build_header(live: LiveExperiment, view: Mapping[str, Any], at: float) -> dict[str, Any]:
     """Return what a page shows of experiments with and without groups."""
     return {
         "at": round(at, 1),
@@ -131,7 +135,7 @@ def format_estimate(row: Mapping[str, Any]) -> str:
 # Experiments with groups: decisions and reports are of all arms together, estimates are by group and then by arm.
 
 
-def build_group_view(live: Experiment, view: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
+def build_group_view(live: LiveExperiment, view: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
     """Return what a page shows of an experiment with groups; the last of the points is now."""
     known = [index for index in live.arms.open if index < len(view["arms"])]
     groups = build_groups(view, known)

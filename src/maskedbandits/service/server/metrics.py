@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from maskedbandits.service.report_status import REPORT_STATUSES
 
 if TYPE_CHECKING:
-    from maskedbandits.service.experiment import Experiment
+    from maskedbandits.service.experiment import LiveExperiment
 
 ROUTES = ("decisions", "reports", "experiments", "state", "health", "metrics", "openapi", "live", "static", "other")
 CLIENT_GONE = 499
@@ -56,7 +56,7 @@ class Metrics:
 
     def format_text(
         self,
-        experiments: Iterable[Experiment],
+        experiments: Iterable[LiveExperiment],
         is_ready: bool,
         outcomes: Mapping[str, Mapping[str, int]] | None = None,
         quarantined: int = 0,
@@ -90,7 +90,7 @@ class Metrics:
         return lines
 
 
-def _format_experiments(experiments: Iterable[Experiment]) -> list[str]:
+def _format_experiments(experiments: Iterable[LiveExperiment]) -> list[str]:
     """Return the positions in the logs and the reports held back, which are the same in every worker."""
     known = list(experiments)
     lines = ["# TYPE maskedbandits_log_seq gauge"]

@@ -16,7 +16,7 @@ from maskedbandits.service.storage.models import (
     ArmRow,
     Change,
     ExperimentRow,
-    NewArm,
+    NewArmRow,
     check_json,
     check_name,
 )
@@ -34,7 +34,7 @@ def list_arms(tx: Transaction, experiment: int) -> list[ArmRow]:
     return [ArmRow(*row) for row in tx.query(select, (experiment,))]
 
 
-def create_experiment(tx: Transaction, row: ExperimentRow, arms: Sequence[NewArm]) -> ExperimentRow:
+def create_experiment(tx: Transaction, row: ExperimentRow, arms: Sequence[NewArmRow]) -> ExperimentRow:
     """Write a new experiment and the first event of its log."""
     names = [arm.name for arm in arms]
     if not arms or len(set(names)) < len(names):

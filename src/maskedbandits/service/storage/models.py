@@ -23,7 +23,7 @@ STATUSES = ("running", "paused", "archived")
 OPEN, RETIRED = "open", "retired"
 
 
-class NewArm(NamedTuple):
+class NewArmRow(NamedTuple):
     """An arm of an experiment to create; the payload is JSON text."""
 
     name: str

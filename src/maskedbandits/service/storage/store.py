@@ -24,7 +24,7 @@ from maskedbandits.service.storage.models import (
     Change,
     EventRow,
     ExperimentRow,
-    NewArm,
+    NewArmRow,
     NewReport,
     SnapshotRow,
     StoreStatus,
@@ -115,7 +115,7 @@ class Store(Counters, Keys):
     # Experiments
 
     def create_experiment(
-        self, name: str, config: str, arms: Sequence[NewArm], default_arm: int, hour: int
+        self, name: str, config: str, arms: Sequence[NewArmRow], default_arm: int, hour: int
     ) -> ExperimentRow:
         """Create an experiment; the first event of its log records how."""
         with self._begin_write(exclusive=True) as tx:
