@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from commands import call, refused
-from maskedbandits.service.keys import create_key
+from maskedbandits.service.auth import create_key
 from maskedbandits.service.storage import open_store
 
 

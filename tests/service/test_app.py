@@ -15,8 +15,8 @@ from web import SMALL, Client, Reply, Served
 
 from maskedbandits.service import http, log_reader, log_writer
 from maskedbandits.service.app import App
+from maskedbandits.service.auth import create_key
 from maskedbandits.service.clock import Clock
-from maskedbandits.service.keys import create_key
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.state import get_kernel_key

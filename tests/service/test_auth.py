@@ -8,9 +8,16 @@ import pytest
 from web import exchanged
 
 from maskedbandits.service.app import App
-from maskedbandits.service.auth import AccessControl, refuse_duplicates
+from maskedbandits.service.auth import (
+    ANONYMOUS,
+    LOCAL_ADMIN,
+    AccessControl,
+    ApiKeys,
+    hash_key,
+    is_own_name,
+    refuse_duplicates,
+)
 from maskedbandits.service.http import RequestError
-from maskedbandits.service.keys import ANONYMOUS, LOCAL_ADMIN, ApiKeys, hash_key, is_own_name
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage.models import KeyRow
 

@@ -16,11 +16,11 @@ from streaming import reading
 from web import Client
 
 from maskedbandits.service.app import App
+from maskedbandits.service.auth import create_key, revoke_key
 from maskedbandits.service.dashboard import broadcast, history
 from maskedbandits.service.dashboard.broadcast import Broadcaster, ExperimentFeed
 from maskedbandits.service.dashboard.history import ARM_NUMBERS, TOTALS, Point
 from maskedbandits.service.dashboard.view import MAX_ARMS
-from maskedbandits.service.keys import create_key, revoke_key
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import StoreUnavailable, open_store

@@ -12,7 +12,7 @@ from running import Running, running
 
 from browsers import needs_browser, one_at_a_time
 from children import wait_until
-from maskedbandits.service.keys import create_key
+from maskedbandits.service.auth import create_key
 from maskedbandits.service.storage import open_store
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")

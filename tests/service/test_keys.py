@@ -12,8 +12,8 @@ from web import SMALL, Served
 
 from commands import call, refused
 from maskedbandits.errors import UserError
-from maskedbandits.service import keys
-from maskedbandits.service.keys import ApiKeys, create_key, hash_key, is_own_name, revoke_key
+from maskedbandits.service import auth
+from maskedbandits.service.auth import ApiKeys, create_key, hash_key, is_own_name, revoke_key
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.secret import load_secrets, rotate_signing_key
 from maskedbandits.service.server.settings import Settings
@@ -33,7 +33,7 @@ MAY = {"device": ["device"], "read": ["read"], "admin": ["device", "read", "admi
 
 @pytest.fixture
 def made(store: Store) -> dict[str, str]:
-    return {role: create_key(store, role, role, 7)[1] for role in keys.ROLES}
+    return {role: create_key(store, role, role, 7)[1] for role in auth.ROLES}
 
 
 @pytest.fixture
@@ -66,15 +66,15 @@ def test_arms_are_named_only_to_readers(
     assert ("role read" in reply.error) == (not is_told)
 
 
-@pytest.mark.parametrize("role", keys.ROLES)
+@pytest.mark.parametrize("role", auth.ROLES)
 def test_key_has_rights_of_its_role(locked: Served, made: dict[str, str], role: str) -> None:
     locked.client.key = made[role]
-    assert [asked for asked in keys.ROLES if let_in(locked, asked)] == MAY[role]
+    assert [asked for asked in auth.ROLES if let_in(locked, asked)] == MAY[role]
     assert let_in(locked, "")
 
 
 def test_key_is_required_once_one_exists(locked: Served) -> None:
-    for role in keys.ROLES:
+    for role in auth.ROLES:
         for asked in EVERYTHING[role]:
             reply = locked.ask(*asked)
             assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
@@ -125,7 +125,7 @@ def test_rate_limit_is_per_key(registry: ExperimentRegistry, made: dict[str, str
 )
 def test_loopback_has_all_rights_without_keys(served: Served, host: str) -> None:
     served.client.host = host
-    assert all(let_in(served, role) for role in keys.ROLES)
+    assert all(let_in(served, role) for role in auth.ROLES)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_unknown_role_has_no_rights(locked: Served, store: Store, capsys: pytest
     for _ in range(2):  # it is said once
         locked.app.access.keys.refresh(store.list_keys())
     locked.client.key = key
-    assert not any(let_in(locked, role) for role in keys.ROLES)
+    assert not any(let_in(locked, role) for role in auth.ROLES)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if "unknown role" in line]
     assert [(line["key"], line["role"]) for line in lines] == [("crowned", "'king'")]
 

@@ -11,7 +11,7 @@ import pytest
 from web import SMALL, Served
 
 from maskedbandits._numba import cache
-from maskedbandits.service.keys import create_key
+from maskedbandits.service.auth import create_key
 from maskedbandits.service.registry import ExperimentRegistry
 from maskedbandits.service.server import logging as logs
 from maskedbandits.service.server.settings import Settings

@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 from web import SMALL, Served
 
 from maskedbandits.service.app import OPERATIONS as SERVED
-from maskedbandits.service.keys import create_key
+from maskedbandits.service.auth import create_key
 from maskedbandits.service.openapi import describe_service
 from maskedbandits.service.server.metrics import STATUSES
 from maskedbandits.service.storage import open_store

@@ -215,8 +215,8 @@ def record_all(folder: Path) -> list[dict[str, Any]]:
     from registries import build_registry, storage_in
     from web import Served
 
+    from maskedbandits.service.auth import create_key
     from maskedbandits.service.clock import Clock
-    from maskedbandits.service.keys import create_key
     from maskedbandits.service.server.settings import Settings
     from maskedbandits.service.storage import open_store
 

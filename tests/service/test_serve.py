@@ -17,7 +17,7 @@ from children import LONGEST, PROGRAM, child, finished, wait_until
 from commands import call, refused
 from maskedbandits._util import extras
 from maskedbandits.service import state
-from maskedbandits.service.keys import create_key, revoke_key
+from maskedbandits.service.auth import create_key, revoke_key
 from maskedbandits.service.server import main
 from maskedbandits.service.server.settings import Settings
 from maskedbandits.service.storage import open_store

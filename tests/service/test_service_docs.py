@@ -28,6 +28,7 @@ def commands(block: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow  # twenty commands, each a process
 @pytest.mark.skipif(os.name == "nt", reason="the page's commands are for a shell that Windows has not")
 def test_commands_of_page_work(tmp_path: Path) -> None:
     service = Service(f"sqlite:///{tmp_path / 'bandits.db'}", tmp_path)

@@ -16,9 +16,9 @@ from web import SMALL, Client, Reply, Served
 
 from maskedbandits.service import source_limits
 from maskedbandits.service.app import App
+from maskedbandits.service.auth import create_key
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.config import find_fault
-from maskedbandits.service.keys import create_key
 from maskedbandits.service.replay import Claim, replay
 from maskedbandits.service.schemas import SourceLimit
 from maskedbandits.service.server.settings import Settings

@@ -44,9 +44,9 @@ def key() -> None:
 @json_option
 def create(role: str, name: str | None, storage: StoreOptions, json_wanted: bool) -> None:
     """Make a key, and print it this once: the store has only a digest of it."""
-    from maskedbandits.service.keys import create_key
-
     with open_for_verb(storage, "key", create=True) as store:
+        from maskedbandits.service.auth import create_key
+
         name, secret = create_key(store, role, name, current_hour())
     if json_wanted:
         echo_json({"name": name, "role": role, "key": secret})
@@ -80,9 +80,9 @@ def list_keys(storage: StoreOptions, json_wanted: bool) -> None:
 @json_option
 def revoke(name: str, storage: StoreOptions, json_wanted: bool) -> None:
     """Revoke the key called NAME: a service that is running refuses it within seconds."""
-    from maskedbandits.service.keys import revoke_key
-
     with open_for_verb(storage, "key") as store:
+        from maskedbandits.service.auth import revoke_key
+
         revoke_key(store, name, current_hour())
     if json_wanted:
         echo_json({"name": name, "revoked": True})
