@@ -3,6 +3,8 @@ import os
 os.environ.setdefault("MASKEDBANDITS_COMPILE", "now")  # a test that starts interpreted says so
 os.environ.setdefault("MASKEDBANDITS_SECRET", "the secret of services in tests, which is none")  # no key files here
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # `make test` has a process for each core already
+
 from collections.abc import Iterator
 
 import pytest

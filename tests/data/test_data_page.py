@@ -16,13 +16,13 @@ def rows(which: str) -> dict[str, list[str]]:
     return {first: others for first, *others in cells}
 
 
-def test_the_page_names_all_data_sets() -> None:
+def test_page_names_all_data_sets() -> None:
     assert blocks.read(page.PAGE, "names") == page.names()
     assert list(rows("names")) == data.names()
     assert blocks.names(page.PAGE) == ["names", "worth", *page.SHOWN]
 
 
-def test_what_the_page_says_of_its_tables() -> None:
+def test_page_text_matches_its_tables() -> None:
     worth = rows("worth")
     assert worth["retail"][0] == "40,077 rounds"
     assert worth["movielens-100k"][3] == "0"  # one genre is the best in every month
@@ -33,7 +33,7 @@ def test_what_the_page_says_of_its_tables() -> None:
         assert {len(row) for row in rows(name).values()} == {int(worth[name][1])}
 
 
-def test_the_best_arm_of_a_month_is_bold_and_periods_weigh_as_much_as_they_hold(
+def test_best_arm_is_bold_and_periods_are_weighted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     outcomes = [[1, 0], [1, 0], [0, 0], [0, 1]]

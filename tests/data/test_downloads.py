@@ -14,7 +14,7 @@ from maskedbandits.data import cache
 # As published: Saito et al. 2021; an index without a name, and an affinity with every item.
 LOG = [
     *("", "timestamp", "item_id", "position", "click", "propensity_score"),
-    *(f"user_feature_{place}" for place in range(4)),
+    *(f"user_feature_{index}" for index in range(4)),
     *(f"user-item_affinity_{item}" for item in range(34)),
 ]
 # As published: Matias et al. 2021, March 2020; the last column was added in June 2024, as their page says.
@@ -46,11 +46,11 @@ def men(folder: Path) -> Path:
 def packages(folder: Path) -> Path:
     """Two tests of four packages, with texts that hold commas, quotes and ends of lines."""
     rows = [
-        f"{place},2014-11-2{test} 06:43:16.{place:03},2016-04-02 16:33:38.062,546d88fb84ad38b2ce{test:06},"
-        f'"Things that ""matter"".","Yes, ""you"" {place}","<p>One\nTwo</p>",a-slug,546d6fa19ad54eec8d00002d,'
-        f"{1000 + 500 * place},{100 + 10 * place},100.0,True,False,,,201446,False\n"
+        f"{index},2014-11-2{test} 06:43:16.{index:03},2016-04-02 16:33:38.062,546d88fb84ad38b2ce{test:06},"
+        f'"Things that ""matter"".","Yes, ""you"" {index}","<p>One\nTwo</p>",a-slug,546d6fa19ad54eec8d00002d,'
+        f"{1000 + 500 * index},{100 + 10 * index},100.0,True,False,,,201446,False\n"
         for test in range(2)
-        for place in range(4)
+        for index in range(4)
     ]
     path = folder / "upworthy-archive-exploratory-packages-03.12.2020.csv"
     path.write_text(",".join(PACKAGES) + "\n" + "".join(rows), encoding="utf-8")
@@ -64,14 +64,14 @@ def packages(folder: Path) -> Path:
         ("upworthy", "osf.io/jd64p", "upworthy-archive-exploratory-packages-*.csv"),
     ],
 )
-def test_who_has_no_file_is_told_from_where_and_which(name: str, page: str, file: str) -> None:
+def test_missing_file_names_its_source(name: str, page: str, file: str) -> None:
     refused(call("data", "get", name), f"{name} is for you to download, from {page}")
-    told = call("data", "get", name).stderr
-    assert file in told
-    assert told.endswith(f"then: maskedbandits data get {name} --file FILE\n")
+    messages = call("data", "get", name).stderr
+    assert file in messages
+    assert messages.endswith(f"then: maskedbandits data get {name} --file FILE\n")
 
 
-def test_the_log_of_a_shop_is_got(folder: Path) -> None:
+def test_open_bandit_log_is_loaded(folder: Path) -> None:
     done = call("data", "get", "open-bandit", "--file", men(folder))
     assert done.stdout.startswith("open-bandit: 340 rows of a log, 34 arms, 2 periods of a day\n"), done.output
     log = data.load("open-bandit")
@@ -82,7 +82,7 @@ def test_the_log_of_a_shop_is_got(folder: Path) -> None:
     assert "340 rows of a log" in call("data", "show", "open-bandit").stdout
 
 
-def test_tests_of_headlines_are_got(folder: Path) -> None:
+def test_upworthy_tests_are_loaded(folder: Path) -> None:
     done = call("data", "get", "upworthy", "--file", packages(folder))
     assert done.stdout.startswith("upworthy: 14,000 steps, 4 arms, 2 periods of a test\n"), done.output
     tests = data.load("upworthy")
@@ -92,7 +92,7 @@ def test_tests_of_headlines_are_got(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["open-bandit", "upworthy"])
-def test_another_file_is_refused_and_nothing_kept(folder: Path, name: str) -> None:
+def test_wrong_file_is_refused_and_not_stored(folder: Path, name: str) -> None:
     (folder / "archive.zip").write_bytes(b"PK\x03\x04\xff\xff")
     other = packages(folder) if name == "open-bandit" else men(folder)
     cases = {folder / "archive.zip": "it is packed (zip, or a spreadsheet): unpack it", other: "there is no column"}
@@ -103,7 +103,7 @@ def test_another_file_is_refused_and_nothing_kept(folder: Path, name: str) -> No
         assert list((folder / "kept").iterdir()) == []
 
 
-def test_experiments_play_them(folder: Path) -> None:
+def test_experiments_play_downloaded_data(folder: Path) -> None:
     call("data", "get", "open-bandit", "--file", men(folder))
     call("data", "get", "upworthy", "--file", packages(folder))
     (folder / "x.toml").write_text(

@@ -27,7 +27,7 @@ def typed(values: list[Any], kind: str, *arguments: Any) -> Any:
     return pyarrow.array(values, getattr(pyarrow, kind)(*arguments))
 
 
-def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
+def test_parquet_equals_csv(tmp_path: Path) -> None:
     days = [datetime(2020, 1, day) for day in (9, 1, 5)]
     path = saved(tmp_path, {"day": days, "a": [1.0, 0.5, 0.0], "b": [True, False, True]})
     table = read_csv(path, time="day")
@@ -42,7 +42,7 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
         read_csv(path, time="c")
 
 
-def test_categories_and_texts_in_bytes_are_names(tmp_path: Path) -> None:
+def test_categories_and_bytes_are_names(tmp_path: Path) -> None:
     for arms in (["y", "x", "y"], typed(["y", "x", "y"], "string").dictionary_encode(), [b"y", b"x", b"y"]):
         log = read_csv(saved(tmp_path, {"arm": arms, "r": [0, 1, 1]}), arm="arm", reward="r")
         assert isinstance(log, Log)
@@ -59,12 +59,12 @@ def test_times_have_any_unit(tmp_path: Path) -> None:
         assert table.labels == ("2020-01-01 00:00",)
 
 
-def test_the_content_tells_what_it_is_whatever_its_name(tmp_path: Path) -> None:
+def test_content_decides_the_format(tmp_path: Path) -> None:
     for name in ("own.csv", "OWN.PARQUET"):
         assert read_csv(saved(tmp_path, {"a": [1], "b": [0]}, name)).arms == ("a", "b")
 
 
-def test_other_columns_may_hold_anything(tmp_path: Path) -> None:
+def test_other_columns_may_have_anything(tmp_path: Path) -> None:
     columns = {"arm": ["x", "y"], "r": [0, 1], "s": [{"u": 1}, None], "t": typed([1, 1 << 50], "timestamp", "s")}
     assert read_csv(saved(tmp_path, columns), arm="arm", reward="r").arms == ("x", "y")
 
@@ -79,7 +79,7 @@ def test_other_columns_may_hold_anything(tmp_path: Path) -> None:
         ({"a": [], "b": []}, {}, "there is not a single row"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_invalid_parquet_table_is_one_line(
     tmp_path: Path, columns: dict[str, Any], named: dict[str, Any], complaint: str
 ) -> None:
     path = saved(tmp_path, columns)
@@ -88,13 +88,13 @@ def test_what_is_wrong_is_said_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_time_beyond_the_calendar_is_refused(tmp_path: Path) -> None:
+def test_time_beyond_calendar_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, {"t": typed([1, 1 << 50], "timestamp", "s"), "a": [1, 0], "b": [0, 1]})
     with pytest.raises(UserError, match="column 't' holds what Python cannot"):
         read_csv(path, time="t")
 
 
-def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_damaged_parquet_is_one_line(tmp_path: Path) -> None:
     path = saved(tmp_path, {"a": [1, 0], "b": [0, 1]})
     whole = path.read_bytes()
     damaged = whole[:8] + b"\xff" * 30 + whole[38:]
@@ -105,7 +105,7 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_missing_parquet_file_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "folder.parquet").mkdir()
     for name, complaint in (("folder.parquet", "Is a directory"), ("none.parquet", "No such file")):
@@ -113,14 +113,14 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
             read_csv(tmp_path / name)
 
 
-def test_progress_is_told_of_what_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_parquet_reports_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("maskedbandits.data.readers.PROGRESS_INTERVAL_S", -1.0)
-    told: list[str] = []
-    read_csv(saved(tmp_path, {"a": [0] * 2500, "b": [1] * 2500}), progress=told.append)
-    assert told == ["1,000 rows read ...", "2,000 rows read ..."]
+    messages: list[str] = []
+    read_csv(saved(tmp_path, {"a": [0] * 2500, "b": [1] * 2500}), progress=messages.append)
+    assert messages == ["1,000 rows read ...", "2,000 rows read ..."]
 
 
-def test_without_pyarrow_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda module: None)
     with pytest.raises(UserError, match=r"needs pyarrow, .*: pip install 'maskedbandits\[parquet\]'"):
         read_csv(os.fspath(tmp_path / "x.parquet"))

@@ -49,7 +49,7 @@ LATER = ("9", "22222A", "EGG", 1, "12/1/2009 7:45", 1)
 
 @given(st.lists(sales, max_size=25).map(lambda rows: [FIRST, *rows]))
 @settings(max_examples=50)
-def test_families_are_those_of_the_twin(rows: Sequence[tuple[object, ...]]) -> None:
+def test_families_match_twin(rows: Sequence[tuple[object, ...]]) -> None:
     table, twin = retail.read_families(packed(retail_text(rows))), naive.families(retail_text(rows))
     assert table.arms == tuple(naive.WORDS)
     assert list(zip(months(table), table.outcomes.tolist(), strict=True)) == twin
@@ -57,19 +57,19 @@ def test_families_are_those_of_the_twin(rows: Sequence[tuple[object, ...]]) -> N
 
 @given(st.lists(sales, max_size=25).map(lambda rows: [FIRST, LATER, *rows, ("0", "33333", "MUG", 1, FIRST[4], 1)]))
 @settings(max_examples=50)
-def test_best_sellers_are_those_of_the_twin(rows: Sequence[tuple[object, ...]]) -> None:
+def test_best_sellers_match_twin(rows: Sequence[tuple[object, ...]]) -> None:
     table, (codes, twin) = retail.read_best_sellers(packed(retail_text(rows))), naive.blind(retail_text(rows))
     assert [name.split()[0] for name in table.arms] == codes
     assert list(zip(months(table), table.outcomes.tolist(), strict=True)) == twin
 
 
-def test_an_invoice_is_dropped_if_nothing_was_sold() -> None:
+def test_unsold_invoices_are_dropped() -> None:
     table = retail.read_families(packed(retail_text()))
     assert table.labels == ("2009-12", "2010-01", "2010-12")
     assert table.outcomes.tolist() == [[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
 
 
-def test_a_best_seller_is_called_by_its_code_and_what_it_was_first_called() -> None:
+def test_best_seller_is_named_by_code_and_first_description() -> None:
     table = retail.read_best_sellers(packed(retail_text(INVOICES)))
     assert table.arms == ("11111 PARTY BUNTING", "22222A XMAS EGG", "33333 mug, with a garden")
     assert table.outcomes.tolist() == [[1, 1, 0]]
@@ -84,7 +84,7 @@ KNOWN = (
 
 @given(st.lists(st.tuples(st.sampled_from("1234"), st.integers(1, 5), st.integers(874724710, 893286638)), max_size=30))
 @settings(max_examples=50)
-def test_genres_are_those_of_the_twin(drawn: list[tuple[str, int, int]]) -> None:
+def test_genres_match_twin(drawn: list[tuple[str, int, int]]) -> None:
     ratings = RATINGS + "".join(f"7\t{film}\t{stars}\t{when}\n" for film, stars, when in [("1", 4, 874724710), *drawn])
     table = movielens.read_genres([stream(ratings), stream(KNOWN)])
     twin = naive.genres(ratings, KNOWN)
@@ -98,7 +98,7 @@ def test_genres_are_those_of_the_twin(drawn: list[tuple[str, int, int]]) -> None
     assert named == [month for month, _, _ in twin]
 
 
-def test_a_genre_is_an_arm_from_a_twentieth_of_the_ratings_on() -> None:
+def test_genre_needs_a_twentieth_of_ratings() -> None:
     rare = RATINGS + "7\t4\t5\t874724710\n" + "7\t1\t5\t874724711\n" * 19
     assert movielens.read_genres([stream(rare), stream(KNOWN)]).arms == ("Drama", "War", "Western")
     assert movielens.read_genres([stream(rare + "7\t1\t5\t874724712\n"), stream(KNOWN)]).arms == ("Drama", "War")
@@ -107,7 +107,7 @@ def test_a_genre_is_an_arm_from_a_twentieth_of_the_ratings_on() -> None:
 SHOWN = ",timestamp,item_id,position,click,propensity_score,user_feature_0\n"
 
 
-def test_a_log_of_random_items_is_put_in_time_order() -> None:
+def test_random_log_is_sorted_by_time() -> None:
     text = SHOWN + "0,2019-11-25 00:00:00+00:00,2,1,1,0.25,x\n1,2019-11-24 09:30:00.5+00:00,0,3,0,0.25,y\n"
     table = open_bandit.read_items([stream(text)])
     assert table.arms == ("item 0", "item 1", "item 2", "item 3")
@@ -133,7 +133,7 @@ def test_a_log_of_random_items_is_put_in_time_order() -> None:
         ("0,2019-11-25,1,1", "row 2 has 4 fields, the heading 7"),
     ],
 )
-def test_another_log_is_refused(row: str, complaint: str) -> None:
+def test_other_log_is_refused(row: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         open_bandit.read_items([stream(f"{SHOWN}0,2019-11-24,2,1,1,0.25,x\n{row}\n")])
 
@@ -143,12 +143,12 @@ PACKAGES = ",created_at,test_week,clickability_test_id,headline,impressions,clic
 
 def packages(test: str, day: str, counts: Sequence[tuple[int, int]]) -> str:
     return "".join(
-        f'0,{day} 08:00:{place:02}.123,201401,{test},"A, headline",{viewers},{clicks}\n'
-        for place, (viewers, clicks) in enumerate(counts)
+        f'0,{day} 08:00:{index:02}.123,201401,{test},"A, headline",{viewers},{clicks}\n'
+        for index, (viewers, clicks) in enumerate(counts)
     )
 
 
-def test_a_test_of_headlines_is_a_segment() -> None:
+def test_headline_test_is_a_segment() -> None:
     text = PACKAGES
     text += packages("later", "2014-06-01", [(10, 1), (20, 1), (0, 0), (40, 4), (30, 30), (99, 9)])
     text += packages("three", "2014-05-01", [(10, 1), (20, 1), (40, 4)])
@@ -169,11 +169,11 @@ def test_a_test_of_headlines_is_a_segment() -> None:
         ([(10, "x")] * 4, "row 1: clicks = 'x': give a number"),
     ],
 )
-def test_an_archive_that_cannot_be_used_is_refused(counts: Sequence[tuple[int, int]], complaint: str) -> None:
+def test_unusable_archive_is_refused(counts: Sequence[tuple[int, int]], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         upworthy.read_headlines([stream(PACKAGES + packages("one", "2014-06-01", counts))])
 
 
-def test_a_column_that_is_missing_is_named() -> None:
+def test_missing_column_is_named() -> None:
     with pytest.raises(UserError, match="no column 'impressions'; did you mean 'impression'"):
         upworthy.read_headlines([stream(PACKAGES.replace("impressions", "impression"))])

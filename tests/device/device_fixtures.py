@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from device_fakes import Clock, Service, serving
+from device_fakes import Clock, Service, direct, serving
 
 from maskedbandits.device import device
 
@@ -34,4 +34,11 @@ def service(clock: Clock) -> Service:
 @pytest.fixture
 def url(service: Service) -> Iterator[str]:
     with serving(service) as address:
+        yield address
+
+
+@pytest.fixture
+def direct_url(service: Service) -> Iterator[str]:
+    """An address whose requests are answered by a call: for tests of many visits."""
+    with direct(service) as address:
         yield address

@@ -33,7 +33,7 @@ def wrong(service: Service, clock: Clock) -> Callable[[float, Look], None]:
 
 
 @pytest.mark.parametrize("seconds", [-600.0, -2 * DAY, -START])
-def test_a_clock_that_was_behind_and_is_put_right(
+def test_clock_behind_may_be_corrected(
     seconds: float, url: str, service: Service, clock: Clock, wrong: Callable[[float, Look], None]
 ) -> None:
     with opened(url) as device:
@@ -48,7 +48,7 @@ def test_a_clock_that_was_behind_and_is_put_right(
 
 @pytest.mark.parametrize("seconds", [2 * DAY, 3 * 365 * DAY])
 @pytest.mark.parametrize("network", ["up", "down"])
-def test_a_clock_that_was_ahead_and_is_put_right(
+def test_clock_ahead_may_be_corrected(
     seconds: float, network: str, url: str, service: Service, clock: Clock, wrong: Callable[[float, Look], None]
 ) -> None:
     def look() -> None:
@@ -66,7 +66,7 @@ def test_a_clock_that_was_ahead_and_is_put_right(
     assert len(service.taken) == 1
 
 
-def test_a_clock_that_is_put_right_in_two_steps(url: str, service: Service, clock: Clock) -> None:
+def test_clock_may_be_corrected_in_two_steps(url: str, service: Service, clock: Clock) -> None:
     with opened(url) as device:
         device.decide().report(1)
         for step in (-2 * DAY, DAY, DAY):
@@ -77,7 +77,7 @@ def test_a_clock_that_is_put_right_in_two_steps(url: str, service: Service, cloc
 
 
 @pytest.mark.parametrize(("cap", "per"), [(20, None), (10, "30 days")])
-def test_a_device_with_other_terms_sends_what_was_promised_and_pays_for_nothing_more(
+def test_other_terms_send_promises_and_pay_nothing(
     cap: int, per: str | None, url: str, service: Service, clock: Clock, folder: Path
 ) -> None:
     path = folder / "ledger"
@@ -98,9 +98,7 @@ def test_a_device_with_other_terms_sends_what_was_promised_and_pays_for_nothing_
 
 
 @pytest.mark.parametrize("cap", [1, 2, 4])
-def test_a_clock_that_is_set_ahead_passes_no_cap_that_renews(
-    cap: int, url: str, service: Service, clock: Clock
-) -> None:
+def test_device_clock_ahead_does_not_renew_cap(cap: int, url: str, service: Service, clock: Clock) -> None:
     service.clock = lambda: START
     taken = 0
     with opened(url, cap=cap, per="30 days") as device:
@@ -111,7 +109,9 @@ def test_a_clock_that_is_set_ahead_passes_no_cap_that_renews(
 
 
 @pytest.mark.parametrize("jumps", [(-400, 31, 62), (31, 62, 93), (0, -31, 31)])
-def test_nor_does_a_server_s_clock(jumps: tuple[int, ...], url: str, service: Service, clock: Clock) -> None:
+def test_server_clock_ahead_does_not_renew_cap(
+    jumps: tuple[int, ...], url: str, service: Service, clock: Clock
+) -> None:
     with opened(url, cap=1, per="30 days") as device:
         parts = []
         for days in jumps:
@@ -121,7 +121,7 @@ def test_nor_does_a_server_s_clock(jumps: tuple[int, ...], url: str, service: Se
 
 
 @pytest.mark.parametrize(("epsilon", "cap", "fit"), [(4.1, 8.2, 2), (0.1, 0.3, 3), (2.3, 6.899999, 2)])
-def test_the_last_report_that_fits_a_cap_is_made(
+def test_last_report_that_fits_is_made(
     epsilon: float, cap: float, fit: int, url: str, service: Service, clock: Clock
 ) -> None:
     service.decision = {"epsilon": epsilon}
@@ -131,9 +131,7 @@ def test_the_last_report_that_fits_a_cap_is_made(
         assert not device.decide().participate
 
 
-def test_a_server_whose_clock_is_more_than_a_year_ahead_is_paid_nothing(
-    url: str, service: Service, clock: Clock
-) -> None:
+def test_server_clock_a_year_ahead_is_refused(url: str, service: Service, clock: Clock) -> None:
     """Whatever is paid on that day would never be old."""
     with opened(url, cap=1, per="1 day") as device:
         service.clock = lambda: clock.at + 400 * DAY
@@ -142,7 +140,7 @@ def test_a_server_whose_clock_is_more_than_a_year_ahead_is_paid_nothing(
         assert device.decide().participate
 
 
-def test_a_clock_set_back_before_a_promise_does_not_move_it(url: str, service: Service, clock: Clock) -> None:
+def test_clock_set_back_before_promise_moves_nothing(url: str, service: Service, clock: Clock) -> None:
     """What was set back is made good for the promises of that time, and for no later one."""
     with opened(url) as device:
         device.decide().report(1)

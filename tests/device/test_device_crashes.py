@@ -17,15 +17,15 @@ from maskedbandits.device import Device, device
 pytest_plugins = ["device_fixtures"]
 
 
-def judge(service: Service, told: list[Any], own: Device) -> None:
+def judge(service: Service, events: list[Any], own: Device) -> None:
     """What must hold when everything that was promised has had its time."""
-    promised = {what[1] for what in told if what[0] == "promised"}
+    promised = {what[1] for what in events if what[0] == "promised"}
     assert promised <= set(service.taken)
     bits = defaultdict(set)
     for arrival in service.arrivals:
         bits[arrival.token].add(arrival.bit)
     assert all(len(each) == 1 for each in bits.values())
-    assert all(service.taken[what[1]] == what[2] for what in told if what[0] == "drawn" and what[2] is not None)
+    assert all(service.taken[what[1]] == what[2] for what in events if what[0] == "drawn" and what[2] is not None)
     assert own.ledger is not None
     assert len(service.taken) <= own.ledger.reports
     assert own.ledger.spent <= own.ledger.cap
@@ -42,7 +42,7 @@ STEPS = ("COMMIT",)
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("kinds", [STEPS, pytest.param(("",), marks=pytest.mark.slow)], ids=["steps", "all"])
-def test_a_device_that_is_killed_before_any_statement_goes_on(
+def test_device_killed_at_any_statement_recovers(
     kinds: tuple[str, ...], url: str, service: Service, folder: Path
 ) -> None:
     end, number = -9, 0
@@ -50,15 +50,15 @@ def test_a_device_that_is_killed_before_any_statement_goes_on(
         number += 1
         path = folder / str(number)
         service.arrivals, service.taken, service.issued = [], {}, {}
-        told, code = children.call(children.a_life, url, str(path), number, kinds)
-        assert code in (0, -9), told
+        events, code = children.call(children.a_life, url, str(path), number, kinds)
+        assert code in (0, -9), events
         end = code
-        restarted(service, url, path, told)
+        restarted(service, url, path, events)
     assert number > 30
-    assert [what[0] for what in told].count("promised") == 2  # of three
+    assert [what[0] for what in events].count("promised") == 2  # of three
 
 
-def restarted(service: Service, url: str, path: Path, told: list[Any]) -> None:
+def restarted(service: Service, url: str, path: Path, events: list[Any]) -> None:
     """Open the files again, let time pass, and look."""
     clock = Clock()
     clock.at += 100  # for the child it was up to 189 s later: set back, or not
@@ -67,18 +67,18 @@ def restarted(service: Service, url: str, path: Path, told: list[Any]) -> None:
         with opened(url, path=path, cap=2) as own:
             own.send_due()
             pass_time(own, clock, 80_000)
-            judge(service, told, own)
+            judge(service, events, own)
             for _ in range(3):
                 own.decide()
             pass_time(own, clock, 80_000)
             assert own.ledger is not None
             assert own.ledger.spent == 2
-            judge(service, told, own)
+            judge(service, events, own)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("nth", [1, 2])
-def test_a_device_that_is_killed_while_it_sends_sends_the_same(
+def test_device_killed_while_sending_sends_the_same(
     nth: int, when: str, url: str, service: Service, folder: Path
 ) -> None:
     running: dict[str, int] = {}
@@ -93,16 +93,16 @@ def test_a_device_that_is_killed_while_it_sends_sends_the_same(
     started = children.start(children.a_life, url, str(folder / "ledger"), -1, STEPS)
     opened_first = started[1].recv()
     running["process"] = opened_first[1]
-    told, code = children.finish(started)
+    events, code = children.finish(started)
     assert code == -9
-    restarted(service, url, folder / "ledger", told)
+    restarted(service, url, folder / "ledger", events)
     first = service.arrivals[nth - 1]
     assert [arrival.bit for arrival in service.arrivals if arrival.token == first.token] == [first.bit] * 2
 
 
-def test_a_device_that_is_killed_again_and_again(folder: Path) -> None:
+def test_device_killed_repeatedly_recovers(folder: Path) -> None:
     """In real time, at random moments, on one file."""
-    service, rng, told = Service(), random.Random(3), []
+    service, rng, events = Service(), random.Random(3), []
     service.report_after, service.expires_after = 0.2, 3600.0
     with serving(service) as address:
         for _ in range(12):
@@ -110,15 +110,15 @@ def test_a_device_that_is_killed_again_and_again(folder: Path) -> None:
             receiving.recv()
             time.sleep(rng.uniform(0.0, 0.5))
             process.kill()
-            said, code = children.finish((process, receiving))
+            sent, code = children.finish((process, receiving))
             assert code == -9
-            told += said
+            events += sent
         clock = Clock(time.time())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(device, "time", clock)
             service.clock = clock.time
             with opened(address, path=folder / "ledger", cap=10**6) as own:
                 pass_time(own, clock, 600)
-                judge(service, told, own)
-    assert len(told) > 100
-    assert len(service.taken) >= len(told)
+                judge(service, events, own)
+    assert len(events) > 100
+    assert len(service.taken) >= len(events)

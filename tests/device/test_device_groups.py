@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from device_fakes import START, Clock, Service, next_due, opened, pass_time, serving
+from device_fakes import START, Clock, Service, direct, next_due, opened, pass_time
 
 from maskedbandits.device import device, outbox, reporter
 from maskedbandits.errors import UserError
@@ -23,7 +23,7 @@ SURE = (
 )
 
 
-def asked(signs: list[int] | None = None, **others: Any) -> dict[str, Any]:
+def group_offer(signs: list[int] | None = None, **others: Any) -> dict[str, Any]:
     return {"arms": TABLE, "signs": signs, "payloads": PAYLOADS, "epsilon": SURE, **others}
 
 
@@ -32,8 +32,8 @@ def of(url: str, group: str, **options: Any) -> device.Device:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_the_arm_of_the_group_is_shown_and_nothing_tells_which(url: str, service: Service, group: str) -> None:
-    service.decision = asked()
+def test_arm_of_group_is_shown_and_group_stays_secret(url: str, service: Service, group: str) -> None:
+    service.decision = group_offer()
     with of(url, group) as own:
         decision = own.decide()
         arm = TABLE[GROUPS.index(group)]
@@ -46,22 +46,22 @@ def test_the_arm_of_the_group_is_shown_and_nothing_tells_which(url: str, service
 
 @pytest.mark.parametrize("signs", [None, [0, 1, 1], [1, 1, 0]])
 @pytest.mark.parametrize("reward", [None, 0.0, 1.0])
-def test_an_answer_is_about_group_and_reward(
+def test_answer_has_group_and_reward(
     url: str, service: Service, clock: Clock, signs: list[int] | None, reward: float | None
 ) -> None:
-    service.decision = asked(signs)
-    for place, group in enumerate(GROUPS):
+    service.decision = group_offer(signs)
+    for index, group in enumerate(GROUPS):
         with of(url, group) as own:
             decision = own.decide()
             assert reward is None or decision.report(reward)
             pass_time(own, clock, 200)
         truth = int(reward or 0)
-        expected = 2 * place + truth if signs is None else truth ^ signs[place]
+        expected = 2 * index + truth if signs is None else truth ^ signs[index]
         assert list(service.taken.values())[-1] == expected
 
 
-def test_a_smaller_epsilon_of_the_device_is_said(url: str, service: Service, clock: Clock) -> None:
-    service.decision = asked([0, 0, 0])
+def test_smaller_device_epsilon_is_sent(url: str, service: Service, clock: Clock) -> None:
+    service.decision = group_offer([0, 0, 0])
     with of(url, "old", max_epsilon=0.5, cap=1) as own:
         assert own.decide().epsilon == Fraction(1, 2)
         pass_time(own, clock, 200)
@@ -70,10 +70,8 @@ def test_a_smaller_epsilon_of_the_device_is_said(url: str, service: Service, clo
     assert [arrival.epsilon for arrival in service.arrivals] == [0.5]
 
 
-def test_what_is_tried_again_is_the_same_answer_after_a_crash_too(
-    url: str, service: Service, clock: Clock, folder: Path
-) -> None:
-    service.decision = asked(epsilon=0.5)
+def test_retry_after_crash_sends_the_same_answer(url: str, service: Service, clock: Clock, folder: Path) -> None:
+    service.decision = group_offer(epsilon=0.5)
     service.fails = lambda count: "before" if count < 12 else ""
     path = folder / "ledger"
     with of(url, "other", path=path) as own:
@@ -92,16 +90,14 @@ def test_what_is_tried_again_is_the_same_answer_after_a_crash_too(
         assert own.decide(visitor="me").why == "this decision was reported already, and each has one report"
 
 
-def test_who_does_not_know_the_group_leaves_its_reports_alone(
-    url: str, service: Service, clock: Clock, folder: Path
-) -> None:
-    service.decision = asked()
+def test_device_without_group_leaves_its_reports(url: str, service: Service, clock: Clock, folder: Path) -> None:
+    service.decision = group_offer()
     path = folder / "ledger"
     with of(url, "old", path=path) as own:
         own.decide()
     others: list[dict[str, Any]] = [{}, {"groups": ["young", "old"], "group": "old"}]
-    for told in others:
-        with opened(url, path=path, **told) as other:
+    for options in others:
+        with opened(url, path=path, **options) as other:
             due = next_due(other)
             assert due is not None
             assert due > clock.at + 80_000  # long after it has expired
@@ -135,11 +131,9 @@ def test_who_does_not_know_the_group_leaves_its_reports_alone(
         {"signs": 1},
     ],
 )
-def test_a_question_that_is_none_is_refused_by_every_group_alike(
-    url: str, service: Service, wrong: dict[str, Any]
-) -> None:
+def test_invalid_query_is_refused_by_all_groups(url: str, service: Service, wrong: dict[str, Any]) -> None:
     """Else who takes part would tell the group: a hostile server chooses for whom it asks wrongly."""
-    service.decision = asked(**wrong) if "signs" not in wrong else {**asked(), **wrong}
+    service.decision = group_offer(**wrong) if "signs" not in wrong else {**group_offer(), **wrong}
     said = set()
     for group in GROUPS:
         with of(url, group) as own:
@@ -150,15 +144,15 @@ def test_a_question_that_is_none_is_refused_by_every_group_alike(
     assert said.pop().startswith("the server ")
 
 
-def test_an_arm_that_may_not_be_shown_is_refused_whichever_group_it_is_for(url: str, service: Service) -> None:
-    service.decision = asked()
+def test_ineligible_arm_of_any_group_is_refused(url: str, service: Service) -> None:
+    service.decision = group_offer()
     for group in GROUPS:
         with of(url, group) as own:
             assert not own.decide(eligible_arms=["plain"]).participate
 
 
-def test_a_server_with_groups_and_a_device_without_do_not_meet(url: str, service: Service) -> None:
-    service.decision = {**asked(), "arm": None}
+def test_groups_of_server_and_device_must_match(url: str, service: Service) -> None:
+    service.decision = {**group_offer(), "arm": None}
     with opened(url) as own:
         assert own.decide().why == "the server names no arm"
     service.decision = {}
@@ -167,7 +161,7 @@ def test_a_server_with_groups_and_a_device_without_do_not_meet(url: str, service
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("options", "complaint"),
     [
         ({"groups": GROUPS}, "give both"),
         ({"group": "secret"}, "give both"),
@@ -177,15 +171,15 @@ def test_a_server_with_groups_and_a_device_without_do_not_meet(url: str, service
         ({"groups": ["young", "young"], "group": "young"}, "two names or more"),
     ],
 )
-def test_groups_that_cannot_be(told: dict[str, Any], complaint: str) -> None:
+def test_invalid_groups_are_refused(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint) as caught:
-        opened("http://127.0.0.1:9", **told)
+        opened("http://127.0.0.1:9", **options)
     assert "secret" not in str(caught.value)
 
 
-def test_neither_the_group_nor_its_arm_is_written_down(url: str, service: Service, folder: Path) -> None:
+def test_neither_group_nor_arm_is_stored(url: str, service: Service, folder: Path) -> None:
     """Of two people in two groups, the files differ in what is random alone."""
-    service.decision = asked([0, 1, 0])
+    service.decision = group_offer([0, 1, 0])
     rows = []
     for group in GROUPS:
         path = folder / f"of {GROUPS.index(group)}"
@@ -201,18 +195,18 @@ def test_neither_the_group_nor_its_arm_is_written_down(url: str, service: Servic
 
 
 def lived(clock: Clock, group: int, clicks: float) -> list[tuple[float, int]]:
-    """When reports of 200 visits left, and how long they were, with chances that repeat; there are 128 answers."""
-    names = [str(place) for place in range(64)]
-    service, lots = Service(clock.time), random.Random(3)
+    """Return when reports of 200 visits left, and their lengths, with repeated chances and 128 answers."""
+    names = list(map(str, range(64)))
+    service, rng = Service(clock.time), random.Random(3)
     service.decision = {"arms": ["plain"] * 64, "payloads": {"plain": 0}, "signs": None, "epsilon": 1.0}
     service.fails = lambda count: random.Random(count).choice(("before", "after", "", ""))
     clock.at = START
-    with serving(service) as address, pytest.MonkeyPatch.context() as patch:
+    with direct(service) as address, pytest.MonkeyPatch.context() as patch:
         patch.setattr(reporter, "draw_uniform", random.Random(5).random)
         with opened(address, cap=10**6, groups=names, group=names[group]) as own:
             for _ in range(200):
                 decision = own.decide()
-                if lots.random() < clicks:
+                if rng.random() < clicks:
                     decision.report(1)
                 pass_time(own, clock, 3)
             pass_time(own, clock, 90_000)
@@ -220,14 +214,14 @@ def lived(clock: Clock, group: int, clicks: float) -> list[tuple[float, int]]:
     return [(arrival.at, arrival.size) for arrival in service.arrivals]
 
 
-def test_when_reports_leave_and_how_long_they_are_tells_neither_group_nor_reward(clock: Clock) -> None:
+def test_timing_and_length_reveal_neither_group_nor_reward(clock: Clock) -> None:
     first = lived(clock, 0, 0.0)
     assert lived(clock, 63, 0.0) == first
     assert lived(clock, 7, 1.0) == first
     assert len({size for _, size in first}) == 1
 
 
-def test_an_outbox_of_before_there_were_groups_goes_on(url: str, service: Service, clock: Clock, folder: Path) -> None:
+def test_older_outbox_without_groups_is_upgraded(url: str, service: Service, clock: Clock, folder: Path) -> None:
     path = folder / "ledger"
     with opened(url, path=path) as own:
         own.decide()
@@ -243,8 +237,8 @@ def test_an_outbox_of_before_there_were_groups_goes_on(url: str, service: Servic
     assert outbox.VERSION == 4
 
 
-def test_a_damaged_question_is_told_and_not_answered(url: str, service: Service, clock: Clock, folder: Path) -> None:
-    service.decision = asked()
+def test_damaged_query_is_reported_and_not_answered(url: str, service: Service, clock: Clock, folder: Path) -> None:
+    service.decision = group_offer()
     path = folder / "ledger"
     with of(url, "old", path=path) as own:
         own.decide()
@@ -256,7 +250,7 @@ def test_a_damaged_question_is_told_and_not_answered(url: str, service: Service,
     assert not service.arrivals
 
 
-def test_a_ledger_tells_whether_something_was_drawn() -> None:
+def test_ledger_knows_what_is_drawn() -> None:
     ledger = Ledger(cap=3)
     for name, draw in (("bit", lambda: ledger.report("bit", 1)), ("answer", lambda: ledger.answer("answer", 4, 6))):
         ledger.reserve(name, 1)

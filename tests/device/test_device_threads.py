@@ -33,14 +33,14 @@ def at_once(work: Callable[[int], None]) -> None:
     together = threading.Barrier(THREADS)
     wrong: list[BaseException] = []
 
-    def run(place: int) -> None:
+    def run(index: int) -> None:
         try:
             together.wait(60)
-            work(place)
+            work(index)
         except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=run, args=(place,)) for place in range(THREADS)]
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(THREADS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -65,19 +65,19 @@ class Watched:
             self.bits[token].append(bit)
         return self._really_sent(token, bit, epsilon, answers)
 
-    def visit(self, place: int) -> None:
+    def visit(self, index: int) -> None:
         """Come often; every second time as somebody whom all threads know."""
         for turn in range(VISITS):
             decision = self.own.decide(visitor=f"of all {turn // 4}" if turn % 2 else None)
             assert decision.arm in ("short", "long"), decision.why
             if decision.participate:
-                counts = decision.report((place + turn) % 2)
+                counts = decision.report((index + turn) % 2)
                 with self._lock:
                     self.promised.add(decision._token)
                     self.counted += [decision._token] * counts
 
 
-def test_one_device_for_eight_threads(tmp_path: Path, folder: Path, clock: Clock) -> None:
+def test_eight_threads_share_one_device(tmp_path: Path, folder: Path, clock: Clock) -> None:
     with running(f"sqlite:///{tmp_path}/bandits.db") as service:
         service.wait_until_ready()
         assert service.ask("POST", "/v1/experiments", ABOUT)[0] == 201
@@ -92,7 +92,7 @@ def test_one_device_for_eight_threads(tmp_path: Path, folder: Path, clock: Clock
         sent: list[int] = []
         for _ in range(3):
             clock.at += 30
-            at_once(lambda place: sent.append(own.send_due()))
+            at_once(lambda index: sent.append(own.send_due()))
         pass_time(own, clock, 1_000)
         assert set(watched.bits) == watched.promised
         assert all(len(set(each)) == 1 for each in watched.bits.values())

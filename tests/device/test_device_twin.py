@@ -14,7 +14,7 @@ pytest_plugins = ["device_fixtures"]
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_two_devices_send_the_same_at_the_same_time(
+def test_device_matches_twin(
     seed: int, url: str, service: Service, clock: Clock, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter, "draw_uniform", lambda: 0.5)

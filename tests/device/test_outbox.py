@@ -20,14 +20,14 @@ pytest_plugins = ["device_fixtures"]
 ROW = PendingReport("token-of-some-length", "http://a", WAITING, START + 60, 3.0, START + 600)
 
 
-def test_files_are_their_owner_s_alone(url: str, folder: Path) -> None:
+def test_files_are_private_to_their_owner(url: str, folder: Path) -> None:
     with opened(url, path=folder / "ledger") as device:
         device.decide().report(1)
         files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
     assert files == {"ledger": 0o600, "ledger.outbox": 0o600}
 
 
-def test_no_reward_is_ever_written(url: str, folder: Path) -> None:
+def test_reward_is_never_stored(url: str, folder: Path) -> None:
     """A reward of 1, of 0 and none leave the same outbox; the ledger holds masked bits alone."""
     kinds = []
     for reward in (1.0, 0.0, 0.123456789):
@@ -41,7 +41,7 @@ def test_no_reward_is_ever_written(url: str, folder: Path) -> None:
     assert kinds[0] == kinds[1] == kinds[2] == [WAITING, START + 60, 0.0, START + 86_400, 0, "", "", 0, ""]
 
 
-def test_a_row_goes_its_way_once(folder: Path) -> None:
+def test_row_takes_each_step_once(folder: Path) -> None:
     one, other = Outbox(folder / "outbox"), Outbox(folder / "outbox")
     with contextlib.closing(one), contextlib.closing(other):
         assert one.secret == other.secret
@@ -67,7 +67,7 @@ def test_a_row_goes_its_way_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"x" * 5000])
-def test_what_is_no_outbox(content: bytes, folder: Path) -> None:
+def test_damaged_outbox_is_refused(content: bytes, folder: Path) -> None:
     path = folder / "outbox"
     path.write_bytes(content)
     if not content:  # made and not laid out yet: a crash at the very first moment
@@ -78,7 +78,7 @@ def test_what_is_no_outbox(content: bytes, folder: Path) -> None:
     assert path.read_bytes() == content
 
 
-def test_what_others_wrote(folder: Path) -> None:
+def test_files_of_other_programs_are_refused(folder: Path) -> None:
     Ledger(1, folder / "ledger").close()
     with pytest.raises(LedgerError, match="damaged, or no outbox"):
         Outbox(folder / "ledger")
@@ -94,7 +94,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("which", ["ledger", "ledger.outbox"])
-def test_a_damaged_file_keeps_a_device_from_taking_part(
+def test_damaged_file_prevents_participation(
     which: str, url: str, service: Service, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (folder / which).write_bytes(b"something else")
@@ -109,13 +109,13 @@ def test_a_damaged_file_keeps_a_device_from_taking_part(
     assert said(caplog)[0].startswith("this device takes no part: ")
 
 
-def test_no_folder_no_part(url: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_folder_prevents_participation(url: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with opened(url, path=folder / "none" / "ledger") as device:
         assert not device.decide().participate
     assert len(said(caplog)) == 1
 
 
-def test_files_that_may_only_be_read(url: str, service: Service, folder: Path) -> None:
+def test_read_only_files_prevent_participation(url: str, service: Service, folder: Path) -> None:
     with opened(url, path=folder / "ledger") as device:
         device.decide()
     for file in folder.iterdir():
@@ -129,7 +129,7 @@ def test_files_that_may_only_be_read(url: str, service: Service, folder: Path) -
     assert not service.arrivals
 
 
-def test_a_full_disk_keeps_a_device_from_taking_part_and_nothing_else(url: str, folder: Path) -> None:
+def test_full_disk_only_prevents_participation(url: str, folder: Path) -> None:
     (part, arms, why), code = children.call(children.fill_the_disk, url, str(folder / "ledger"), 40_000)
     assert code == 0
     assert arms == {"plain"}
@@ -138,7 +138,7 @@ def test_a_full_disk_keeps_a_device_from_taking_part_and_nothing_else(url: str, 
     assert "no report is made" in why
 
 
-def test_trouble_is_said_once_until_it_is_over(
+def test_problem_is_logged_once(
     url: str,
     service: Service,
     clock: Clock,
@@ -164,7 +164,7 @@ def test_trouble_is_said_once_until_it_is_over(
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
-def test_a_forked_copy_takes_no_part(where: str, url: str, folder: Path) -> None:
+def test_forked_copy_does_not_participate(where: str, url: str, folder: Path) -> None:
     path = None if where == "memory" else str(folder / "ledger")
     (child, parent), code = children.call(children.use_after_fork, url, path)
     assert child[:2] == ("plain", False)
@@ -174,7 +174,7 @@ def test_a_forked_copy_takes_no_part(where: str, url: str, folder: Path) -> None
     assert code == 0
 
 
-def test_processes_share_a_cap_and_an_outbox(folder: Path) -> None:
+def test_processes_share_cap_and_outbox(folder: Path) -> None:
     service = Service()
     service.report_after, service.expires_after = 0.5, 3600.0
     with serving(service) as address:
@@ -185,9 +185,7 @@ def test_processes_share_a_cap_and_an_outbox(folder: Path) -> None:
     assert len(service.taken) == len(service.arrivals) == 12  # none sent by two
 
 
-def test_files_that_cannot_be_written_are_not_tried_again_at_once(
-    url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_writes_are_not_retried_at_once(url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     def full(*_: object) -> None:
@@ -206,7 +204,7 @@ def test_files_that_cannot_be_written_are_not_tried_again_at_once(
     assert waits == [60.0]
 
 
-def test_nothing_leaves_while_it_may_still_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bit_is_stored_before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporter, "draw_uniform", lambda: 0.0)
     assert [reporter.draw_delay(spread) for spread in (900.0, 30.0, 0.2, 0.0)] == [60.0, 15.0, 0.1, 0.0]
     monkeypatch.setattr(reporter, "draw_uniform", lambda: 1.0)
@@ -231,7 +229,7 @@ def test_threads_share_a_device(url: str, service: Service, clock: Clock) -> Non
     assert len(service.taken) == len(service.arrivals) == 20
 
 
-def test_an_older_ledger_promises_nothing_twice(url: str, service: Service, clock: Clock, folder: Path) -> None:
+def test_older_ledger_promises_nothing_twice(url: str, service: Service, clock: Clock, folder: Path) -> None:
     """An outbox whose ledger knows nothing of its rows says so, and lets them go when they expire."""
     with opened(url, path=folder / "ledger") as device:
         device.decide().report(1)

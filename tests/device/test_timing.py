@@ -80,7 +80,7 @@ def assert_same_times(
 
 @pytest.mark.usefixtures("slow_disk")
 @pytest.mark.parametrize("window", [1.0, 3600.0])
-def test_a_slow_disk_sends_at_the_same_moment_whether_there_was_a_reward_or_not(
+def test_slow_disk_sends_at_the_same_time_with_reward(
     window: float, url: str, service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.expires_after = service.report_after + window
@@ -93,7 +93,7 @@ def test_a_slow_disk_sends_at_the_same_moment_whether_there_was_a_reward_or_not(
 
 
 @pytest.mark.usefixtures("slow_disk")
-def test_the_thread_has_an_attempt_ready_before_it_leaves(
+def test_thread_prepares_attempt_before_it_leaves(
     url: str, service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It leaves when it was drawn to leave, with a reward and without, and what is written before takes no part."""
@@ -126,11 +126,11 @@ def scheduled(device: Device, clock: Clock, after: float | None, monkeypatch: py
 
 
 @pytest.mark.usefixtures("slow_disk")
-def test_no_classifier_tells_a_click_from_the_time_of_sending(url: str, service: Service, clock: Clock) -> None:
+def test_classifier_cannot_tell_clicks_from_timing(direct_url: str, service: Service, clock: Clock) -> None:
     """At the limits, on a slow disk, with chances of the operating system; an error comes once in 10^9 runs."""
     service.report_after, service.expires_after = 60.0, 3660.0
     visits = 150
-    with real(url) as device:
+    with real(direct_url) as device:
         times = {
             after: [arrival_of(device, service, clock, after) for _ in range(2 * visits)] for after in (None, 20.0)
         }
@@ -145,7 +145,7 @@ def test_no_classifier_tells_a_click_from_the_time_of_sending(url: str, service:
     assert abs(right / len(test) - 0.5) < 6.1 * 0.5 / len(test) ** 0.5
 
 
-def test_to_close_a_row_costs_as_many_writes_with_a_reward_as_without(url: str, clock: Clock, folder: Path) -> None:
+def test_closing_takes_equal_writes_with_reward(url: str, clock: Clock, folder: Path) -> None:
     writes: list[list[str]] = []
     for reward in (1, None):
         with opened(url, path=folder / str(reward)) as device:
@@ -164,7 +164,7 @@ def test_to_close_a_row_costs_as_many_writes_with_a_reward_as_without(url: str, 
 
 
 @pytest.mark.parametrize("background", [True, False])
-def test_a_slow_answer_holds_up_no_other_report(background: bool) -> None:
+def test_slow_reply_delays_no_other_report(background: bool) -> None:
     """The first answer is not given before the second report is there."""
     service, second, waited = Service(), threading.Event(), []
     service.report_after = 0.0
@@ -200,7 +200,7 @@ def test_a_slow_answer_holds_up_no_other_report(background: bool) -> None:
         ({"report_at": START + 60, "expires": START + 366 * DAY}, "more than 30 days"),
     ],
 )
-def test_a_device_takes_no_part_outside_its_limits(times: dict[str, Any], why: str, url: str, service: Service) -> None:
+def test_device_declines_outside_its_limits(times: dict[str, Any], why: str, url: str, service: Service) -> None:
     service.decision = {**times, "jitter": 0, "timing": [0, 0, 0], "min_window": 0}  # which it does not read
     with real(url) as device:
         decision = device.decide()
@@ -210,7 +210,7 @@ def test_a_device_takes_no_part_outside_its_limits(times: dict[str, Any], why: s
         assert device.ledger.reports == 0
 
 
-def test_at_the_limits_the_jitter_is_a_quarter_of_an_hour(url: str, service: Service, clock: Clock) -> None:
+def test_jitter_at_the_limits_is_fifteen_minutes(url: str, service: Service, clock: Clock) -> None:
     service.report_after, service.expires_after = 60.0, 3660.0
     with real(url, cap=200) as device:
         for _ in range(200):
@@ -223,18 +223,18 @@ def test_at_the_limits_the_jitter_is_a_quarter_of_an_hour(url: str, service: Ser
 
 
 @pytest.mark.parametrize("jitter", [0, 30, 899])
-def test_less_jitter_is_refused(jitter: float, url: str) -> None:
+def test_smaller_jitter_is_refused(jitter: float, url: str) -> None:
     with pytest.raises(UserError, match=f"jitter = {jitter}"):
         real(url, jitter=jitter)
 
 
 @pytest.mark.parametrize("changes", [{"min_window": -1}, {"min_jitter": "no"}, {"max_attempts": 0}, {"max_expiry": 0}])
-def test_limits_that_are_none(changes: dict[str, Any], url: str) -> None:
+def test_invalid_limits_are_refused(changes: dict[str, Any], url: str) -> None:
     with pytest.raises(UserError, match=next(iter(changes))):
         real(url, timing=Timing(**changes))
 
 
-def test_a_server_that_never_answers_is_no_beacon(url: str, service: Service, clock: Clock) -> None:
+def test_silent_server_learns_nothing_from_attempts(url: str, service: Service, clock: Clock) -> None:
     service.decision = {"epsilon": 1e-6}
     service.expires_after = 30 * DAY
     service.fails = lambda count: "before"
@@ -245,7 +245,7 @@ def test_a_server_that_never_answers_is_no_beacon(url: str, service: Service, cl
     assert service.arrivals[-1].at - service.arrivals[0].at < 3 * DAY
 
 
-def test_an_attempt_is_claimed_before_it_leaves_and_given_back(url: str, service: Service, clock: Clock) -> None:
+def test_attempt_is_claimed_early_and_released(url: str, service: Service, clock: Clock) -> None:
     with real(url) as device:
         device.decide()
         clock.at += 60
@@ -275,7 +275,7 @@ def row_of(device: Device) -> PendingReport:
     return PendingReport(*row)
 
 
-def test_a_reload_keeps_the_times_of_the_first_decision(url: str, service: Service, clock: Clock) -> None:
+def test_reload_keeps_times_of_first_decision(url: str, service: Service, clock: Clock) -> None:
     """At the limits, what is left on a reload is less than they allow; the promise is made already."""
     service.report_after, service.expires_after = 60.0, 3660.0
     with real(url) as device:
@@ -286,7 +286,7 @@ def test_a_reload_keeps_the_times_of_the_first_decision(url: str, service: Servi
         assert again.report(1)
 
 
-def test_devices_without_a_path_share_one_cap(url: str) -> None:
+def test_devices_without_path_share_one_cap(url: str) -> None:
     devices = [real(url, cap=1) for _ in range(5)]
     assert [device.decide().participate for device in devices] == [True, False, False, False, False]
     for device in devices:
@@ -297,7 +297,7 @@ def test_devices_without_a_path_share_one_cap(url: str) -> None:
         assert "made for cap = 1" in more.decide().why
 
 
-def test_a_visitor_has_another_name_at_another_service(url: str, service: Service, folder: Path, clock: Clock) -> None:
+def test_pseudonym_differs_between_services(url: str, service: Service, folder: Path, clock: Clock) -> None:
     other = Service(clock.time)
     with serving(other) as elsewhere:
         for address in (url, elsewhere):
@@ -306,7 +306,7 @@ def test_a_visitor_has_another_name_at_another_service(url: str, service: Servic
     assert service.questions[0]["visitor"] != other.questions[0]["visitor"]
 
 
-def test_the_classifiers_of_the_benchmark_find_what_there_is() -> None:
+def test_benchmark_classifiers_find_a_signal() -> None:
     rng = random.Random(2)
     early = [(rng.uniform(0, 10), True) for _ in range(100)]
     late = [(rng.uniform(11, 20), False) for _ in range(100)]
@@ -316,7 +316,7 @@ def test_the_classifiers_of_the_benchmark_find_what_there_is() -> None:
     assert len(timing.play(4)) == 4
 
 
-def test_every_example_of_a_device_has_a_path() -> None:
+def test_documented_devices_have_a_path() -> None:
     root = Path(__file__).parents[2]
     pages = [root / "README.md", *(root / "docs").glob("*.md"), *(root / "packaging").rglob("*.md")]
     examples = [

@@ -4,13 +4,14 @@ Worlds are played twice with the same chances: the same delays, the same failure
 each request must leave at the same moment and have the same length. Mutants that break this in one way each are found.
 """
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from device_fakes import START, Arrival, Clock, Service, next_due, opened, serving
+from device_fakes import START, Arrival, Clock, Service, direct, next_due, opened
 from scipy.stats import ks_2samp
 
 from maskedbandits.device import Device, device, reporter
@@ -32,7 +33,7 @@ class Traffic(NamedTuple):
 
 
 def play(people: People, visits: int = VISITS, seed: int | None = 0) -> Traffic:
-    """Let people come one after the other, about one a second; with a seed, the device's delays repeat."""
+    """Let people come one after the other, one a second. With a seed, the device's delays repeat."""
     clock, rng = Clock(), random.Random(7)
     service = Service(clock.time)
     tries: Counter[str] = Counter()
@@ -47,13 +48,13 @@ def play(people: People, visits: int = VISITS, seed: int | None = 0) -> Traffic:
     service.fails = fails
     rewards: list[float | None] = []
     coming: list[tuple[float, Any, float]] = []
-    with pytest.MonkeyPatch.context() as patch, serving(service) as address:
+    with pytest.MonkeyPatch.context() as patch, direct(service) as address:
         patch.setattr(device, "time", clock)
         if seed is not None:
             patch.setattr(reporter, "draw_uniform", random.Random(seed).random)
         with opened(address, cap=10**6) as own:
             while len(rewards) < visits or next_due(own) is not None:
-                clock.at += 1
+                clock.at = math.floor(clock.at) + 1.0 if len(rewards) < visits else next_event(own, coming, clock.at)
                 if len(rewards) < visits:
                     reward, after = people(rng)
                     rewards.append(reward)
@@ -65,6 +66,12 @@ def play(people: People, visits: int = VISITS, seed: int | None = 0) -> Traffic:
                     entry[1].report(entry[2])
                 own.send_due()
     return Traffic(service.arrivals, {token: n for n, token in enumerate(service.issued)}, rewards, service.taken)
+
+
+def next_event(own: Device, coming: list[tuple[float, Any, float]], at: float) -> float:
+    """Return the next whole second at which a report is due or a reward comes."""
+    due = next_due(own)
+    return max(at + 1, math.ceil(min([math.inf if due is None else due, *(entry[0] for entry in coming)])))
 
 
 def all_click(rng: random.Random) -> tuple[float | None, float]:
@@ -116,7 +123,7 @@ def silence() -> Traffic:
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("people", [all_click, nobody_clicks, everything])
-def test_what_the_network_sees_does_not_depend_on_what_people_did(people: People, silence: Traffic) -> None:
+def test_network_traffic_is_independent_of_rewards(people: People, silence: Traffic) -> None:
     traffic = play(people)
     assert faults(traffic, silence) == set()
     assert len(traffic.taken) == VISITS
@@ -126,7 +133,7 @@ def test_what_the_network_sees_does_not_depend_on_what_people_did(people: People
     assert all(arrival.at >= first[arrival.token] + 60 for arrival in traffic.arrivals)
 
 
-def test_the_bits_are_masked_and_nothing_else_tells() -> None:
+def test_masked_bits_are_the_only_difference() -> None:
     """With chances of the operating system: errors come once in 10^9 runs."""
     traffic = play(everything, seed=None)
     late = [after >= 59 for after in lateness()]
@@ -181,7 +188,9 @@ def sends_only_clicks(patch: pytest.MonkeyPatch) -> None:
 def draws_again_when_it_tries_again(patch: pytest.MonkeyPatch) -> None:
     real = Device._send_report
     patch.setattr(
-        Device, "_sent", lambda self, token, bit, epsilon: real(self, token, Randomizer(epsilon).bit(bit), epsilon)
+        Device,
+        "_send_report",
+        lambda self, token, bit, epsilon: real(self, token, Randomizer(epsilon).bit(bit), epsilon),
     )
 
 
@@ -236,7 +245,7 @@ def waits_longer_for_silence(patch: pytest.MonkeyPatch) -> None:
         (waits_longer_for_silence, "times"),
     ],
 )
-def test_a_device_that_tells_is_found_out(
+def test_leaking_devices_are_found(
     mutant: Callable[[pytest.MonkeyPatch], None], fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant(monkeypatch)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 class Line(NamedTuple):
     table: list[int]
     signs: list[int]
-    asked: float
+    requested: float
     group: int
     reward: int
     parts: list[int]
@@ -51,7 +51,7 @@ def sound(line: Line, epsilon: float) -> str:
 
 
 def refuses_what_is_too_much(line: Line, epsilon: float) -> str:
-    return "" if line.asked > epsilon else sound(line, epsilon)
+    return "" if line.requested > epsilon else sound(line, epsilon)
 
 
 def sound_with_padding(line: Line, epsilon: float) -> str:
@@ -84,12 +84,12 @@ def no_sign(line: Line, epsilon: float) -> str:
 
 def never_names_its_neighbour(line: Line, epsilon: float) -> str:
     truth, many = truth_of(line)
-    others = [place for place in range(many) if place not in (truth, (truth + 1) % many)]
+    others = [index for index in range(many) if index not in (truth, (truth + 1) % many)]
     return str(random.SystemRandom().choice(others) if false(many, epsilon) else truth)
 
 
 def trusts_the_question(line: Line, epsilon: float) -> str:
-    return sound(line, line.asked)
+    return sound(line, line.requested)
 
 
 def masks_the_reward_alone(line: Line, epsilon: float) -> str:
@@ -117,12 +117,12 @@ def weaker_where_all_groups_have_one_arm(line: Line, epsilon: float) -> str:
 
 
 def believes_up_to_ten(line: Line, epsilon: float) -> str:
-    return sound(line, line.asked if line.asked <= 10 else epsilon)
+    return sound(line, line.requested if line.requested <= 10 else epsilon)
 
 
 def believes_between(low: float, high: float) -> Mutant:
     def mutant(line: Line, epsilon: float) -> str:
-        return sound(line, line.asked if low < line.asked < high else epsilon)
+        return sound(line, line.requested if low < line.requested < high else epsilon)
 
     return mutant
 
@@ -132,11 +132,11 @@ believes_between_6_and_7 = believes_between(6, 7)
 
 
 def weaker_just_above_the_claim(line: Line, epsilon: float) -> str:
-    return sound(line, 3 * epsilon if epsilon < line.asked < 1.4 * epsilon else epsilon)
+    return sound(line, 3 * epsilon if epsilon < line.requested < 1.4 * epsilon else epsilon)
 
 
 def refuses_above_ten(line: Line, epsilon: float) -> str:
-    return sound(line, line.asked) if line.asked <= 10 else ""
+    return sound(line, line.requested) if line.requested <= 10 else ""
 
 
 def weaker_for_two_arms(line: Line, epsilon: float) -> str:
@@ -191,8 +191,8 @@ def numbers(word: str) -> list[int]:
 
 
 def read(text: str) -> Line:
-    table, signs, asked, group, reward, *parts = text.split()
-    return Line(numbers(table), numbers(signs), float(asked), int(group), int(reward), numbers(*parts or "-"))
+    table, signs, requested, group, reward, *parts = text.split()
+    return Line(numbers(table), numbers(signs), float(requested), int(group), int(reward), numbers(*parts or "-"))
 
 
 def begin() -> None:

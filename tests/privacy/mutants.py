@@ -46,8 +46,9 @@ def leaves_one_bit_of_a_vector(bit: int, epsilon: float, decision: str) -> str:
     return "".join(str(one ^ below(share(epsilon / 2))) for one in vector[:-1]) + str(vector[-1])
 
 
-def seven_bits(bit: int, epsilon: float, decision: str) -> str:
-    return str(bit ^ (os.urandom(1)[0] >> 1 < math.floor(share(epsilon) * 128)))
+def five_bits(bit: int, epsilon: float, decision: str) -> str:
+    """Draws words of five bits, and rounds the number of those that flip down."""
+    return str(bit ^ (os.urandom(1)[0] >> 3 < math.floor(share(epsilon) * 32)))
 
 
 def same_seed(bit: int, epsilon: float, decision: str) -> str:

@@ -21,12 +21,12 @@ from maskedbandits.privacy.audit import run as judging
         ("never_flips", 1, 2000, 4.0),
         ("flips_only_ones", 1, 2000, 4.0),
         ("leaves_one_bit_of_a_vector", 1, 2000, 3.0),
-        # Of 128 words 2 flip, not 2.3: the real epsilon is 4.143. Each of the two events bounds it by 4.143 - 5.7 / 68
-        # on average, with a deviation of 1 / 68; they are independent, and both miss once in 10^9 times at most.
-        ("seven_bits", 4, 300_000, 4.0),
+        # Of 32 words 1 flips, not 1.5: the real epsilon is 3.434. Each of the two events bounds it by 3.434 - 5.7 / 25
+        # on average, with a deviation of 1 / 25; they are independent, and both miss once in 10^12 times at most.
+        ("five_bits", 3, 20_000, 3.0),
     ],
 )
-def test_a_broken_randomiser_is_refuted(name: str, epsilon: float, trials: int, least: float) -> None:
+def test_broken_randomizer_is_refuted(name: str, epsilon: float, trials: int, least: float) -> None:
     result, found = audited(name, epsilon, trials)
     assert result.exit_code == cli.FAILED
     assert found["outcome"] == "refuted"
@@ -35,7 +35,7 @@ def test_a_broken_randomiser_is_refuted(name: str, epsilon: float, trials: int, 
 
 
 @pytest.mark.parametrize(("name", "least"), [("same_seed", 8), ("seed_from_the_clock", 2)])
-def test_a_fixed_seed_is_refuted(name: str, least: int) -> None:
+def test_fixed_seed_is_refuted(name: str, least: int) -> None:
     result, found = audited(name, 1, 2000)
     assert result.exit_code == cli.FAILED
     assert found["seed"]["fixed"]
@@ -44,7 +44,7 @@ def test_a_fixed_seed_is_refuted(name: str, least: int) -> None:
     assert found["outcome"] in ("fixed seed", "refuted")  # eight times the same draws are not independent
 
 
-def test_permanent_answers_that_are_drawn_anew_are_refuted() -> None:
+def test_fresh_permanent_answers_are_refuted() -> None:
     result, found = audited("permanent_in_name_only", 1, 6000, "--retries", 3)
     assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")
     assert found["epsilon_at_least"] > 1.5  # three reports reveal 3; the bound is 2.15 with a deviation of 0.09
@@ -64,13 +64,13 @@ def test_many_retries_are_judged_together() -> None:
     ("name", "epsilon", "trials", "options"),
     [
         ("sound", 1, 20_000, ()),
-        ("sound", 0, 20_000, ()),
-        ("sound", 4, 100_000, ()),
+        ("sound", 0, 5_000, ()),
+        pytest.param("sound", 4, 100_000, (), marks=pytest.mark.slow),
         ("sound_vector", 1, 20_000, ()),
         ("permanent", 1, 20_000, ("--retries", 3)),
     ],
 )
-def test_a_sound_randomiser_is_not_refuted(name: str, epsilon: float, trials: int, options: tuple[object, ...]) -> None:
+def test_sound_randomizer_is_not_refuted(name: str, epsilon: float, trials: int, options: tuple[object, ...]) -> None:
     result, found = audited(name, epsilon, trials, *options)
     assert (result.exit_code, found["outcome"]) == (0, "not refuted"), result.output
     assert found["seed"]["telling"]
@@ -84,7 +84,7 @@ def test_a_sound_randomiser_is_not_refuted(name: str, epsilon: float, trials: in
 
 
 @pytest.mark.slow
-def test_a_smallest_excess_is_promised_for_single_bits_only() -> None:
+def test_smallest_excess_is_stated_for_bits_only() -> None:
     for name, options, one in [
         ("sound", (), True),
         ("sound_vector", (), False),
@@ -101,29 +101,33 @@ def test_a_smallest_excess_is_promised_for_single_bits_only() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("swapped", "epsilon holds, but g is not the stated one"),
+        pytest.param("swapped", "epsilon holds, but g is not the stated one", marks=pytest.mark.slow),
         ("another_p", "epsilon holds, but g is not the stated one"),
         # Events that hardly ever come may come of one bit alone, and blanks may hide whatever they like.
-        ("always_zero", "g is not the stated one, and whether epsilon holds 20,000 trials cannot tell"),
+        pytest.param(
+            "always_zero",
+            "g is not the stated one, and whether epsilon holds 20,000 trials cannot tell",
+            marks=pytest.mark.slow,
+        ),
         ("rare", "g is not the stated one, and whether epsilon holds 20,000 trials cannot tell"),
         ("swapped_with_a_blank", "g is not the stated one, and whether epsilon holds 20,000 trials cannot tell"),
     ],
 )
-def test_private_enough_but_not_what_was_claimed(name: str, words: str) -> None:
+def test_private_randomizer_with_other_g_is_refuted(name: str, words: str) -> None:
     result, found = audited(name, 1, 20_000)
     assert (result.exit_code, found["outcome"]) == (cli.FAILED, "other g")
     assert found["verdict"] == f"REFUTED: {words}: a learner that believes it would be misled."
     assert found["epsilon_at_least"] <= 1
 
 
-def test_a_vector_has_no_g_to_check_and_the_verdict_says_so() -> None:
+def test_verdict_says_g_of_vectors_is_unchecked() -> None:
     printed = call("--trials", 1000, "--command", python(MUTANTS, "sound_vector", 1), *SURE).stdout
     assert "g                     not checked: reports are more than a 0 or a 1" in printed
     verdict = "Not refuted: nothing that was seen contradicts epsilon = 1; not checked: g and the noise."
     assert printed.splitlines()[-1] == verdict
 
 
-def test_an_odd_line_does_not_switch_the_check_of_g_off() -> None:
+def test_odd_line_keeps_the_check_of_g() -> None:
     runs = inputs.draw_bit_inputs(2000, 20)
     swapped = [[b"%d" % (1 - bit) for bit in bits] for bits in runs]
     swapped[0][3] = b"?"
@@ -137,8 +141,8 @@ def test_other_text_among_bits_is_an_event() -> None:
     rng = np.random.default_rng(4)
     words = [[b"%d" % rng.integers(2) for _ in bits] for bits in runs]
     for lines, bits in zip(words, runs, strict=True):
-        for place in np.flatnonzero(bits)[:8]:  # few enough for g to be checked
-            lines[place] = b""
+        for index in np.flatnonzero(bits)[:8]:  # few enough for g to be checked
+            lines[index] = b""
     found = judging.judge_reports("", Fraction(1, 10), 0.99, runs, words, 1, 20)
     [other] = [one for one in found.events if one.name == "another report" and not one.before]
     assert other.hits[0] == 0 < other.epsilon
@@ -154,12 +158,12 @@ def test_other_text_among_bits_is_an_event() -> None:
         ("same_seed_beside_a_number", (), "fixed seed"),
     ],
 )
-def test_a_leak_beside_a_sound_report_is_found(name: str, options: tuple[object, ...], outcome: str) -> None:
+def test_leak_beside_sound_report_is_found(name: str, options: tuple[object, ...], outcome: str) -> None:
     result, found = audited(name, 1, 3000, *options)
     assert (result.exit_code, found["outcome"]) == (cli.FAILED, outcome)
 
 
-def test_a_bit_that_tells_the_input_before_is_refuted() -> None:
+def test_bit_that_reveals_previous_input_is_refuted() -> None:
     runs = inputs.draw_bit_inputs(2000, 20)
     found = judge([[b"%d" % bit for bit in np.roll(bits, 1)] for bits in runs], runs, 0.9999999)
     assert found.outcome == "refuted"
@@ -168,7 +172,7 @@ def test_a_bit_that_tells_the_input_before_is_refuted() -> None:
     assert f"{worst.name}, by the input before" in "\n".join(text.format_findings(found))
 
 
-def test_what_does_not_depend_on_its_input_has_no_seed_to_find() -> None:
+def test_constant_output_has_no_seed() -> None:
     result, found = audited("counter", 1, 2000)
     assert (result.exit_code, found["outcome"]) == (cli.UNMADE, "cannot tell")
     assert found["seed"]["same"] == 8
@@ -177,7 +181,7 @@ def test_what_does_not_depend_on_its_input_has_no_seed_to_find() -> None:
     assert (result.exit_code, found["outcome"]) == (0, "not refuted")
 
 
-def test_an_opening_that_is_answered_alike_is_not_taken_for_a_seed() -> None:
+def test_opening_answered_alike_is_no_seed() -> None:
     # Sound, after some lines to warm up.
     runs = inputs.draw_bit_inputs(4000, 200)
     rng = np.random.default_rng(5)

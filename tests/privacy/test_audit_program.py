@@ -53,7 +53,7 @@ def is_a_mistake(complaint: str) -> bool:
         (script(f"{COPY}; sys.stdout.flush(); time.sleep(10_000)"), "the program has not ended after 1 s"),
     ],
 )
-def test_programs_that_cannot_be_audited(command: str, complaint: str) -> None:
+def test_unauditable_programs_are_rejected(command: str, complaint: str) -> None:
     patience = 1 if "not ended" in complaint else 600
     result = call("--trials", 100, "--timeout", patience, "--command", command)
     assert result.exit_code == (cli.USAGE if is_a_mistake(complaint) else cli.UNMADE), result.output
@@ -82,7 +82,7 @@ def test_programs_that_cannot_be_audited(command: str, complaint: str) -> None:
         (["--timeout", "0", "--command", "cat"], "Invalid value for '--timeout'"),
     ],
 )
-def test_mistakes_are_refused(options: list[str], complaint: str) -> None:
+def test_wrong_options_are_rejected(options: list[str], complaint: str) -> None:
     result = call(*options)
     assert result.exit_code == cli.USAGE, result.output
     assert complaint in result.stderr
@@ -145,9 +145,7 @@ def test_nothing_is_left_running(tmp_path: Path, then: str, code: int, monkeypat
 
 @needs_proc
 @pytest.mark.parametrize("then", ["cat", "sleep 1; cat"])
-def test_what_a_run_left_behind_is_ended_where_a_run_cannot_be_asked_after_without_reaping_it(
-    tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_descendants_are_killed_after_reaping(tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "waitid", raising=False)  # as on macOS before Python 3.13
     note = tmp_path / "pids"
     assert call("--trials", 200, "--timeout", 600, "--command", parent(note, then)).exit_code == cli.FAILED
@@ -158,9 +156,13 @@ def test_what_a_run_left_behind_is_ended_where_a_run_cannot_be_asked_after_witho
 @needs_proc
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGTERM, 128 + 15), (signal.SIGHUP, 128 + 1), (signal.SIGINT, cli.INTERRUPTED)],
+    [
+        (signal.SIGTERM, 128 + 15),
+        pytest.param(signal.SIGHUP, 128 + 1, marks=pytest.mark.slow),
+        (signal.SIGINT, cli.INTERRUPTED),
+    ],
 )
-def test_a_signal_ends_the_programs_first(tmp_path: Path, number: signal.Signals, code: int) -> None:
+def test_signal_kills_programs_first(tmp_path: Path, number: signal.Signals, code: int) -> None:
     note = tmp_path / "pids"
     arguments = ["audit", "--trials", "200", "--command", parent(note, "wait")]
     with children.child([*children.PROGRAM, *arguments]) as audit:
@@ -181,7 +183,7 @@ def heard() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heard")
-def test_a_signal_between_the_start_of_a_program_and_its_note_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_during_start_is_deferred(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[subprocess.Popen[bytes]] = []
 
     class Interrupting(subprocess.Popen[bytes]):
@@ -199,7 +201,7 @@ def test_a_signal_between_the_start_of_a_program_and_its_note_waits(monkeypatch:
 
 
 @pytest.mark.usefixtures("heard")
-def test_an_ignored_signal_stays_ignored() -> None:
+def test_ignored_signal_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with signals.caught_signals():
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -209,8 +211,10 @@ def test_an_ignored_signal_stays_ignored() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is played by /dev/full")
-@pytest.mark.parametrize("options", [["--exact"], ["--trials", "200", "--command", "cat"]])
-def test_findings_that_nobody_gets_are_no_refutation(options: list[str]) -> None:
+@pytest.mark.parametrize(
+    "options", [["--exact"], pytest.param(["--trials", "200", "--command", "cat"], marks=pytest.mark.slow)]
+)
+def test_lost_output_is_not_a_refutation(options: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "maskedbandits", "audit", *options]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
@@ -225,9 +229,7 @@ def test_findings_that_nobody_gets_are_no_refutation(options: list[str]) -> None
         (MemoryError(), "the audit does not fit into memory: give fewer --trials"),
     ],
 )
-def test_an_audit_that_cannot_be_made_is_no_refutation(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, complaint: str
-) -> None:
+def test_failed_audit_is_not_a_refutation(monkeypatch: pytest.MonkeyPatch, error: Exception, complaint: str) -> None:
     def broken(*rest: object) -> None:
         raise error
 
@@ -236,7 +238,7 @@ def test_an_audit_that_cannot_be_made_is_no_refutation(
     assert (result.exit_code, result.stderr) == (cli.UNMADE, f"maskedbandits: {complaint}\n")
 
 
-def test_an_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_kills_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[program.Run] = []
 
     def interrupted(runs: list[program.Run], *rest: object) -> None:
@@ -250,19 +252,19 @@ def test_an_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {run.process.poll() for run in seen} == {-9}
 
 
-def test_windows_line_ends_are_no_part_of_a_report() -> None:
+def test_windows_line_ends_are_removed() -> None:
     result = call("--trials", 2000, "--command", script("for line in sys.stdin: print(line.strip(), end='\\r\\n')"))
     assert "report 1\r" not in result.stdout
     assert "P(1 | 1) in" in result.stdout
 
 
-def test_a_second_carriage_return_is_part_of_a_report() -> None:
+def test_second_carriage_return_belongs_to_report() -> None:
     text = "for line in sys.stdin: print(0, end='\\r' * (1 + int(line)) + '\\n')"
     result, found = audited_command(script(text), 2000)
     assert (result.exit_code, found["outcome"]) == (cli.FAILED, "refuted")
 
 
-def test_slow_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_work_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("--trials", 1000).stderr == ""
     monkeypatch.setattr(cli.SlowProgress, "INTERVAL_S", 0.0)
     monkeypatch.setattr(run, "CHUNK_REPORTS", 500)
@@ -271,9 +273,7 @@ def test_slow_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "done" not in result.stdout
 
 
-def test_a_person_at_a_terminal_sees_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_terminal_shows_one_progress_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr(cli.SlowProgress, "INTERVAL_S", 0.0)
     watch = cli.SlowProgress()

@@ -18,7 +18,7 @@ from naive import audit as naive
 
 @pytest.mark.parametrize("level", [0.05, 1e-4])
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (1, 10), (7, 10), (10, 10), (3, 60), (30, 60)])
-def test_bounds_are_clopper_and_pearsons(hits: int, trials: int, level: float) -> None:
+def test_bounds_are_clopper_pearson(hits: int, trials: int, level: float) -> None:
     one, of = np.array(hits), np.array(trials)
     assert statistics.clopper_pearson_lower(one, of, level) == pytest.approx(
         naive.lowest_share(hits, trials, level), abs=1e-9
@@ -27,7 +27,7 @@ def test_bounds_are_clopper_and_pearsons(hits: int, trials: int, level: float) -
     assert statistics.clopper_pearson_upper(one, of, level) == pytest.approx(highest, abs=1e-9)
 
 
-def test_a_bound_on_epsilon_is_the_worse_of_two_ratios() -> None:
+def test_epsilon_bound_is_larger_ratio() -> None:
     seen = statistics.Event("", (30, 80), (100, 100), 0.01)
     low = naive.lowest_share(80, 100, 0.01)
     high = 1 - naive.lowest_share(70, 100, 0.01)
@@ -38,7 +38,7 @@ def test_a_bound_on_epsilon_is_the_worse_of_two_ratios() -> None:
 
 
 @pytest.mark.parametrize(("claimed", "trials"), [(1.0, 10_000), (0.1, 2000), (3.0, 100_000)])
-def test_the_smallest_excess_is_seen_that_often(claimed: float, trials: int) -> None:
+def test_smallest_excess_has_stated_power(claimed: float, trials: int) -> None:
     level = statistics.allocate_error(0.99).known
     excess = statistics.find_smallest_excess(claimed, trials, level)
     assert excess is not None
@@ -53,14 +53,14 @@ def test_the_smallest_excess_is_seen_that_often(claimed: float, trials: int) -> 
     assert rates[1] < 0.9
 
 
-def test_trials_needed_are_the_fewest() -> None:
+def test_trials_needed_are_minimal() -> None:
     level = statistics.allocate_error(0.99).known
     needed = statistics.count_trials_needed(5.0, level)
     assert statistics.find_smallest_excess(5.0, needed, level) is not None
     assert statistics.find_smallest_excess(5.0, needed - 1, level) is None
 
 
-def test_events_are_not_tested_on_what_chose_them() -> None:
+def test_events_are_tested_on_independent_half() -> None:
     # Words that say nothing of the input, so many that each comes once or twice: some fit any half by chance.
     rng = np.random.default_rng(2)
     refuted = 0
@@ -71,17 +71,17 @@ def test_events_are_not_tested_on_what_chose_them() -> None:
     assert refuted <= 25  # at most 5 on average: more than 25 come once in 10^12 times
 
 
-def test_a_report_that_tells_its_place_is_not_taken_for_a_leak() -> None:
+def test_report_of_position_is_no_leak() -> None:
     # All runs have the same opening: there, a place tells the input, but only to whoever has several runs.
     opening = inputs.choose_opening_length(1, 2000)
     runs = inputs.draw_bit_inputs(2000, opening)
     rng = np.random.default_rng(6)
-    words = [[b"%d %d" % (place, bit ^ (rng.random() < 0.27)) for place, bit in enumerate(bits)] for bits in runs]
+    words = [[b"%d %d" % (index, bit ^ (rng.random() < 0.27)) for index, bit in enumerate(bits)] for bits in runs]
     found = judging.judge_reports("", Fraction(1), 0.9999999, runs, words, 1, opening)
     assert found.outcome == "not refuted"
 
 
-def test_a_leak_in_many_words_is_found_by_the_score_of_reports() -> None:
+def test_leak_in_many_words_is_found_by_score() -> None:
     # Even words for a 0, odd ones for a 1, in a code whose characters say nothing.
     rng = np.random.default_rng(3)
     code = [f"{word:03}" for word in rng.permutation(200)]
@@ -92,7 +92,7 @@ def test_a_leak_in_many_words_is_found_by_the_score_of_reports() -> None:
     assert max(found.events, key=lambda one: one.epsilon).name.startswith("score of reports")
 
 
-def test_reports_of_different_lengths_are_compared_by_place() -> None:
+def test_reports_are_compared_by_position() -> None:
     runs = inputs.draw_bit_inputs(2000, 20)
     words = [[b"noo" if bit else b"no" for bit in bits] for bits in runs]
     found = judge(words, runs, 0.9999999)
@@ -100,7 +100,7 @@ def test_reports_of_different_lengths_are_compared_by_place() -> None:
     assert {"report noo", "report no", "character 3 is o", "no character 3"} <= {one.name for one in found.events}
 
 
-def test_every_character_is_looked_at_however_many_reports_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_character_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     # No report comes twice, the bit is the last of 41 characters, and memory holds no more than three of each at once.
     runs = inputs.draw_bit_inputs(2000, 20)
     monkeypatch.setattr(events, "MAX_CELLS", 3 * 4000 + 1)
@@ -111,14 +111,14 @@ def test_every_character_is_looked_at_however_many_reports_there_are(monkeypatch
 
 
 @pytest.mark.parametrize("cells", [1, 7, 12, 1 << 28])
-def test_columns_do_not_depend_on_the_memory(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+def test_columns_do_not_depend_on_memory_limit(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
     monkeypatch.setattr(events, "MAX_CELLS", cells)
     columns = [column.tobytes() for column in events.iterate_characters([b"abcde", b"", b"xyz"])]
     assert columns == [b"a\0x", b"b\0y", b"c\0z", b"d\0\0", b"e\0\0"]
     assert list(events.iterate_characters([b"", b""])) == []
 
 
-def test_a_constant_answer_is_not_taken_for_a_seed() -> None:
+def test_constant_answer_is_no_seed() -> None:
     runs = inputs.draw_bit_inputs(200, 20)
     found = judge([[b"x"] * bits.size for bits in runs], runs)
     assert found.seeds is not None
@@ -126,7 +126,7 @@ def test_a_constant_answer_is_not_taken_for_a_seed() -> None:
     assert "cannot be judged" in call("--trials", 200, "--command", python(MUTANTS, "always_zero", 1)).stdout
 
 
-def test_an_answer_drawn_once_for_each_run_is_not_taken_for_a_seed() -> None:
+def test_answer_fixed_per_run_is_no_seed() -> None:
     runs = inputs.draw_bit_inputs(200, 20)
     answers = [[b"%d" % (run % 2)] * bits.size for run, bits in enumerate(runs)]
     found = judge(answers, runs)
@@ -134,7 +134,7 @@ def test_an_answer_drawn_once_for_each_run_is_not_taken_for_a_seed() -> None:
     assert (found.seeds.same, found.seeds.is_conclusive) == (8, False)
 
 
-def test_two_of_eight_runs_with_the_same_seed_are_found() -> None:
+def test_two_runs_with_one_seed_are_found() -> None:
     runs = inputs.draw_bit_inputs(4000, 200)
     streams = [np.frombuffer(os.urandom(1100), dtype=np.uint8) & 1 for _ in runs]
     streams[5] = streams[2]

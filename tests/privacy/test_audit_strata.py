@@ -35,23 +35,35 @@ BIT, MANY, PARTS = "bit", "one of many", "one of parts"
     ("name", "answers", "where", "trials"),
     [
         ("believes_up_to_ten", BIT, "is asked for", 1500),
-        ("believes_up_to_ten", MANY, "is asked for", 1500),
-        ("believes_up_to_ten", PARTS, "is asked for", 1500),
-        ("refuses_above_ten", BIT, "is asked for", 1500),
+        pytest.param("believes_up_to_ten", MANY, "is asked for", 1500, marks=pytest.mark.slow),
+        pytest.param("believes_up_to_ten", PARTS, "is asked for", 1500, marks=pytest.mark.slow),
+        pytest.param("refuses_above_ten", BIT, "is asked for", 1500, marks=pytest.mark.slow),
         # an interval has one in 21 lines, 714 of 15,000 on average, and an eighth of one 238 of 40,000
         ("believes_between_5_and_8", BIT, "where epsilon above 4.75 up to 8.5 is asked for", 1500),
-        ("believes_between_9_and_16", MANY, "where epsilon above 8.5 up to 15.999999 is asked for", 1500),
-        ("believes_between_6_and_7", BIT, "where epsilon above 6.15625 up to 6.625 is asked for", 4000),
+        pytest.param(
+            "believes_between_9_and_16",
+            MANY,
+            "where epsilon above 8.5 up to 15.999999 is asked for",
+            1500,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "believes_between_6_and_7",
+            BIT,
+            "where epsilon above 6.15625 up to 6.625 is asked for",
+            4000,
+            marks=pytest.mark.slow,
+        ),
         ("weaker_just_above_the_claim", BIT, "where epsilon above 1 up to 1.46875 is asked for", 1500),
         ("weaker_for_two_arms", BIT, "where tables have 2 arms", 1500),
-        ("weaker_for_two_arms", MANY, "where tables have 2 arms", 1500),
+        pytest.param("weaker_for_two_arms", MANY, "where tables have 2 arms", 1500, marks=pytest.mark.slow),
         ("weaker_for_one_sign_pattern", BIT, "where signs are 01101", 2000),
         ("weaker_where_group_1_has_arm_2", MANY, "where group 1 has arm 2", 1500),
         ("weaker_after_a_reward_two_lines_before", MANY, "after reward 1 2 back", 1500),
         ("weaker_by_the_parity_of_six_rewards", MANY, "after rewards 1, 2, 3, 4, 5, 6 back with an odd sum", 1500),
     ],
 )
-def test_a_device_that_masks_less_at_times_is_refuted(name: str, answers: str, where: str, trials: int) -> None:
+def test_device_that_masks_less_sometimes_is_refuted(name: str, answers: str, where: str, trials: int) -> None:
     found = judge_group_mutant(name, answers, trials, groups=5, arms=5)
     assert found.outcome == "refuted", text.format_verdict(found)
     telling = [one for one in found.strata if one.epsilon > 1.05]
@@ -61,7 +73,7 @@ def test_a_device_that_masks_less_at_times_is_refuted(name: str, answers: str, w
 
 
 @pytest.mark.parametrize("answers", [BIT, MANY, PARTS])
-def test_a_sound_device_is_as_private_as_claimed_in_all_strata(answers: str) -> None:
+def test_sound_device_is_private_in_all_strata(answers: str) -> None:
     found = judge_group_mutant("sound", answers, 1000, groups=4, arms=3)
     assert found.outcome == "not refuted"
     assert len(found.strata) > 500
@@ -70,7 +82,7 @@ def test_a_sound_device_is_as_private_as_claimed_in_all_strata(answers: str) -> 
     assert "believed only within less than a quarter of an interval" in "\n".join(text.format_findings(found))
 
 
-def test_text_that_is_no_answer_has_no_strata_and_the_facts_say_so() -> None:
+def test_non_answers_have_no_strata() -> None:
     found = judge_group_mutant("sound_with_padding", BIT, 300, groups=2, arms=2)
     assert found.strata == ()
     assert "strata                not checked: what is written is no answer" in "\n".join(text.format_findings(found))
@@ -80,7 +92,7 @@ def test_text_that_is_no_answer_has_no_strata_and_the_facts_say_so() -> None:
 
 
 @pytest.mark.parametrize("claimed", ["0", "1", "1/3", "15.9", "15.9999999", "16"])
-def test_intervals_cover_all_epsilons_above_the_claim(claimed: str) -> None:
+def test_intervals_cover_epsilons_above_claim(claimed: str) -> None:
     above = divide_above(Fraction(claimed))
     covered = [value for one in above for value in (one.high, one.low)]
     assert covered == sorted(covered, reverse=True)
@@ -92,16 +104,16 @@ def test_intervals_cover_all_epsilons_above_the_claim(claimed: str) -> None:
         assert covered[-1] == int(Fraction(claimed) * MILLION)
 
 
-def test_epsilons_above_the_claim_are_drawn_anew_for_each_question() -> None:
+def test_epsilons_above_claim_are_drawn_per_query() -> None:
     every = concatenate(draw_group_inputs(3, 3, BIT, 4000, 40, Fraction(1)))
     above = divide_above(Fraction(1))
     for rung, one in enumerate(above, 1):
-        asked = every.millionths[every.interval_numbers == rung]
-        assert asked.min() > one.low
-        assert asked.max() <= one.high
+        requested = every.millionths[every.interval_numbers == rung]
+        assert requested.min() > one.low
+        assert requested.max() <= one.high
         # 1,143 lines on average: all eighths are met, and hardly any value comes twice
-        assert one.width == 1 or len(set((8 * (asked - one.low - 1) // one.width).tolist())) == 8
-        assert one.width == 1 or len(set(asked.tolist())) > 0.98 * asked.size
+        assert one.width == 1 or len(set((8 * (requested - one.low - 1) // one.width).tolist())) == 8
+        assert one.width == 1 or len(set(requested.tolist())) > 0.98 * requested.size
     assert not every.millionths[every.interval_numbers == 0].any()
 
 
@@ -113,7 +125,7 @@ def test_epsilons_are_plain_decimals() -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 3, 8, 9, 64])
-def test_all_patterns_of_signs_are_asked_if_there_are_not_too_many(groups: int) -> None:
+def test_all_sign_patterns_are_used_if_few(groups: int) -> None:
     pool = draw_sign_pool(groups)
     assert pool.shape == (min(2**groups, MAX_SIGN_PATTERNS), groups)
     assert set(np.unique(pool)) <= {0, 1}
@@ -122,22 +134,22 @@ def test_all_patterns_of_signs_are_asked_if_there_are_not_too_many(groups: int) 
     assert any(row.sum() == 1 for row in pool)
 
 
-def test_strata_count_the_obvious_lines() -> None:
-    asked = draw_group_inputs(3, 3, BIT, 300, 20, Fraction(1))
+def test_strata_count_the_right_lines() -> None:
+    runs = draw_group_inputs(3, 3, BIT, 300, 20, Fraction(1))
     rng = np.random.default_rng(1)
-    readings = rng.integers(-1, 2, sum(run.inputs.size for run in asked))
-    found = {one.name: one for one in groups.judge_strata(asked, readings, Fraction(1), 0.01)}
+    readings = rng.integers(-1, 2, sum(run.inputs.size for run in runs))
+    found = {one.name: one for one in groups.judge_strata(runs, readings, Fraction(1), 0.01)}
     rows = [
-        (line, run, place)
-        for place, (run, line) in enumerate((run, line) for run in asked for line in range(run.inputs.size))
+        (line, run, index)
+        for index, (run, line) in enumerate((run, line) for run in runs for line in range(run.inputs.size))
     ]
-    rewards = {id(run): (run.inputs & 1).tolist() for run in asked}
-    truths = np.concatenate([run.true_answers for run in asked]).tolist()
+    rewards = {id(run): (run.inputs & 1).tolist() for run in runs}
+    truths = np.concatenate([run.true_answers for run in runs]).tolist()
 
     def count(condition: Callable[[int, GroupInputs], bool]) -> tuple[tuple[int, int], int]:
-        inside = [(line, run, place) for line, run, place in rows if condition(line, run)]
-        true = [readings[place] == truths[place] for _, _, place in inside]
-        turned = [readings[place] == 1 - truths[place] for _, _, place in inside]
+        inside = [(line, run, index) for line, run, index in rows if condition(line, run)]
+        true = [readings[index] == truths[index] for _, _, index in inside]
+        turned = [readings[index] == 1 - truths[index] for _, _, index in inside]
         return (sum(true), sum(turned)), len(inside)
 
     for name, condition in {

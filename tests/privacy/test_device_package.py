@@ -20,20 +20,20 @@ def shipped() -> dict[str, Path]:
         "wheel"
     ]
     files = {}
-    for source, place in [*wheel["force-include"].items(), *((name, name) for name in wheel["packages"])]:
+    for source, index in [*wheel["force-include"].items(), *((name, name) for name in wheel["packages"])]:
         path = (DEVICE / source).resolve()
         for file in [path] if path.is_file() else path.rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
-                files[str(Path(place) / file.relative_to(path))] = file
+                files[str(Path(index) / file.relative_to(path))] = file
     return files
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """A folder to import from, as installing the wheel would make it."""
-    for place, file in shipped().items():
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, tmp_path / place)
+    for index, file in shipped().items():
+        (tmp_path / index).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, tmp_path / index)
     return tmp_path
 
 
@@ -46,29 +46,29 @@ def run(program: str, folder: Path, *paths: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_what_a_release_tries_works_alone(installed: Path) -> None:
+def test_release_check_works_without_dependencies(installed: Path) -> None:
     specification = importlib.util.spec_from_file_location("check", DEVICE / "check.py")
     assert specification is not None
     assert specification.loader is not None
     check = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(check)
-    told = run(check.TRY, installed)
-    assert len(told) == 2
-    assert all("above the cap of 1" in line for line in told)
+    output = run(check.TRY, installed)
+    assert len(output) == 2
+    assert all("above the cap of 1" in line for line in output)
 
 
-def test_every_module_can_be_imported_and_has_the_names_of_the_library(installed: Path) -> None:
+def test_every_module_imports_with_library_names(installed: Path) -> None:
     from maskedbandits import device, privacy
 
-    modules = [place.removesuffix(".py").replace("/", ".") for place in shipped() if place.endswith(".py")]
+    modules = [index.removesuffix(".py").replace("/", ".") for index in shipped() if index.endswith(".py")]
     program = "import maskedbandits_device\n" + "".join(f"import {module}\n" for module in modules)
     assert run(program + "print(*sorted(maskedbandits_device.__all__))", installed) == [
         " ".join(sorted([*privacy.__all__, *device.__all__, "UserError"]))
     ]
 
 
-def test_what_is_for_policies_and_judges_is_left_out(installed: Path) -> None:
-    assert not [place for place in shipped() if "audit" in place or "core" in place]
+def test_policies_and_audit_are_not_shipped(installed: Path) -> None:
+    assert not [index for index in shipped() if "audit" in index or "core" in index]
     program = """
 from maskedbandits_device import Randomizer, UserError
 try:
@@ -79,7 +79,7 @@ except UserError as error:
     assert run(program, installed) == ["a corruption is for a policy: install maskedbandits where the policy is"]
 
 
-def test_both_may_be_installed_and_share_a_ledger(installed: Path) -> None:
+def test_both_packages_share_a_ledger(installed: Path) -> None:
     program = """
 import maskedbandits.privacy as library
 import maskedbandits_device as device
@@ -94,9 +94,9 @@ with library.Ledger(1, "shared") as ledger:
     assert run(program, installed, ROOT / "src") == ["0.5"]
 
 
-def test_the_wheel_holds_these_files(tmp_path: Path) -> None:
+def test_wheel_has_these_files(tmp_path: Path) -> None:
     program = f"from hatchling.build import build_wheel; print(build_wheel({str(tmp_path)!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=DEVICE, capture_output=True, text=True, check=True)
     with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
         found = {name: wheel.read(name) for name in wheel.namelist() if ".dist-info/" not in name}
-    assert found == {place: file.read_bytes() for place, file in shipped().items()}
+    assert found == {index: file.read_bytes() for index, file in shipped().items()}

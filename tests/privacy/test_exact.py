@@ -69,7 +69,7 @@ class Size(enum.IntEnum):
         (16, Fraction(16)),
     ],
 )
-def test_an_epsilon_is_what_a_person_writes(given: Any, meant: Fraction) -> None:
+def test_epsilon_is_what_a_person_writes(given: Any, meant: Fraction) -> None:
     assert as_epsilon(given) == meant
 
 
@@ -102,7 +102,7 @@ def test_an_epsilon_is_what_a_person_writes(given: Any, meant: Fraction) -> None
         (b"1", "is not a number"),
     ],
 )
-def test_what_is_no_epsilon_is_refused_with_the_reason(given: Any, reason: str) -> None:
+def test_invalid_epsilon_is_refused_with_reason(given: Any, reason: str) -> None:
     for kind in (as_epsilon, Randomizer, mechanism_for, lambda epsilon: KaryRandomizer(3, epsilon)):
         with pytest.raises(UserError, match="epsilon") as refusal:
             kind(given)
@@ -111,7 +111,7 @@ def test_what_is_no_epsilon_is_refused_with_the_reason(given: Any, reason: str) 
 
 
 @given(st.floats(0, 16))
-def test_a_float_means_its_shortest_text(epsilon: float) -> None:
+def test_float_means_its_shortest_text(epsilon: float) -> None:
     assert as_epsilon(epsilon) == as_epsilon(repr(epsilon)) == as_epsilon(Decimal(repr(epsilon)))
     assert as_epsilon(as_text(as_epsilon(epsilon))) == as_epsilon(epsilon)
 
@@ -125,14 +125,16 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=range(len(SETTINGS)))
-def test_settings_of_decimals_do_not_matter(settings: Context) -> None:
+def test_decimal_settings_do_not_matter(settings: Context) -> None:
     def all_of_it() -> list[Any]:
         made = [Randomizer("1/3"), Randomizer(0.1), Randomizer("1e-30"), Randomizer.from_matrix("0.9", "0.8")]
-        told = [(repr(one), one.flips, one.epsilon, str(one.exact_epsilon), float(one.exact_epsilon)) for one in made]
+        statements = [
+            (repr(one), one.flips, one.epsilon, str(one.exact_epsilon), float(one.exact_epsilon)) for one in made
+        ]
         with pytest.raises(UserError) as refusal:
             as_epsilon("one")
         return [
-            told,
+            statements,
             str(refusal.value),
             as_text(Fraction(1, 7)),
             as_text(Fraction(1, 10**30)),
@@ -144,7 +146,7 @@ def test_settings_of_decimals_do_not_matter(settings: Context) -> None:
         assert all_of_it() == usual
 
 
-def test_how_numpy_prints_does_not_matter() -> None:
+def test_numpy_print_options_do_not_matter() -> None:
     numbers = [0.99999999999999, np.float64(0.99999999999999), np.float32(0.12345678), np.float16(0.1)]
     usual = [as_epsilon(number) for number in numbers]  # type: ignore[arg-type]
     with np.printoptions(legacy="1.13", precision=2, floatmode="fixed"):
@@ -156,19 +158,19 @@ def test_how_numpy_prints_does_not_matter() -> None:
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 @pytest.mark.parametrize("epsilon", GRID)
-def test_thresholds_are_those_of_high_precision_arithmetic(epsilon: str, bits: int) -> None:
+def test_thresholds_match_high_precision(epsilon: str, bits: int) -> None:
     exact = as_epsilon(epsilon)
     for answers in (2, 3, 100):
         assert threshold(exact, bits, answers) == naive.threshold(exact, bits, answers)
 
 
 @given(epsilons, st.sampled_from([8, 16, 32, 64]), st.integers(2, 1000))
-def test_thresholds_anywhere(epsilon: Fraction, bits: int, answers: int) -> None:
+def test_thresholds_match_twin_anywhere(epsilon: Fraction, bits: int, answers: int) -> None:
     assert threshold(epsilon, bits, answers) == naive.threshold(epsilon, bits, answers)
 
 
 @given(st.fractions(0, 20), st.integers(1, 300))
-def test_the_enclosure_of_the_exponential_holds_and_is_narrow(x: Fraction, precision: int) -> None:
+def test_exp_enclosure_holds_and_is_narrow(x: Fraction, precision: int) -> None:
     low, high = enclose_exp(x, precision)
     assert Fraction(low) <= Fraction(high)
     assert not naive.log_exceeds(Fraction(low, 1 << precision), x)
@@ -176,7 +178,7 @@ def test_the_enclosure_of_the_exponential_holds_and_is_narrow(x: Fraction, preci
     assert high - low <= (precision + 100) * math.exp(float(x)) + 100
 
 
-def test_a_point_that_needs_more_digits_is_refined() -> None:
+def test_close_point_is_refined() -> None:
     # The ceiling turns at the logarithm of 13/3, so close that the first enclosures hold both sides of it.
     turn, step = naive.log(Fraction(13, 3)), Fraction(1, 10**90)
     for epsilon in (turn - step, turn + step):
@@ -185,14 +187,14 @@ def test_a_point_that_needs_more_digits_is_refined() -> None:
     assert threshold(turn - step) == 3 * 2**60 + 1
 
 
-def test_epsilon_0_is_pure_noise() -> None:
+def test_epsilon_zero_is_pure_noise() -> None:
     assert Randomizer(0).flips == (2**63, 2**63)
     assert Randomizer(0).exact_epsilon.odds == 1
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.uint64, Size])
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
-def test_sizes_of_any_whole_kind_are_the_same_sizes(kind: Any, bits: int) -> None:
+def test_integer_types_of_sizes_are_equivalent(kind: Any, bits: int) -> None:
     """A numpy integer overflows where Python's grows: 1 << 64 is 0, and a threshold of 0 never flips."""
     size, two, three = kind(bits), kind(2), kind(3)
     assert threshold(1, size) == threshold(1, bits)
@@ -205,7 +207,7 @@ def test_sizes_of_any_whole_kind_are_the_same_sizes(kind: Any, bits: int) -> Non
 
 
 @pytest.mark.parametrize("factor", [Fraction(-(10**9)), Fraction(0), Fraction(1, 10)])
-def test_a_threshold_that_cannot_be_makes_no_randomizer(factor: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_threshold_makes_no_randomizer(factor: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     def slipped(x: Fraction, precision: int) -> tuple[int, int]:
         wrong = math.floor(factor * enclose_exp(x, precision)[0])
         return wrong, wrong
@@ -221,7 +223,7 @@ def test_a_threshold_that_cannot_be_makes_no_randomizer(factor: Fraction, monkey
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 @pytest.mark.parametrize("epsilon", GRID)
-def test_the_real_epsilon_is_at_most_the_stated_one(epsilon: str, bits: int) -> None:
+def test_real_epsilon_is_at_most_stated(epsilon: str, bits: int) -> None:
     randomizer = Randomizer(epsilon, bits=bits)
     stated, odds = as_epsilon(epsilon), randomizer.exact_epsilon.odds
     assert not naive.log_exceeds(odds, stated)
@@ -231,7 +233,7 @@ def test_the_real_epsilon_is_at_most_the_stated_one(epsilon: str, bits: int) -> 
 
 
 @given(st.fractions(1, 9_000_000))
-def test_statements_of_an_exact_epsilon(odds: Fraction) -> None:
+def test_statements_of_exact_epsilon(odds: Fraction) -> None:
     exact, unit = ExactEpsilon(odds), Fraction(1, 10**24)
     up = Fraction(exact.rounded_up())
     assert not naive.log_exceeds(odds, up)
@@ -243,7 +245,7 @@ def test_statements_of_an_exact_epsilon(odds: Fraction) -> None:
     assert near - naive.log(odds) <= unit + 2 * Fraction(math.ulp(float(exact)))
 
 
-def test_an_exact_epsilon_is_a_statement_about_whole_numbers() -> None:
+def test_exact_epsilon_is_about_whole_numbers() -> None:
     assert str(Randomizer(1).exact_epsilon) == (
         "ln(6742825251438785381/2480546785415990427) <= 0.999999999999999999960025"
     )
@@ -252,7 +254,7 @@ def test_an_exact_epsilon_is_a_statement_about_whole_numbers() -> None:
     assert not ExactEpsilon(1 + Fraction(1, 2**64)).at_most(0)
 
 
-def test_bounds_far_off_are_answered_without_a_long_series(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distant_bounds_need_no_long_series(monkeypatch: pytest.MonkeyPatch) -> None:
     summed = []
 
     def watched(x: Fraction, precision: int) -> tuple[int, int]:
@@ -267,7 +269,7 @@ def test_bounds_far_off_are_answered_without_a_long_series(monkeypatch: pytest.M
 
 
 @given(st.floats(0.5, 0.9999998))
-def test_opendp_has_the_same_epsilon_for_the_same_probability(truth: float) -> None:
+def test_opendp_has_the_same_epsilon(truth: float) -> None:
     dp.enable_features("contrib")
     measured = dp.m.make_randomized_response_bool(truth).map(1)  # type: ignore[no-untyped-call]
     if truth > 0.5:

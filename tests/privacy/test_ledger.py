@@ -22,8 +22,8 @@ pytest_plugins = ["ledger_fixtures"]
 # What is spent
 
 
-def test_ten_reports_of_a_tenth_fit_a_cap_of_one(place: Path | None) -> None:
-    with Ledger(1, place) as ledger:
+def test_ten_reports_of_a_tenth_fit_a_cap_of_one(index: Path | None) -> None:
+    with Ledger(1, index) as ledger:
         for decision in range(10):
             ledger.reserve(decision, 0.1)
         assert (ledger.spent, ledger.remaining, ledger.reports) == (Fraction(1), Fraction(0), 10)
@@ -33,8 +33,8 @@ def test_ten_reports_of_a_tenth_fit_a_cap_of_one(place: Path | None) -> None:
         ledger.reserve("nothing", 0)  # pure noise costs nothing
 
 
-def test_an_overdraft_is_refused_before_there_is_a_reward(place: Path | None) -> None:
-    with Ledger(1, place) as ledger:
+def test_overdraft_is_refused_before_the_reward(index: Path | None) -> None:
+    with Ledger(1, index) as ledger:
         ledger.reserve("a", 0.75)
         with refused("0.75 is spent", "another 0.5", kind=Overdraft):
             ledger.reserve("b", 0.5)
@@ -43,8 +43,8 @@ def test_an_overdraft_is_refused_before_there_is_a_reward(place: Path | None) ->
         assert ledger.report("a", 1).bit in (0, 1)  # what is paid for is never refused
 
 
-def test_to_reserve_again_costs_nothing_and_another_epsilon_is_refused(place: Path | None) -> None:
-    with Ledger(1, place) as ledger:
+def test_repeated_reservation_is_free(index: Path | None) -> None:
+    with Ledger(1, index) as ledger:
         for epsilon in (0.5, "0.5", Fraction(1, 2), "1/2"):
             ledger.reserve("a", epsilon)
         assert ledger.spent == Fraction(1, 2)
@@ -54,7 +54,7 @@ def test_to_reserve_again_costs_nothing_and_another_epsilon_is_refused(place: Pa
         assert ledger.spent == Fraction(1, 2)
 
 
-def test_a_lower_cap_stops_what_is_new_and_not_what_is_paid(file: Path) -> None:
+def test_lower_cap_stops_new_reservations_only(file: Path) -> None:
     with Ledger(2, file) as ledger:
         ledger.reserve("a", 2)
     with Ledger(1, file) as ledger:
@@ -64,10 +64,10 @@ def test_a_lower_cap_stops_what_is_new_and_not_what_is_paid(file: Path) -> None:
         assert ledger.report("a", 1).epsilon == 2
 
 
-def test_with_a_delta_more_reports_fit(place: Path | None) -> None:
+def test_delta_lets_more_reports_fit(index: Path | None) -> None:
     cap, delta = 4, 1e-6
     fit = max(n for n in range(100) if naive.delta_of_equals(Fraction(1, 10), n, cap) <= delta)
-    with Ledger(cap, place, delta=delta) as ledger:
+    with Ledger(cap, index, delta=delta) as ledger:
         paid = 0
         with contextlib.suppress(Overdraft):
             while True:
@@ -79,7 +79,7 @@ def test_with_a_delta_more_reports_fit(place: Path | None) -> None:
         ledger.reserve("nothing", 0)
 
 
-def test_to_reserve_after_ten_thousand_reports_adds_them_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reservation_sums_many_reports_once(monkeypatch: pytest.MonkeyPatch) -> None:
     added_up, compute_losses = [], composition.compute_losses
 
     def watched(counts: dict[Fraction, int]) -> composition.Losses:
@@ -100,7 +100,7 @@ def test_to_reserve_after_ten_thousand_reports_adds_them_up_once(monkeypatch: py
         assert ledger.spent < 2250 < 5300 < 0.1 * 3333 + 0.5 * 3334 + 3333  # the sum would have been refused
 
 
-def test_spending_is_read_once_to_reserve() -> None:
+def test_reservation_reads_spending_once() -> None:
     statements: list[str] = []
     with Ledger(10**6) as ledger:
         for decision in range(300):
@@ -112,27 +112,27 @@ def test_spending_is_read_once_to_reserve() -> None:
 
 
 @pytest.mark.parametrize("delta", [0, 1e-6])
-def test_an_overdraft_of_unwieldy_numbers_is_told_in_decimals(delta: float) -> None:
-    told = ""
+def test_overdraft_message_uses_decimals(delta: float) -> None:
+    message = ""
     with Ledger(2, delta=delta) as ledger:
         try:
             for decision in range(300):
                 ledger.reserve(decision, Fraction((1 << 251) | 1, (1 << 254) + 2 * decision + 1))
         except Overdraft as error:
-            told = str(error)
+            message = str(error)
         assert ledger.reports > 15
-        found = re.search(r": (\S+) is spent, another (\S+) makes (\S+), above the cap of 2: ", told)
+        found = re.search(r": (\S+) is spent, another (\S+) makes (\S+), above the cap of 2: ", message)
         assert found is not None
-        spent, asked, total = map(Fraction, found.groups())
+        spent, requested, total = map(Fraction, found.groups())
         assert 0 <= spent - ledger.spent < Fraction(1, 10**9)
-        assert (asked, total > 2) == (Fraction(1, 8), True)
-    assert len(told) < 150
+        assert (requested, total > 2) == (Fraction(1, 8), True)
+    assert len(message) < 150
 
 
 # What it was made for
 
 
-def test_a_higher_cap_or_another_delta_is_refused(file: Path) -> None:
+def test_higher_cap_or_other_delta_is_refused(file: Path) -> None:
     with Ledger(1, file, delta=1e-6) as ledger:
         ledger.reserve("a", 0.5)
     for cap, delta in ((2, 1e-6), ("1.0000001", 1e-6), (1, 0), (1, 1e-5), (0.5, 0.5)):
@@ -142,7 +142,7 @@ def test_a_higher_cap_or_another_delta_is_refused(file: Path) -> None:
         assert ledger.reports == 1
 
 
-def test_a_lower_cap_is_not_kept_unless_that_is_asked_for(file: Path) -> None:
+def test_lower_cap_is_not_stored_unless_asked(file: Path) -> None:
     Ledger(2, file).close()
     Ledger(1, file).close()
     Ledger(2, file).close()
@@ -151,7 +151,7 @@ def test_a_lower_cap_is_not_kept_unless_that_is_asked_for(file: Path) -> None:
         Ledger(2, file)
 
 
-def test_terms_are_changed_where_that_is_asked_for(file: Path) -> None:
+def test_terms_change_on_request(file: Path) -> None:
     with Ledger(1, file) as ledger:
         ledger.reserve("a", 1)
         report = ledger.report("a", 1)
@@ -164,7 +164,7 @@ def test_terms_are_changed_where_that_is_asked_for(file: Path) -> None:
         assert ledger.remaining == 7
 
 
-def test_terms_that_are_changed_while_in_use(file: Path) -> None:
+def test_terms_may_change_while_in_use(file: Path) -> None:
     with Ledger(1, file) as ledger:
         ledger.reserve("a", 1)
         Ledger(2, file, change=True).close()
@@ -179,8 +179,8 @@ def test_terms_that_are_changed_while_in_use(file: Path) -> None:
 # What is reported
 
 
-def test_a_retry_gets_the_same_bit(place: Path | None) -> None:
-    with Ledger(1, place) as ledger:
+def test_retry_gets_the_same_bit(index: Path | None) -> None:
+    with Ledger(1, index) as ledger:
         ledger.reserve("a", 0)  # a fair coin: 64 draws would not agree
         assert ledger.recall("a") is None
         first = ledger.report("a", 1)
@@ -189,7 +189,7 @@ def test_a_retry_gets_the_same_bit(place: Path | None) -> None:
         assert first == mechanism_for(0).report(1)._replace(bit=first.bit)
 
 
-def test_a_retry_gets_the_same_bit_from_another_ledger_on_the_same_file(file: Path) -> None:
+def test_retry_from_another_ledger_gets_the_same_bit(file: Path) -> None:
     with Ledger(1, file) as ledger:
         for decision in range(64):
             ledger.reserve(decision, 0)
@@ -198,7 +198,7 @@ def test_a_retry_gets_the_same_bit_from_another_ledger_on_the_same_file(file: Pa
         assert [ledger.report(decision, 0).bit for decision in range(64)] == bits
 
 
-def test_reports_are_the_mechanism_s() -> None:
+def test_reports_come_from_the_mechanism() -> None:
     trials, low = 1000, 1e-7
     with Ledger(10**4) as ledger:
         for value, epsilon in ((1, 2), (0.25, 2)):
@@ -211,8 +211,8 @@ def test_reports_are_the_mechanism_s() -> None:
             assert binom.ppf(low, trials, mean) <= ones <= binom.isf(low, trials, mean)
 
 
-def test_a_value_that_is_none_is_refused_and_nothing_is_drawn(place: Path | None) -> None:
-    with Ledger(1, place) as ledger:
+def test_invalid_value_draws_nothing(index: Path | None) -> None:
+    with Ledger(1, index) as ledger:
         ledger.reserve("a", 0.5)
         for value in (-0.1, 1.1, math.nan, "1", None):
             with pytest.raises(UserError, match="value"):
@@ -221,7 +221,7 @@ def test_a_value_that_is_none_is_refused_and_nothing_is_drawn(place: Path | None
         assert ledger.report("a", 1).bit in (0, 1)
 
 
-def test_a_settled_report_is_forgotten_and_stays_spent(file: Path) -> None:
+def test_settled_report_is_deleted_and_stays_spent(file: Path) -> None:
     with Ledger(1, file) as ledger:
         ledger.reserve("a", 0.5)
         with refused("'a' has no report yet"):
@@ -241,12 +241,12 @@ def test_a_settled_report_is_forgotten_and_stays_spent(file: Path) -> None:
 
 
 @pytest.mark.parametrize("use", ["report", "recall", "settle"])
-def test_what_is_not_reserved_is_refused(use: str) -> None:
+def test_unreserved_decision_is_refused(use: str) -> None:
     with Ledger(1) as ledger, refused("'a' is not reserved", "reserve it"):
         getattr(ledger, use)("a", *([1] if use == "report" else []))
 
 
-def test_the_reward_is_never_written(file: Path) -> None:
+def test_reward_is_never_written(file: Path) -> None:
     value = 0.123456789
     statements: list[str] = []
     with Ledger(100, file) as ledger:
@@ -264,7 +264,7 @@ def test_the_reward_is_never_written(file: Path) -> None:
     assert struct.pack("<d", value) not in written
 
 
-def test_what_is_written_depends_on_the_bit_alone(folder: Path) -> None:
+def test_written_bytes_depend_on_the_bit_alone(folder: Path) -> None:
     written: dict[int, set[bytes]] = {0: set(), 1: set()}
     for trial in range(60):  # at epsilon = 0 both bits come with both values
         path = folder / str(trial)

@@ -20,7 +20,7 @@ pytest_plugins = ["ledger_fixtures"]
 # Crashes
 
 
-def test_a_crash_at_any_statement_leaves_a_sound_ledger(folder: Path) -> None:
+def test_crash_at_any_statement_leaves_sound_ledger(folder: Path) -> None:
     number = 0
     ends: list[int | None] = []
     while not ends or ends[-1] == -9:
@@ -46,7 +46,7 @@ def test_a_crash_at_any_statement_leaves_a_sound_ledger(folder: Path) -> None:
     assert number > 8  # two transactions, each with its BEGIN and COMMIT
 
 
-def test_a_crash_between_the_draw_and_its_return_keeps_the_bit(file: Path) -> None:
+def test_crash_after_draw_keeps_the_bit(file: Path) -> None:
     sent, end = children.call(children.crash_after_draw, str(file))
     assert (sent, end) == (None, -9)
     with Ledger(1, file) as ledger:
@@ -55,7 +55,7 @@ def test_a_crash_between_the_draw_and_its_return_keeps_the_bit(file: Path) -> No
         assert {ledger.report("a", value) for value in [0, 1] * 32} == {drawn}
 
 
-def test_a_crash_before_sending_keeps_the_bits(file: Path) -> None:
+def test_crash_before_sending_keeps_the_bits(file: Path) -> None:
     sent, end = children.call(children.crash_after_report, str(file))
     assert end == -9
     with Ledger(1, file) as ledger:
@@ -80,7 +80,7 @@ class Interrupted:
 
 
 @pytest.mark.parametrize("after", ["BEGIN IMMEDIATE", "SELECT", "REPLACE INTO decisions", "COMMIT"])
-def test_an_interrupt_at_any_statement_leaves_nothing_open(
+def test_interrupt_at_any_statement_leaves_nothing_open(
     after: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.05)
@@ -95,7 +95,7 @@ def test_an_interrupt_at_any_statement_leaves_nothing_open(
         assert ledger.spent == other.spent == Fraction(3, 4)
 
 
-def test_what_was_left_open_is_undone(file: Path) -> None:
+def test_open_transaction_is_rolled_back(file: Path) -> None:
     with Ledger(1, file) as ledger:
         ledger._connection.execute("BEGIN IMMEDIATE")
         ledger._connection.execute("DELETE FROM spending")
@@ -105,7 +105,7 @@ def test_what_was_left_open_is_undone(file: Path) -> None:
         assert ledger.spent == Fraction(1, 2)
 
 
-def test_what_sqlite_says_is_not_called_damage(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqlite_errors_are_not_called_damage(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Ledger(1, file) as ledger:
         monkeypatch.setattr(file_module, "roll_back", lambda connection: None)
         ledger._connection.execute("BEGIN")
@@ -116,7 +116,7 @@ def test_what_sqlite_says_is_not_called_damage(file: Path, monkeypatch: pytest.M
 # Many at once
 
 
-def test_eight_threads_reach_the_cap_and_never_pass_it(place: Path | None) -> None:
+def test_threads_reach_the_cap_and_never_exceed_it(index: Path | None) -> None:
     start = threading.Barrier(8)
 
     def work(who: int) -> tuple[int, list[int]]:
@@ -128,7 +128,7 @@ def test_eight_threads_reach_the_cap_and_never_pass_it(place: Path | None) -> No
                 paid += 1
         return paid, [ledger.report(f"common {decision}", who % 2).bit for decision in range(20)]
 
-    with Ledger(10, place) as ledger, ThreadPoolExecutor(8) as pool:
+    with Ledger(10, index) as ledger, ThreadPoolExecutor(8) as pool:
         for decision in range(20):
             ledger.reserve(f"common {decision}", 0)
         results = list(pool.map(work, range(8)))
@@ -137,7 +137,7 @@ def test_eight_threads_reach_the_cap_and_never_pass_it(place: Path | None) -> No
         assert all(bits == results[0][1] for _, bits in results)
 
 
-def test_processes_reach_the_cap_and_never_pass_it(file: Path) -> None:
+def test_processes_reach_the_cap_and_never_exceed_it(file: Path) -> None:
     with Ledger(10, file) as ledger:
         for decision in range(20):
             ledger.reserve(f"common {decision}", 0)
@@ -149,7 +149,7 @@ def test_processes_reach_the_cap_and_never_pass_it(file: Path) -> None:
         assert all(sent[1] == results[0][0][1] for sent, _ in results)
 
 
-def test_processes_that_create_it_at_once_share_it(folder: Path) -> None:
+def test_concurrent_creation_shares_one_file(folder: Path) -> None:
     for trial in range(3):
         path = folder / str(trial)
         started = [children.start(children.create, str(path), who) for who in range(4)]
@@ -159,7 +159,7 @@ def test_processes_that_create_it_at_once_share_it(folder: Path) -> None:
         assert sorted(folder.iterdir()) == [folder / str(done) for done in range(trial + 1)]  # no drafts
 
 
-def test_who_waits_too_long_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_wait_for_lock_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.05)
     with Ledger(1, file) as ledger, contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -171,7 +171,7 @@ def test_who_waits_too_long_is_told(file: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
-def test_a_forked_copy_is_refused(where: str, file: Path) -> None:
+def test_forked_copy_is_refused(where: str, file: Path) -> None:
     path = None if where == "memory" else str(file)
     sent, end = children.call(children.use_after_fork, path)
     assert "opened by another process: open it in this one, too" in sent

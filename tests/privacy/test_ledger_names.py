@@ -19,13 +19,13 @@ pytest_plugins = ["ledger_fixtures"]
 
 
 @pytest.mark.parametrize("cap", [-1, math.nan, math.inf, "much", None, True])
-def test_what_is_no_cap_is_refused(cap: float) -> None:
+def test_invalid_cap_is_refused(cap: float) -> None:
     with pytest.raises(UserError, match="cap"):
         Ledger(cap)
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1, math.nan, "small"])
-def test_what_is_no_delta_is_refused(delta: float) -> None:
+def test_invalid_ledger_delta_is_refused(delta: float) -> None:
     with refused("delta", kind=UserError):
         Ledger(1, delta=delta)
 
@@ -35,12 +35,12 @@ NO_NAMES += [np.True_, np.float64(1), np.array([1, 2]), np.array("a"), np.str_("
 
 
 @pytest.mark.parametrize("decision", NO_NAMES, ids=range(len(NO_NAMES)))
-def test_what_is_no_decision_is_refused(decision: Any) -> None:
+def test_invalid_decision_name_is_refused(decision: Any) -> None:
     with Ledger(1) as ledger, refused("needs another name", kind=UserError):
         ledger.reserve(decision, 0.5)
 
 
-def test_names_of_decisions(place: Path | None) -> None:
+def test_decision_names_are_equivalent_texts(index: Path | None) -> None:
     names: list[str | int] = [
         "a" * 200,
         "Überschrift ✓",
@@ -51,7 +51,7 @@ def test_names_of_decisions(place: Path | None) -> None:
         "A",
         "a",
     ]
-    with Ledger(100, place) as ledger:
+    with Ledger(100, index) as ledger:
         for name in names:
             ledger.reserve(name, 1)
             ledger.report(name, 1)
@@ -97,7 +97,7 @@ class Odd(str):
         (Place.SEVENTH, "7"),
     ],
 )
-def test_names_of_other_kinds_are_plain_text(decision: Any, plain: str, file: Path) -> None:
+def test_string_types_are_plain_names(decision: Any, plain: str, file: Path) -> None:
     with Ledger(1, file) as ledger:
         ledger.reserve(decision, 0.5)
         report = ledger.report(decision, 1)
@@ -107,21 +107,21 @@ def test_names_of_other_kinds_are_plain_text(decision: Any, plain: str, file: Pa
         assert ledger.reports == 1
 
 
-def test_an_epsilon_of_endless_digits_is_refused() -> None:
+def test_epsilon_with_too_many_digits_is_refused() -> None:
     with Ledger(1) as ledger, refused("too many digits", kind=UserError):
         ledger.reserve("a", Fraction(1, 3**1000))
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, math.nan, math.inf, 17])
-def test_what_is_no_epsilon_is_refused(epsilon: float) -> None:
+def test_invalid_ledger_epsilon_is_refused(epsilon: float) -> None:
     with Ledger(100) as ledger:
         with pytest.raises(UserError, match="epsilon"):
             ledger.reserve("a", epsilon)
         assert ledger.reports == 0
 
 
-def test_a_closed_ledger_says_so(place: Path | None) -> None:
-    ledger = Ledger(1, place)
+def test_closed_ledger_says_so(index: Path | None) -> None:
+    ledger = Ledger(1, index)
     ledger.close()
     ledger.close()
     with refused("closed: open it again"):

@@ -8,7 +8,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "ledger.md"
 
 
-def test_the_example_runs_twice_in_one_folder(tmp_path: Path) -> None:
+def test_example_runs_twice_in_one_folder(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     example = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
     printed = []

@@ -35,8 +35,8 @@ def is_refused(ledger: Ledger, decision: str, epsilon: float) -> bool:
     return False
 
 
-def test_what_is_spent_counts_for_a_period_and_not_a_second_less(place: Path | None, clock: Clock) -> None:
-    with Ledger(1, place, per="30 days") as ledger:
+def test_payment_counts_for_exactly_one_period(index: Path | None, clock: Clock) -> None:
+    with Ledger(1, index, per="30 days") as ledger:
         clock.at = START + 0.9  # at the end of a second
         ledger.reserve("a", 0.75)
         for seconds in (0, 1, DAY, 30 * DAY, 30 * DAY + 0.95):
@@ -49,7 +49,7 @@ def test_what_is_spent_counts_for_a_period_and_not_a_second_less(place: Path | N
         assert (ledger.spent, ledger.total, ledger.reports) == (Fraction(1, 2), Fraction(5, 4), 2)
 
 
-def test_there_is_no_boundary_at_which_two_caps_can_be_spent(clock: Clock) -> None:
+def test_two_caps_never_fit_at_a_boundary(clock: Clock) -> None:
     with Ledger(1, per="10 days") as ledger:
         for day in range(100):
             clock.at = START + day * DAY
@@ -62,7 +62,7 @@ def test_there_is_no_boundary_at_which_two_caps_can_be_spent(clock: Clock) -> No
         assert ledger.reports == 3 * 10
 
 
-def test_over_n_periods_n_caps_can_be_spent_and_the_total_says_so(clock: Clock) -> None:
+def test_n_periods_allow_n_caps_in_total(clock: Clock) -> None:
     with Ledger(1, per="1 day") as ledger:
         for number in range(7):
             clock.at = START + number * (DAY + 1)
@@ -70,7 +70,7 @@ def test_over_n_periods_n_caps_can_be_spent_and_the_total_says_so(clock: Clock) 
             assert (ledger.spent, ledger.total) == (Fraction(1), Fraction(number + 1))
 
 
-def test_a_clock_that_is_set_back_gives_nothing_back(file: Path, clock: Clock) -> None:
+def test_clock_set_back_returns_nothing(file: Path, clock: Clock) -> None:
     with Ledger(1, file, per="30 days") as ledger:
         ledger.reserve("a", 1)
     for at in (START - 1000 * DAY + 1, START - 29 * DAY, START):
@@ -85,7 +85,7 @@ def test_a_clock_that_is_set_back_gives_nothing_back(file: Path, clock: Clock) -
         assert is_refused(ledger, "c", 0.1)
 
 
-def test_a_clock_that_jumps_ahead_borrows_from_later(file: Path, clock: Clock) -> None:
+def test_clock_set_ahead_borrows_from_later(file: Path, clock: Clock) -> None:
     with Ledger(1, file, per="30 days") as ledger:
         ledger.reserve("a", 1)
         clock.at = START + 365 * DAY
@@ -98,8 +98,8 @@ def test_a_clock_that_jumps_ahead_borrows_from_later(file: Path, clock: Clock) -
         assert ledger.total == 3
 
 
-def test_a_clock_that_was_never_set_makes_no_report(place: Path | None, clock: Clock) -> None:
-    with Ledger(1, place, per="30 days") as ledger:
+def test_unset_clock_makes_no_report(index: Path | None, clock: Clock) -> None:
+    with Ledger(1, index, per="30 days") as ledger:
         clock.at = 12.0
         with refused("the clock says 1970", "no report is made", "set it"):
             ledger.reserve("a", 0.1)
@@ -111,7 +111,7 @@ def test_a_clock_that_was_never_set_makes_no_report(place: Path | None, clock: C
         assert ledger.spent == Fraction(1, 10)
 
 
-def test_with_a_delta_what_counts_is_composed(clock: Clock) -> None:
+def test_delta_composes_what_counts(clock: Clock) -> None:
     with Ledger(4, delta=1e-6, per="1 day") as ledger, Ledger(4, delta=1e-6) as other:
         fit = 0
         while not is_refused(other, str(fit), 0.1):
@@ -124,7 +124,7 @@ def test_with_a_delta_what_counts_is_composed(clock: Clock) -> None:
             assert ledger.spent == other.spent
 
 
-def test_times_are_forgotten_when_they_no_longer_matter(file: Path, clock: Clock) -> None:
+def test_old_payment_times_are_erased(file: Path, clock: Clock) -> None:
     with Ledger(1, file, per="1 day") as ledger:
         for number in range(5):
             clock.at = START + number * 1000
@@ -139,7 +139,7 @@ def test_times_are_forgotten_when_they_no_longer_matter(file: Path, clock: Clock
         assert ledger._connection.execute("SELECT moment FROM spending").fetchall() == [(0,)]
 
 
-def test_what_is_paid_for_can_be_reported_later(clock: Clock) -> None:
+def test_paid_decision_can_be_reported_later(clock: Clock) -> None:
     with Ledger(1, per="1 day") as ledger:
         ledger.reserve("a", 1)
         clock.at = START + 3 * DAY
@@ -152,7 +152,7 @@ def test_what_is_paid_for_can_be_reported_later(clock: Clock) -> None:
 # What it was made for
 
 
-def test_a_file_keeps_its_period(file: Path) -> None:
+def test_file_keeps_its_period(file: Path) -> None:
     Ledger(1, file, per="30 days").close()
     for per in (None, "29 days", "31 days"):
         with refused("made for cap = 1 per 30 days and delta = 0", "change=True"):
@@ -163,7 +163,7 @@ def test_a_file_keeps_its_period(file: Path) -> None:
             ledger.reserve("a", 2)
 
 
-def test_a_period_given_later_counts_everything_as_spent_now(file: Path, clock: Clock) -> None:
+def test_later_period_counts_everything_as_spent_now(file: Path, clock: Clock) -> None:
     with Ledger(1, file) as ledger:
         ledger.reserve("a", 1)
     with Ledger(1, file, per="1 day", change=True) as ledger:
@@ -177,7 +177,7 @@ def test_a_period_given_later_counts_everything_as_spent_now(file: Path, clock: 
         assert is_refused(ledger, "c", 0.1)
 
 
-def test_a_longer_period_counts_what_may_lie_in_it(file: Path, clock: Clock) -> None:
+def test_longer_period_counts_recent_payments(file: Path, clock: Clock) -> None:
     with Ledger(1, file, per="1 day") as ledger:
         ledger.reserve("a", 0.5)
         clock.at = START + 2 * DAY
@@ -204,7 +204,7 @@ def test_a_longer_period_counts_what_may_lie_in_it(file: Path, clock: Clock) -> 
         (None, 0),
     ],
 )
-def test_periods(per: Any, seconds: int) -> None:
+def test_periods_are_parsed_and_formatted(per: Any, seconds: int) -> None:
     assert period.parse_period(per) == seconds
     if seconds:
         assert (
@@ -218,7 +218,7 @@ NO_PERIODS += [timedelta(0), timedelta(days=-1), timedelta(seconds=1.5), timedel
 
 
 @pytest.mark.parametrize("per", NO_PERIODS, ids=repr)
-def test_what_is_no_period_is_refused(per: Any) -> None:
+def test_invalid_period_is_refused(per: Any) -> None:
     with refused("per = ", "is no period", "such as '30 days'", kind=UserError):
         Ledger(1, per=per)
 
@@ -226,7 +226,7 @@ def test_what_is_no_period_is_refused(per: Any) -> None:
 # Crashes
 
 
-def test_a_crash_at_any_statement_leaves_a_sound_ledger(folder: Path) -> None:
+def test_crash_at_any_statement_keeps_dated_payments(folder: Path) -> None:
     number, ends = 0, list[int | None]()
     while not ends or ends[-1] == -9:
         number += 1
@@ -241,7 +241,7 @@ def test_a_crash_at_any_statement_leaves_a_sound_ledger(folder: Path) -> None:
     assert number > 8  # one transaction that forgets the time of a payment and makes another
 
 
-def test_a_second_clock_keeps_one_that_is_set_ahead_from_passing_the_cap(clock: Clock) -> None:
+def test_second_clock_prevents_early_renewal(clock: Clock) -> None:
     right = clock.at
     with Ledger(2, per="30 days") as ledger:
         for decision in range(2):
@@ -253,7 +253,7 @@ def test_a_second_clock_keeps_one_that_is_set_ahead_from_passing_the_cap(clock: 
 
 
 @pytest.mark.parametrize("elsewhere", [math.nan, math.inf, -math.inf, -1.0, 1e300, 253_402_300_799.0, "x"])
-def test_a_second_clock_that_is_none_or_years_ahead_is_paid_nothing(elsewhere: Any, clock: Clock) -> None:
+def test_invalid_second_clock_pays_nothing(elsewhere: Any, clock: Clock) -> None:
     """What is paid is dated by it, and no later payment before that: it would never be old."""
     with Ledger(1, per="1 day") as ledger:
         with pytest.raises(LedgerError, match="elsewhere is no time"):

@@ -107,9 +107,9 @@ class Renewing(Side):
     per = 10
 
 
-def test_it_does_what_is_obvious() -> None:
-    run_state_machine_as_test(Side, settings=examples(30))
+def test_ledger_matches_twin() -> None:
+    run_state_machine_as_test(Side, settings=examples(12))
 
 
-def test_a_cap_that_renews_does_what_is_obvious() -> None:
-    run_state_machine_as_test(Renewing, settings=examples(60))
+def test_renewing_ledger_matches_twin() -> None:
+    run_state_machine_as_test(Renewing, settings=examples(25))

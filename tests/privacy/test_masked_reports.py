@@ -31,7 +31,7 @@ from naive import mechanism as naive
 
 
 @pytest.mark.parametrize("value", [0.0, 1 / 256, 0.25, 0.375, 0.99609375, 1.0])
-def test_of_all_words_a_value_has_its_share(value: float) -> None:
+def test_value_has_its_share_of_all_words(value: float) -> None:
     drawn = [randomized_response.round_with_word(value, word, 8) for word in range(256)]
     assert sum(drawn) == value * 256
     assert drawn == [naive.rounded(value, word, 8) for word in range(256)]
@@ -48,19 +48,19 @@ def test_rounding_compares_whole_numbers(value: float, word: int) -> None:
         assert randomized_response.round_with_word(value, near, 1080) == (near < share)
 
 
-def test_a_value_costs_the_same_draws_as_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or bytes(size))  # type: ignore[func-returns-value]
+def test_value_takes_the_same_draws_as_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(os, "urandom", lambda size: sizes.append(size) or bytes(size))  # type: ignore[func-returns-value]
     draws = []
     values: list[Any] = [0, 1, True, 0.0, 1.0, 0.5, 5e-324, np.float32(0.1), np.int64(1)]
     for value in values:
-        asked.clear()
+        sizes.clear()
         Randomizer(1).report(value)
-        draws.append(tuple(asked))
+        draws.append(tuple(sizes))
     assert set(draws) == {(135, 8)}
 
 
-def test_the_mean_of_a_rounded_value() -> None:
+def test_rounded_value_has_its_mean() -> None:
     count = 20_000
     for value in (0.1, 0.7):
         assert abs(sum(round_value(value) for _ in range(count)) / count - value) < slack(count)
@@ -83,7 +83,7 @@ OUTSIDE = [8731, -8731, 1.8731, -0.8731, 8731 * 10**400, math.inf, math.nan, np.
 
 
 @pytest.mark.parametrize("value", [*TAKEN_BY_NONE, *OUTSIDE, 8731j, b"8731", Sly(SECRET)], ids=repr)
-def test_no_error_repeats_what_was_to_be_masked(value: Any) -> None:
+def test_errors_do_not_repeat_the_value(value: Any) -> None:
     with Ledger(1) as ledger:
         ledger.reserve("a", 1)
         for mask in (
@@ -96,15 +96,15 @@ def test_no_error_repeats_what_was_to_be_masked(value: Any) -> None:
         ):
             with pytest.raises(UserError) as refusal:
                 mask(value)
-            told = "".join(traceback.format_exception_only(refusal.value))
-            assert "731" not in told
-            assert told.count("\n") == 1
+            message = "".join(traceback.format_exception_only(refusal.value))
+            assert "731" not in message
+            assert message.count("\n") == 1
             assert refusal.value.__cause__ is None
             assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
         assert ledger.recall("a") is None
 
 
-def test_values_of_every_kind_that_is_taken() -> None:
+def test_value_types_are_equivalent() -> None:
     kinds: list[Any] = [int, float, bool, np.bool_, np.int8, np.uint64, np.float16, np.float32, np.float64]
     for kind in kinds:
         assert [round_value(kind(value)) for value in (0, 1)] == [0, 1]
@@ -114,7 +114,7 @@ def test_values_of_every_kind_that_is_taken() -> None:
         assert [randomized_response.round_with_word(value, word, 1080) for word in (share - 1, share)] == [1, 0]
 
 
-def test_both_sides_of_the_comparison_are_equally_long() -> None:
+def test_compared_numbers_have_equal_length() -> None:
     sizes: set[int] = set()
 
     class Word(int):
@@ -134,7 +134,7 @@ def test_both_sides_of_the_comparison_are_equally_long() -> None:
 # Reports
 
 
-def test_frequencies_of_reports() -> None:
+def test_report_frequencies_match() -> None:
     count = 20_000
     randomizer = Randomizer.from_matrix(0.9, 0.6)
     assert abs(sum(randomizer.bit(0) for _ in range(count)) / count - 0.1) < slack(count)
@@ -149,7 +149,7 @@ def test_frequencies_of_reports() -> None:
         assert abs(counts[answer] / count - share) < slack(count)
 
 
-def test_a_report_carries_its_epsilon() -> None:
+def test_report_carries_its_epsilon() -> None:
     report = Randomizer(0.1).report(1)
     assert report.epsilon == Fraction(1, 10)
     assert report.corruption == Randomizer(0.1).corruption
@@ -159,7 +159,7 @@ def test_a_report_carries_its_epsilon() -> None:
     assert (lopsided.report(1).corruption.p00, lopsided.report(0).corruption.p11) == (0.9, 0.6)
 
 
-def test_a_report_has_the_same_size_whatever_the_bit() -> None:
+def test_report_size_is_independent_of_the_bit() -> None:
     reports = {report.bit: report for report in (Randomizer(1).report(1) for _ in range(200))}
     assert set(reports) == {0, 1}  # 200 reports are all the same with a probability of 0.73^200
     for written in (pickle.dumps, lambda report: json.dumps([report.bit, str(report.epsilon)])):
@@ -167,7 +167,7 @@ def test_a_report_has_the_same_size_whatever_the_bit() -> None:
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "sw-klucb-cf"])
-def test_a_policy_learns_from_reports_with_epsilons_of_their_own(name: str) -> None:
+def test_policy_learns_from_reports_of_any_epsilon(name: str) -> None:
     randomizers = [Randomizer(0.5), Randomizer(1), Randomizer.from_matrix(0.3, 0.2), Randomizer(4)]
     count, mean = 20_000, 0.3
     window = {"window": count} if name.startswith("sw-") else {}
@@ -196,7 +196,7 @@ def private_enough(p00: float, p11: float, epsilon: float) -> bool:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 3.0])
-def test_no_feasible_matrix_tells_more(epsilon: float) -> None:
+def test_no_feasible_matrix_is_more_informative(epsilon: float) -> None:
     ours = mechanism_for(epsilon)
     grid = [step / 400 for step in range(401)]
     found = max(p00 + p11 for p00 in grid for p11 in grid if private_enough(p00, p11, epsilon))
@@ -205,7 +205,7 @@ def test_no_feasible_matrix_tells_more(epsilon: float) -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 16))
-def test_no_matrix_that_is_private_enough_tells_more(p00: float, p11: float, epsilon: float) -> None:
+def test_no_private_matrix_is_more_informative(p00: float, p11: float, epsilon: float) -> None:
     # Any matrix, mixed with noise until it is private enough: those at the edge of what is feasible are all such.
     low, high = 0.0, 1.0
     for _ in range(60):

@@ -15,12 +15,12 @@ from maskedbandits.privacy import Ledger, Randomizer  # noqa: E402
 TEXT = page.PAGE.read_text(encoding="utf-8")
 
 
-def test_the_tables_are_what_the_code_computes() -> None:
+def test_tables_match_the_code() -> None:
     assert blocks.names(page.PAGE) == list(page.TABLES)
     assert all(blocks.read(page.PAGE, which) == table() for which, table in page.TABLES.items())
 
 
-def test_reports_needed_are_enough() -> None:
+def test_stated_number_of_reports_suffices() -> None:
     # the deviation of a mean of so many reports, at worst 1/2, undone by the slope
     for epsilon in page.EPSILONS:
         slope = float(2 * Randomizer(epsilon).p00 - 1)
@@ -28,7 +28,7 @@ def test_reports_needed_are_enough() -> None:
         assert page.SURE * 0.5 / count**0.5 / slope <= page.NEAR < page.SURE * 0.5 / (count - 1) ** 0.5 / slope
 
 
-def test_what_a_cap_lets_through_is_what_a_ledger_does() -> None:
+def test_cap_allows_what_a_ledger_does() -> None:
     for epsilon, cap in page.CAPS:
         with Ledger(cap, per="30 days") as ledger:
             for decision in range(page.fitting(epsilon, cap)):
@@ -37,7 +37,7 @@ def test_what_a_cap_lets_through_is_what_a_ledger_does() -> None:
     assert (page.PERIODS - 1) * 30 < 365 <= page.PERIODS * 30
 
 
-def test_it_is_two_pages_that_can_be_printed() -> None:
+def test_page_fits_on_two_printed_pages() -> None:
     assert len(re.sub(r"[|_`<>-]+", " ", TEXT).split()) < 1150  # measured: two sheets of A4 at 10 points
     [diagram] = re.findall(r"^```text\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
     assert diagram.isascii()
@@ -45,7 +45,7 @@ def test_it_is_two_pages_that_can_be_printed() -> None:
     assert not re.search(r"https?://|<img|mermaid", TEXT)  # nothing is fetched
 
 
-def test_it_has_what_is_to_be_signed() -> None:
+def test_page_has_a_signature_block() -> None:
     headings = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
     assert headings == [
         "What flows where",

@@ -13,16 +13,16 @@ from maskedbandits.privacy import Partition
 
 
 @pytest.mark.parametrize("intervals", [[1], [4], [3, 2], [2, 3, 4]])
-def test_a_cell_is_an_interval_of_each_axis(intervals: list[int]) -> None:
+def test_cell_is_an_interval_of_each_axis(intervals: list[int]) -> None:
     """The middles of all intervals, counted as an odometer does, and their lower ends."""
     grid = Partition(intervals)
     every = list(itertools.product(*(range(many) for many in intervals)))
     for offset in (0.5, 0.01):
-        points = [[(place + offset) / many for place, many in zip(at, intervals, strict=True)] for at in every]
+        points = [[(index + offset) / many for index, many in zip(at, intervals, strict=True)] for at in every]
         assert [grid.cell(point) for point in points] == list(range(grid.cells)) == list(range(math.prod(intervals)))
 
 
-def test_what_lies_outside_is_in_the_nearest_cell() -> None:
+def test_outside_features_are_in_nearest_cell() -> None:
     grid = Partition([3, 3])
     assert [grid.cell(point) for point in ([0, 0], [1, 1], [-5, 0.5], [1e300, -1e300])] == [0, 8, 1, 6]
     most = sys.float_info.max  # times an interval it is no number any more
@@ -30,13 +30,13 @@ def test_what_lies_outside_is_in_the_nearest_cell() -> None:
 
 
 @pytest.mark.parametrize("intervals", [[], [0], [3, -1], [100, 100]])
-def test_what_is_no_partition_is_refused(intervals: list[int]) -> None:
+def test_invalid_partition_is_refused(intervals: list[int]) -> None:
     with pytest.raises(UserError, match="a partition has 1 to 4,096 cells"):
         Partition(intervals)
 
 
 @pytest.mark.parametrize("features", [[0.123], [0.123, math.nan], [0.123, math.inf], [0.123, 0.1, 0.1]])
-def test_features_that_do_not_fit_are_refused_and_not_repeated(features: list[float]) -> None:
+def test_wrong_features_are_refused_and_not_repeated(features: list[float]) -> None:
     with pytest.raises(UserError) as caught:
         Partition([3, 3]).cell(features)
     assert "0.123" not in str(caught.value)
@@ -47,12 +47,12 @@ ODD = [[1j, 0], [np.array([0.1, 0.2]), 0.1], {0.1, 0.2}, {0.1: 0, 0.2: 0}, b"12"
 
 
 @pytest.mark.parametrize("features", [None, 3, [None, 0.5], ["0.5", 0.5], "12", [[0.5], 0.5], *ODD])
-def test_what_are_no_features_is_refused_in_a_line(features: Any) -> None:
+def test_non_features_are_refused_in_one_line(features: Any) -> None:
     with pytest.raises(UserError, match="give numbers in"):
         Partition([2, 2]).cell(features)
 
 
 @pytest.mark.parametrize("intervals", [None, 3])
-def test_what_are_no_intervals_is_refused_in_a_line(intervals: Any) -> None:
+def test_non_intervals_are_refused_in_one_line(intervals: Any) -> None:
     with pytest.raises(UserError, match="a list of intervals"):
         Partition(intervals)

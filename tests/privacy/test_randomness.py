@@ -43,7 +43,7 @@ def seeded(source: str) -> list[str]:
     return found
 
 
-def test_nothing_in_this_package_has_a_seed() -> None:
+def test_privacy_package_has_no_seed() -> None:
     files = sorted(Path(maskedbandits.privacy.__path__[0]).rglob("*.py"))
     assert {"exact.py", "randomized_response.py"} <= {file.name for file in files}
     assert {file.name: seeded(file.read_text(encoding="utf-8")) for file in files} == {file.name: [] for file in files}
@@ -63,11 +63,11 @@ def test_nothing_in_this_package_has_a_seed() -> None:
         "__import__('random')",
     ],
 )
-def test_a_seed_would_be_found(source: str) -> None:
+def test_seed_would_be_found(source: str) -> None:
     assert seeded(source)
 
 
-def test_no_branch_between_the_bit_and_the_output() -> None:
+def test_masking_has_no_branch_on_the_bit() -> None:
     branches = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Match, ast.Try, ast.For, ast.comprehension)
     for step, compared in (
         (randomized_response.mask_with_word, 1),
@@ -79,26 +79,26 @@ def test_no_branch_between_the_bit_and_the_output() -> None:
         assert sum(isinstance(node, ast.Compare) for node in ast.walk(tree)) == compared
 
 
-def test_the_operating_system_is_asked_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+def test_every_report_asks_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
     real = os.urandom
-    monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or real(size))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(os, "urandom", lambda size: sizes.append(size) or real(size))  # type: ignore[func-returns-value]
     randomizer, kary = Randomizer(1), KaryRandomizer(3, 1)
     for _ in range(3):
         randomizer.bit(1)
         kary.answer(1)
     randomizer.bits(np.ones(5, dtype=np.int64))
-    assert asked == [135, 8, 8] * 3 + [40]
+    assert sizes == [135, 8, 8] * 3 + [40]
 
 
-def test_bytes_of_the_operating_system_are_even() -> None:
+def test_system_bytes_are_uniform() -> None:
     counts = np.bincount(np.frombuffer(os.urandom(1 << 20), dtype=np.uint8), minlength=256)
     expected = (1 << 20) / 256
     statistic = float(((counts - expected) ** 2 / expected).sum())
     assert statistic < chi2.isf(1e-9, 255)  # passed by chance in all but one of 10^9 runs
 
 
-def test_threads_share_nothing() -> None:
+def test_threads_share_no_words() -> None:
     randomizer = Randomizer(0)
 
     def stream(_: int) -> tuple[int, ...]:
@@ -130,7 +130,7 @@ for _ in range(8):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
-def test_forked_processes_share_nothing() -> None:
+def test_forked_processes_share_no_words() -> None:
     done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60, check=True)
     streams = done.stdout.split()
     assert [len(stream) for stream in streams] == [256] * 8

@@ -56,7 +56,7 @@ print(sorted(name for name in sys.modules if name.partition(".")[0] in ("numpy",
 """
 
 
-def test_a_device_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:
+def test_device_requires_standard_library_alone(tmp_path: Path) -> None:
     printed = alone(DEVICE, tmp_path).splitlines()
     assert [line.partition(": ")[0] for line in printed[:2]] == ["decision 'one more'"] * 2
     assert printed[2:] == ["[]"]
@@ -71,16 +71,16 @@ def test_a_device_needs_nothing_but_the_standard_library(tmp_path: Path) -> None
         ("import maskedbandits.privacy.audit", "an audit needs numpy, which is not installed: pip install"),
     ],
 )
-def test_what_a_device_does_not_have_is_said_in_one_line(use: str, words: str, tmp_path: Path) -> None:
-    told = alone(
+def test_missing_packages_are_reported_in_one_line(use: str, words: str, tmp_path: Path) -> None:
+    message = alone(
         f"from maskedbandits.errors import UserError\ntry:\n    {use}\nexcept UserError as error:\n    print(error)",
         tmp_path,
     )
-    assert words in told
-    assert told.count("\n") == 1
+    assert words in message
+    assert message.count("\n") == 1
 
 
-def test_what_is_not_there_is_not_loaded_either() -> None:
+def test_unused_packages_are_not_loaded() -> None:
     program = "import sys, maskedbandits.privacy; print('numpy' in sys.modules, 'scipy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "False False\n"

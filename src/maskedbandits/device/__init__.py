@@ -1,7 +1,7 @@
 """The person's side: decide, randomise, store, and report at a time that reveals nothing.
 
 It requires the standard library alone and uses relative imports: the same files are also in the package
-``maskedbandits_device``.
+``maskedbandits_device``. Names that are not in ``__all__`` are internal.
 """
 
 from .device import Decision, Device

@@ -1,7 +1,8 @@
 """Verifiable privacy: exact randomisers, a ledger of the privacy spent, and an audit of any randomiser.
 
 The modules for devices require the standard library alone and use relative imports: the same files are also the package
-``maskedbandits_device``. The audit, in ``audit``, is for those who check a device, and requires numpy and scipy.
+``maskedbandits_device``. The audit, in ``audit``, is for those who check a device, and requires numpy and scipy. Names
+that are not in ``__all__`` are internal.
 """
 
 from .composition import total_delta, total_epsilon

@@ -1,4 +1,7 @@
-"""Audit a randomiser from outside: a lower confidence bound on epsilon from its reports alone."""
+"""Audit a randomiser from outside: a lower confidence bound on epsilon from its reports alone.
+
+Names that are not in ``__all__`` are internal.
+"""
 
 from maskedbandits.errors import UserError
 

@@ -201,33 +201,35 @@ def build_at_distance(distance: int, flip: int) -> Context:
     return Context(f"{distance:,} lines after {'a flip' if flip else 'none'}", members, depends=True)
 
 
-def search_flip_counts(runs: Sequence[RunLines]) -> Iterator[ContextCandidate]:
-    """Yield that few or many of the last lines were flipped."""
+def search_counts(runs: Sequence[RunLines], *, of_flips: bool) -> Iterator[ContextCandidate]:
+    """Yield that few or many of the last lines were flipped, or had the input 1."""
     length, size = 2, min(run.bits.size for run in runs)
     while length <= size // 4:
-        before = np.concatenate([count_before(run.flips, length)[length:] for run in runs])
+        before = np.concatenate([count_before(run.flips if of_flips else run.bits, length)[length:] for run in runs])
         for most in sorted({int(np.quantile(before, share, method="lower")) for share in COUNT_QUANTILES}):
-            yield from count_contexts(runs, (build_flip_count(length, most, few=few) for few in (True, False)))
+            pair = (build_count(length, most, few=few, of_flips=of_flips) for few in (True, False))
+            yield from count_contexts(runs, pair)
         length *= 2
 
 
-def count_before(flips: Bits, length: int) -> Ints:
+def count_before(values: Bits, length: int) -> Ints:
     """Return the number of ones among the last ``length`` lines before each line."""
-    so_far: Ints = np.concatenate([[0], np.cumsum(flips, dtype=np.int64)])[:-1]
+    so_far: Ints = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[:-1]
     so_far[length:] -= so_far[:-length].copy()
     return so_far
 
 
-def build_flip_count(length: int, most: int, *, few: bool) -> Context:
-    """Return the lines before which at most ``most`` were flipped, or more."""
+def build_count(length: int, most: int, *, few: bool, of_flips: bool) -> Context:
+    """Return the lines before which at most ``most`` flips or inputs were 1, or more."""
 
     def members(run: RunLines) -> Members:
-        seen: Members = (count_before(run.flips, length) <= most) == few
-        seen[:length] = False
-        return seen
+        inside: Members = (count_before(run.flips if of_flips else run.bits, length) <= most) == few
+        inside[:length] = False
+        return inside
 
-    name = f"at most {most:,}" if few else f"more than {most:,}"
-    return Context(f"after {name} flips in {length:,} lines", members, depends=True)
+    limit = f"at most {most:,}" if few else f"more than {most:,}"
+    what = f"flips in {length:,} lines" if of_flips else f"ones in {length:,} inputs"
+    return Context(f"after {limit} {what}", members, depends=of_flips)
 
 
 class Feature(NamedTuple):
@@ -427,25 +429,3 @@ def find_correlated_distances(runs: Sequence[RunLines], rates: Floats, earlier: 
     reach = np.arange(1, size // 2 + 1)
     together = np.abs(np.fft.irfft(spectra)[:, 1 : size // 2 + 1]).max(axis=0) / np.sqrt(size - reach)
     return [int(index) + 1 for index in np.argsort(-together, kind="stable")[:TRIED_DISTANCES]]
-
-
-def search_one_counts(runs: Sequence[RunLines]) -> Iterator[ContextCandidate]:
-    """Yield that few or many of the last inputs were ones."""
-    length, size = 2, min(run.bits.size for run in runs)
-    while length <= size // 4:
-        before = np.concatenate([count_before(run.bits, length)[length:] for run in runs])
-        for most in sorted({int(np.quantile(before, share, method="lower")) for share in COUNT_QUANTILES}):
-            yield from count_contexts(runs, (build_one_count(length, most, few=few) for few in (True, False)))
-        length *= 2
-
-
-def build_one_count(length: int, most: int, *, few: bool) -> Context:
-    """Return the lines before which at most ``most`` inputs were ones, or more."""
-
-    def members(run: RunLines) -> Members:
-        seen: Members = (count_before(run.bits, length) <= most) == few
-        seen[:length] = False
-        return seen
-
-    name = f"at most {most:,}" if few else f"more than {most:,}"
-    return Context(f"after {name} ones in {length:,} inputs", members, depends=False)

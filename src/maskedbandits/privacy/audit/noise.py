@@ -67,7 +67,7 @@ def choose_contexts(runs: Sequence[RunLines]) -> list[ContextCandidate]:
         contexts.search_positions(runs, rates),
         contexts.search_last_lines(runs, rates),
         contexts.search_distances(runs, rates),
-        contexts.search_flip_counts(runs),
+        contexts.search_counts(runs, of_flips=True),
         contexts.search_cubes(runs, rates, contexts.LAST_INPUT_FEATURES),
         contexts.search_parities(runs, rates, contexts.LAST_INPUT_FEATURES),
         contexts.search_cubes(runs, rates, contexts.LAST_LINE_FEATURES),
@@ -75,7 +75,7 @@ def choose_contexts(runs: Sequence[RunLines]) -> list[ContextCandidate]:
         contexts.search_pairs(runs, rates),
         contexts.search_input_distances(runs, rates),
         contexts.search_windows(runs, rates),
-        contexts.search_one_counts(runs),
+        contexts.search_counts(runs, of_flips=False),
     )
     return [found for kind in kinds for found in contexts.select_most_different(list(kind), rates)]
 

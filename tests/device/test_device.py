@@ -19,7 +19,7 @@ from maskedbandits.errors import UserError
 pytest_plugins = ["device_fixtures"]
 
 
-def test_an_arm_is_shown_and_a_report_promised(url: str, service: Service) -> None:
+def test_arm_is_shown_and_report_promised(url: str, service: Service) -> None:
     with opened(url, cap=3) as device:
         decision = device.decide()
         assert (decision.arm, decision.payload, decision.participate) == ("plain", {"text": "Hello"}, True)
@@ -31,7 +31,7 @@ def test_an_arm_is_shown_and_a_report_promised(url: str, service: Service) -> No
     assert not service.arrivals
 
 
-def test_who_has_reached_the_cap_is_shown_arms_and_reports_nothing(url: str, service: Service, clock: Clock) -> None:
+def test_device_at_cap_shows_arms_without_reports(url: str, service: Service, clock: Clock) -> None:
     with opened(url, cap=2) as device:
         decisions = [device.decide() for _ in range(5)]
         assert [decision.participate for decision in decisions] == [True, True, False, False, False]
@@ -45,7 +45,7 @@ def test_who_has_reached_the_cap_is_shown_arms_and_reports_nothing(url: str, ser
     assert service.questions == [{}, {}, *[{"participate": False}] * 3]  # no report is waited for
 
 
-def test_who_cannot_pay_for_another_report_says_so_before(url: str, service: Service) -> None:
+def test_device_declines_when_budget_is_too_small(url: str, service: Service) -> None:
     service.decision = {"epsilon": 0.75}
     with opened(url, cap=1) as device:
         assert [device.decide().participate for _ in range(2)] == [True, False]
@@ -56,7 +56,7 @@ def test_who_cannot_pay_for_another_report_says_so_before(url: str, service: Ser
     assert [question.get("participate", True) for question in service.questions] == [True, False, False, True]
 
 
-def test_a_visitor_who_was_promised_a_report_is_shown_the_same_whatever_is_left(url: str, service: Service) -> None:
+def test_promised_visitor_keeps_decision_at_cap(url: str, service: Service) -> None:
     with opened(url, cap=1) as device:
         first, again, other = (device.decide(visitor=name) for name in ("ludwig", "ludwig", "bob"))
         assert (first.participate, again.participate, other.participate) == (True, True, False)
@@ -65,9 +65,7 @@ def test_a_visitor_who_was_promised_a_report_is_shown_the_same_whatever_is_left(
     assert [question.get("participate", True) for question in service.questions] == [True, True, False]
 
 
-def test_a_visitor_s_paid_decision_is_rewarded_after_a_restart_at_the_cap(
-    url: str, service: Service, clock: Clock, folder: Path
-) -> None:
+def test_paid_decision_is_rewarded_after_restart_at_cap(url: str, service: Service, clock: Clock, folder: Path) -> None:
     """With participate: false the service gives no token, so the device must know that it has paid for one."""
     with opened(url, cap=1, path=folder / "ledger") as device:
         assert device.decide(visitor="ludwig").participate
@@ -79,13 +77,13 @@ def test_a_visitor_s_paid_decision_is_rewarded_after_a_restart_at_the_cap(
     assert [question.get("participate", True) for question in service.questions] == [True, True, False]
 
 
-def test_a_cap_that_renews(url: str) -> None:
+def test_renewed_cap_allows_reports(url: str) -> None:
     with opened(url, cap=1, per="30 days") as device:
         assert [device.decide().participate for _ in range(2)] == [True, False]
 
 
 @pytest.mark.parametrize("change", [{"participate": False}, {"token": None}, {"participate": None}, {"token": 5}])
-def test_who_is_not_asked_takes_no_part(change: dict[str, Any], url: str, service: Service, clock: Clock) -> None:
+def test_server_may_want_no_report(change: dict[str, Any], url: str, service: Service, clock: Clock) -> None:
     service.decision = change
     with opened(url) as device:
         decision = device.decide()
@@ -96,11 +94,11 @@ def test_who_is_not_asked_takes_no_part(change: dict[str, Any], url: str, servic
 
 
 @pytest.mark.parametrize(
-    ("asked", "used"),
+    ("requested", "used"),
     [(0.25, "0.25"), (1, "1"), (2.0, "2"), (2.5, "2"), (16, "2"), (0.123456789, "0.123456"), (0.1, "0.1")],
 )
-def test_the_smaller_epsilon_masks(asked: float, used: str, url: str, service: Service, clock: Clock) -> None:
-    service.decision = {"epsilon": asked, "threshold": 0, "p00": 1, "p11": 1}
+def test_smaller_epsilon_is_used(requested: float, used: str, url: str, service: Service, clock: Clock) -> None:
+    service.decision = {"epsilon": requested, "threshold": 0, "p00": 1, "p11": 1}
     with opened(url, max_epsilon=2) as device:
         decision = device.decide()
         assert decision.epsilon == Fraction(used)
@@ -115,7 +113,7 @@ def test_the_smaller_epsilon_masks(asked: float, used: str, url: str, service: S
     [0, -1, -0.5, 16.001, 1e300, 1e-9, "0.5", True, None, [1], {}, 10**400, float("inf"), float("nan")],
     ids=lambda value: repr(value)[:12],
 )
-def test_an_epsilon_that_masks_nothing_or_is_none(epsilon: Any, url: str, service: Service, clock: Clock) -> None:
+def test_invalid_epsilon_means_no_report(epsilon: Any, url: str, service: Service, clock: Clock) -> None:
     service.decision = {"epsilon": epsilon}
     with opened(url) as device:
         assert not device.decide(fallback="plain").participate
@@ -138,7 +136,7 @@ def test_an_epsilon_that_masks_nothing_or_is_none(epsilon: Any, url: str, servic
     ],
     ids=str,
 )
-def test_times_that_are_none(times: dict[str, Any], url: str, service: Service) -> None:
+def test_invalid_times_mean_no_report(times: dict[str, Any], url: str, service: Service) -> None:
     service.decision = times
     with opened(url) as device:
         decision = device.decide()
@@ -146,7 +144,7 @@ def test_times_that_are_none(times: dict[str, Any], url: str, service: Service) 
         assert "time" in decision.why or "JSON" in decision.why
 
 
-def test_a_time_that_has_passed_is_refused(url: str, service: Service, clock: Clock) -> None:
+def test_past_time_is_refused(url: str, service: Service, clock: Clock) -> None:
     service.decision = {"report_at": clock.at - 1000}
     with opened(url) as device:
         assert "leave within 0 s of the decision" in device.decide().why
@@ -175,7 +173,7 @@ def test_a_time_that_has_passed_is_refused(url: str, service: Service, clock: Cl
     ],
     ids=lambda answer: f"{answer[0]} {str(answer[1])[:30]}",
 )
-def test_an_answer_that_makes_no_sense(answer: tuple[int, Any], url: str, service: Service) -> None:
+def test_invalid_reply_shows_fallback(answer: tuple[int, Any], url: str, service: Service) -> None:
     service.answers = answer
     with opened(url) as device:
         decision = device.decide(fallback="default")
@@ -186,7 +184,7 @@ def test_an_answer_that_makes_no_sense(answer: tuple[int, Any], url: str, servic
         assert device.ledger.reports == 0
 
 
-def test_a_redirection_is_not_followed(service: Service) -> None:
+def test_redirection_is_not_followed(service: Service) -> None:
     def away(link: socket.socket, _: threading.Event) -> None:
         link.sendall(f"HTTP/1.1 307 Temporary Redirect\r\nLocation: {other}\r\nContent-Length: 0\r\n\r\n".encode())
 
@@ -224,13 +222,13 @@ def flood(link: socket.socket, over: threading.Event) -> None:
 
 
 @pytest.mark.parametrize("answer", [drip, drip_body, silence, hang_up, flood])
-def test_who_answers_without_end_is_left_alone(answer: Callable[[socket.socket, threading.Event], None]) -> None:
+def test_endless_reply_is_abandoned(answer: Callable[[socket.socket, threading.Event], None]) -> None:
     with raw(answer) as address, opened(address, timeout=0.3) as device:
         decision = device.decide(fallback="default")
     assert (decision.arm, decision.participate) == ("default", False)
 
 
-def test_a_server_that_is_away(tmp_path: Path) -> None:
+def test_missing_server_shows_fallback(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
     with opened(f"http://127.0.0.1:{port}", path=tmp_path / "ledger") as device:
@@ -240,7 +238,7 @@ def test_a_server_that_is_away(tmp_path: Path) -> None:
         assert "away" in nothing.why
 
 
-def test_what_is_asked(url: str, service: Service) -> None:
+def test_request_has_only_these_fields(url: str, service: Service) -> None:
     with opened(url, key="secret-key") as device:
         assert device.decide(eligible_arms=("green", "blue")).arm == "green"
     assert service.questions == [{"eligible_arms": ["green", "blue"]}]
@@ -250,13 +248,13 @@ def test_what_is_asked(url: str, service: Service) -> None:
     )
 
 
-def test_an_arm_that_is_not_eligible_is_not_shown(url: str, service: Service) -> None:
+def test_ineligible_arm_is_not_shown(url: str, service: Service) -> None:
     service.decision = {"arm": "red"}
     with opened(url) as device:
         assert device.decide(eligible_arms=["green"], fallback="green").why.endswith("may not be shown")
 
 
-def test_a_visitor_has_one_decision_and_pays_once(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
+def test_visitor_has_one_decision_and_pays_once(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
     for _ in range(2):  # also after a restart
         with opened(url, path=tmp_path / "ledger") as device:
             assert all(device.decide(visitor="ludwig@example.org").participate for _ in range(3))
@@ -277,7 +275,7 @@ def test_a_visitor_has_one_decision_and_pays_once(url: str, service: Service, cl
     assert "ludwig" not in json.dumps(service.questions)
 
 
-def test_visitors_are_told_apart_and_mean_nothing_elsewhere(url: str, service: Service) -> None:
+def test_pseudonyms_differ_and_mean_nothing_elsewhere(url: str, service: Service) -> None:
     with opened(url) as device, opened(url) as other:
         for each in (device, other):
             for visitor in ("ludwig", "bob", "ludwig"):
@@ -285,9 +283,9 @@ def test_visitors_are_told_apart_and_mean_nothing_elsewhere(url: str, service: S
     assert len({question["visitor"] for question in service.questions}) == 4
 
 
-def test_one_ledger_for_all_experiments(url: str, tmp_path: Path) -> None:
-    told: dict[str, Any] = {"path": tmp_path / "ledger", "cap": 3, "max_epsilon": 1, "background": False}
-    with Device(url, "headline", **told) as one, Device(url, "colour", **told) as other:
+def test_experiments_share_one_ledger(url: str, tmp_path: Path) -> None:
+    shared: dict[str, Any] = {"path": tmp_path / "ledger", "cap": 3, "max_epsilon": 1, "background": False}
+    with Device(url, "headline", **shared) as one, Device(url, "colour", **shared) as other:
         assert [each.decide().participate for each in (one, other, one, other)] == [True, True, True, False]
 
 
@@ -313,17 +311,17 @@ def test_one_ledger_for_all_experiments(url: str, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_caller_s_mistake_is_told(options: dict[str, Any], words: str) -> None:
-    told = {"url": "https://example.org", "experiment": "headline", "cap": 1, "max_epsilon": 1, **options}
+def test_invalid_arguments_are_refused(options: dict[str, Any], words: str) -> None:
+    arguments = {"url": "https://example.org", "experiment": "headline", "cap": 1, "max_epsilon": 1, **options}
     with pytest.raises(UserError) as caught:
-        Device(**told)
+        Device(**arguments)
     assert words in str(caught.value)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("wrong", [{"visitor": ""}, {"visitor": 7}, {"eligible_arms": "green"}, {"eligible_arms": []}])
-def test_a_question_that_makes_no_sense(wrong: dict[str, Any], url: str, service: Service) -> None:
+def test_invalid_request_is_refused(wrong: dict[str, Any], url: str, service: Service) -> None:
     with opened(url) as device, pytest.raises(UserError):
         device.decide(**wrong)
     assert not service.questions
@@ -331,7 +329,7 @@ def test_a_question_that_makes_no_sense(wrong: dict[str, Any], url: str, service
 
 @pytest.mark.parametrize("participate", [True, False])
 @pytest.mark.parametrize("reward", [1.5, -0.1, "0.25", float("nan")])
-def test_no_error_repeats_a_reward(reward: Any, participate: bool, url: str, service: Service) -> None:
+def test_errors_do_not_repeat_a_reward(reward: Any, participate: bool, url: str, service: Service) -> None:
     service.decision = {"participate": participate}
     with opened(url) as device:
         decision = device.decide()

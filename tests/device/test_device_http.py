@@ -25,24 +25,24 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         pytest.skip("openssl, which makes certificates, is not here")
     folder = tmp_path_factory.mktemp("certificate")
     made, key = folder / "certificate.pem", folder / "key.pem"
-    told = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2", "-nodes"]
+    options = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2", "-nodes"]
     kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    command = [openssl, "req", "-x509", *kind, *told, "-out", str(made), "-keyout", str(key)]
+    command = [openssl, "req", "-x509", *kind, *options, "-out", str(made), "-keyout", str(key)]
     subprocess.run(command, check=True, capture_output=True)
     return made, key
 
 
-def test_an_encrypted_way_to_who_can_prove_who_they_are(
+def test_tls_requires_a_trusted_certificate(
     certificate: tuple[Path, Path], service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     with serving(service, context) as address:
-        place = address.replace("http://127.0.0.1", "https://localhost")
-        with opened(place) as device:
+        index = address.replace("http://127.0.0.1", "https://localhost")
+        with opened(index) as device:
             assert "CertVerification" in device.decide().why  # signed by nobody whom the system trusts
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-        with opened(place) as device:
+        with opened(index) as device:
             assert device.decide().participate
             pass_time(device, clock, 100)
         with opened(address.replace("http", "https")) as device:
@@ -66,13 +66,13 @@ def drip(link: socket.socket, over: threading.Event) -> None:
 
 
 @pytest.mark.parametrize("answer", [plain, silence, drip])
-def test_who_does_not_speak_tls_is_away(answer: Callable[[socket.socket, threading.Event], None]) -> None:
+def test_server_without_tls_is_unavailable(answer: Callable[[socket.socket, threading.Event], None]) -> None:
     with raw(answer) as address, opened(address.replace("http", "https"), timeout=0.3) as device:
         decision = device.decide(fallback="default")
     assert (decision.arm, decision.participate) == ("default", False)
 
 
-def test_a_plain_answer_without_a_date_is_understood() -> None:
+def test_plain_reply_without_date_is_accepted() -> None:
     with raw(plain) as address, opened(address) as device:
         assert device.decide().arm == "plain"
 
@@ -86,23 +86,23 @@ def test_a_plain_answer_without_a_date_is_understood() -> None:
         ("http://[::1]:8080", "http://[::1]:8080"),
     ],
 )
-def test_one_server_has_one_address(url: str, written: str) -> None:
+def test_server_has_one_normal_address(url: str, written: str) -> None:
     assert HttpClient(url, None, 1.0).url == written
 
 
-def test_a_server_below_a_path(service: Service) -> None:
+def test_server_may_be_below_a_path(service: Service) -> None:
     with serving(service) as address, opened(f"{address}/bandits/") as device:
         assert device.decide().arm == "plain"
     assert service.paths == ["/bandits/v1/experiments/headline/decisions"]
 
 
-def test_no_proxy_is_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_are_ignored(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with opened(url) as device:
         assert device.decide().participate
 
 
-def test_the_library_has_it_and_loads_nothing_else_for_it() -> None:
+def test_library_exports_device_lazily() -> None:
     program = "import sys, maskedbandits as mb; mb.Device; print({'numpy', 'numba', 'click'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "set()\n"

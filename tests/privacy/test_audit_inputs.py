@@ -10,7 +10,7 @@ from maskedbandits.privacy.audit import inputs, program, seeds, statistics
 # What is asked
 
 
-def test_runs_share_an_opening_and_ask_each_bit_equally_often() -> None:
+def test_runs_share_opening_and_balance_bits() -> None:
     runs = inputs.draw_bit_inputs(1003, 40)
     assert len(runs) == statistics.RUNS
     assert sum(bits.size for bits in runs) == 2006
@@ -22,14 +22,14 @@ def test_runs_share_an_opening_and_ask_each_bit_equally_often() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 4.0])
-def test_the_opening_is_long_enough(epsilon: float) -> None:
+def test_opening_is_long_enough(epsilon: float) -> None:
     truth = 1 / (1 + np.exp(-epsilon))
     assert 28 * truth ** inputs.choose_opening_length(epsilon, 10**6) < seeds.MAX_CHANCE
     assert inputs.choose_opening_length(epsilon, 800) <= 200
     assert inputs.choose_opening_length(16, 800) == 100
 
 
-def test_a_retried_decision_has_a_name_of_its_own() -> None:
+def test_retried_decision_has_its_own_name() -> None:
     lines = (
         program.format_bits(np.array([0, 1, 1], dtype=np.uint8), b"first   second  third   ", 2).decode().splitlines()
     )
@@ -40,7 +40,7 @@ def test_a_retried_decision_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("retries", [1, 2, 3, 5])
-def test_retries_come_in_a_row_and_after_all_others_and_are_judged_together(retries: int) -> None:
+def test_retries_come_in_a_row_and_at_the_end(retries: int) -> None:
     lines = program.format_bits(np.array([0, 1, 1, 0], dtype=np.uint8), bytes(range(32)), retries).splitlines()
     first = program.select_first(lines, retries)
     assert len(first) == len(set(first)) == 4 if retries > 1 else first == lines

@@ -43,11 +43,11 @@ SEGMENTS: dict[str, Any] = {
 def cut(draw: st.DrawFn) -> tuple[int, list[str]]:
     """How many arms there are, and the period of every row."""
     lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
-    return draw(st.integers(2, 4)), [str(place) for place, length in enumerate(lengths) for _ in range(length)]
+    return draw(st.integers(2, 4)), [str(index) for index, length in enumerate(lengths) for _ in range(length)]
 
 
 @given(cut(), st.data())
-def test_means_of_rounds_are_those_of_the_twin(drawn: tuple[int, list[str]], data: st.DataObject) -> None:
+def test_means_of_rounds_match_twin(drawn: tuple[int, list[str]], data: st.DataObject) -> None:
     arms, periods = drawn
     outcomes = [data.draw(st.lists(st.floats(0, 1), min_size=arms, max_size=arms)) for _ in periods]
     starts, labels = find_periods(periods)
@@ -59,7 +59,7 @@ def test_means_of_rounds_are_those_of_the_twin(drawn: tuple[int, list[str]], dat
 
 
 @given(cut(), st.data())
-def test_means_of_a_log_are_those_of_the_twin(drawn: tuple[int, list[str]], data: st.DataObject) -> None:
+def test_means_of_log_match_twin(drawn: tuple[int, list[str]], data: st.DataObject) -> None:
     arms, periods = drawn
     chosen = [data.draw(st.integers(0, arms - 1)) for _ in periods]
     rewards = [data.draw(st.floats(0, 1)) for _ in periods]
@@ -73,13 +73,13 @@ def test_means_of_a_log_are_those_of_the_twin(drawn: tuple[int, list[str]], data
     ]
 
 
-def test_outcomes_of_zeros_and_ones_are_kept_as_bytes() -> None:
+def test_binary_outcomes_are_stored_as_bytes() -> None:
     assert Rounds(**ROUNDS).outcomes.dtype == np.uint8
     assert Rounds(**{**ROUNDS, "outcomes": [[0, 0.5], [1, 1], [0, 0]]}).outcomes.dtype == np.float64
 
 
 @pytest.mark.parametrize(("kind", "values"), [(Rounds, ROUNDS), (Log, LOG), (Segments, SEGMENTS)])
-def test_nobody_changes_a_table(kind: type[Any], values: dict[str, Any]) -> None:
+def test_tables_are_immutable(kind: type[Any], values: dict[str, Any]) -> None:
     table = kind(**values)
     assert table_kind(table) == kind.__name__.lower()
     with pytest.raises(ValueError, match="read-only"):
@@ -88,7 +88,7 @@ def test_nobody_changes_a_table(kind: type[Any], values: dict[str, Any]) -> None
         table.period = "a year"
 
 
-def test_segments_are_what_a_problem_needs() -> None:
+def test_segments_fit_a_problem() -> None:
     from maskedbandits import Problem, RandomizedResponse
 
     table = Segments(**SEGMENTS)
@@ -126,7 +126,7 @@ def test_segments_are_what_a_problem_needs() -> None:
         (Segments, {"horizon": 0}, "horizon = 0"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(kind: type[Any], changed: dict[str, Any], complaint: str) -> None:
+def test_invalid_tables_are_one_line(kind: type[Any], changed: dict[str, Any], complaint: str) -> None:
     values = {Rounds: ROUNDS, Log: LOG, Segments: SEGMENTS}[kind]
     kind(**values)  # as it is, it is taken
     with pytest.raises(UserError, match=complaint) as caught:

@@ -41,7 +41,7 @@ def saved(folder: Path, text: str, name: str = "own.csv") -> Path:
 
 @few
 @given(st.lists(names, min_size=3, max_size=5, unique=True), st.data())
-def test_rounds_are_those_of_the_twin(tmp_path: Path, columns: list[str], data: st.DataObject) -> None:
+def test_rounds_match_twin(tmp_path: Path, columns: list[str], data: st.DataObject) -> None:
     time = data.draw(st.sampled_from(columns))
     whens = data.draw(st.lists(st.integers(-3, 9), min_size=1, max_size=25))
     rows = [[when if column == time else data.draw(shares) for column in columns] for when in whens]
@@ -56,7 +56,7 @@ def test_rounds_are_those_of_the_twin(tmp_path: Path, columns: list[str], data: 
 
 @few
 @given(st.data())
-def test_a_log_is_that_of_the_twin(tmp_path: Path, data: st.DataObject) -> None:
+def test_log_matches_twin(tmp_path: Path, data: st.DataObject) -> None:
     days = st.dates(datetime(2020, 1, 30).date(), datetime(2020, 2, 5).date())
     drawn = data.draw(st.lists(st.tuples(shares, days, names), max_size=20))
     rows = [(0.5, "2020-01-01", "x"), (1, "2020-01-02", "y"), (0, "2020-02-09", "x"), *drawn]
@@ -71,7 +71,7 @@ def test_a_log_is_that_of_the_twin(tmp_path: Path, data: st.DataObject) -> None:
     assert [twin[start][0] for start in table.starts] == list(table.labels)
 
 
-def test_without_a_time_rows_keep_their_order_in_tenths(tmp_path: Path) -> None:
+def test_untimed_rows_keep_order_in_tenths(tmp_path: Path) -> None:
     table = read_csv(saved(tmp_path, "a,b\n" + "1,0\n0,1\n" * 12))
     assert isinstance(table, Rounds)
     assert table.outcomes[:2].tolist() == [[1, 0], [0, 1]]
@@ -79,7 +79,7 @@ def test_without_a_time_rows_keep_their_order_in_tenths(tmp_path: Path) -> None:
     assert (table.period, table.labels[0], table.labels[-1]) == ("a tenth", "1 of 10", "10 of 10")
 
 
-def test_arms_that_are_numbers_are_sorted_as_numbers(tmp_path: Path) -> None:
+def test_numeric_arms_sort_as_numbers(tmp_path: Path) -> None:
     long = "9" * 5000
     text = "arm,reward\n" + "".join(f"{arm},1\n" for arm in ("10", "x", "2", "0", long, "007"))
     assert read_csv(saved(tmp_path, text), arm="arm", reward="reward").arms == ("0", "2", "007", "10", long, "x")
@@ -93,14 +93,14 @@ def test_arms_that_are_numbers_are_sorted_as_numbers(tmp_path: Path) -> None:
         (timedelta(days=31), "a month", "2020-03"),
     ],
 )
-def test_periods_suit_how_far_times_range(tmp_path: Path, apart: timedelta, period: str, last: str) -> None:
+def test_periods_fit_the_range_of_times(tmp_path: Path, apart: timedelta, period: str, last: str) -> None:
     times = [datetime(2019, 12, 31, 22) + step * apart for step in range(3)]
     rows = [(when.isoformat(), 1, 0) for when in reversed(times)]
     table = read_csv(saved(tmp_path, text_of([("t", "a", "b"), *rows])), time="t")
     assert (table.period, table.labels[-1]) == (period, last)
 
 
-def test_times_of_several_zones_are_put_in_one_order(tmp_path: Path) -> None:
+def test_time_zones_are_put_in_one_order(tmp_path: Path) -> None:
     text = "t,a,b\n2020-01-01T00:30:00+02:00,1,0\n2019-12-31T22:00:00Z,0,1\n"
     table = read_csv(saved(tmp_path, text), time="t")
     assert isinstance(table, Rounds)
@@ -108,11 +108,11 @@ def test_times_of_several_zones_are_put_in_one_order(tmp_path: Path) -> None:
     assert table.labels == ("2019-12-31 22:00",)
 
 
-def test_a_mark_of_the_encoding_is_no_part_of_a_name(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     assert read_csv(saved(tmp_path, "\ufeffa,b\n1,0\n")).arms == ("a", "b")
 
 
-def test_blanks_around_names_and_empty_lines_are_no_part_of_a_table(tmp_path: Path) -> None:
+def test_blanks_and_empty_lines_are_ignored(tmp_path: Path) -> None:
     table = read_csv(saved(tmp_path, "a , b\n\n1,0\n\n0, 1 \n\n"))
     assert isinstance(table, Rounds)
     assert (table.arms, table.outcomes.tolist()) == (("a", "b"), [[1, 0], [0, 1]])
@@ -128,13 +128,13 @@ def test_truth_values_are_outcomes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_lines_end_as_on_any_system(tmp_path: Path, end: str) -> None:
+def test_any_line_end_is_read(tmp_path: Path, end: str) -> None:
     table = read_csv(saved(tmp_path, end.join(["a,b", "1,0", "0,1", ""])))
     assert isinstance(table, Rounds)
     assert table.outcomes.tolist() == [[1, 0], [0, 1]]
 
 
-def test_long_numbers_are_put_in_order_exactly(tmp_path: Path) -> None:
+def test_long_numbers_sort_exactly(tmp_path: Path) -> None:
     nanoseconds = 1_577_836_800_000_000_000
     rows = [(nanoseconds + later, later % 2, 0) for later in (3, 1, 2, 0)]
     table = read_csv(saved(tmp_path, text_of([("t", "a", "b"), *rows])), time="t")
@@ -142,7 +142,7 @@ def test_long_numbers_are_put_in_order_exactly(tmp_path: Path) -> None:
     assert table.outcomes[:, 0].tolist() == [0, 1, 0, 1]
 
 
-def test_a_pipe_is_read(tmp_path: Path) -> None:
+def test_pipe_is_read(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     writer = threading.Thread(target=lambda: path.write_text("a,b\n1,0\n"))
@@ -162,7 +162,7 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
         (b"a,b\n" + b"1,0\n" * 5000 + b"\xff,1\n", "it is not UTF-8 text"),
     ],
 )
-def test_what_is_packed_or_no_text_is_told_what_to_do(tmp_path: Path, content: bytes, complaint: str) -> None:
+def test_packed_or_binary_file_names_the_remedy(tmp_path: Path, content: bytes, complaint: str) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(content)
     with pytest.raises(UserError, match=f"{path}: cannot be read as a table: {complaint}"):
@@ -202,7 +202,7 @@ def test_what_is_packed_or_no_text_is_told_what_to_do(tmp_path: Path, content: b
         ("a,b\n" + "1" * 200_000 + ",0\n", {}, "cannot be read as a table: field larger than"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, columns: dict[str, Any], complaint: str) -> None:
+def test_invalid_table_is_one_line(tmp_path: Path, text: str, columns: dict[str, Any], complaint: str) -> None:
     path = saved(tmp_path, text)
     with pytest.raises(UserError, match=complaint) as caught:
         read_csv(path, **columns)
@@ -210,7 +210,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, columns: d
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
     for where, complaint in ((tmp_path, "Is a directory"), (tmp_path / "none.csv", "No such file")):
         with pytest.raises(UserError, match=f"{where}: cannot be read: {complaint}"):
             read_csv(where)
@@ -225,8 +225,8 @@ def test_any_bytes_are_a_table_or_refused(tmp_path: Path, content: bytes) -> Non
         assert read_csv(path).horizon >= 1
 
 
-def test_progress_is_told_of_what_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_reading_reports_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("maskedbandits.data.readers.PROGRESS_INTERVAL_S", -1.0)
-    told: list[str] = []
-    read_csv(saved(tmp_path, "a,b\n" + "1,0\n" * 2500), progress=told.append)
-    assert told == ["1,000 rows read ...", "2,000 rows read ..."]
+    messages: list[str] = []
+    read_csv(saved(tmp_path, "a,b\n" + "1,0\n" * 2500), progress=messages.append)
+    assert messages == ["1,000 rows read ...", "2,000 rows read ..."]

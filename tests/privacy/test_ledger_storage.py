@@ -18,7 +18,7 @@ pytest_plugins = ["ledger_fixtures"]
 # What can go wrong with a file
 
 
-def test_a_full_disk_spends_nothing_and_makes_no_report(file: Path) -> None:
+def test_full_disk_spends_nothing(file: Path) -> None:
     sent, end = children.call(children.fill_the_disk, str(file), 64 * 1024)
     assert end == 0
     paid, error, reports = sent
@@ -31,7 +31,7 @@ def test_a_full_disk_spends_nothing_and_makes_no_report(file: Path) -> None:
         assert ledger.report("more", 1).bit in (0, 1)
 
 
-def test_a_full_database_is_told_as_a_full_disk(file: Path) -> None:
+def test_full_database_is_reported_as_full_disk(file: Path) -> None:
     used(file)
     before = content(file)
     with Ledger(1000, file) as ledger:
@@ -46,25 +46,25 @@ def test_a_full_database_is_told_as_a_full_disk(file: Path) -> None:
     assert (content(file)[1], spent) == (before[1], before[1])
 
 
-def test_every_flipped_byte_is_refused_or_harmless(file: Path) -> None:
+def test_flipped_byte_is_refused_or_harmless(file: Path) -> None:
     used(file)
     whole, before = file.read_bytes(), content(file)
     noticed = 0
-    places = [*range(100), *range(100, len(whole), 41)]
-    for place in places:
+    indices = [*range(100), *range(100, len(whole), 41)]
+    for index in indices:
         damaged = bytearray(whole)
-        damaged[place] ^= 1 << place % 8
+        damaged[index] ^= 1 << index % 8
         file.write_bytes(damaged)
         try:
             found = content(file)
         except LedgerError:
             noticed += 1
         else:
-            assert found == before, place
+            assert found == before, index
     assert noticed > 100
 
 
-def test_what_is_no_text_any_more_is_refused(file: Path) -> None:
+def test_undecodable_text_is_refused(file: Path) -> None:
     whole = used(file).read_bytes()
     for before, after in (
         (b"CREATE TABLE dec", b"CREATE \x8cABLE dec"),
@@ -76,7 +76,7 @@ def test_what_is_no_text_any_more_is_refused(file: Path) -> None:
             Ledger(1000, file)
 
 
-def test_a_truncated_file_is_refused(file: Path) -> None:
+def test_truncated_file_is_refused(file: Path) -> None:
     used(file)
     whole = file.read_bytes()
     for length in [0, 1, 50, 99, 100, 4095, 4096, 4097, *range(5000, len(whole), 1500), len(whole) - 1]:
@@ -86,7 +86,7 @@ def test_a_truncated_file_is_refused(file: Path) -> None:
 
 
 @pytest.mark.parametrize("statement", DAMAGES.values(), ids=DAMAGES)
-def test_a_changed_file_is_refused(file: Path, statement: str) -> None:
+def test_changed_file_is_refused(file: Path, statement: str) -> None:
     change(used(file), statement)
     with refused("damaged, or not a ledger", "no report is made", str(file)):
         Ledger(1000, file)
@@ -129,7 +129,7 @@ UNDONE: dict[str, Callable[[Ledger], object]] = {
 
 
 @pytest.mark.parametrize("work", UNDONE.values(), ids=UNDONE)
-def test_an_older_copy_put_back_while_in_use_is_refused(work: Callable[[Ledger], object], file: Path) -> None:
+def test_older_copy_is_refused_while_in_use(work: Callable[[Ledger], object], file: Path) -> None:
     older, newest = file.with_name("older"), file.with_name("newest")
     with Ledger(1, file) as ledger:
         ledger.reserve("a", 0)
@@ -150,7 +150,7 @@ def test_an_older_copy_put_back_while_in_use_is_refused(work: Callable[[Ledger],
         assert ledger.spent == Fraction(work is not UNDONE["report"], 2)
 
 
-def test_what_another_process_wrote_is_seen_to_be_undone(file: Path) -> None:
+def test_undone_write_of_another_process_is_seen(file: Path) -> None:
     with Ledger(1, file) as ledger, Ledger(1, file) as other:
         older = file.read_bytes()
         other.reserve("a", 0.5)
@@ -161,7 +161,7 @@ def test_what_another_process_wrote_is_seen_to_be_undone(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["nothing spent", "a missing decision"])
-def test_rows_deleted_while_in_use_are_noticed(damage: str, file: Path) -> None:
+def test_rows_deleted_while_in_use_are_seen(damage: str, file: Path) -> None:
     with Ledger(1000, used(file)) as ledger:
         change(file, DAMAGES[damage])
         for use in (
@@ -176,7 +176,7 @@ def test_rows_deleted_while_in_use_are_noticed(damage: str, file: Path) -> None:
                 ledger.reserve("decision number 1", 0.5)
 
 
-def test_damage_in_use_is_told(file: Path) -> None:
+def test_damage_while_in_use_is_reported(file: Path) -> None:
     used(file)
     with Ledger(1000, file) as ledger:
         change(file, DAMAGES["a bit"])
@@ -190,19 +190,19 @@ def test_damage_in_use_is_told(file: Path) -> None:
             ledger.report("decision number 2", 1)
 
 
-def test_another_version_is_refused(file: Path) -> None:
+def test_other_format_is_refused(file: Path) -> None:
     change(used(file), "PRAGMA user_version = 3")
     with refused("written in format 3", "reads 2", "use the version that wrote it"):
         Ledger(1000, file)
 
 
-def test_text_is_not_a_ledger(file: Path) -> None:
+def test_text_file_is_refused(file: Path) -> None:
     file.write_text("decision,epsilon,bit\n" * 100)
     with refused("damaged, or not a ledger"):
         Ledger(1, file)
 
 
-def test_a_folder_that_is_missing_or_in_the_way(folder: Path) -> None:
+def test_missing_or_blocking_folder_is_refused(folder: Path) -> None:
     with refused("No such file or directory", "check the path"):
         Ledger(1, folder / "missing" / "ledger")
     with refused("cannot be opened"):
@@ -210,7 +210,7 @@ def test_a_folder_that_is_missing_or_in_the_way(folder: Path) -> None:
     assert not list(folder.iterdir())
 
 
-def test_a_file_that_may_only_be_read_makes_no_report(folder: Path, file: Path) -> None:
+def test_read_only_file_makes_no_report(folder: Path, file: Path) -> None:
     with Ledger(1, file) as ledger:
         ledger.reserve("a", 0.5)
     file.chmod(0o444)
@@ -224,7 +224,7 @@ def test_a_file_that_may_only_be_read_makes_no_report(folder: Path, file: Path) 
     assert all("read-only, so no report is made" in error for error in errors)
 
 
-def test_a_file_that_is_replaced_while_in_use_is_refused(file: Path) -> None:
+def test_file_replaced_while_in_use_is_refused(file: Path) -> None:
     with Ledger(1, file) as ledger:
         ledger.reserve("a", 0.5)
         file.rename(file.with_name("elsewhere"))
@@ -236,7 +236,7 @@ def test_a_file_that_is_replaced_while_in_use_is_refused(file: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
-def test_nobody_else_may_read_a_new_file(file: Path) -> None:
+def test_new_file_is_private(file: Path) -> None:
     before = os.umask(0)
     try:
         with Ledger(1, file):
@@ -245,7 +245,7 @@ def test_nobody_else_may_read_a_new_file(file: Path) -> None:
         os.umask(before)
 
 
-def test_memory_s_name_is_a_file_like_any_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_name_is_an_ordinary_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for name in (":memory:", "what? 50 % #1"):
         with Ledger(1, name) as ledger:
@@ -255,10 +255,10 @@ def test_memory_s_name_is_a_file_like_any_other(folder: Path, monkeypatch: pytes
         assert (folder / name).exists()
 
 
-def test_it_is_written_with_care(file: Path) -> None:
+def test_file_has_durable_settings(file: Path) -> None:
     with Ledger(1, file) as ledger:
-        asked = {
+        pragmas = {
             name: ledger._connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("synchronous", "journal_mode", "secure_delete")
         }
-    assert asked == {"synchronous": 3, "journal_mode": "delete", "secure_delete": 1}
+    assert pragmas == {"synchronous": 3, "journal_mode": "delete", "secure_delete": 1}

@@ -19,7 +19,7 @@ from naive import mechanism as naive_mechanism
 # Our own
 
 
-def test_our_own_randomiser_is_not_refuted() -> None:
+def test_own_randomizer_is_not_refuted() -> None:
     result = call("--epsilon", 1, *SURE)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -38,7 +38,7 @@ def test_our_own_randomiser_is_not_refuted() -> None:
         (lambda self, values: 1 - Randomizer(1).bits(values), "other g"),
     ],
 )
-def test_our_own_randomiser_would_be_refuted(monkeypatch: pytest.MonkeyPatch, broken: Any, outcome: str) -> None:
+def test_broken_own_randomizer_is_refuted(monkeypatch: pytest.MonkeyPatch, broken: Any, outcome: str) -> None:
     class Broken(Randomizer):
         bits = broken
 
@@ -48,7 +48,7 @@ def test_our_own_randomiser_would_be_refuted(monkeypatch: pytest.MonkeyPatch, br
 
 
 @pytest.mark.parametrize("flip", [0, 1])
-def test_what_devices_draw_would_be_refuted(monkeypatch: pytest.MonkeyPatch, flip: int) -> None:
+def test_broken_device_reports_are_refuted(monkeypatch: pytest.MonkeyPatch, flip: int) -> None:
     sound = Randomizer.report
     monkeypatch.setattr(Randomizer, "report", lambda self, value: sound(self, value)._replace(bit=value ^ flip))
     result = call("--epsilon", 1, "--trials", 2000, "--json", *SURE)
@@ -58,7 +58,7 @@ def test_what_devices_draw_would_be_refuted(monkeypatch: pytest.MonkeyPatch, fli
     assert telling == {"report 0 of report()", "report 1 of report()"}  # arrays are sound
 
 
-def test_too_few_trials_for_the_claim_are_said_to_be_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_trials_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "DEVICE_TRIALS", 1000)
     result = call("--epsilon", 10, "--trials", 1000, "--json")
     found = json.loads(result.stdout)
@@ -75,22 +75,22 @@ def test_too_few_trials_for_the_claim_are_said_to_be_too_few(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("epsilon", "possible"), [(8, True), (16, False)])
-def test_advice_can_be_followed(epsilon: int, possible: bool) -> None:
+def test_following_the_advice_works(epsilon: int, possible: bool) -> None:
     runs = inputs.draw_bit_inputs(200, 20)
     answers = [[b"%d" % bit for bit in bits] for bits in runs]
     found = judging.judge_reports("", Fraction(epsilon), 0.99, runs, answers, 1, 20)
     assert found.needed is not None
     assert (found.needed <= program.MAX_LINES) == possible
-    asked = f"that takes --trials {found.needed}"
-    told = f"that takes {found.needed:,} trials, of 10,000,000 at most: no claim above 13.9 can be judged"
-    assert text.format_excess(found).endswith(asked if possible else told)
+    possible_text = f"that takes --trials {found.needed}"
+    impossible_text = f"that takes {found.needed:,} trials, of 10,000,000 at most: no claim above 13.9 can be judged"
+    assert text.format_excess(found).endswith(possible_text if possible else impossible_text)
     level = statistics.allocate_error(0.99).known
     assert (
         statistics.count_trials_needed(13.9, level) <= program.MAX_LINES < statistics.count_trials_needed(14.0, level)
     )
 
 
-def test_exact_prints_a_grid_or_one_epsilon() -> None:
+def test_exact_prints_grid_or_one_epsilon() -> None:
     grid = call("--exact").stdout.splitlines()
     assert len(grid) == 11
     assert grid[6].split() == ["1", "73.105858%", "4961093570831980854", "0.999999999999999999960025"]

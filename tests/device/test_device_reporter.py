@@ -24,7 +24,7 @@ def certain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("certain")
 @pytest.mark.parametrize(("reward", "sent"), [(1, 1), (0, 0), (None, 0)])
-def test_a_report_leaves_at_its_time_whatever_happened(
+def test_report_leaves_at_its_time_in_any_case(
     reward: float | None, sent: int, url: str, service: Service, clock: Clock
 ) -> None:
     with opened(url, jitter=20) as device:
@@ -40,7 +40,7 @@ def test_a_report_leaves_at_its_time_whatever_happened(
 
 
 @pytest.mark.usefixtures("certain")
-def test_the_first_reward_counts_and_none_that_is_late(
+def test_first_reward_in_time_counts(
     url: str, service: Service, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened(url) as device:
@@ -55,7 +55,7 @@ def test_the_first_reward_counts_and_none_that_is_late(
     assert not caplog.records  # which is no trouble
 
 
-def test_every_report_leaves_alone_and_at_a_time_of_its_own(url: str, service: Service, clock: Clock) -> None:
+def test_reports_leave_alone_at_random_times(url: str, service: Service, clock: Clock) -> None:
     with opened(url, jitter=3000) as device:
         for _ in range(30):
             device.decide()
@@ -65,7 +65,7 @@ def test_every_report_leaves_alone_and_at_a_time_of_its_own(url: str, service: S
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_report_is_tried_again_with_the_same_bit(when: str, url: str, service: Service, clock: Clock) -> None:
+def test_retry_sends_the_same_bit(when: str, url: str, service: Service, clock: Clock) -> None:
     service.fails = lambda count: when if count % 4 else ""
     with opened(url) as device:
         for reward in (0, 1) * 10:
@@ -98,7 +98,7 @@ def test_attempts_become_rare_and_end(url: str, service: Service, clock: Clock) 
         assert len(service.arrivals) == 20
 
 
-def test_attempts_after_the_end_are_few(url: str, service: Service, clock: Clock) -> None:
+def test_few_attempts_follow_expiry(url: str, service: Service, clock: Clock) -> None:
     """The clock may be wrong, so there are some."""
     service.fails = lambda count: "before"
     with opened(url) as device:
@@ -121,15 +121,15 @@ def test_attempts_after_the_end_are_few(url: str, service: Service, clock: Clock
     ],
     ids=str,
 )
-def test_what_is_an_answer_for_good(answer: tuple[int, Any], url: str, service: Service, clock: Clock) -> None:
+def test_final_replies_end_attempts(answer: tuple[int, Any], url: str, service: Service, clock: Clock) -> None:
     with opened(url) as device:
         device.decide()
         pass_time(device, clock, 59)
         service.answers = answer
         pass_time(device, clock, 60)
-        asked = len(service.headers)
+        requests = len(service.headers)
         pass_time(device, clock, 10_000)
-        assert len(service.headers) == asked == 2
+        assert len(service.headers) == requests == 2
         assert settled(device)
 
 
@@ -148,7 +148,7 @@ def test_what_is_an_answer_for_good(answer: tuple[int, Any], url: str, service: 
     ],
     ids=str,
 )
-def test_what_is_none_and_tried_again(answer: tuple[int, Any], url: str, service: Service, clock: Clock) -> None:
+def test_other_replies_are_retried(answer: tuple[int, Any], url: str, service: Service, clock: Clock) -> None:
     with opened(url) as device:
         device.decide()
         pass_time(device, clock, 59)
@@ -168,9 +168,7 @@ def settled(device: Device) -> bool:
     return next_due(device) is None and {bit for (bit,) in bits} == {2}
 
 
-def test_nothing_is_left_of_a_report_that_arrived_or_came_too_late(
-    url: str, service: Service, clock: Clock, tmp_path: Path
-) -> None:
+def test_received_or_late_report_leaves_nothing(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
     with opened(url, path=tmp_path / "ledger") as device:
         device.decide().report(1)
         device.decide()
@@ -187,7 +185,7 @@ def test_nothing_is_left_of_a_report_that_arrived_or_came_too_late(
         assert not [token for token in tokens if token in file.read_bytes()]
 
 
-def test_a_device_that_was_off_waits_its_delay(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
+def test_device_that_was_off_waits_its_delay(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
     with opened(url, path=tmp_path / "ledger", jitter=1000) as device:
         for _ in range(20):
             device.decide().report(1)
@@ -201,7 +199,7 @@ def test_a_device_that_was_off_waits_its_delay(url: str, service: Service, clock
 
 
 @pytest.mark.parametrize("back", [6, 3600, 86_400 * 365])
-def test_a_clock_that_is_set_back_changes_nothing_that_is_left_to_wait(
+def test_clock_set_back_keeps_remaining_wait(
     back: float, url: str, service: Service, clock: Clock, tmp_path: Path
 ) -> None:
     with opened(url, path=tmp_path / "ledger", jitter=6) as device:
@@ -222,7 +220,7 @@ def test_a_clock_that_is_set_back_changes_nothing_that_is_left_to_wait(
         assert len(service.taken) == 2
 
 
-def test_a_clock_that_was_never_set_is_not_believed(url: str, service: Service, clock: Clock) -> None:
+def test_unset_clock_is_not_trusted(url: str, service: Service, clock: Clock) -> None:
     with opened(url, jitter=6) as device:
         device.decide().report(1)
         pass_time(device, clock, 50)
@@ -236,7 +234,7 @@ def test_a_clock_that_was_never_set_is_not_believed(url: str, service: Service, 
     assert len(service.taken) == 1
 
 
-def test_a_clock_that_differs_from_the_server_s(service: Service, clock: Clock) -> None:
+def test_clock_may_differ_from_server(service: Service, clock: Clock) -> None:
     service.clock = lambda: clock.at - 7 * 86_400  # the device is a week ahead
     with serving(service) as address, opened(address) as device:
         assert device.decide().participate
@@ -246,7 +244,7 @@ def test_a_clock_that_differs_from_the_server_s(service: Service, clock: Clock) 
     assert len(service.taken) == 1
 
 
-def test_rows_of_another_server_wait_for_it(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
+def test_rows_of_another_server_wait(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
     other = Service(clock.time)
     with serving(other) as address:
         with opened(address, path=tmp_path / "ledger", key="for the other".replace(" ", "-")) as device:
@@ -261,7 +259,7 @@ def test_rows_of_another_server_wait_for_it(url: str, service: Service, clock: C
     assert (len(service.taken), len(other.taken)) == (1, 1)
 
 
-def test_a_thread_sends_by_itself() -> None:
+def test_thread_sends_by_itself() -> None:
     service = Service()
     service.report_after = 0.3
     with serving(service) as address, opened(address, background=True, jitter=0.2) as device:
@@ -281,7 +279,7 @@ def wait_for(what: Any) -> None:
     pytest.fail("it never happened")
 
 
-def test_a_device_that_is_closed_takes_no_part(url: str, service: Service, clock: Clock) -> None:
+def test_closed_device_does_not_participate(url: str, service: Service, clock: Clock) -> None:
     device = opened(url)
     decision = device.decide()
     device.close()
@@ -292,7 +290,7 @@ def test_a_device_that_is_closed_takes_no_part(url: str, service: Service, clock
     assert (again.arm, again.participate) == ("plain", False)
 
 
-def test_who_is_being_closed_begins_nothing_more(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
+def test_closing_device_starts_nothing(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
     with opened(url, path=tmp_path / "ledger", jitter=0) as device:
         for _ in range(5):
             device.decide()
@@ -306,14 +304,14 @@ def test_who_is_being_closed_begins_nothing_more(url: str, service: Service, clo
     assert len(service.taken) == len(service.arrivals) == 5
 
 
-def test_a_server_that_never_answers_keeps_nobody_from_closing() -> None:
+def test_silent_server_does_not_block_close() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
         with Device(address, "headline", cap=9, max_epsilon=1, timeout=0.2) as device:
             assert device.decide(fallback="x").arm == "x"
 
 
-def test_what_another_drew_is_sent(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
+def test_bit_drawn_elsewhere_is_sent(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
     """The ledger's bit goes out, whoever drew it and whatever the masks are now."""
     path = tmp_path / "ledger"
     with opened(url, path=path) as device:
