@@ -1,4 +1,4 @@
-"""What docs/data.md says is what its tables hold, and what of them needs no download is what the code computes."""
+"""docs/data.md matches its tables, and those that need no download match the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds, logs and segments: their means, and what is refused."""
+"""Rounds, logs and segments: their means, and invalid tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SEGMENTS: dict[str, Any] = {
 
 @st.composite
 def cut(draw: st.DrawFn) -> tuple[int, list[str]]:
-    """How many arms there are, and the period of every row."""
+    """Draw the number of arms and the period of every row."""
     lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
     return draw(st.integers(2, 4)), [str(index) for index, length in enumerate(lengths) for _ in range(length)]
 

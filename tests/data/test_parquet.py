@@ -1,4 +1,4 @@
-"""Parquet files of one's own: read as CSV files are, whatever their columns hold."""
+"""Parquet files are read like CSV files, with any types of columns."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_invalid_parquet_table_is_one_line(
 
 def test_time_beyond_calendar_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, {"t": typed([1, 1 << 50], "timestamp", "s"), "a": [1, 0], "b": [0, 1]})
-    with pytest.raises(UserError, match="column 't' holds what Python cannot"):
+    with pytest.raises(UserError, match="column 't'"):
         read_csv(path, time="t")
 
 
@@ -100,7 +100,7 @@ def test_damaged_parquet_is_one_line(tmp_path: Path) -> None:
     damaged = whole[:8] + b"\xff" * 30 + whole[38:]
     for content in (b"no parquet", b"", whole[: len(whole) // 2], damaged):
         path.write_bytes(content)
-        with pytest.raises(UserError, match=f"{path}: cannot be read as Parquet: ") as caught:
+        with pytest.raises(UserError, match=f"{path}: .*Parquet") as caught:
             read_csv(path)
         assert "\n" not in str(caught.value)
 
@@ -109,7 +109,7 @@ def test_missing_parquet_file_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "folder.parquet").mkdir()
     for name, complaint in (("folder.parquet", "Is a directory"), ("none.parquet", "No such file")):
-        with pytest.raises(UserError, match=f"{name}: cannot be read: {complaint}"):
+        with pytest.raises(UserError, match=f"{name}: .*{complaint}"):
             read_csv(tmp_path / name)
 
 
@@ -122,5 +122,5 @@ def test_slow_parquet_reports_progress(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_missing_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda module: None)
-    with pytest.raises(UserError, match=r"needs pyarrow, .*: pip install 'maskedbandits\[parquet\]'"):
+    with pytest.raises(UserError, match=r"pyarrow.* 'maskedbandits\[parquet\]'"):
         read_csv(os.fspath(tmp_path / "x.parquet"))

@@ -1,4 +1,4 @@
-"""The parsers of the data sets beside their twins, on small made-up files."""
+"""The parsers of the data sets match their twins on small made-up files."""
 
 from __future__ import annotations
 
@@ -175,5 +175,5 @@ def test_unusable_archive_is_refused(counts: Sequence[tuple[int, int]], complain
 
 
 def test_missing_column_is_named() -> None:
-    with pytest.raises(UserError, match="no column 'impressions'; did you mean 'impression'"):
+    with pytest.raises(UserError, match=r"'impressions'.*'impression'"):
         upworthy.read_headlines([stream(PACKAGES.replace("impressions", "impression"))])

@@ -1,4 +1,4 @@
-"""Tables of one's own: rounds, logs, periods, and what is refused."""
+"""User tables: rounds, logs, periods, and invalid files."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_pipe_is_read(tmp_path: Path) -> None:
 def test_packed_or_binary_file_names_the_remedy(tmp_path: Path, content: bytes, complaint: str) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=f"{path}: cannot be read as a table: {complaint}"):
+    with pytest.raises(UserError, match=f"{path}: .*{complaint}"):
         read_csv(path)
 
 
@@ -212,7 +212,7 @@ def test_invalid_table_is_one_line(tmp_path: Path, text: str, columns: dict[str,
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
     for where, complaint in ((tmp_path, "Is a directory"), (tmp_path / "none.csv", "No such file")):
-        with pytest.raises(UserError, match=f"{where}: cannot be read: {complaint}"):
+        with pytest.raises(UserError, match=f"{where}: .*{complaint}"):
             read_csv(where)
 
 

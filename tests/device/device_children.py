@@ -1,4 +1,4 @@
-"""What the device's tests run in processes of their own, which are killed, run out of disk, or take turns."""
+"""Child processes of the device's tests that are killed, fill the disk, or take turns."""
 
 import contextlib
 import multiprocessing
@@ -29,7 +29,7 @@ def start(work: Callable[..., Any], *arguments: Any) -> tuple[Any, Connection]:
 
 
 def finish(started: tuple[Any, Connection]) -> tuple[list[Any], int | None]:
-    """Return all that a child sent, and how it ended."""
+    """Return everything a child sent, and its exit code."""
     process, receiving = started
     sent = []
     with contextlib.suppress(EOFError):
@@ -50,7 +50,7 @@ def die() -> None:
 
 
 def die_before_statement(own: Device, number: int, kinds: tuple[str, ...]) -> None:
-    """Let the process be killed right before so many statements of some kinds from now, in either file."""
+    """Kill this process right before the n-th statement of some kinds, in either file."""
     seen = [0]
 
     def traced(statement: str) -> None:
@@ -64,7 +64,7 @@ def die_before_statement(own: Device, number: int, kinds: tuple[str, ...]) -> No
 
 
 def a_life(send: Connection, url: str, path: str, number: int, kinds: tuple[str, ...]) -> None:
-    """Decide, be rewarded, be silent, send; killed before a statement. What is promised or drawn is told at once."""
+    """Decide, get rewards or none, and send; killed before a statement. Promises and draws are sent at once."""
     clock = Clock()
     pytest.MonkeyPatch().setattr(device, "time", clock)  # as long as the process lives
     own = opened(url, path=path, cap=2)
@@ -87,7 +87,7 @@ def a_life(send: Connection, url: str, path: str, number: int, kinds: tuple[str,
 
 
 def live_fast(send: Connection, url: str, path: str) -> None:
-    """Decide and report without end, in real time, with a thread that sends; to be killed at any moment."""
+    """Decide and report endlessly in real time, with a sending thread; killed at any moment."""
     own = Device(url, "headline", path=path, cap=10**6, max_epsilon=1, jitter=0.05, timing=QUICK)
     send.send(("opened", os.getpid()))
     while True:
@@ -98,7 +98,7 @@ def live_fast(send: Connection, url: str, path: str) -> None:
 
 
 def spend(send: Connection, url: str, path: str, cap: int) -> None:
-    """Decide until the cap is reached, and send everything, beside others who do the same."""
+    """Decide until the cap is reached, and send everything, beside other processes."""
     with Device(url, "headline", path=path, cap=cap, max_epsilon=1, jitter=0.1, timing=QUICK) as own:
         paid = 0
         while own.decide().participate:
@@ -109,7 +109,7 @@ def spend(send: Connection, url: str, path: str, cap: int) -> None:
 
 
 def fill_the_disk(send: Connection, url: str, path: str, limit: int) -> None:
-    """Decide until no file may grow any more."""
+    """Decide until files cannot grow."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     with opened(url, path=path) as own:
         decisions = [own.decide() for _ in range(400)]
@@ -121,7 +121,7 @@ def fill_the_disk(send: Connection, url: str, path: str, limit: int) -> None:
 
 
 def as_nobody(send: Connection, url: str, path: str) -> None:
-    """Use a file that may be read only; tell what is shown and what is said."""
+    """Use a read-only file; send the arm and the log."""
     said: list[str] = []
     url.encode("idna")  # which Python loads when it is first used, from where nobody may not look
     if os.geteuid() == 0:  # who may do anything
@@ -135,7 +135,7 @@ def as_nobody(send: Connection, url: str, path: str) -> None:
 
 
 def use_after_fork(send: Connection, url: str, path: str | None) -> None:
-    """Use a copy of a device that another process has opened."""
+    """Use a copy of a device that another process opened."""
     with opened(url, path=path) as own:
         before = own.decide()
         child = os.fork()

@@ -1,4 +1,4 @@
-"""A service that is none, on the loopback address, and a clock that tests set."""
+"""A fake service on the loopback address, and a clock that tests set."""
 
 import base64
 import contextlib
@@ -23,7 +23,7 @@ QUICK = Timing(min_report_after=0.0, min_window=1.0, min_jitter=0.0)  # limits f
 
 
 class Clock:
-    """Stands where the device would ask for the time."""
+    """A clock that tests set, in place of the device's."""
 
     def __init__(self, at: float = START) -> None:
         self.at = at
@@ -33,7 +33,7 @@ class Clock:
 
 
 class Arrival(NamedTuple):
-    """A report as the network saw it: when, how large all of it was, and what it said."""
+    """A report as the network saw it: its time, total size and contents."""
 
     at: float
     size: int
@@ -43,7 +43,7 @@ class Arrival(NamedTuple):
 
 
 class Service:
-    """Speaks as the service does; what it answers can be changed in every way."""
+    """Answer as the service does; tests can change every reply."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.clock, self._lock = clock, threading.Lock()
@@ -129,7 +129,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def serving(service: Service, context: ssl.SSLContext | None = None) -> Iterator[str]:
-    """Answer on a port of its own, encrypted if there is a context; return the address."""
+    """Serve on a free port, encrypted if there is a context; yield the address."""
     with _Server(("127.0.0.1", 0), _handler(service)) as server:
         if context is not None:
             server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
@@ -144,7 +144,7 @@ def serving(service: Service, context: ssl.SSLContext | None = None) -> Iterator
 
 @contextlib.contextmanager
 def raw(answer: Callable[[socket.socket, threading.Event], None]) -> Iterator[str]:
-    """Answer every connection in whatever way, after its question was read."""
+    """Answer every connection arbitrarily after reading its request."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.05)
@@ -169,7 +169,7 @@ def raw(answer: Callable[[socket.socket, threading.Event], None]) -> Iterator[st
 
 @contextlib.contextmanager
 def direct(service: Service) -> Iterator[str]:
-    """Answer the requests of all devices by a call, a hundred times as fast as over a network; yield the address."""
+    """Answer the requests of all devices by a call, much faster than over a network; yield the address."""
 
     def post(self: HttpClient, path: str, content: dict[str, Any], length: int = 0) -> HttpReply:
         body = encode_body(content).ljust(length)
@@ -185,13 +185,13 @@ def direct(service: Service) -> Iterator[str]:
 
 
 def opened(url: str, **options: Any) -> Device:
-    """A device whose tests say when it sends."""
+    """Return a device that sends when its test says so."""
     arguments = {"cap": 10_000, "max_epsilon": 2, "background": False, "jitter": 20.0, "timing": QUICK, **options}
     return Device(url, "headline", **arguments)
 
 
 def pass_time(device: Device, clock: Clock, seconds: float) -> None:
-    """Let time pass, and the device do what is due when it is due."""
+    """Advance the clock, and let the device do what is due on the way."""
     end = clock.at + seconds
     while (due := next_due(device)) is not None and due <= end:
         clock.at = max(clock.at, due)

@@ -1,4 +1,4 @@
-"""A clock, a service and its address; a test module asks for these with ``pytest_plugins``."""
+"""Fixtures for devices: a clock, a service and its address; request them with ``pytest_plugins``."""
 
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of a random name is made in i
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder that outlives processes and is in memory where it can be: thousands of synchronised writes are slow."""
+    """A folder that outlives processes, in memory if possible: thousands of synchronised writes are slow."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else tmp_path) as name:
         yield Path(name)
 
@@ -39,6 +39,6 @@ def url(service: Service) -> Iterator[str]:
 
 @pytest.fixture
 def direct_url(service: Service) -> Iterator[str]:
-    """An address whose requests are answered by a call: for tests of many visits."""
+    """An address whose requests are answered by a call, for tests of many visits."""
     with direct(service) as address:
         yield address

@@ -1,4 +1,4 @@
-"""What a device shows, and when it takes part: settled before a reward can be known."""
+"""What a device shows, and when it participates: decided before a reward can be known."""
 
 import contextlib
 import json
@@ -66,7 +66,7 @@ def test_promised_visitor_keeps_decision_at_cap(url: str, service: Service) -> N
 
 
 def test_paid_decision_is_rewarded_after_restart_at_cap(url: str, service: Service, clock: Clock, folder: Path) -> None:
-    """With participate: false the service gives no token, so the device must know that it has paid for one."""
+    """With participate: false the service sends no token, so the device must know what it has paid for."""
     with opened(url, cap=1, path=folder / "ledger") as device:
         assert device.decide(visitor="ludwig").participate
     with opened(url, cap=1, path=folder / "ledger") as device:
@@ -194,7 +194,7 @@ def test_redirection_is_not_followed(service: Service) -> None:
 
 
 def drip(link: socket.socket, over: threading.Event) -> None:
-    """Send one byte after the other, for ever."""
+    """Send one byte after another, endlessly."""
     link.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
     while not over.wait(0.02):
         link.sendall(b"x")
@@ -211,7 +211,7 @@ def silence(link: socket.socket, over: threading.Event) -> None:
 
 
 def hang_up(link: socket.socket, over: threading.Event) -> None:
-    """Say nothing and be gone."""
+    """Close without a reply."""
 
 
 def flood(link: socket.socket, over: threading.Event) -> None:

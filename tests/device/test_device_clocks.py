@@ -1,4 +1,4 @@
-"""Clocks that are wrong and put right, and caps that are raised: no promise is lost, and no cap passed."""
+"""Wrong and corrected clocks, and raised caps: no promise is lost, and no cap exceeded."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ def _ledger_s_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def wrong(service: Service, clock: Clock) -> Callable[[float, Look], None]:
-    """Let the device's clock be off by some seconds while something is done; the server's stays right."""
+    """Shift the device's clock for a while; the server's stays right."""
 
     def off(seconds: float, work: Look) -> None:
         clock.at += seconds
@@ -132,7 +132,7 @@ def test_last_report_that_fits_is_made(
 
 
 def test_server_clock_a_year_ahead_is_refused(url: str, service: Service, clock: Clock) -> None:
-    """Whatever is paid on that day would never be old."""
+    """A payment of that day would never expire."""
     with opened(url, cap=1, per="1 day") as device:
         service.clock = lambda: clock.at + 400 * DAY
         assert device.decide().why == "the server's clock is more than a year ahead"
@@ -141,7 +141,7 @@ def test_server_clock_a_year_ahead_is_refused(url: str, service: Service, clock:
 
 
 def test_clock_set_back_before_promise_moves_nothing(url: str, service: Service, clock: Clock) -> None:
-    """What was set back is made good for the promises of that time, and for no later one."""
+    """A correction applies to promises from before it, and to no later one."""
     with opened(url) as device:
         device.decide().report(1)
         clock.at -= 3600

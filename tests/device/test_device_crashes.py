@@ -1,4 +1,4 @@
-"""Killed at any moment: no second draw, no promise lost, the cap not passed."""
+"""Devices killed at any moment: no second draw, no lost promise, no exceeded cap."""
 
 import os
 import random
@@ -18,7 +18,7 @@ pytest_plugins = ["device_fixtures"]
 
 
 def judge(service: Service, events: list[Any], own: Device) -> None:
-    """What must hold when everything that was promised has had its time."""
+    """Check what must hold once every promise had its time."""
     promised = {what[1] for what in events if what[0] == "promised"}
     assert promised <= set(service.taken)
     bits = defaultdict(set)
@@ -59,7 +59,7 @@ def test_device_killed_at_any_statement_recovers(
 
 
 def restarted(service: Service, url: str, path: Path, events: list[Any]) -> None:
-    """Open the files again, let time pass, and look."""
+    """Open the files again, let time pass, and check."""
     clock = Clock()
     clock.at += 100  # for the child it was up to 189 s later: set back, or not
     with pytest.MonkeyPatch.context() as patch:
@@ -101,7 +101,7 @@ def test_device_killed_while_sending_sends_the_same(
 
 
 def test_device_killed_repeatedly_recovers(folder: Path) -> None:
-    """In real time, at random moments, on one file."""
+    """Kill it in real time at random moments, on one file."""
     service, rng, events = Service(), random.Random(3), []
     service.report_after, service.expires_after = 0.2, 3600.0
     with serving(service) as address:

@@ -1,4 +1,4 @@
-"""A device in an experiment with groups: it shows its own arm, and nothing that leaves it tells which group is its."""
+"""A device in an experiment with groups shows its own arm, and reveals its group by nothing it sends."""
 
 import random
 import sqlite3
@@ -132,7 +132,7 @@ def test_device_without_group_leaves_its_reports(url: str, service: Service, clo
     ],
 )
 def test_invalid_query_is_refused_by_all_groups(url: str, service: Service, wrong: dict[str, Any]) -> None:
-    """Else who takes part would tell the group: a hostile server chooses for whom it asks wrongly."""
+    """Otherwise participation would reveal the group: a hostile server chooses whom it asks wrongly."""
     service.decision = group_offer(**wrong) if "signs" not in wrong else {**group_offer(), **wrong}
     said = set()
     for group in GROUPS:
@@ -178,7 +178,7 @@ def test_invalid_groups_are_refused(options: dict[str, Any], complaint: str) -> 
 
 
 def test_neither_group_nor_arm_is_stored(url: str, service: Service, folder: Path) -> None:
-    """Of two people in two groups, the files differ in what is random alone."""
+    """The files of two people in two groups differ in random values alone."""
     service.decision = group_offer([0, 1, 0])
     rows = []
     for group in GROUPS:

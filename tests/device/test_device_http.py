@@ -1,4 +1,4 @@
-"""The way to the server: encrypted where it is said, to one host alone, and with nothing else on board."""
+"""Requests to the server: encrypted if asked, to one host only, and with nothing extra."""
 
 import shutil
 import socket
@@ -19,7 +19,7 @@ pytest_plugins = ["device_fixtures"]
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of localhost that nobody has signed, and its key."""
+    """A self-signed certificate of localhost, and its key."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl, which makes certificates, is not here")
@@ -59,7 +59,7 @@ def silence(_: socket.socket, over: threading.Event) -> None:
 
 
 def drip(link: socket.socket, over: threading.Event) -> None:
-    """Begin an encrypted answer that never ends."""
+    """Begin an encrypted reply that never ends."""
     link.sendall(b"\x16\x03\x03\x3f\xff")
     while not over.wait(0.02):
         link.sendall(b"\x02")

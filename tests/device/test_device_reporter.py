@@ -1,4 +1,4 @@
-"""When reports leave, what is tried again, and what is never drawn again."""
+"""When reports leave, what is retried, and what is never drawn again."""
 
 import itertools
 import socket
@@ -18,7 +18,7 @@ pytest_plugins = ["device_fixtures"]
 
 @pytest.fixture
 def certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Masks that are always true: to follow a reward through."""
+    """Mechanisms that always report the truth, to follow a reward."""
     monkeypatch.setattr(Randomizer, "bit", lambda self, value: int(value))
 
 
@@ -80,7 +80,7 @@ def test_retry_sends_the_same_bit(when: str, url: str, service: Service, clock: 
 
 
 def test_attempts_become_rare_and_end(url: str, service: Service, clock: Clock) -> None:
-    """A server that never answers gets 20 requests, within three days of the first."""
+    """A silent server gets 20 requests within three days of the first."""
     service.fails = lambda count: "before"
     service.expires_after = 30 * 86_400.0
     with opened(url) as device:
@@ -162,7 +162,7 @@ def test_other_replies_are_retried(answer: tuple[int, Any], url: str, service: S
 
 
 def settled(device: Device) -> bool:
-    """Whether nothing is left of any report but that it was paid for."""
+    """Tell whether nothing is left of any report except its payment."""
     assert device.ledger is not None
     bits = device.ledger._connection.execute("SELECT bit FROM decisions").fetchall()
     return next_due(device) is None and {bit for (bit,) in bits} == {2}
@@ -312,7 +312,7 @@ def test_silent_server_does_not_block_close() -> None:
 
 
 def test_bit_drawn_elsewhere_is_sent(url: str, service: Service, clock: Clock, tmp_path: Path) -> None:
-    """The ledger's bit goes out, whoever drew it and whatever the masks are now."""
+    """The ledger's bit is sent, whichever process drew it."""
     path = tmp_path / "ledger"
     with opened(url, path=path) as device:
         for _ in range(40):

@@ -1,4 +1,4 @@
-"""One device, eight threads, a real service: no second draw, and the cap is never passed."""
+"""One device, eight threads, a real service: no second draw, and the cap is never exceeded."""
 
 import threading
 from collections import defaultdict
@@ -29,7 +29,7 @@ ABOUT = {
 
 
 def at_once(work: Callable[[int], None]) -> None:
-    """Let all threads do something, from the same moment on; what goes wrong in one goes wrong here."""
+    """Run work in all threads from the same moment; raise their errors here."""
     together = threading.Barrier(THREADS)
     wrong: list[BaseException] = []
 
@@ -50,7 +50,7 @@ def at_once(work: Callable[[int], None]) -> None:
 
 
 class Watched:
-    """A device of which every bit that leaves is seen, and what its threads were told."""
+    """A device that records every bit it sends, and the results of its threads."""
 
     def __init__(self, service: Running, folder: Path) -> None:
         self.own = opened(service.address, cap=CAP, path=folder / "ledger", jitter=5)
@@ -66,7 +66,7 @@ class Watched:
         return self._really_sent(token, bit, epsilon, answers)
 
     def visit(self, index: int) -> None:
-        """Come often; every second time as somebody whom all threads know."""
+        """Visit often, every second time as a visitor that all threads share."""
         for turn in range(VISITS):
             decision = self.own.decide(visitor=f"of all {turn // 4}" if turn % 2 else None)
             assert decision.arm in ("short", "long"), decision.why

@@ -1,4 +1,4 @@
-"""The device beside one that is obvious, in lives full of accidents."""
+"""The device behaves like a naive twin in random lives full of accidents."""
 
 import random
 from pathlib import Path

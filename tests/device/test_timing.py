@@ -1,4 +1,4 @@
-"""The moment of sending says nothing: on a slow disk, beside slow answers, and whatever times a service asks for."""
+"""The time of sending reveals nothing: on a slow disk, beside slow replies, for any times of a service."""
 
 import contextlib
 import itertools
@@ -26,13 +26,13 @@ WRITE = 0.4  # seconds: four times fsync on a slow disk
 
 
 def real(url: str, **options: Any) -> Device:
-    """A device with the limits that people's devices have."""
+    """Return a device with the default limits."""
     return opened(url, **{"jitter": 900.0, "timing": None, **options})
 
 
 @pytest.fixture
 def slow_disk(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the clock go on whenever something is written."""
+    """Advance the clock with every write."""
     for kind in (Ledger, Outbox):
         monkeypatch.setattr(kind, "_transaction", _slowly(kind._transaction, clock))
 
@@ -50,7 +50,7 @@ def _slowly(transaction: Callable[..., Any], clock: Clock) -> Callable[..., Any]
 
 
 def arrival_of(device: Device, service: Service, clock: Clock, after: float | None) -> float:
-    """Return how long after a decision its report arrives, if a click comes so many seconds after it, or none."""
+    """Return how long after a decision its report arrives, with a click after some seconds, or none."""
     decided = clock.at
     decision = device.decide()
     assert decision.participate, decision.why
@@ -69,7 +69,7 @@ def arrival_of(device: Device, service: Service, clock: Clock, after: float | No
 def assert_same_times(
     measure: Callable[[float | None], list[float]], clock: Clock, monkeypatch: pytest.MonkeyPatch, last: float
 ) -> None:
-    """Check that times of sending are the same without a reward and with one at once, soon, and at the last moment."""
+    """Check equal times of sending without a reward, and with one at once, soon, and at the last moment."""
     seen = []
     for after in (None, 0.0, 10.0, last):
         monkeypatch.setattr(reporter, "draw_uniform", random.Random(5).random)
@@ -96,7 +96,7 @@ def test_slow_disk_sends_at_the_same_time_with_reward(
 def test_thread_prepares_attempt_before_it_leaves(
     url: str, service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It leaves when it was drawn to leave, with a reward and without, and what is written before takes no part."""
+    """It leaves at the drawn time, with a reward or without, whatever is written before."""
     service.report_after, service.expires_after = 60.0, 3660.0
 
     def measure(after: float | None) -> list[float]:
@@ -107,7 +107,7 @@ def test_thread_prepares_attempt_before_it_leaves(
 
 
 def scheduled(device: Device, clock: Clock, after: float | None, monkeypatch: pytest.MonkeyPatch) -> float:
-    """Return how long after a decision the timer of its report is set to; the thread's work is done here."""
+    """Return how long after a decision the timer of its report is set; the thread's work is done here."""
     leaving: list[float] = []
     monkeypatch.setattr(device._sender, "schedule", lambda attempt, wait: leaving.append(clock.at + wait))
     decided = clock.at
@@ -127,7 +127,7 @@ def scheduled(device: Device, clock: Clock, after: float | None, monkeypatch: py
 
 @pytest.mark.usefixtures("slow_disk")
 def test_classifier_cannot_tell_clicks_from_timing(direct_url: str, service: Service, clock: Clock) -> None:
-    """At the limits, on a slow disk, with chances of the operating system; an error comes once in 10^9 runs."""
+    """At the limits, on a slow disk, with real randomness; an error occurs once in 10^9 runs."""
     service.report_after, service.expires_after = 60.0, 3660.0
     visits = 150
     with real(direct_url) as device:
@@ -165,7 +165,7 @@ def test_closing_takes_equal_writes_with_reward(url: str, clock: Clock, folder: 
 
 @pytest.mark.parametrize("background", [True, False])
 def test_slow_reply_delays_no_other_report(background: bool) -> None:
-    """The first answer is not given before the second report is there."""
+    """The first reply is held back until the second report arrives."""
     service, second, waited = Service(), threading.Event(), []
     service.report_after = 0.0
 
@@ -276,7 +276,7 @@ def row_of(device: Device) -> PendingReport:
 
 
 def test_reload_keeps_times_of_first_decision(url: str, service: Service, clock: Clock) -> None:
-    """At the limits, what is left on a reload is less than they allow; the promise is made already."""
+    """On a reload less time is left than the limits allow, but the promise exists already."""
     service.report_after, service.expires_after = 60.0, 3660.0
     with real(url) as device:
         assert device.decide(visitor="ada").participate

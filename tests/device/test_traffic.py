@@ -1,7 +1,7 @@
-"""What the network sees of thousands of visits is the same whatever people did, but for the masked bits.
+"""Network traffic is independent of what people did, except for the masked bits.
 
-Worlds are played twice with the same chances: the same delays, the same failures of the server, and other rewards. Then
-each request must leave at the same moment and have the same length. Mutants that break this in one way each are found.
+Worlds are played twice with the same randomness: the same delays, the same server failures, and other rewards. Each
+request must then leave at the same time with the same length. Mutants break this in one way each, and are found.
 """
 
 import math
@@ -24,7 +24,7 @@ People = Callable[[random.Random], tuple[float | None, float]]  # their reward, 
 
 
 class Traffic(NamedTuple):
-    """All reports that were tried, the n-th visit in place of its token, and the rewards of the visits."""
+    """All attempted reports, the visit of each token, and the rewards of the visits."""
 
     arrivals: list[Arrival]
     visits: dict[str, int]
@@ -39,7 +39,7 @@ def play(people: People, visits: int = VISITS, seed: int | None = 0) -> Traffic:
     tries: Counter[str] = Counter()
 
     def fails(count: int) -> str:
-        """Fail for the same tries of the same visits, in whatever order they arrive."""
+        """Fail for the same attempts of the same visits, in any order of arrival."""
         token = service.arrivals[count - 1].token
         tries[token] += 1
         visit = list(service.issued).index(token)
@@ -88,17 +88,17 @@ def nobody_says_anything(rng: random.Random) -> tuple[float | None, float]:
 
 
 def everything(rng: random.Random) -> tuple[float | None, float]:
-    """Clicks, no clicks, silence, halves; in time and too late."""
+    """Clicks, no clicks, silence and halves, in time and too late."""
     return rng.choice([1.0, 0.0, None, 0.5]), rng.uniform(0, 120)
 
 
 def seen(traffic: Traffic) -> list[tuple[float, int, int]]:
-    """What the network sees, but for the bit: when, how much, on which decision."""
+    """Return what the network sees except the bit: time, size and decision."""
     return sorted((arrival.at, arrival.size, traffic.visits[arrival.token]) for arrival in traffic.arrivals)
 
 
 def faults(one: Traffic, other: Traffic) -> set[str]:
-    """In what two worlds differ that differ in the rewards alone."""
+    """Return in what two worlds differ whose rewards alone differ."""
     found = set()
     columns = zip(("times", "sizes"), (0, 1), strict=True)
     found |= {name for name, at in columns if [row[at] for row in seen(one)] != [row[at] for row in seen(other)]}
@@ -134,7 +134,7 @@ def test_network_traffic_is_independent_of_rewards(people: People, silence: Traf
 
 
 def test_masked_bits_are_the_only_difference() -> None:
-    """With chances of the operating system: errors come once in 10^9 runs."""
+    """With real randomness; an error occurs once in 10^9 runs."""
     traffic = play(everything, seed=None)
     late = [after >= 59 for after in lateness()]
     shares, delays = {}, {}
@@ -153,7 +153,7 @@ def test_masked_bits_are_the_only_difference() -> None:
 
 
 def lateness() -> list[float]:
-    """When after their decision the people of `everything` report."""
+    """Return how long after their decisions the people of `everything` report."""
     rng = random.Random(7)
     return [everything(rng)[1] for _ in range(VISITS)]
 
@@ -210,7 +210,7 @@ def says_more_of_a_click(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_who_said_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Closes only what has a reward."""
+    """Close only rows with a reward."""
     real = reporter.Reporter._close
 
     def close(self: reporter.Reporter, row: Any, at: float) -> None:

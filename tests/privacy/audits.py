@@ -40,7 +40,7 @@ def python(*arguments: object) -> str:
 
 
 def script(text: str) -> str:
-    """A program given as its text."""
+    """Return the command of a program given as text."""
     return python("-c", f"import os, sys, time\n{text}")
 
 

@@ -1,7 +1,7 @@
-"""Devices of groups for the audit, broken ones and sound ones: `python group_mutants.py NAME EPSILON`.
+"""Devices of groups for the audit, broken and sound: `python group_mutants.py NAME EPSILON`.
 
-Each reads a question and what is true, `TABLE SIGNS EPSILON GROUP REWARD` a line, with PARTS at its end if answers tell
-these, and writes an answer a line. Imports nothing of ours.
+Each reads `TABLE SIGNS EPSILON GROUP REWARD` a line, followed by PARTS if answers have parts, and writes an answer a
+line. Imports nothing from the package.
 """
 
 import math
@@ -29,7 +29,7 @@ def below(share: float) -> bool:
 
 
 def masked(truth: int, many: int, epsilon: float) -> int:
-    """The truth, or any other answer."""
+    """Return the truth, or any other answer."""
     return (truth + 1 + random.SystemRandom().randrange(many - 1)) % many if false(many, epsilon) else truth
 
 
@@ -38,7 +38,7 @@ def false(many: int, epsilon: float) -> bool:
 
 
 def truth_of(line: Line) -> tuple[int, int]:
-    """What is masked, and how many answers there are."""
+    """Return the true answer and the number of answers."""
     if line.signs:
         return line.reward ^ line.signs[line.group], 2
     if line.parts:
@@ -176,13 +176,13 @@ def masks_the_reward_within_the_part(line: Line, epsilon: float) -> str:
 
 
 def takes_the_group_for_the_part(line: Line, epsilon: float) -> str:
-    """Private enough, and not what was asked for."""
+    """Private, but not as requested."""
     many = truth_of(line)[1]
     return str(masked((2 * line.group + line.reward) % many, many, epsilon))
 
 
 def more_for_group_1(line: Line, epsilon: float) -> str:
-    """Private enough, and not as stated."""
+    """Private, but not as stated."""
     return sound(line, epsilon / 2 if line.group == 1 else epsilon)
 
 

@@ -1,4 +1,4 @@
-"""What the ledger's tests run in processes of their own, which crash, run out of disk, or take turns."""
+"""Child processes of the ledger's tests that crash, fill the disk, or take turns."""
 
 import contextlib
 import multiprocessing
@@ -21,7 +21,7 @@ PROCESSES.set_forkserver_preload(["maskedbandits.privacy.ledger"])  # so that no
 
 
 def call(work: Callable[..., Any], *arguments: Any) -> tuple[Any, int | None]:
-    """Run work(send, ...) in a process; return what it sent last, and its exit code."""
+    """Run work(send, ...) in a process; return the last message it sent, and its exit code."""
     return finish(start(work, *arguments))
 
 
@@ -50,7 +50,7 @@ def die() -> None:
 
 
 def die_before_statement(ledger: Ledger, number: int) -> None:
-    """Let the process be killed right before so many statements of SQL from now."""
+    """Kill this process right before the n-th SQL statement from now."""
     seen = [0]
 
     def traced(statement: str) -> None:
@@ -62,7 +62,7 @@ def die_before_statement(ledger: Ledger, number: int) -> None:
 
 
 def crash_at_statement(send: Connection, path: str, number: int) -> None:
-    """Reserve and report, killed right before a statement of SQL; send the report if it comes to that."""
+    """Reserve and report, killed before an SQL statement; send the report if it gets there."""
     ledger = Ledger(1, path)
     die_before_statement(ledger, number)
     ledger.reserve("a", 0.5)
@@ -71,7 +71,7 @@ def crash_at_statement(send: Connection, path: str, number: int) -> None:
 
 
 def crash_when_renewed(send: Connection, path: str, number: int) -> None:
-    """Reserve all, and again when it is renewed, killed right before a statement of SQL."""
+    """Spend the cap, and again after its renewal, killed before an SQL statement."""
     clock = Clock()
     pytest.MonkeyPatch().setattr(period, "time", clock)  # as long as the process lives
     ledger = Ledger(1, path, per="1 second")
@@ -83,7 +83,7 @@ def crash_when_renewed(send: Connection, path: str, number: int) -> None:
 
 
 def crash_after_draw(send: Connection, path: str) -> None:
-    """Report, killed when the draw is committed and before the caller has it."""
+    """Report, killed after the commit of the draw and before the caller has it."""
     ledger, seen = Ledger(1, path), [""]
     ledger.reserve("a", 0)
     ledger._connection.set_trace_callback(lambda statement: seen.__setitem__(0, statement))
@@ -107,7 +107,7 @@ def crash_after_report(send: Connection, path: str) -> None:
 
 
 def spend_all(send: Connection, path: str, who: int, cap: int, common: int) -> None:
-    """Reserve decisions of one's own until the cap is reached; report the common ones."""
+    """Reserve own decisions until the cap is reached; report the shared ones."""
     paid, bits = 0, []
     with Ledger(cap, path) as ledger:
         for decision in range(common):
@@ -127,7 +127,7 @@ def create(send: Connection, path: str, who: int) -> None:
 
 
 def fill_the_disk(send: Connection, path: str, limit: int) -> None:
-    """Reserve until no file may grow any more; then report what is paid for, and send the error."""
+    """Reserve until files cannot grow; then report what is paid for, and send the error."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     with Ledger(10**6, path) as ledger:
         paid = 0
@@ -140,7 +140,7 @@ def fill_the_disk(send: Connection, path: str, limit: int) -> None:
 
 
 def as_nobody(send: Connection, path: str) -> None:
-    """Open a ledger that may be read only."""
+    """Open a read-only ledger."""
     if os.geteuid() == 0:  # who may do anything
         os.setuid(65534)
     with Ledger(1, path) as ledger:
@@ -154,7 +154,7 @@ def as_nobody(send: Connection, path: str) -> None:
 
 
 def use_after_fork(send: Connection, path: str | None) -> None:
-    """Use a copy of a ledger that another process has opened."""
+    """Use a copy of a ledger that another process opened."""
     with Ledger(1, path) as ledger:
         ledger.reserve("a", 0.5)
         child = os.fork()

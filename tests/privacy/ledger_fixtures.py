@@ -1,4 +1,4 @@
-"""Where ledgers of tests live; a test module asks for these with ``pytest_plugins``."""
+"""Fixtures for ledgers; request them with ``pytest_plugins``."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from ledgers import MEMORY
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that outlives processes and is in memory where it can be: thousands of synchronised writes are slow."""
+    """A folder that outlives processes, in memory if possible: thousands of synchronised writes are slow."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
         yield Path(name)
 

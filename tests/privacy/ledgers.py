@@ -1,4 +1,4 @@
-"""What tests of the ledger share."""
+"""Helpers for tests of the ledger."""
 
 import contextlib
 import sqlite3
@@ -40,7 +40,7 @@ DAMAGES = {
 
 @contextlib.contextmanager
 def refused(*words: str, kind: type[UserError] = LedgerError) -> Iterator[None]:
-    """One line, with these words in it."""
+    """Check that an error is one line with these words."""
     with pytest.raises(kind) as caught:
         yield
     assert "\n" not in str(caught.value)
@@ -49,7 +49,7 @@ def refused(*words: str, kind: type[UserError] = LedgerError) -> Iterator[None]:
 
 
 def used(path: Path) -> Path:
-    """A ledger of several pages, closed."""
+    """Return a closed ledger of several pages."""
     with Ledger(1000, path) as ledger:
         for decision in range(120):
             ledger.reserve(f"decision number {decision}", 0.5 if decision % 3 else 0.25)
@@ -70,7 +70,7 @@ def change(path: Path, statement: str, *values: str | int | None) -> None:
 
 
 class Clock:
-    """A clock that tests set; it stands where Python's own would be asked."""
+    """A clock that tests set, in place of Python's."""
 
     gmtime = staticmethod(time.gmtime)
     strftime = staticmethod(time.strftime)

@@ -1,6 +1,7 @@
-"""Randomisers for the audit, broken ones and sound ones: `python tests/mutants.py NAME EPSILON`.
+"""Randomisers for the audit, broken and sound: `python tests/privacy/mutants.py NAME EPSILON`.
 
-Each reads one bit a line (and perhaps the name of a decision) and writes one report a line. Imports nothing of ours.
+Each reads one bit a line (and possibly the name of a decision) and writes one report a line. Imports nothing from the
+package.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ Mutant = Callable[[int, float, str], str]
 
 
 def share(epsilon: float) -> float:
-    """The share of false reports."""
+    """Return the share of false reports."""
     return 1 / (1 + math.exp(epsilon))
 
 
@@ -41,13 +42,13 @@ def flips_only_ones(bit: int, epsilon: float, decision: str) -> str:
 
 
 def leaves_one_bit_of_a_vector(bit: int, epsilon: float, decision: str) -> str:
-    """Masks the truth's place among four and two more, and is off by one at the end."""
+    """Mask four bits of a vector but the last: off by one."""
     vector = [1 - bit, 0, 0, bit]
     return "".join(str(one ^ below(share(epsilon / 2))) for one in vector[:-1]) + str(vector[-1])
 
 
 def five_bits(bit: int, epsilon: float, decision: str) -> str:
-    """Draws words of five bits, and rounds the number of those that flip down."""
+    """Draw words of five bits, and round the number of those that flip down."""
     return str(bit ^ (os.urandom(1)[0] >> 3 < math.floor(share(epsilon) * 32)))
 
 
@@ -75,7 +76,7 @@ def permanent_in_name_only(bit: int, epsilon: float, decision: str) -> str:
 
 
 def remembers_the_last(bit: int, epsilon: float, decision: str) -> str:
-    """Permanent, as long as no other decision comes between."""
+    """Permanent while no other decision comes in between."""
     if decision not in answers:
         answers.clear()
     return permanent(bit, epsilon, decision)
@@ -96,13 +97,13 @@ def sound_beside_a_counter(bit: int, epsilon: float, decision: str) -> str:
 
 
 def counter(bit: int, epsilon: float, decision: str) -> str:
-    """Says nothing of the bit, and the same in every run."""
+    """Independent of the bit, and the same in every run."""
     answers["count"] = str(int(answers.get("count", "0")) + 1)
     return str(int(answers["count"]) % 10)
 
 
 def rare(bit: int, epsilon: float, decision: str) -> str:
-    """A 1 is rare, and e^3 times as likely to come of a 1."""
+    """A 1 is rare, and e^3 times as likely for a 1."""
     return str(int(below(1e-4 * math.exp(3 * bit))))
 
 
@@ -128,7 +129,7 @@ noise: list[bool] = []
 
 
 def line() -> int:
-    """The number of the line, from 0."""
+    """Return the number of the line, from 0."""
     answers["line"] = str(int(answers.get("line", "-1")) + 1)
     return int(answers["line"])
 
@@ -191,7 +192,7 @@ inputs: list[int] = []
 
 
 def raw_where(condition: Callable[[list[int], int], bool]) -> Mutant:
-    """Never flips where a condition on all earlier inputs and the own one holds; it must hold half of the time."""
+    """Never flip where a condition on earlier inputs and the own one holds, half of the time."""
 
     def mutant(bit: int, epsilon: float, decision: str) -> str:
         raw = condition(inputs, bit)
@@ -291,7 +292,7 @@ def is_slower_for_ones(bit: int, epsilon: float, decision: str) -> str:
 
 
 def rounds(value: str, epsilon: float) -> str:
-    """Takes values between 0 and 1, as a sound device does."""
+    """Take values between 0 and 1, as a sound device does."""
     return sound(int(below(float(value))), epsilon, "")
 
 
@@ -308,7 +309,7 @@ def warms_up(bit: int, epsilon: float, decision: str) -> str:
 
 
 def remembered_on_disk(bit: int, epsilon: float, decision: str) -> str:
-    """Sound, and permanent from one start to the next: the file that is made first has the answer."""
+    """Sound, and permanent between starts: the file created first has the answer."""
     path, answer = Path(sys.argv[3], decision), sound(bit, epsilon, decision)
     try:
         with path.open("x") as file:

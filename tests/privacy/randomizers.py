@@ -1,4 +1,4 @@
-"""What tests of the randomisers share: epsilons to try, and what chance may do."""
+"""Helpers for tests of the randomisers: epsilons to try, and statistical tolerances."""
 
 import math
 from fractions import Fraction
@@ -14,5 +14,5 @@ shares = st.fractions(Fraction(1, 1000), Fraction(999, 1000))
 
 
 def slack(count: int) -> float:
-    """How far a mean of so many numbers in [0, 1] is from its own mean, but once in ten million times."""
+    """Return the deviation of a mean of numbers in [0, 1] that is exceeded once in ten million times."""
     return math.sqrt(math.log(2e7) / (2 * count))

@@ -1,4 +1,4 @@
-"""Reports that are raw after certain inputs are found; contexts from earlier inputs are the obvious ones."""
+"""Contexts from earlier inputs match naive ones, and find reports that are raw after certain inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit of devices of groups refutes planted leaks, and leaves sound devices alone."""
+"""The audit of devices of groups refutes planted leaks and passes sound devices."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_broken_own_answers_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None
 def test_device_refuses_epsilon_above_its_maximum() -> None:
     for signs in (None, [0, 1]):
         assert Question([0, 1], signs, "0.5").answer(1, 1, max_epsilon="0.5") in range(4)
-        with pytest.raises(UserError, match=r"asks for epsilon = 16, above the device's own 0\.5: it is not answered"):
+        with pytest.raises(UserError, match=r"epsilon = 16.* 0\.5"):
             Question([0, 1], signs, 16).answer(1, 1, max_epsilon="0.5")
 
 
@@ -305,7 +305,7 @@ ANSWER = Question.answer
     ],
 )
 def test_enumeration_covers_answers_not_only_masks(leak: Any, holds: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table, the ledger, and whatever is done to an answer; to turn a masked one round tells no more."""
+    """Table and ledger count, too; inverting a masked answer reveals no more."""
     monkeypatch.setattr(Question, "answer", leak)
     result = call("--exact", "--groups", 2)
     assert " ".join(line.split()[-1] for line in result.stdout.splitlines()[4:]) == holds

@@ -1,4 +1,4 @@
-"""What a program is asked."""
+"""The inputs of an audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit refutes broken randomisers, and leaves sound ones alone."""
+"""The audit refutes broken randomisers and passes sound ones."""
 
 from __future__ import annotations
 

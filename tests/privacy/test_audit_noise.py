@@ -1,4 +1,4 @@
-"""The noise: reports that are each as they should be, and together are not; sound ones that are left alone."""
+"""The noise: reports that are right one by one and wrong together are refuted, sound ones are not."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_runs_with_one_seed_are_not_independent() -> None:
 
 
 def sound_reports(bit_runs: list[Any]) -> list[list[bytes]]:
-    """Reports of epsilon = 1: 69 of 256 bytes flip."""
+    """Return reports of epsilon = 1: 69 of 256 bytes flip."""
     drawn = [os.urandom(bits.size) for bits in bit_runs]
     return [
         [b"%d" % (bit ^ (byte < 69)) for bit, byte in zip(bits, some, strict=True)]

@@ -1,4 +1,4 @@
-"""Programs that cannot be audited, mistakes of the user, and that nothing is left running."""
+"""Programs that cannot be audited, wrong options, and no process left running."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COPY = "sys.stdout.write(sys.stdin.read())"
 
 
 def is_a_mistake(complaint: str) -> bool:
-    """Whether the command is wrong; else the program was started, and failed."""
+    """Tell whether the command is wrong; otherwise the program was started, and failed."""
     return any(part in complaint for part in ("cannot be started", "cannot be read", "nothing to start"))
 
 
@@ -91,13 +91,13 @@ def test_wrong_options_are_rejected(options: list[str], complaint: str) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has asked after yet counts as ended."""
+    """Tell whether a process has ended, reaped or not."""
     state = Path(f"/proc/{pid}/stat")
     return not state.exists() or state.read_text(encoding="utf-8").rsplit(") ", 1)[1].startswith("Z")
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    """Whether something comes true in the end: a busy machine takes its time, and a test does not wait for ever."""
+    """Tell whether a condition becomes true within the limit for a busy machine."""
     for _ in range(6000):
         if condition():
             return True
@@ -114,7 +114,7 @@ def noted(note: Path) -> list[int]:
 
 
 def parent(note: Path, then: str) -> str:
-    """A program that starts a child in its group, notes both, and goes on."""
+    """Return a program that starts a child in its group, notes both, and continues."""
     return shlex.join(["sh", "-c", f"sleep 10000 & echo $$ $! >> {shlex.quote(str(note))}; {then}"])
 
 
@@ -174,7 +174,7 @@ def test_signal_kills_programs_first(tmp_path: Path, number: signal.Signals, cod
 
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """Signals as from a terminal, also where whoever started the tests ignores them."""
+    """Signals as from a terminal, even if the parent of the tests ignores them."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
     before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

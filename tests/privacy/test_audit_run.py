@@ -1,4 +1,4 @@
-"""The audit of our own randomiser, and what it could have seen."""
+"""The audit of our own randomiser, and the excess it could detect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short starts: seeds from a small range, standard error, exit codes and time; sound programs are left alone."""
+"""Short starts: seeds from a small range, standard error, exit codes and time; sound programs pass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Tasks = Sequence[tuple[bytes, Sequence[str]]]
 
 
 def simulated(name: str, monkeypatch: pytest.MonkeyPatch, many: int, number: int = 7) -> starts.Starts:
-    """Short starts of a mutant, all in this process: its time is a number of its inputs, and chance."""
+    """Run short starts of a mutant in this process; the time depends on its inputs and on chance."""
     clock = random.Random(number)
 
     def run_each(

@@ -1,4 +1,4 @@
-"""Devices of groups that mask less for some questions, or after some inputs, are found; strata are the obvious ones."""
+"""Devices that mask less for some queries or after some inputs are refuted; strata match naive ones."""
 
 from __future__ import annotations
 

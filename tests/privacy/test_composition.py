@@ -113,7 +113,7 @@ def test_many_epsilons_are_raised_to_neighbours() -> None:
 
 
 def overstated(counts: dict[Fraction, int]) -> Fraction:
-    """Return by how much a total may be above the truth: where the epsilons share no lattice, up to its rounding."""
+    """Return the largest error of a total: its rounding where the epsilons share no lattice."""
     return Fraction(composition.compute_losses(counts).rounding) + Fraction(1, 10**8)
 
 
@@ -157,7 +157,7 @@ def test_google_accountant_agrees(counts: dict[float, int]) -> None:
 
 
 def theirs(counts: dict[float, int], *, pessimistic: bool) -> Any:
-    """The same composition by dp-accounting, its losses rounded up or down to multiples of 1e-4."""
+    """Compose with dp-accounting, losses rounded up or down to multiples of 1e-4."""
     from dp_accounting.pld import privacy_loss_distribution
 
     parts = []
@@ -196,7 +196,7 @@ def test_bounded_work_costs_at_most_one_percent(
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, 2, 10**400, math.nan, math.inf, "small", None])
 def test_invalid_delta_is_refused(delta: float) -> None:
-    with pytest.raises(UserError, match=r"delta = .* give a number in \[0, 1\)"):
+    with pytest.raises(UserError, match="delta"):
         total_epsilon([0.1], delta)
 
 
@@ -231,7 +231,7 @@ def test_absurd_counts_are_refused_or_added(count: int, monkeypatch: pytest.Monk
     monkeypatch.delattr(composition, "compute_binomial")  # no work is begun
     assert total_epsilon({0.1: count}) == Fraction(count, 10)
     for work in (lambda: total_epsilon({0.1: count}, 1e-6), lambda: total_delta({0.1: count}, 1)):
-        with pytest.raises(UserError, match="too many to compose: take their sum"):
+        with pytest.raises(UserError, match="too many"):
             work()
 
 

@@ -1,4 +1,4 @@
-"""The device's distribution: the same files under another name, which work alone and beside maskedbandits."""
+"""The device's distribution: the same files under another name work alone and beside maskedbandits."""
 
 import importlib.util
 import shutil
@@ -15,7 +15,7 @@ DEVICE = ROOT / "packaging" / "device"
 
 
 def shipped() -> dict[str, Path]:
-    """Every file of the wheel but its metadata, by its place there."""
+    """Return every file of the wheel except its metadata, by its path there."""
     wheel = tomllib.loads((DEVICE / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
         "wheel"
     ]
@@ -30,7 +30,7 @@ def shipped() -> dict[str, Path]:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """A folder to import from, as installing the wheel would make it."""
+    """A folder to import from, as if the wheel were installed."""
     for index, file in shipped().items():
         (tmp_path / index).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, tmp_path / index)
@@ -38,7 +38,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def run(program: str, folder: Path, *paths: Path) -> list[str]:
-    """Run a program with nothing but the standard library and these folders to import from."""
+    """Run a program with the standard library and these folders only."""
     program = f"import sys; sys.path[:0] = {[str(folder), *map(str, paths)]}\n{program}"
     command = [sys.executable, "-I", "-S", "-c", program]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)

@@ -1,4 +1,4 @@
-"""The ledger: what is spent, what it was made for, what is reported."""
+"""The ledger: spending, terms and reports."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""Crashes, interrupts, and many at once."""
+"""Crashes, interrupts and concurrency of the ledger."""
 
 import contextlib
 import sqlite3
@@ -63,7 +63,7 @@ def test_crash_before_sending_keeps_the_bits(file: Path) -> None:
 
 
 class Interrupted:
-    """A connection on which a signal's exception comes right after a statement, once."""
+    """A connection on which the exception of a signal follows a statement, once."""
 
     def __init__(self, connection: sqlite3.Connection, after: str) -> None:
         self.connection, self.after = connection, after

@@ -1,4 +1,4 @@
-"""What a ledger refuses: names, caps, deltas and epsilons that are none."""
+"""Invalid names, caps, deltas and epsilons are refused."""
 
 import enum
 import math
@@ -74,7 +74,7 @@ class Place(enum.IntEnum):
 
 
 class Odd(str):
-    """Says of itself what it is not."""
+    """A text that misreports itself."""
 
     __slots__ = ()
 

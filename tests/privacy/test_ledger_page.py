@@ -1,4 +1,4 @@
-"""The example of the ledger's page can be pasted twice: what it reserved is paid for, and costs nothing again."""
+"""The example of the ledger's page can be run twice: its reservations are free the second time."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A cap that renews: what counts when, clocks that go anywhere, restarts, crashes, and a change of terms."""
+"""A cap that renews: what counts when, with wrong clocks, restarts, crashes and changed terms."""
 
 import contextlib
 import math
@@ -254,7 +254,7 @@ def test_second_clock_prevents_early_renewal(clock: Clock) -> None:
 
 @pytest.mark.parametrize("elsewhere", [math.nan, math.inf, -math.inf, -1.0, 1e300, 253_402_300_799.0, "x"])
 def test_invalid_second_clock_pays_nothing(elsewhere: Any, clock: Clock) -> None:
-    """What is paid is dated by it, and no later payment before that: it would never be old."""
+    """A payment dated so far ahead would never expire."""
     with Ledger(1, per="1 day") as ledger:
         with pytest.raises(LedgerError, match="elsewhere is no time"):
             ledger.reserve("first", 1, elsewhere=elsewhere)

@@ -1,4 +1,4 @@
-"""What can go wrong with a ledger's file: one error, nothing is spent, and no report is made."""
+"""Failures of a ledger's file: one error, nothing spent, and no report."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Ledgers on disk beside the obvious one, opened again now and then; with a cap that renews under any clock, too."""
+"""Ledgers on disk behave like a naive twin, also with a renewing cap under any clock."""
 
 import tempfile
 from collections.abc import Callable
@@ -19,7 +19,7 @@ CAP = Fraction(1)
 
 
 class Side(RuleBasedStateMachine):
-    """A ledger and the obvious one, side by side."""
+    """A ledger and its naive twin, side by side."""
 
     per: ClassVar[int | None] = None
     decisions = st.sampled_from([*"abcdefghijkl"])
@@ -102,7 +102,7 @@ class Side(RuleBasedStateMachine):
 
 
 class Renewing(Side):
-    """The same with a cap that renews, and a clock that goes where it likes."""
+    """The same with a renewing cap and an arbitrary clock."""
 
     per = 10
 

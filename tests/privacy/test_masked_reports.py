@@ -1,6 +1,6 @@
-"""Reports: values rounded exactly, frequencies, what a report carries, and that nothing tells more.
+"""Reports: exact rounding, frequencies, their contents, and optimality.
 
-Statistical checks allow what Hoeffding's inequality gives to chance once in ten million times.
+Statistical checks have Hoeffding tolerances that chance exceeds once in ten million times.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_rounded_value_has_its_mean() -> None:
 
 
 class Sly(float):
-    """Becomes another number on its way."""
+    """A float that changes its value."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The privacy officer's page: its numbers are what the code computes, and it stays two pages that can be printed."""
+"""The privacy officer's page: its numbers match the code, and it fits on two printed pages."""
 
 import re
 import sys

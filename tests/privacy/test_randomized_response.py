@@ -30,7 +30,7 @@ from naive import mechanism as naive
 
 
 def all_masked(randomizer: Randomizer, bit: int) -> list[int]:
-    """What every word makes of a bit, one by one and as an array."""
+    """Return what every word makes of a bit, one by one and as an array."""
     words = np.arange(1 << randomizer.word_bits, dtype=f"<u{randomizer.word_bits // 8}")
     masked = [
         int(randomized_response.mask_with_word(bit, word, randomizer.flips))
@@ -75,7 +75,7 @@ def test_words_are_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_report_is_masked_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that an audit of one way to a report is an audit of all."""
+    """An audit of one way to a report then covers all."""
     randomizer, ledger = Randomizer(0), Ledger(0)
     for decision in range(64):
         ledger.reserve(decision, 0)

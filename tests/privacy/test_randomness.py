@@ -1,4 +1,4 @@
-"""Where the randomness comes from: the operating system, each time, and no seed anywhere."""
+"""Randomness comes from the operating system each time, and there is no seed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORBIDDEN_NAMES = {"random", "default_rng", "RandomState", "Generator", "seed", 
 
 
 def seeded(source: str) -> list[str]:
-    """Name everything in a source that could draw from a generator with a seed."""
+    """Return everything in a source that could draw from a seeded generator."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""What a device needs is there on the standard library alone; what it does not have is said in one line."""
+"""Devices require the standard library alone; missing packages are reported in one line."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ sys.path.insert(0, {str(SOURCE)!r})
 
 
 def alone(program: str, folder: Path) -> str:
-    """Run a program on the standard library and ours, and return what it prints."""
+    """Run a program on the standard library and this package, and return its output."""
     command = [sys.executable, "-I", "-S", "-c", ALONE + program]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
