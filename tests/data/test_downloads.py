@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from commands import call, refused
-from maskedbandits import data
+from maskedbandits import data, experiments
 from maskedbandits.data import cache
+from maskedbandits.experiments.progress_bar import SilentWatcher
 
 # As published: Saito et al. 2021; an index without a name, and an affinity with every item.
 LOG = [
@@ -111,5 +112,5 @@ def test_experiments_play_downloaded_data(folder: Path) -> None:
         '[[policies]]\nname = "uniform"\n',
         encoding="utf-8",
     )
-    done = call("run", folder / "x.toml", "--out", folder / "out", "--no-progress", "--json")
-    assert done.exit_code == 0, done.output
+    results = experiments.run(experiments.load(folder / "x.toml"), folder / "out", SilentWatcher(), command="")
+    assert len(results.cells) == 2
