@@ -16,7 +16,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(params=["memory", "file"])
-def place(request: pytest.FixtureRequest, folder: Path) -> Path | None:
+def location(request: pytest.FixtureRequest, folder: Path) -> Path | None:
     return None if request.param == "memory" else folder / "ledger"
 
 

@@ -100,8 +100,18 @@ def test_fixed_seed_of_device_is_refuted(answers: str) -> None:
     assert found["outcome"] in ("fixed seed", "refuted")  # eight times the same draws are not independent
 
 
-@pytest.mark.parametrize("answers", [BIT, MANY, PARTS])
-@pytest.mark.parametrize(("name", "groups"), [("sound", 3), ("refuses_what_is_too_much", 2), ("sound_with_padding", 1)])
+@pytest.mark.parametrize(
+    ("name", "groups", "answers"),
+    [
+        ("sound", 3, BIT),
+        ("sound", 3, MANY),
+        ("sound", 3, PARTS),
+        ("refuses_what_is_too_much", 2, BIT),
+        pytest.param("refuses_what_is_too_much", 2, MANY, marks=pytest.mark.slow),
+        pytest.param("refuses_what_is_too_much", 2, PARTS, marks=pytest.mark.slow),
+        ("sound_with_padding", 1, PARTS),
+    ],
+)
 def test_sound_device_is_not_refuted(name: str, groups: int, answers: str) -> None:
     found = audited(name, answers, 500 if name == "sound_with_padding" else 2000, groups, arms=2)
     assert found["outcome"] == "not refuted", found["verdict"]

@@ -22,8 +22,8 @@ pytest_plugins = ["ledger_fixtures"]
 # What is spent
 
 
-def test_ten_reports_of_a_tenth_fit_a_cap_of_one(index: Path | None) -> None:
-    with Ledger(1, index) as ledger:
+def test_ten_reports_of_a_tenth_fit_a_cap_of_one(location: Path | None) -> None:
+    with Ledger(1, location) as ledger:
         for decision in range(10):
             ledger.reserve(decision, 0.1)
         assert (ledger.spent, ledger.remaining, ledger.reports) == (Fraction(1), Fraction(0), 10)
@@ -33,8 +33,8 @@ def test_ten_reports_of_a_tenth_fit_a_cap_of_one(index: Path | None) -> None:
         ledger.reserve("nothing", 0)  # pure noise costs nothing
 
 
-def test_overdraft_is_refused_before_the_reward(index: Path | None) -> None:
-    with Ledger(1, index) as ledger:
+def test_overdraft_is_refused_before_the_reward(location: Path | None) -> None:
+    with Ledger(1, location) as ledger:
         ledger.reserve("a", 0.75)
         with refused("0.75 is spent", "another 0.5", kind=Overdraft):
             ledger.reserve("b", 0.5)
@@ -43,8 +43,8 @@ def test_overdraft_is_refused_before_the_reward(index: Path | None) -> None:
         assert ledger.report("a", 1).bit in (0, 1)  # what is paid for is never refused
 
 
-def test_repeated_reservation_is_free(index: Path | None) -> None:
-    with Ledger(1, index) as ledger:
+def test_repeated_reservation_is_free(location: Path | None) -> None:
+    with Ledger(1, location) as ledger:
         for epsilon in (0.5, "0.5", Fraction(1, 2), "1/2"):
             ledger.reserve("a", epsilon)
         assert ledger.spent == Fraction(1, 2)
@@ -64,10 +64,10 @@ def test_lower_cap_stops_new_reservations_only(file: Path) -> None:
         assert ledger.report("a", 1).epsilon == 2
 
 
-def test_delta_lets_more_reports_fit(index: Path | None) -> None:
+def test_delta_lets_more_reports_fit(location: Path | None) -> None:
     cap, delta = 4, 1e-6
     fit = max(n for n in range(100) if naive.delta_of_equals(Fraction(1, 10), n, cap) <= delta)
-    with Ledger(cap, index, delta=delta) as ledger:
+    with Ledger(cap, location, delta=delta) as ledger:
         paid = 0
         with contextlib.suppress(Overdraft):
             while True:
@@ -179,8 +179,8 @@ def test_terms_may_change_while_in_use(file: Path) -> None:
 # What is reported
 
 
-def test_retry_gets_the_same_bit(index: Path | None) -> None:
-    with Ledger(1, index) as ledger:
+def test_retry_gets_the_same_bit(location: Path | None) -> None:
+    with Ledger(1, location) as ledger:
         ledger.reserve("a", 0)  # a fair coin: 64 draws would not agree
         assert ledger.recall("a") is None
         first = ledger.report("a", 1)
@@ -211,8 +211,8 @@ def test_reports_come_from_the_mechanism() -> None:
             assert binom.ppf(low, trials, mean) <= ones <= binom.isf(low, trials, mean)
 
 
-def test_invalid_value_draws_nothing(index: Path | None) -> None:
-    with Ledger(1, index) as ledger:
+def test_invalid_value_draws_nothing(location: Path | None) -> None:
+    with Ledger(1, location) as ledger:
         ledger.reserve("a", 0.5)
         for value in (-0.1, 1.1, math.nan, "1", None):
             with pytest.raises(UserError, match="value"):

@@ -116,7 +116,7 @@ def test_sqlite_errors_are_not_called_damage(file: Path, monkeypatch: pytest.Mon
 # Many at once
 
 
-def test_threads_reach_the_cap_and_never_exceed_it(index: Path | None) -> None:
+def test_threads_reach_the_cap_and_never_exceed_it(location: Path | None) -> None:
     start = threading.Barrier(8)
 
     def work(who: int) -> tuple[int, list[int]]:
@@ -128,7 +128,7 @@ def test_threads_reach_the_cap_and_never_exceed_it(index: Path | None) -> None:
                 paid += 1
         return paid, [ledger.report(f"common {decision}", who % 2).bit for decision in range(20)]
 
-    with Ledger(10, index) as ledger, ThreadPoolExecutor(8) as pool:
+    with Ledger(10, location) as ledger, ThreadPoolExecutor(8) as pool:
         for decision in range(20):
             ledger.reserve(f"common {decision}", 0)
         results = list(pool.map(work, range(8)))

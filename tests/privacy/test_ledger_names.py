@@ -40,7 +40,7 @@ def test_invalid_decision_name_is_refused(decision: Any) -> None:
         ledger.reserve(decision, 0.5)
 
 
-def test_decision_names_are_equivalent_texts(index: Path | None) -> None:
+def test_decision_names_are_equivalent_texts(location: Path | None) -> None:
     names: list[str | int] = [
         "a" * 200,
         "Überschrift ✓",
@@ -51,7 +51,7 @@ def test_decision_names_are_equivalent_texts(index: Path | None) -> None:
         "A",
         "a",
     ]
-    with Ledger(100, index) as ledger:
+    with Ledger(100, location) as ledger:
         for name in names:
             ledger.reserve(name, 1)
             ledger.report(name, 1)
@@ -120,8 +120,8 @@ def test_invalid_ledger_epsilon_is_refused(epsilon: float) -> None:
         assert ledger.reports == 0
 
 
-def test_closed_ledger_says_so(index: Path | None) -> None:
-    ledger = Ledger(1, index)
+def test_closed_ledger_says_so(location: Path | None) -> None:
+    ledger = Ledger(1, location)
     ledger.close()
     ledger.close()
     with refused("closed: open it again"):

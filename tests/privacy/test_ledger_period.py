@@ -35,8 +35,8 @@ def is_refused(ledger: Ledger, decision: str, epsilon: float) -> bool:
     return False
 
 
-def test_payment_counts_for_exactly_one_period(index: Path | None, clock: Clock) -> None:
-    with Ledger(1, index, per="30 days") as ledger:
+def test_payment_counts_for_exactly_one_period(location: Path | None, clock: Clock) -> None:
+    with Ledger(1, location, per="30 days") as ledger:
         clock.at = START + 0.9  # at the end of a second
         ledger.reserve("a", 0.75)
         for seconds in (0, 1, DAY, 30 * DAY, 30 * DAY + 0.95):
@@ -98,8 +98,8 @@ def test_clock_set_ahead_borrows_from_later(file: Path, clock: Clock) -> None:
         assert ledger.total == 3
 
 
-def test_unset_clock_makes_no_report(index: Path | None, clock: Clock) -> None:
-    with Ledger(1, index, per="30 days") as ledger:
+def test_unset_clock_makes_no_report(location: Path | None, clock: Clock) -> None:
+    with Ledger(1, location, per="30 days") as ledger:
         clock.at = 12.0
         with refused("the clock says 1970", "no report is made", "set it"):
             ledger.reserve("a", 0.1)
