@@ -2,9 +2,9 @@
 /**
  * The mask as a program, for the audit: `maskedbandits audit --epsilon 1 --command "node client/cli.js 1"`.
  *
- * A line that it reads is a 0 or a 1 (and perhaps the name of a decision, whose first answer stays), or, for devices of
- * groups, a question and what is true, `TABLE SIGNS EPSILON GROUP REWARD`. It writes a masked answer a line, and an empty
- * one where a device would take no part. Questions are read, and answers drawn, by what a Device has for it.
+ * It reads lines with a 0 or a 1 (and optionally the name of a decision, which keeps its first answer), or, for devices with
+ * groups, a question and the truth, `TABLE SIGNS EPSILON GROUP REWARD`. It writes a masked answer for each line, and an empty
+ * line where a device would take no part. Questions and answers go through the functions of a Device.
  */
 import { createInterface } from "node:readline";
 import { asEpsilon, masked, questionOf, readOffer } from "./client.js";
@@ -30,11 +30,11 @@ function bitAnswer(bit, name) {
   return answer;
 }
 
-/** What a Device of this group would send, as `decide()` and `report(reward)` do it. */
+/** The answer of a Device of this group, as `decide()` and `report(reward)` compute it. */
 function groupAnswer(table, signs, asked, group, reward) {
   const arms = table.split(",");
-  const own = { most, groups: arms.map((_, place) => String(place)), group };
-  if (!own.groups.includes(group)) fail("a line names a group that its table does not have"); // a Device has none such
+  const own = { most, groups: arms.map((_, index) => String(index)), group };
+  if (!own.groups.includes(group)) fail("a line names a group that its table does not have"); // a Device has one of its groups
   const content = { ...OFFERED, arms, signs: signs === "-" ? null : signs.split(",").map(Number), epsilon: Number(asked) };
   const offer = readOffer({ status: 200, content, date: 0 }, undefined, own);
   return offer.why ? "" : masked([Number(reward)], offer)[0];
@@ -44,7 +44,7 @@ let out = "";
 for await (const line of createInterface({ input: process.stdin })) {
   const [bit, question] = [BIT.exec(line), QUESTION.exec(line)];
   if (!bit && !question) {
-    fail("a line is a 0 or a 1, and perhaps a name, or TABLE SIGNS EPSILON GROUP REWARD: this one is not"); // nor repeated
+    fail("a line is a 0 or a 1, and perhaps a name, or TABLE SIGNS EPSILON GROUP REWARD: this one is not"); // without repeating it
   }
   out += `${bit ? bitAnswer(...bit.slice(1)) : groupAnswer(...question.slice(1))}\n`;
   if (out.length > 1 << 16) {

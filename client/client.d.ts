@@ -1,46 +1,46 @@
-/** What a page may ask of a device; docs/client.md says what it means. */
+/** The public interface of the browser's device; docs/client.md explains it. */
 
-/** What is kept, and where: `inBrowser()` unless another is given. */
+/** Where the device stores its data: `inBrowser()` by default. */
 export interface Store {
   get(key: string): Promise<unknown>;
   put(entries: [key: string, value: unknown][]): Promise<unknown>;
-  /** Write a value where there is none, and delete what is kept as `instead`, both or neither; tell whether there was none. */
+  /** Write a value unless there is one, and delete the one at `instead`, both or neither; tell whether it was written. */
   add(key: string, value: unknown, instead?: string): Promise<boolean>;
-  /** Do something while nobody else does. */
+  /** Work while no other tab does. */
   locked<T>(work: () => Promise<T>): Promise<T>;
 }
 
 export interface DeviceOptions {
-  /** What all reports together may cost ... */
+  /** The limit of the cost of all reports ... */
   cap: number;
-  /** ... in any time such as "30 days"; for ever, if it is left out. */
+  /** ... in any period such as "30 days"; for ever by default. */
   per?: string | null;
-  /** What one report may cost, whatever the server says: 0.000001 to 16. */
+  /** The limit of the cost of one report, whatever the server says: 0.000001 to 16. */
   maxEpsilon: number;
-  /** A key with the role device, if the service asks for one. It stands in the page: it is public. */
+  /** A key with the role device, if the service needs one. It is part of the page, so it is public. */
   key?: string | null;
   /** Names of the groups of an experiment with private groups, as the experiment has them ... */
   groups?: readonly string[] | null;
-  /** ... and the person's own, which nobody else learns. */
+  /** ... and the person's own group, which stays on the device. */
   group?: string | null;
-  /** A report leaves one minute to so many seconds and a minute after the server's time for it: 60, and no less. */
+  /** A report leaves between a minute and this number of seconds plus a minute after report_at; at least 60. */
   jitter?: number;
-  /** Seconds for the server to answer: 10. */
+  /** Seconds for the server to reply: 10. */
   timeout?: number;
-  /** Whether it sends by itself; else call `sendDue()` now and then. */
+  /** Whether it sends on its own; otherwise call `sendDue()` now and then. */
   background?: boolean;
   store?: Store;
-  /** Whether cap and per take the place of those that were promised here before. */
+  /** Whether cap and per replace those promised before. */
   change?: boolean;
-  /** For demonstrations and tests on this machine alone: reports may leave within seconds, and then their time tells. */
+  /** For demonstrations and tests on this machine: reports may leave within seconds, and their time reveals clicks. */
   demonstration?: boolean;
 }
 
 export interface Question {
-  /** A name of the person for this browser; what is sent is a pseudonym. */
+  /** A name of the person for this browser; a pseudonym is sent. */
   visitor?: string;
   eligibleArms?: readonly string[];
-  /** What to show while the server is away. */
+  /** The arm to show without a server. */
   fallback?: string | null;
 }
 
@@ -48,11 +48,11 @@ export interface Decision<Payload = unknown> {
   readonly arm: string | null;
   readonly payload: Payload | null;
   readonly participates: boolean;
-  /** Why it takes no part; empty if it does. */
+  /** Why the device takes no part; empty if it does. */
   readonly why: string;
-  /** What the report costs, and is masked with; 0 if there is none. */
+  /** The epsilon of the report, which is its cost; 0 without a report. */
   readonly epsilon: number;
-  /** Mask a reward in [0, 1], to leave later; whether it counts: the first does, until report_at. */
+  /** Mask a reward in [0, 1] and send it later; tell whether it counts: the first does, until report_at. */
   report(reward: number | boolean): Promise<boolean>;
 }
 
@@ -62,7 +62,7 @@ export interface Proof {
   readonly measured: number;
   readonly low: number;
   readonly high: number;
-  /** Whether what was seen does not contradict the promise. */
+  /** Whether the measurement is consistent with the promise. */
   readonly holds: boolean;
   toString(): string;
 }
@@ -70,9 +70,9 @@ export interface Proof {
 export class Device {
   constructor(url: string | URL, experiment: string, options: DeviceOptions);
   decide<Payload = unknown>(question?: Question): Promise<Decision<Payload>>;
-  /** Send the reports whose time has come; how many were answered for good. */
+  /** Send the reports that are due; return how many got a final reply. */
   sendDue(): Promise<number>;
-  /** What is left of the cap. */
+  /** The rest of the cap. */
   remaining(): Promise<number>;
   close(): void;
   proveIt(n: number, where?: { textContent: string | null } | null): Proof;
@@ -82,7 +82,7 @@ export function inBrowser(name?: string): Store;
 export function inMemory(): Store;
 export function proveIt(n: number, epsilon: number, where?: { textContent: string | null } | null): Proof;
 
-/** The parts of the mask, for whoever checks it. Epsilons are whole millionths here. */
+/** The parts of the mask, for tests and audits. Epsilons are whole millionths here. */
 export function asEpsilon(value: unknown): number;
 export function threshold(millionths: number, answers?: number): bigint;
 export function answerOf(truth: number, answers: number, each: bigint, word: bigint): number;
@@ -93,7 +93,7 @@ export interface Answers {
 }
 export function masked(bits: readonly number[], question: Answers & { epsilon: number }): number[];
 export function questionOf(groups: number, own?: number, signs?: readonly number[] | null): Answers;
-/** What an answer of a server offers; `why` it is of no use, if so. */
+/** The offer in a server's reply; `why` says why it cannot be used. */
 export function readOffer(
   answer: { status: number; content: unknown; date: number },
   among: readonly string[] | undefined,

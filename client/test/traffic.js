@@ -1,14 +1,14 @@
-// What the network sees of many visits: `node test/traffic.js 10000` prints it as JSON, for whoever judges it.
+// The network traffic of many visits: `node test/traffic.js 10000` prints it as JSON for the tests in Python.
 //
-// Worlds can be played twice with the same chances: the same delays, the same failures of the server, the same pages that
-// are left and come back, and other rewards, or people of another group. Then each request must leave at the same moment and
-// have the same length, and each question must be the same. Devices send by themselves, with the timers of a page.
+// A world can be played twice with the same random numbers: the same delays, server failures and pages that close and come
+// back, but with other rewards or another group. Then each request must leave at the same moment with the same length, and
+// each question must be the same. Devices send on their own, with the timers of a page.
 import { argv } from "node:process";
 import { fileURLToPath } from "node:url";
 import { Page } from "./page.js";
 import { START, World, opened } from "./world.js";
 
-/** Numbers in [0, 1) that are the same each time (mulberry32). */
+/** A seeded generator of numbers in [0, 1) (mulberry32). */
 export function random(seed) {
   let state = seed >>> 0;
   return () => {
@@ -24,15 +24,16 @@ export const nobody = () => 0;
 export const silence = () => null;
 export const everybody = (rng) => [1, 0, null, 0.5][Math.floor(4 * rng())];
 
+const MAX_TIMERS = 60; // of a visit: a sound device needs fewer
+
 export const GROUPS = ["a", "much older than that", "neither"];
 
-/** Experiments with groups, of both kinds of answers: each group has an arm of its own, and names and payloads differ in length. */
-const asked = (signs) => ({ arm: undefined, arms: ["plain", "b", "longest"], payloads: { plain: 1, b: { x: "y" } }, signs });
-export const KINDS = { bit: asked([1, 0, 1]), "one of many": asked(null) };
+/** Experiments with groups, of both kinds of answers; arms, names and payloads of the groups differ in length. */
+const groupDecision = (signs) => ({ arm: undefined, arms: ["plain", "b", "longest"], payloads: { plain: 1, b: { x: "y" } }, signs });
+export const KINDS = { bit: groupDecision([1, 0, 1]), "one of many": groupDecision(null) };
 
-/** Let people come, one every second, each with a device of their own; with a seed the delays are the same each time. They
- * are of a group, if one is given, and asked so. */
-export async function play(client, people, visits, isSeeded, told = {}, first = 0) {
+/** Play visits, one every second, each with a new device; seeded ones have the same delays each time. */
+export async function play(client, people, visits, isSeeded, options = {}, first = 0) {
   const [real, log] = [crypto.getRandomValues, []];
   let delays;
   crypto.getRandomValues = (array) =>
@@ -40,7 +41,7 @@ export async function play(client, people, visits, isSeeded, told = {}, first = 
   try {
     for (let visit = first; visit < first + visits; visit++) {
       delays = random(visit);
-      log.push(await visited(client, people, visit, told));
+      log.push(await playVisit(client, people, visit, options));
     }
   } finally {
     crypto.getRandomValues = real;
@@ -48,14 +49,14 @@ export async function play(client, people, visits, isSeeded, told = {}, first = 
   return log;
 }
 
-/** One visit: what was done, and every request as the network saw it. A click may hide the page, or lead away from it. */
-async function visited(client, people, visit, { group = null, kind, click = "stays", isCalm = false, times = {}, terms = {}, url }) {
+/** Play one visit; return the reward and every request as the network sees it. A click may hide the page, or lead away. */
+async function playVisit(client, people, visit, { group = null, kind, click = "stays", isCalm = false, times = {}, terms = {}, url }) {
   const [world, rng, store, begin] = [new World(), random(1e6 + visit), client.inMemory(), START + visit];
   const options = { store, maxEpsilon: 1, background: true, ...terms, ...(group !== null && { groups: GROUPS, group }) };
   Object.assign(world, times);
   world.decision = KINDS[kind] ?? {};
   world.at = begin;
-  const failures = isCalm ? [1, 1] : [rng(), rng()]; // calm: nothing fails, and nobody leaves
+  const failures = isCalm ? [1, 1] : [rng(), rng()]; // calm: nothing fails, and no page closes
   world.fails = (count) => (count > 2 ? "" : failures[count - 1] < 0.15 ? "before" : failures[count - 1] < 0.3 ? "after" : "");
   const [after, leaves, back, phase] = [50 * rng(), rng() < (isCalm ? 0 : 0.3) ? 80 * rng() : Infinity, 200 + 1000 * rng(), 60 * rng()];
   const reward = people(random(2e6 + visit));
@@ -77,18 +78,18 @@ async function visited(client, people, visit, { group = null, kind, click = "sta
       page.come();
       device = opened(client, options, url);
     }
-    for (let left = 200; left > 0 && (await promises(store)) > 0; left--) await page.next();
+    for (let left = MAX_TIMERS; left > 0 && (await countPromises(store)) > 0; left--) await page.next();
     device.close();
   } finally {
     page.close();
   }
   const requests = world.arrivals.map(({ at, size, bit, answer }) => ({ at: at - begin, size, bit: bit ?? answer }));
-  const told = reward === 0.5 || (reward !== null && !isInTime) ? 0.5 : reward ?? 0; // 0.5: nobody can say
+  const known = reward === 0.5 || (reward !== null && !isInTime) ? 0.5 : reward ?? 0; // 0.5: not known
   const sent = world.requests.map(({ url, headers, body }) => ({ url, headers, size: body.length }));
-  return { reward: told, requests, sent, farewells: page.farewells, questions: world.questions, taken: [...world.taken.values()] };
+  return { reward: known, requests, sent, farewells: page.farewells, questions: world.questions, taken: [...world.taken.values()] };
 }
 
-const promises = async (store) => Object.keys((await store.get("book"))?.rows ?? {}).length;
+const countPromises = async (store) => Object.keys((await store.get("book"))?.rows ?? {}).length;
 
 if (argv[1] === fileURLToPath(import.meta.url)) {
   const client = await import("../client.js");

@@ -1,25 +1,31 @@
-// What leaves a device says nothing of what a person did but the masked answer; modules that break a promise are found.
+// The traffic of a device reveals nothing but the masked answer, and these tests detect modules that break a promise.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as client from "../client.js";
 import { GROUPS, KINDS, all, everybody, nobody, play, silence } from "./traffic.js";
 import { LEFT, START, World, mutant, opened } from "./world.js";
 
-/** Which promises a module breaks; or those up to one that is looked for. */
-async function faults(module, visits = 60, looked = null) {
+const VISITS = Number(process.env.MASKEDBANDITS_VISITS ?? 60); // `make test-slow` has more
+
+/** The promises that a module breaks. A test that expects one fault runs the check that can find it alone. */
+async function findFaults(module, visits = 60, expected = null) {
   const found = new Set();
   const dice = Math.random;
   Math.random = () => (found.add("chance"), 0.5);
+  const checks = { fraction: checkFractions, farewell: checkHiding, hidden: checkHiding };
+  for (const name of ["times", "sizes", "presence", "lost", "bits", "early", "mask"]) checks[name] = checkRewards;
   try {
-    for (const look of [judged, fractions, compared, left]) if (!found.has(looked)) await look(module, found, visits);
+    for (const check of expected ? [checks[expected] ?? checkTerms] : [checkTerms, checkFractions, checkRewards, checkHiding]) {
+      await check(module, found, visits, expected);
+    }
   } finally {
     Math.random = dice;
   }
   return found;
 }
 
-/** People who click, who do nothing and who say no: the network sees the same, but for the bit. */
-async function compared(module, found, visits) {
+/** Clicks, silence and rejections look the same to the network, but for the bit. */
+async function checkRewards(module, found, visits) {
   const logs = [await play(module, all, visits, true), await play(module, silence, visits, true), await play(module, nobody, visits, true)];
   const seen = (what) => logs.map((log) => JSON.stringify(log.map(({ requests }) => requests.map(what))));
   if (new Set(seen(({ at }) => at)).size > 1) found.add("times");
@@ -35,26 +41,28 @@ async function compared(module, found, visits) {
   if (ones[0] - ones[1] > 0.95) found.add("mask"); // 0.46 at epsilon = 1: 40 visits come so far once in 10^10 times
 }
 
-/** Clicks that lead away or hide the page: nothing leaves then, and hidden pages report when others do. */
-async function left(module, found) {
+/** Nothing leaves when a click leads away or hides the page, and hidden pages report when others do. */
+async function checkHiding(module, found, _, expected) {
   const visits = 150;
   const away = await play(module, all, 20, true, { click: "leads away" });
   if (away.some(({ requests }) => requests.some(({ at }) => at < 200))) found.add("farewell");
+  if (away.some(({ farewells }) => farewells > 0)) found.add("farewell");
+  if (expected === "farewell") return;
   const hidden = await play(module, all, visits, true, { click: "hides" });
-  if ([...away, ...hidden].some(({ farewells }) => farewells > 0)) found.add("farewell");
+  if (hidden.some(({ farewells }) => farewells > 0)) found.add("farewell");
   const shown = await play(module, silence, visits, true);
   const [one, other] = [hidden, shown].map((log) => log.map(({ requests }) => requests[0]?.at ?? 0).filter((at) => at < 190));
-  if (apart(one, other) > 0.2) found.add("hidden"); // once in 100 times by chance; the chances are the same each time
+  if (distance(one, other) > 0.2) found.add("hidden"); // by chance once in 100 times; the seeds are fixed
 }
 
-/** How far two distributions are apart at most: Kolmogorov and Smirnov's distance. */
-function apart(one, other) {
+/** The Kolmogorov-Smirnov distance of two samples. */
+function distance(one, other) {
   const share = (values, at) => values.filter((value) => value <= at).length / values.length;
   return Math.max(...[...one, ...other].map((at) => Math.abs(share(one, at) - share(other, at))));
 }
 
-/** A reward between 0 and 1 is a bit of chance, and that chance is drawn anew each time. */
-async function fractions(module, found) {
+/** A reward between 0 and 1 is rounded to a random bit, drawn each time. */
+async function checkFractions(module, found) {
   const { getRandomValues } = crypto;
   for (const [reward, byte, bit] of [[0.5, 0x7f, 1], [0.5, 0x80, 0], [0.25, 0x3f, 1], [0.25, 0x40, 0], [0.9, 0xff, 0], [1e-9, 0x01, 0]]) {
     const world = new World();
@@ -73,8 +81,8 @@ async function fractions(module, found) {
   }
 }
 
-/** A greedy server, a cap, a second report, and a browser without chance. */
-async function judged(module, found) {
+/** A greedy server, a cap, a second report, and a browser without random numbers. */
+async function checkTerms(module, found) {
   const world = new World();
   const [device, rich] = [opened(module, { cap: 2, maxEpsilon: 1 }), opened(module, { maxEpsilon: 1 })];
   for (let i = 0; i < 4; i++) {
@@ -100,10 +108,10 @@ async function judged(module, found) {
 }
 
 test("the module breaks none of its promises", async () => {
-  assert.deepEqual([...(await faults(client, 300))], []);
+  assert.deepEqual([...(await findFaults(client, VISITS))], []);
 });
 
-test("masking throws as well where there is no chance", () => {
+test("masking throws without random numbers", () => {
   const { getRandomValues } = crypto;
   crypto.getRandomValues = undefined;
   try {
@@ -126,7 +134,7 @@ const MUTANTS = {
   "sends when a timer comes": ["if (late <= punctual) row.due += spread;", "if (late <= wake) row.due += 0;", "hidden"],
   "waits once more when a timer is late": ["if (late <= punctual) row.due += spread;", "if (late <= wake) row.due += spread;", "hidden"],
   "counts a part of a reward as all of it": ["keep(bitOf(reward))", "keep(bitOf(reward) | Number(reward > 0))", "fraction"],
-  "draws no chance for a part of a reward": ["word = BigInt(`0x${hex(filled(new Uint8Array(135)))}`)", "word = 0n", "fraction"],
+  "draws no chance for a part of a reward": ["word = BigInt(`0x${hex(fillRandom(new Uint8Array(135)))}`)", "word = 0n", "fraction"],
   "forgets to flip": ["Number(word < each * BigInt(answers - 1))", "0", "mask"],
   "uses Math.random": ["globalThis.crypto.getRandomValues(array)", "array.map((value) => (typeof value === 'bigint' ? BigInt(Math.floor(2 ** 64 * Math.random())) : 2 ** 32 * Math.random()))", "chance"],
   "does without chance": ["throw new Error(\"there is no crypto", "return array; throw new Error(\"there is no crypto", "crypto"],
@@ -144,19 +152,19 @@ const MUTANTS = {
 
 for (const [name, [piece, other, fault]] of Object.entries(MUTANTS)) {
   test(`a module that ${name} is found out`, async () => {
-    const found = await faults(await mutant(piece, other), 60, fault);
+    const found = await findFaults(await mutant(piece, other), { mask: 60, bits: 30 }[fault] ?? 15, fault);
     assert.ok(found.has(fault), `${name}: found ${[...found]}`);
   });
 }
 
-test("a page that is gone is gone in the worlds that are played, and comes back", async () => {
-  const log = await play(client, everybody, 100, false);
+test("some pages of the played worlds close and come back", async () => {
+  const log = await play(client, everybody, 60, false);
   const late = log.filter(({ requests }) => requests[0].at > 200).length;
-  assert.ok(late > 5 && late < 60 && START > 0);
+  assert.ok(late > 3 && late < 40 && START > 0);
 });
 
-/** What a module lets the network see of which group somebody is in, or of a click, beside the masked answer. */
-async function groupFaults(module, kind, visits = 40) {
+/** What the network sees of a group or a click, beside the masked answer. */
+async function findGroupFaults(module, kind, visits = 20) {
   const [found, logs] = [new Set(), []];
   for (const group of GROUPS) {
     for (const people of [all, silence, nobody]) logs.push(await play(module, people, visits, true, { group, kind }));
@@ -190,12 +198,12 @@ const LEAKS = {
 
 for (const kind of Object.keys(KINDS)) {
   test(`groups, ${kind}: worlds that differ in group and click alone look the same`, async () => {
-    assert.deepEqual([...(await groupFaults(client, kind))], []);
+    assert.deepEqual([...(await findGroupFaults(client, kind))], []);
   });
 
   for (const [name, [piece, other, fault]] of Object.entries(LEAKS)) {
     test(`groups, ${kind}: a module that ${name} is found out`, async () => {
-      const found = await groupFaults(await mutant(piece, other), kind, 10);
+      const found = await findGroupFaults(await mutant(piece, other), kind, 4);
       assert.ok(found.has(fault), `${name}: found ${[...found]}`);
     });
   }

@@ -1,4 +1,4 @@
-"""A site, a service and a person's browser; a test module asks for these with ``pytest_plugins``."""
+"""Fixtures of a site, a service and a browser, for modules that name them in ``pytest_plugins``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, shop: str) -> Iterator[Run
     storage, allowed = f"sqlite:///{folder / 'bandits.db'}", {"MASKEDBANDITS_CORS": shop}
     with running(storage, environment=allowed, folder=folder) as started:
         started.wait_until_ready()
-        # what is compiled at the first decision is compiled now: it would take of the time until report_at
+        # compile the first decision now, as it would take from the time until report_at
         assert started.ask("POST", "/v1/experiments", {**EXPERIMENT, "name": "first"})[0] == 201
         assert started.ask("POST", "/v1/experiments/first/decisions", {})[0] == 200
         yield started
@@ -37,7 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, shop: str) -> Iterator[Run
 
 @pytest.fixture
 def site(browser: Any, shop: str, service: Running, request: pytest.FixtureRequest) -> Iterator[Site]:
-    """An experiment of the test's own; whatever the browser complains of, and the test does not expect, fails it."""
+    """A site with a new experiment; unexpected messages of the browser fail the test."""
     name = re.sub("[^a-z]+", "-", request.node.name)[:60].strip("-")
     assert service.ask("POST", "/v1/experiments", {**EXPERIMENT, "name": name})[0] == 201
     made = Site(browser, shop, service, name)

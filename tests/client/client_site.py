@@ -1,6 +1,6 @@
-"""A site with a device on its pages, in a real browser, and what leaves that browser.
+"""A site with a device on its pages in a real browser, and the requests that leave the browser.
 
-The page is of another site than the service, as in life. Its clock is the test's; the network is the browser's own.
+As in production, the page and the service are on different sites. The test sets the page's clock; the network is real.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 from running import Running
 
 PAGE = "<!doctype html><link rel=icon href=data:,><title>Shop</title><h1>Welcome</h1>"
+STEP_S = 8  # of a page's clock at once; the device's lock times out after 10
 EXPERIMENT = {"epsilon": 1, "report_after": 60, "policy": "klucb-cf", "arms": [{"name": "plain"}]}
 OPEN = """async ([address, name, options]) => {
     const plain = window.fetch;
@@ -42,19 +43,19 @@ SETTLE = """async () => {
 
 
 def stop_clock(page: Any, at: str) -> None:
-    """Let it be a time on a page until the test says otherwise: nothing runs out, however slow the machine is."""
+    """Stop a page's clock at a time, so that nothing times out on a slow machine."""
     page.clock.install(time="2027-01-01T00:00:00Z")
     page.clock.pause_at(at)
 
 
 class Site:
-    """A browser of one person, whose pages are watched."""
+    """The browser of one person, with all its requests recorded."""
 
     def __init__(self, browser: Any, address: str, service: Running, name: str) -> None:
         self.address, self.service, self.name = address, service, name
         self.context = browser.new_context()
         self.reports: list[dict[str, Any]] = []
-        self.sent: list[str] = []  # all that left the browser: addresses, headers, bodies
+        self.sent: list[str] = []  # all requests: addresses, headers, bodies
         self.complaints: list[str] = []
         self.context.on("request", self._note)
 
@@ -65,7 +66,7 @@ class Site:
 
     @property
     def said(self) -> set[tuple[str, int]]:
-        """Which answers were sent for which decisions; the same may be sent again while nobody has answered yet."""
+        """The tokens and answers sent; a report may be sent again until the service replies."""
         return {(report["token"], report["bit" if "bit" in report else "answer"]) for report in self.reports}
 
     def page(self, at: str = "2027-01-15T12:00:00Z", **options: Any) -> Any:
@@ -82,7 +83,7 @@ class Site:
         return self.service.ask("GET", f"/v1/experiments/{name or self.name}/state")[1]
 
     def wait_until_reported(self, page: Any, many: int, name: str | None = None) -> None:
-        """Wait until the service has so many reports, in its own time."""
+        """Wait until the service has a number of reports."""
         for _ in range(6000):
             if self.state(name)["reported"] == [many]:
                 return
@@ -90,20 +91,20 @@ class Site:
         pytest.fail(f"not {many} reports after a minute")
 
     def settle(self, page: Any) -> None:
-        """Wait until nobody holds or awaits the device's lock, whose time limit goes by the page's clock."""
+        """Wait until the device's lock is free; its time limit goes by the page's clock."""
         page.evaluate(SETTLE)
 
     def pass_time(self, page: Any, seconds: int, until: Callable[[], bool] = lambda: False) -> None:
-        """Let the page's clock go on, in steps between which what it began can end."""
-        for _ in range(0, seconds, 5):
-            page.clock.run_for(5000)
+        """Advance the page's clock in steps, between which started work can end."""
+        for _ in range(0, seconds, STEP_S):
+            page.clock.run_for(1000 * STEP_S)
             self.settle(page)
             if until():
                 return
 
 
 class Shop(BaseHTTPRequestHandler):
-    """Another site on this machine: browsers let no page from outside ask what is inside."""
+    """Another site on this machine, because browsers block requests from public to local addresses."""
 
     pages: dict[str, str] = {}  # noqa: RUF012 -- set by the test that has one
 
@@ -116,7 +117,7 @@ class Shop(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def arrived(site: Site, many: int) -> Callable[[], bool]:

@@ -131,7 +131,7 @@ def tell(known: list[tuple[float, bool]], at: float) -> bool:
 
 
 @pytest.mark.slow
-def test_the_arrival_of_a_report_does_not_tell_a_hidden_tab_from_one_in_front(tmp_path: Path) -> None:
+def test_arrival_does_not_reveal_hidden_tab(tmp_path: Path) -> None:
     """For each hidden tab 60 arrivals are judged: 22 to 38 right are chance (95 %), and 49 come once in 10^6 times."""
     Service.due.clear()
     Service.arrivals.clear()

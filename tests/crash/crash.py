@@ -61,7 +61,7 @@ class Counted:
     changed: int  # in the log with another bit
     unknown: int  # in the log, and never sent
     gaps: int
-    states: int  # live states that are what the log says
+    states: int  # live states that match the log
     contradicting: int
     faults: tuple[str, ...]
 
@@ -86,7 +86,7 @@ class Counted:
 def under_load(
     services: list[Service], kills: int, kill: Kill, say: Say, groups: Sequence[str] = ()
 ) -> tuple[Visitors, int]:
-    """Let visitors come while something is killed so many times, at random moments.
+    """Run visitors while something is killed several times, at random moments.
 
     Return what they were told, and how many kills came before it was ready.
     """
@@ -182,7 +182,7 @@ def with_postgres(kills: int, say: Say, *, kill_database: bool = False) -> Count
 
 
 def service_killer(services: list[Service]) -> Kill:
-    """Return what kills one of the services, and starts it again: the one just started, if it is to come early."""
+    """Return a function that kills and restarts a service; an early kill hits the one just started."""
     newest = services[0]
 
     def kill(lots: random.Random, early: bool) -> bool:
@@ -202,7 +202,7 @@ def service_killer(services: list[Service]) -> Kill:
 
 
 def database_killer(server: Cluster, services: list[Service]) -> Kill:
-    """Return what kills PostgreSQL, and starts it again; the services find it again by themselves."""
+    """Return a function that kills and restarts PostgreSQL; the services reconnect on their own."""
 
     def kill(lots: random.Random, early: bool) -> bool:
         time.sleep(lots.uniform(0.0, 0.6))
@@ -220,7 +220,7 @@ def database_killer(server: Cluster, services: list[Service]) -> Kill:
 
 
 def main() -> None:
-    """Kill, count, and say what was found."""
+    """Run the crash tests and print their results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sqlite", type=int, default=200, help="kills of a service with SQLite")
     parser.add_argument("--groups", type=int, default=30, help="kills of the same where people are of private groups")

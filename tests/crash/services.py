@@ -72,7 +72,7 @@ class Service:
             return False
 
     def kill(self) -> None:
-        """Kill it, and what it has started, without a word."""
+        """Kill the service and its children with SIGKILL."""
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

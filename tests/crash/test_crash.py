@@ -1,4 +1,4 @@
-"""The crash tests in brief; `make crash` kills far more often."""
+"""A few kills of services under load; `make crash` does many."""
 
 import pytest
 
@@ -6,28 +6,28 @@ import crash
 
 
 def quietly(line: str) -> None:
-    """Say nothing of how far it is."""
+    """Print no progress."""
 
 
 @pytest.mark.long
-def test_a_service_with_sqlite_may_be_killed() -> None:
+def test_sqlite_service_survives_kills() -> None:
     found = crash.with_sqlite(2, quietly)
     assert found.holds, found
 
 
-@pytest.mark.long
-def test_one_of_two_services_with_postgresql_may_be_killed() -> None:
+@pytest.mark.slow
+def test_one_of_two_postgresql_services_survives_kills() -> None:
     found = crash.with_postgres(2, quietly)
     assert found.holds, found
 
 
 @pytest.mark.slow
-def test_postgresql_itself_may_be_killed() -> None:
+def test_services_survive_kill_of_postgresql() -> None:
     found = crash.with_postgres(1, quietly, kill_database=True)
     assert found.holds, found
 
 
 @pytest.mark.slow
-def test_a_service_with_private_groups_may_be_killed() -> None:
+def test_service_with_groups_survives_kills() -> None:
     found = crash.with_sqlite(2, quietly, crash.GROUPS)
     assert found.holds, found

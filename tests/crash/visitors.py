@@ -1,4 +1,4 @@
-"""Visitors who decide and report without end, and remember what they were told: a crash test's load and its witness.
+"""Visitors that decide and report in a loop, and record every reply: the load of a crash test and its witness.
 
 A report that is not answered is sent again, with the same bit, until it is: as a device does. Every report has an
 epsilon of its own, by which it is known in the log for good, also when the id of its decision has been dropped. Now and
@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 PAUSE = 0.05  # seconds before a report is sent again
 TIMEOUT = 20.0  # seconds for an answer
 AT_ONCE = 20  # decisions
-EPSILON = 4  # of the experiment, at which each of three groups is named; those of the reports are millionths below
+EPSILON = 4  # of the experiment; the epsilons of the reports are millionths below
 MILLION = 1_000_000
-READ_BY = 5.0  # seconds after which every service has read what one has acknowledged, and knows it again in any case
+READ_BY = 5.0  # seconds after which every service has read a report that another has acknowledged
 REMEMBERED = 10_000  # reports of a visitor that may be sent once more
 
 
 class Report(NamedTuple):
-    """A report: what is sent, the epsilon in millionths that is its mark, what it says, and when its token expires."""
+    """A report: its body, the epsilon in millionths that marks it, its bit or answer, and the expiry of its token."""
 
     body: dict[str, Any]
     mark: int
@@ -35,7 +35,7 @@ class Report(NamedTuple):
 
 
 class Visitors:
-    """Threads that ask services on some ports, whichever is there, until they are told to end."""
+    """Threads that send requests to services on some ports until they end."""
 
     def __init__(self, ports: list[int], experiment: str, count: int, groups: int = 0) -> None:
         self.ports, self.experiment = ports, experiment
@@ -44,7 +44,7 @@ class Visitors:
         self.acknowledged: dict[int, int] = {}  # bits, or answers, by their marks
         self.sent: dict[int, int] = {}  # whether or not they were acknowledged
         self.statuses: Counter[str] = Counter()
-        self.sent_again: Counter[str] = Counter()  # what became of those that had been acknowledged
+        self.sent_again: Counter[str] = Counter()  # statuses of reports sent again after their acknowledgement
         self.faults: list[str] = []
         self._lock, self._ending = threading.Lock(), threading.Event()
         self._threads = [threading.Thread(target=self._visit, args=(place,)) for place in range(count)]
@@ -54,7 +54,7 @@ class Visitors:
             thread.start()
 
     def end(self) -> None:
-        """Let everybody finish what they have begun; the services must be there for that."""
+        """Let all threads finish; the services must be running."""
         self._ending.set()
         for thread in self._threads:
             thread.join(120.0)
@@ -87,7 +87,7 @@ class Visitors:
         return Report(body, mark, said, decision["expires"])
 
     def _remembered(self, reports: list[Report], statuses: list[str]) -> list[Report]:
-        """Remember what became of reports, and return those that were acknowledged."""
+        """Record the statuses of reports, and return the acknowledged ones."""
         known = []
         with self._lock:
             for report, status in zip(reports, statuses, strict=True):

@@ -1,4 +1,4 @@
-"""The demonstration: its world, its crowd, its page in a real browser, and its end."""
+"""The demonstration: its crowd, its page in a real browser, and its end."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ pytest_plugins = ["browsers"]
 pytestmark = one_at_a_time
 
 
-# The world and the crowd
+# The crowd
 
 
-def test_another_picture_is_the_best_in_every_phase() -> None:
+def test_each_phase_has_another_best_picture() -> None:
     best = [row.index(max(row)) for row in crowd.RATES]
     assert sorted(best) == list(range(len(crowd.ARMS)))
     assert [crowd.get_phase(at) for at in (0.0, 19.9, 20.0, 45.0, 60.0)] == [0, 0, 1, 2, 0]
     assert crowd.get_rates(21.0) == crowd.RATES[1]
 
 
-def test_experiments_have_names_of_their_own() -> None:
+def test_experiment_names_are_distinct() -> None:
     names = [crowd.format_name(epsilon) for epsilon in crowd.EPSILONS]
     assert names == ["epsilon-0-25", "epsilon-0-5", "epsilon-1", "epsilon-2", "epsilon-4"]
 
 
 class Always:
-    """A service that shows one picture, and keeps what is reported."""
+    """A fake service that shows one picture and stores the reports."""
 
     def __init__(self, arm: str) -> None:
         self.arm, self.reports = arm, list[dict[str, Any]]()
@@ -54,13 +54,13 @@ class Always:
         return {}
 
 
-def test_what_is_lost_is_counted_against_the_best_picture() -> None:
+def test_loss_is_relative_to_best_picture() -> None:
     service, visits = Always("moon"), crowd.Visits(8.0)
     for tick in range(50):
         visits.tick(service, tick * crowd.TICK_S)  # type: ignore[arg-type]
     assert visits.compute_loss() == pytest.approx(100 * (0.75 - 0.30))
     assert len(service.reports) == 50 * crowd.VISITORS
-    assert {tuple(report) for report in service.reports} == {("token", "bit")}  # and nothing of the click
+    assert {tuple(report) for report in service.reports} == {("token", "bit")}  # without the click
     assert list(visits.bits[1]) == [report["bit"] for report in service.reports][-crowd.MAX_BITS :]
 
 
@@ -73,17 +73,17 @@ def test_reports_are_masked() -> None:
     assert abs(ones - 0.451) < 0.025  # six standard deviations
 
 
-def test_only_the_last_minute_is_kept() -> None:
+def test_visits_of_last_minute_are_kept() -> None:
     visits = crowd.Visits(1.0)
     for at in range(200):
         visits.tick(Always("sun"), float(at))  # type: ignore[arg-type]
     assert [at for at, _, _ in visits.ticks] == list(range(139, 200))
 
 
-# The whole
+# The program
 
 
-def test_a_name_that_leads_here_is_refused() -> None:
+def test_other_host_name_is_rejected() -> None:
     ours, elsewhere = (Client(Site().app, host=host) for host in ("127.0.0.1:8081", "rebound.example"))
     assert asyncio.run(elsewhere.ask("GET", "/where")).status == 400
     assert asyncio.run(ours.ask("GET", "/where")).json == {"service": None}
@@ -91,8 +91,8 @@ def test_a_name_that_leads_here_is_refused() -> None:
 
 @contextmanager
 def demo(*flags: object, folder: Path, ignoring: tuple[signal.Signals, ...] = ()) -> Iterator[tuple[Any, str]]:
-    """Start it; what it leaves in its temporary folder can be seen."""
-    command = (*PROGRAM, "demo", "--port", 0, "--no-browser", *flags)
+    """Start the demonstration with its own temporary folder."""
+    command = (sys.executable, "-P", "-m", "maskedbandits", "demo", "--port", 0, "--no-browser", *flags)
     with child(command, environment={"TMPDIR": str(folder)}, ignoring=ignoring) as process:
         assert process.stdout is not None
         found = re.search(r"http://[0-9.:]+", process.stdout.readline())
@@ -101,7 +101,7 @@ def demo(*flags: object, folder: Path, ignoring: tuple[signal.Signals, ...] = ()
 
 
 def followed(page: Any) -> None:
-    """Wait until nearly everybody was shown what they like best, and after a change again: by chance nobody is."""
+    """Wait until nearly all visitors get the best picture, and again after a change."""
     seen: set[str] = set()
     until = time.monotonic() + LONGEST
     while len(seen) < 2:
@@ -114,7 +114,7 @@ def followed(page: Any) -> None:
 
 @needs_browser
 @pytest.mark.slow  # what it does is in test_demo_flow, too, without waiting for a whole phase
-def test_a_newcomer_sees_it_learn(browser: Any, tmp_path: Path) -> None:
+def test_demo_page_shows_learning(browser: Any, tmp_path: Path) -> None:
     complaints: list[str] = []
     asked: set[str] = set()
     with demo(folder=tmp_path) as (process, address):
@@ -143,12 +143,23 @@ def test_a_newcomer_sees_it_learn(browser: Any, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_ends_all_of_it_and_whoever_ignores_it_goes_on(tmp_path: Path) -> None:
-    with demo("--seconds", 1, folder=tmp_path, ignoring=(signal.SIGINT,)) as (process, _):
+@pytest.mark.slow  # test_serve has an ignored interrupt for the service
+def test_ignored_interrupt_does_not_end_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is started in a folder whose modules must not be imported."""
+    current, temporary = tmp_path / "current", tmp_path / "temporary"
+    current.mkdir()
+    temporary.mkdir()
+    (current / "click.py").write_text("raise SystemExit('the wrong module')")
+    monkeypatch.chdir(current)
+    with demo("--seconds", 0.5, folder=temporary, ignoring=(signal.SIGINT,)) as (process, _):
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=LONGEST)
     assert (process.returncode, errors) == (0, "")
     assert "People visit" in out
+    assert list(temporary.iterdir()) == []
+
+
+def test_interrupt_ends_the_demo(tmp_path: Path) -> None:
     with demo(folder=tmp_path) as (process, _):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=LONGEST)
@@ -156,15 +167,7 @@ def test_an_interrupt_ends_all_of_it_and_whoever_ignores_it_goes_on(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_lies_in_the_folder_where_it_is_typed_is_not_run(tmp_path: Path) -> None:
-    (tmp_path / "click.py").write_text("raise SystemExit('not the one that is meant')")
-    command = [sys.executable, "-P", "-m", "maskedbandits", "demo", "--port", 0, "--no-browser", "--seconds", 0.5]
-    done = finished(command, folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "People visit" in done.stdout
-
-
-def test_a_port_that_is_taken_is_told_in_one_line() -> None:
+def test_taken_port_is_reported_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done: subprocess.CompletedProcess[str] = finished([*PROGRAM, "demo", "--port", port, "--no-browser"])

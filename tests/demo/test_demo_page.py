@@ -71,7 +71,7 @@ class MadeUp:
         return (found[1], int(found[2]), bit) if found else None
 
 
-def test_the_answer_that_is_shown_is_the_one_that_leaves(browser: Any) -> None:
+def test_shown_answer_is_sent(browser: Any) -> None:
     """While the coin spins its time comes, and what silence says is offered: it is neither kept nor shown."""
     shown = MadeUp(browser, due=1.0, answers=[])
     expect(shown.page.locator("#card")).to_contain_text("sun")
@@ -93,7 +93,7 @@ def test_the_answer_that_is_shown_is_the_one_that_leaves(browser: Any) -> None:
     shown.page.close()
 
 
-def test_what_has_left_is_of_the_visitor_on_the_page(browser: Any) -> None:
+def test_sent_report_is_of_the_current_visitor(browser: Any) -> None:
     """Nobody took the first report, so that it leaves again half a minute later, when others have come."""
     shown = MadeUp(browser, due=crowd.REPORT_AFTER_S, answers=["later"])
     expect(shown.page.locator("#card")).to_contain_text("sun")
@@ -115,7 +115,7 @@ def test_what_has_left_is_of_the_visitor_on_the_page(browser: Any) -> None:
     shown.page.close()
 
 
-def test_a_click_that_comes_too_late_is_the_next_visitors(browser: Any) -> None:
+def test_late_click_counts_for_next_visitor(browser: Any) -> None:
     shown = MadeUp(browser, due=crowd.REPORT_AFTER_S, answers=[])
     expect(shown.page.locator("#card")).to_contain_text("sun")
     shown.page.locator("#leave").click()
@@ -131,7 +131,7 @@ def test_a_click_that_comes_too_late_is_the_next_visitors(browser: Any) -> None:
     shown.page.close()
 
 
-def test_a_page_that_hears_of_another_demonstration_begins_anew(browser: Any) -> None:
+def test_page_restarts_with_another_demo(browser: Any) -> None:
     shown = MadeUp(browser, due=crowd.REPORT_AFTER_S, answers=[], back_in=50)
     with shown.page.expect_navigation():
         pass
@@ -139,7 +139,7 @@ def test_a_page_that_hears_of_another_demonstration_begins_anew(browser: Any) ->
     shown.page.close()
 
 
-def test_its_words_are_those_of_the_code() -> None:
+def test_documented_demo_matches_code() -> None:
     page = (Path(__file__).parents[2] / "docs" / "demo.md").read_text(encoding="utf-8")
     words = " ".join((page + FILES["/"].read_text(encoding="utf-8")).split())
     assert (crowd.REPORT_AFTER_S, "reports due after three seconds" in words) == (3, True)

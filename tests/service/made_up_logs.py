@@ -1,4 +1,4 @@
-"""Logs of made-up services: the real chooser with a simple policy decides, people answer, reports come late."""
+"""Logs of simulated services: the real chooser with a simple policy decides, and reports come late."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def made_up(
     draws_from: str = "",
     delay: Callable[[random.Random], float] = lambda lots: 0.0,
 ) -> list[EventRow]:
-    """Return the log of a service after so many decisions, all of which are reported."""
+    """Return the log of a service after a number of decisions, all of which are reported."""
     at: Means = means if callable(means) else lambda decision: means
     arms, lots, truth = len(at(0)), random.Random(seed), get_mask(epsilon).p00
     random.seed(seed)  # of the chooser
@@ -147,7 +147,7 @@ def obvious(events: list[EventRow], number: Callable[[Any], Any] = float) -> lis
 
 
 def any_log(seed: int, reports: int = 60) -> list[EventRow]:
-    """A log in which everything happens: arms come and go, settings change, epsilons differ, subsets are asked for."""
+    """Return a log with every kind of event: arms, settings, epsilons and subsets change."""
     lots = random.Random(seed)
     floors = [lots.choice([0.0, 0.1]), lots.choice([0.0, 0.1])]
     events = [created(2, settings(MILLION, floors[0], lots.choice([0.0, 0.2])), default_arm=lots.randrange(2))]

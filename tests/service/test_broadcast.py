@@ -1,4 +1,4 @@
-"""What streams tell: history, then numbers, to who may see them; the store is asked once for all who watch."""
+"""Streams of the dashboard: history, then states, to viewers with a role, with one query for all of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def opened(folder: Path, **terms: Any) -> AsyncIterator[tuple[App, Experim
         await app.close()
 
 
-def test_history_comes_first_and_numbers_follow(tmp_path: Path) -> None:
+def test_stream_sends_history_then_states(tmp_path: Path) -> None:
     async def use() -> None:
         async with opened(tmp_path) as (app, registry), reading(app, LIVE) as reader:
             kind, history = await reader.event()
@@ -73,7 +73,7 @@ def live_of(registry: ExperimentRegistry) -> Any:
     return live
 
 
-def test_who_comes_later_sees_what_was_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_viewer_gets_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.0)
 
     async def use() -> None:
@@ -87,9 +87,7 @@ def test_who_comes_later_sees_what_was_before(tmp_path: Path, monkeypatch: pytes
     asyncio.run(use())
 
 
-def test_what_was_before_is_made_once_and_beside_those_who_decide(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_history_event_is_built_once_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
     whole = history.to_columns
 
@@ -108,15 +106,15 @@ def test_what_was_before_is_made_once_and_beside_those_who_decide(
                 seen.points.append(Point.build(float(at), dict.fromkeys(TOTALS, 0), rows))
             readers = [await stack.enter_async_context(reading(app, LIVE)) for _ in range(20)]
             told = [await reader.event("history") for reader in readers]
-            assert len(told[0]["arms"]) == MAX_ARMS  # of the 300 that there have been
+            assert len(told[0]["arms"]) == MAX_ARMS  # of 300
             assert all(each == told[0] for each in told)
-            assert len(threads) == 2  # of the look, and of what was before
+            assert len(threads) == 2  # of the refresh, and of the history
             assert threading.get_ident() not in threads
 
     asyncio.run(use())
 
 
-def test_the_store_is_asked_once_for_all_who_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_is_queried_once_for_all_viewers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     views: list[int] = []
     whole = ExperimentRegistry.view
 
@@ -140,7 +138,7 @@ def test_the_store_is_asked_once_for_all_who_watch(tmp_path: Path, monkeypatch: 
     asyncio.run(use())
 
 
-def test_whose_key_is_revoked_reads_no_more(tmp_path: Path) -> None:
+def test_revoked_key_ends_the_stream(tmp_path: Path) -> None:
     async def use() -> None:
         storage = storage_in(tmp_path)
         with open_store(storage) as store:
@@ -161,7 +159,7 @@ def test_whose_key_is_revoked_reads_no_more(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def test_who_may_not_read_gets_no_stream(tmp_path: Path) -> None:
+def test_stream_needs_read_role(tmp_path: Path) -> None:
     async def use() -> None:
         storage = storage_in(tmp_path)
         with open_store(storage) as store:
@@ -177,7 +175,7 @@ def test_who_may_not_read_gets_no_stream(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def test_one_too_many_is_told_to_come_again(tmp_path: Path) -> None:
+def test_too_many_streams_are_rejected(tmp_path: Path) -> None:
     async def use() -> None:
         async with opened(tmp_path) as (app, _):
             app.streams.max_streams = 1
@@ -193,7 +191,7 @@ def test_one_too_many_is_told_to_come_again(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def test_the_list_tells_of_every_experiment(tmp_path: Path) -> None:
+def test_list_stream_has_every_experiment(tmp_path: Path) -> None:
     async def use() -> None:
         async with opened(tmp_path) as (app, registry), reading(app, "/v1/live") as reader:
             first = await reader.event("experiments")
@@ -214,7 +212,7 @@ def test_the_list_tells_of_every_experiment(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def test_trouble_is_told_and_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_store_is_announced_until_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use() -> None:
         async with opened(tmp_path) as (app, _), reading(app, LIVE) as reader:
             await reader.event("state")
@@ -231,7 +229,7 @@ def test_trouble_is_told_and_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     asyncio.run(use())
 
 
-def test_a_fault_does_not_end_the_looking(
+def test_failed_refresh_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def use() -> None:
@@ -245,7 +243,7 @@ def test_a_fault_does_not_end_the_looking(
     asyncio.run(use())
 
 
-def test_one_that_cannot_be_looked_at_does_not_hide_the_others(
+def test_failing_experiment_does_not_block_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = ExperimentRegistry.view
@@ -268,7 +266,7 @@ def test_one_that_cannot_be_looked_at_does_not_hide_the_others(
     asyncio.run(use())
 
 
-def test_a_stream_ends_after_a_while_and_says_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_sends_keepalives_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "KEEPALIVE_S", 0.05)
     monkeypatch.setattr(broadcast, "MAX_STREAM_S", 0.5)
 
@@ -280,7 +278,7 @@ def test_a_stream_ends_after_a_while_and_says_that_it_lives(tmp_path: Path, monk
     asyncio.run(use())
 
 
-def test_shares_are_of_the_latest_decisions() -> None:
+def test_shares_are_of_latest_decisions() -> None:
     seen = ExperimentFeed()
     assert seen.compute_shares([0, 0]) == ([None, None], 0)
     assert seen.compute_shares([60, 20]) == ([0.75, 0.25], 80)
@@ -289,7 +287,7 @@ def test_shares_are_of_the_latest_decisions() -> None:
     assert seen.compute_shares([60, 360, 0]) == ([0.0, 1.0, 0.0], 300)  # of those since the look at 120
 
 
-def test_what_is_not_looked_at_any_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archived_feed_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.0)
 
     async def use() -> None:
@@ -303,7 +301,7 @@ def test_what_is_not_looked_at_any_more_is_forgotten(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("later", range(4))
-def test_a_stream_that_is_to_end_when_a_round_comes_ends(later: int) -> None:
+def test_stream_cancelled_during_a_round_ends(later: int) -> None:
     """However many turns of the loop lie between the two."""
     watch = Broadcaster(SimpleNamespace())  # type: ignore[arg-type]
 

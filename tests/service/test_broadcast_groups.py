@@ -1,4 +1,4 @@
-"""Experiments with groups are looked at, streamed and listed as all others are, and keep nobody from being so."""
+"""Experiments with groups are refreshed, streamed and listed as all others are."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def lived(app: App, registry: ExperimentRegistry, visitors: int) -> None:
         )
 
 
-def test_its_stream_tells_what_each_group_likes(tmp_path: Path) -> None:
+def test_group_stream_has_estimates_by_group(tmp_path: Path) -> None:
     async def use() -> None:
         async with opened(tmp_path) as (app, registry):
             await lived(app, registry, 90)
@@ -74,7 +74,7 @@ def test_its_stream_tells_what_each_group_likes(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def test_it_is_looked_at_and_listed_beside_others(
+def test_grouped_experiment_is_refreshed_and_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.0)
@@ -94,7 +94,7 @@ def test_it_is_looked_at_and_listed_beside_others(
     asyncio.run(use())
 
 
-def test_arms_come_and_go(tmp_path: Path) -> None:
+def test_group_stream_follows_changes_of_arms(tmp_path: Path) -> None:
     async def use() -> None:
         async with opened(tmp_path) as (app, registry):
             await registry.create(config("kinds", arms=2, groups=GROUPS))  # at epsilon = 1 answers are bits

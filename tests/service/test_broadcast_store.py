@@ -1,4 +1,4 @@
-"""Who watches leaves the store alone: it may be locked, and nobody who writes waits. Clocks may be set back."""
+"""Streams take no lock in the store, and go on when the clock is set back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def opened(storage: str, clock: Clock | None = None) -> AsyncIterator[App]
 
 @contextmanager
 def locked_file(storage: str) -> Iterator[Any]:
-    """Somebody else's connection in the middle of writing: nobody else can begin to write."""
+    """Another connection in a write transaction, which blocks other writers."""
     path = storage.removeprefix("sqlite:///").partition("?")[0]
     with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -54,7 +54,7 @@ def locked_file(storage: str) -> Iterator[Any]:
 
 @contextmanager
 def locked_server(storage: str) -> Iterator[Any]:
-    """Somebody else's connection with a lock on all tables that lets ACCESS SHARE pass, and nothing that is more."""
+    """Another connection with a lock on all tables that allows ACCESS SHARE alone."""
     with psycopg.connect(storage) as connection:
         rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
         tables = ", ".join(sorted(table for (table,) in rows))
@@ -63,10 +63,8 @@ def locked_server(storage: str) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_streams_take_no_lock_and_hold_up_nobody_who_writes(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    """They open and go on while somebody else writes, who then commits while they are open."""
+def test_streams_do_not_block_writers(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Streams open and go on while another connection writes, and it commits while they are open."""
     if kind == "sqlite":
         storage, locked = storage_in(tmp_path), locked_file
     else:
@@ -93,7 +91,7 @@ def test_streams_take_no_lock_and_hold_up_nobody_who_writes(
     asyncio.run(use())
 
 
-def test_plots_go_on_when_the_clock_is_set_back(tmp_path: Path) -> None:
+def test_history_is_monotone_when_clock_is_set_back(tmp_path: Path) -> None:
     wall = [1_700_000_000.0]
 
     async def use() -> None:

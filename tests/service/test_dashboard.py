@@ -1,7 +1,8 @@
-"""The dashboard in a real browser, against a real service: it shows, follows, acts, and asks nobody else."""
+"""The dashboard in a real browser, against a real service and against a fake stream."""
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,9 @@ from running import Running, running
 from browsers import needs_browser, one_at_a_time
 from children import wait_until
 from maskedbandits.service.auth import create_key
+from maskedbandits.service.dashboard.history import ARM_NUMBERS, TOTALS
+from maskedbandits.service.dashboard.view import MAX_ARMS
+from maskedbandits.service.sse import format_event
 from maskedbandits.service.storage import open_store
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
@@ -23,11 +27,15 @@ expect = sync_api.expect
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(2)> \"&amp;' {{7*7}}"
 POLICY = "klucb-cf"  # which other tests need compiled, too
 WAIT = 60_000  # milliseconds, for a busy machine
+BEGAN = 1_767_225_600.0
+PLOTS = ("Estimated reward, with its interval", "Share of the latest decisions", "Decisions and reports in this time")
+MARK = "(it) => { it.isTheSame = true; it.focus?.(); }"
+IS_MARKED = "(it) => it.isTheSame === true"
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service without keys, which this machine may ask."""
+    """A service without keys, for requests of this machine."""
     with running(f"sqlite:///{tmp_path_factory.mktemp('dashboard')}/bandits.db") as started:
         started.wait_until_ready()
         yield started
@@ -35,7 +43,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def name(service: Running, request: pytest.FixtureRequest) -> str:
-    """A new experiment, with an arm whose name would like to be a script."""
+    """A new experiment with an arm whose name is a script."""
     made = request.node.name.partition("[")[0].replace("_", "-")[:60].strip("-")
     number = len(service.ask("GET", "/v1/experiments")[1]["experiments"])
     create(service, f"{made}-{number}"[-60:].lstrip("-"))
@@ -49,7 +57,7 @@ def create(service: Running, name: str) -> None:
 
 
 def visit(service: Running, name: str, visitors: int) -> None:
-    """Let visitors be shown something, and report it; whoever sees the nasty arm says yes."""
+    """Send visitors and their reports; those of the nasty arm are ones."""
     _, answer = service.ask("POST", f"/v1/experiments/{name}/decisions", {"n": visitors})
     reports = [{"token": each["token"], "bit": int(each["arm"] == NASTY)} for each in answer["decisions"]]
     assert service.ask("POST", "/v1/reports", {"reports": reports})[0] == 200
@@ -58,13 +66,13 @@ def visit(service: Running, name: str, visitors: int) -> None:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the browser complains of; a test that has provoked something takes it out."""
+    """Messages of the browser's console; a test removes those it expects."""
     return []
 
 
 @pytest.fixture
 def page(browser: Any, service: Running, complaints: list[str], request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A window as the test asks for; whatever the browser complains of, or asks of others, fails the test."""
+    """A page; messages on its console and requests to other servers fail the test."""
     context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **getattr(request, "param", {})})
     opened = context.new_page()
     opened.set_default_timeout(WAIT)
@@ -81,7 +89,7 @@ def tile(page: Any, label: str) -> Any:
     return page.locator(".tiles div", has=page.get_by_text(label, exact=True)).locator("dd")
 
 
-def test_numbers_are_there_and_follow(page: Any, service: Running, name: str) -> None:
+def test_page_shows_numbers_and_follows_them(page: Any, service: Running, name: str) -> None:
     visit(service, name, 60)
     page.goto(f"{service.address}/")
     assert page.url.endswith("/dashboard")
@@ -101,7 +109,7 @@ def test_numbers_are_there_and_follow(page: Any, service: Running, name: str) ->
     expect(page.get_by_role("row", name=name)).to_contain_text("suspect reports", timeout=WAIT)
 
 
-def test_an_administrator_acts(page: Any, service: Running, name: str, complaints: list[str]) -> None:
+def test_administrator_pauses_and_changes_arms(page: Any, service: Running, name: str, complaints: list[str]) -> None:
     page.goto(f"{service.address}/dashboard#{name}")
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("h1 .status")).to_have_text("paused", timeout=WAIT)
@@ -132,13 +140,12 @@ def test_an_administrator_acts(page: Any, service: Running, name: str, complaint
     "page",
     [
         {"viewport": {"width": 390, "height": 844}, "has_touch": True},
-        {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
         {"color_scheme": "dark"},
     ],
     indirect=True,
-    ids=["phone", "dark phone", "dark"],
+    ids=["phone", "dark"],
 )
-def test_it_fits_and_can_be_read(page: Any, service: Running, name: str) -> None:
+def test_page_fits_and_is_readable(page: Any, service: Running, name: str) -> None:
     visit(service, name, 40)
     page.goto(f"{service.address}/dashboard#{name}")
     expect(tile(page, "Reports learnt")).to_have_text("40", timeout=WAIT)
@@ -156,7 +163,7 @@ def test_it_fits_and_can_be_read(page: Any, service: Running, name: str) -> None
 
 
 def contrast(page: Any, selector: str) -> float:
-    """The contrast of a text with what is behind it, as WCAG 2.2 defines it, found at once: the page changes."""
+    """Return the contrast of a text and its background by WCAG 2.2, in one call, as the page changes."""
     page.locator(selector).first.wait_for(state="attached")
     colours = page.evaluate(
         """selector => {
@@ -178,7 +185,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_plots_can_be_read_by_keyboard_and_as_tables(page: Any, service: Running, name: str) -> None:
+def test_plots_are_accessible_by_keyboard_and_table(page: Any, service: Running, name: str) -> None:
     visit(service, name, 40)
     page.goto(f"{service.address}/dashboard#{name}")
     expect(tile(page, "Reports learnt")).to_have_text("40", timeout=WAIT)
@@ -198,7 +205,7 @@ def test_plots_can_be_read_by_keyboard_and_as_tables(page: Any, service: Running
 
 
 def visit_groups(service: Running, name: str, visitors: int) -> None:
-    """Create an experiment with groups whose names would like to be scripts; each likes another arm, and says so."""
+    """Create an experiment with groups whose names are scripts, and send answers of each group for its best arm."""
     groups, likes = [NASTY, "old", f"{NASTY} 2"], [NASTY, "plain", "plain"]
     arms = [{"name": "plain"}, {"name": NASTY, "payload": NASTY}]
     told = {"name": name, "epsilon": 10, "policy": POLICY, "arms": arms, "groups": groups}
@@ -213,11 +220,14 @@ def visit_groups(service: Running, name: str, visitors: int) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [{"viewport": {"width": 390, "height": 844}, "has_touch": True}, {"viewport": {"width": 1400, "height": 900}}],
+    [
+        {"viewport": {"width": 390, "height": 844}, "has_touch": True},
+        pytest.param({"viewport": {"width": 1400, "height": 900}}, marks=pytest.mark.slow),
+    ],
     indirect=True,
     ids=["phone", "wide"],
 )
-def test_groups_and_what_they_like(page: Any, service: Running) -> None:
+def test_page_shows_groups(page: Any, service: Running) -> None:
     width = page.viewport_size["width"]
     name = f"groups-{width}"
     visit_groups(service, name, 120)
@@ -254,7 +264,7 @@ def test_groups_and_what_they_like(page: Any, service: Running) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Any, tmp_path: Path) -> None:
+def test_page_asks_for_key_and_keeps_it_out_of_urls(browser: Any, tmp_path: Path) -> None:
     storage = f"sqlite:///{tmp_path}/bandits.db"
     with open_store(storage, create=True) as store:
         admin, reader = (create_key(store, role, role, 0)[1] for role in ("admin", "read"))
@@ -296,3 +306,131 @@ def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Any, tmp_path: Pa
         expect(page.locator("#link")).to_contain_text("does not answer", timeout=WAIT)
         assert errors == []
         page.close()
+
+
+# Pages with a fake stream: tables show all that plots show, and updates keep what is being read
+
+
+def columns(times: list[float], arms: list[str], alarms: list[int], reports: int) -> dict[str, Any]:
+    """Return points as the service sends them, with constant numbers for each arm."""
+    told: dict[str, Any] = {"at": times, **{name: [reports] * len(times) for name in TOTALS}, "alarms": alarms}
+    numbers = dict(zip(ARM_NUMBERS, (0.5, 0.25, 0.75, 0.1), strict=True))
+    lists = {name: [number] * len(times) for name, number in numbers.items()}
+    return {**told, "arms": [{"place": int(arm[1:]), "name": arm, **lists} for arm in arms]}
+
+
+def state(at: float, arms: list[str], alarms: int, reports: int, concerns: list[str]) -> dict[str, Any]:
+    numbers = {"estimate": 0.5, "low": 0.25, "high": 0.75, "share": 0.1, "awaited": 0, "missing": 0, "suspect": False}
+    rows = [{"place": int(a[1:]), "name": a, "decisions": reports, "reports": reports, **numbers} for a in arms]
+    about = {"name": "made-up", "status": "running", "policy": "auto", "epsilon": 1.0, "meaning": "", "lead": ""}
+    sums = dict.fromkeys((*TOTALS, "refused"), reports)
+    told = {**about, "at": at, "sums": sums, "open": len(arms), "retired": 0, "arms": rows, "latest": 100}
+    found = [{"kind": "silent", "text": text} for text in concerns]
+    return {**told, "concerns": found, "point": columns([at], arms, [alarms], reports)}
+
+
+class FakeStream:
+    """A page with a fake stream: the first events come at once, later ones on demand."""
+
+    def __init__(self, browser: Any, service: Running, path: str, first: bytes) -> None:
+        self.bodies, self.waiting = [first], list[Any]()
+        self.page = browser.new_page(viewport={"width": 390, "height": 844})
+        self.page.set_default_timeout(WAIT)
+        self.page.route("**/live", self._answer)
+        self.page.goto(f"{service.address}/dashboard{path}")
+
+    def _answer(self, route: Any) -> None:
+        self.waiting.append(route)
+        if self.bodies:
+            self.waiting.pop().fulfill(body=self.bodies.pop(), content_type="text/event-stream")
+
+    def then(self, body: bytes) -> None:
+        """Send more events: a page connects again a second after a stream has ended."""
+        self.bodies.append(body)
+        if self.waiting:
+            self._answer(self.waiting.pop())
+
+
+def test_tables_show_intervals_and_changes(browser: Any, service: Running) -> None:
+    times = [BEGAN + 10 * step for step in range(12)]
+    history = columns(times, ["a0", "a1"], [0] * 6 + [2] * 6, 5)
+    stream = FakeStream(
+        browser,
+        service,
+        "#made-up",
+        format_event("history", history) + format_event("state", state(BEGAN + 120, ["a0", "a1"], 3, 9, [])),
+    )
+    page = stream.page
+    for title in PLOTS:
+        page.locator("summary", has_text=f"As a table: {title}").click()
+    reward, share, counts = (page.get_by_role("region", name=f"{title}, as a table", exact=True) for title in PLOTS)
+    assert reward.locator("thead th").all_inner_texts() == ["Time", "a0", "a1", "Changes seen"]
+    assert share.locator("thead th").all_inner_texts() == ["Time", "a0", "a1", "Changes seen"]
+    assert counts.locator("thead th").all_inner_texts() == [
+        "Time",
+        "decisions",
+        "reports",
+        "missing",
+        "duplicate",
+        "late",
+    ]
+    assert reward.locator("tbody td").first.inner_text().split() == ["0.500", "(0.250", "to", "0.750)"]
+    assert share.locator("tbody td").first.inner_text() == "10 %"
+    seen = [int(text) for text in reward.locator("tbody td:last-child").all_inner_texts()]
+    assert (len(seen), seen[6], seen[-1], sum(seen)) == (13, 2, 1, 3)
+    page.close()
+
+
+def test_update_keeps_focus_and_elements(browser: Any, service: Running) -> None:
+    """New numbers change the text of the cells and keep the elements."""
+    times, silent = [BEGAN + step for step in range(40)], "No report has been learnt for a while."
+    first = format_event("history", columns(times, ["a0", "a1"], [0] * 40, 5)) + format_event(
+        "state", state(BEGAN + 40, ["a0", "a1"], 0, 7, [silent])
+    )
+    later = format_event("state", state(BEGAN + 41, ["a0", "a1"], 0, 8, [silent, "Something else."]))
+    stream = FakeStream(browser, service, "#made-up", first)
+    page = stream.page
+    page.locator("summary", has_text=f"As a table: {PLOTS[0]}").click()
+    box = page.get_by_role("region", name=f"{PLOTS[0]}, as a table")
+    marked = [box, box.locator("tbody th").nth(3), page.locator(".concerns li").first]
+    marked += [
+        page.get_by_role("region", name="Arms").locator("tbody tr").first.locator(part) for part in ("th", "strong")
+    ]
+    for each in reversed(marked):
+        each.evaluate(MARK)
+    stream.then(later)
+    expect(page.locator(".tiles dd").first).to_have_text("8", timeout=WAIT)
+    assert all(each.evaluate(IS_MARKED) for each in marked)
+    assert box.evaluate("(it) => document.activeElement === it")
+    assert page.locator(".concerns li").all_inner_texts() == [silent, "Something else."]
+    assert page.get_by_role("list", name="To look into").locator("xpath=..").get_attribute("role") == "status"
+    page.close()
+
+
+def test_list_update_keeps_focus(browser: Any, service: Running) -> None:
+    def body(*experiments: tuple[str, int]) -> bytes:
+        others = {"status": "running", "policy": "auto", "epsilon": 1.0, "arms": 2, "alarms": 0, "concerns": []}
+        rows = [{"name": name, "reports": reports, **others} for name, reports in experiments]
+        return format_event("experiments", {"experiments": rows, "trouble": ""})
+
+    stream = FakeStream(browser, service, "", body(("one", 1), ("two", 2)))
+    link = stream.page.get_by_role("link", name="two")
+    link.evaluate(MARK)
+    stream.then(body(("zero", 0), ("two", 3)))
+    expect(stream.page.locator("tbody tr").last).to_contain_text(re.compile("^two.*3"), timeout=WAIT)
+    assert stream.page.locator("tbody th").all_inner_texts() == ["zero", "two"]
+    assert link.evaluate(IS_MARKED)
+    expect(link).to_be_focused()
+    stream.page.close()
+
+
+def test_many_arms_are_limited_in_plots(browser: Any, service: Running) -> None:
+    sets = [[f"a{(start + 5 * each) % 1000}" for each in range(MAX_ARMS)] for start in range(0, 40, 2)]
+    states = [format_event("state", state(BEGAN + at, arms, 0, at, [])) for at, arms in enumerate(sets, start=1)]
+    stream = FakeStream(
+        browser, service, "#made-up", format_event("history", columns([BEGAN], sets[0], [0], 0)) + b"".join(states)
+    )
+    legend = stream.page.locator(".legend").first.locator("li")
+    expect(stream.page.locator(".tiles dd").first).to_have_text(str(len(sets)), timeout=WAIT)
+    assert sorted(legend.all_inner_texts()) == sorted(sets[-1])
+    stream.page.close()

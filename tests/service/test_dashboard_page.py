@@ -1,4 +1,4 @@
-"""What docs/dashboard.md says is what the service does."""
+"""docs/dashboard.md matches the code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maskedbandits.service.dashboard import alerts, broadcast, history, view
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "dashboard.md").read_text(encoding="utf-8").split())
 
 
-def test_its_numbers_are_those_of_the_code() -> None:
+def test_documented_numbers_match_code() -> None:
     lines = len((static.DASHBOARD / "plots.js").read_text(encoding="utf-8").splitlines())
     for said in (
         f"at least {alerts.MIN_OVERDUE} decisions",
@@ -27,7 +27,7 @@ def test_its_numbers_are_those_of_the_code() -> None:
         assert said in PAGE, said
 
 
-def test_its_times_are_those_of_the_code() -> None:
+def test_documented_times_match_code() -> None:
     assert [seconds for seconds, _ in history.SLOTS] == [2, 60, 3600]
     assert [seconds * most for seconds, most in history.SLOTS] == [5 * 60, 2 * 3600, 7 * 86_400]
     assert "every two seconds for five minutes, every minute for two hours, every hour for a week" in PAGE
@@ -38,7 +38,7 @@ def test_its_times_are_those_of_the_code() -> None:
     assert (alerts.OVERDUE_S, "twenty minutes ago or earlier" in PAGE) == (1200, True)
 
 
-def test_its_events_are_those_that_are_sent() -> None:
+def test_documented_events_match_code() -> None:
     source = Path(broadcast.__file__).read_text(encoding="utf-8")
     sent = set(re.findall(r'framed\("(\w+)"', source))
     assert sent == set(re.findall(r"\| `(\w+)` \|", PAGE))

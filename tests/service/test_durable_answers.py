@@ -1,4 +1,4 @@
-"""The service answers a report when it is on the disk: an fdatasync comes before every HTTP answer."""
+"""The service replies to a report when it is on disk: an fdatasync precedes every HTTP reply."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ COUNT = 12
 
 @needs_strace
 @pytest.mark.parametrize(
-    ("options", "synced"),
-    [("", [True] * COUNT), pytest.param("?durable=no", [False] * COUNT, marks=pytest.mark.slow)],
+    ("options", "synced"), [("", [True] * COUNT), pytest.param("?durable=no", [False] * COUNT, marks=pytest.mark.slow)]
 )
-def test_report_is_on_disk_before_response(tmp_path: Path, options: str, synced: list[bool]) -> None:
-    """Killing a service does not show it, since the operating system keeps what was written."""
+def test_report_is_synced_before_reply(tmp_path: Path, options: str, synced: list[bool]) -> None:
+    """Killing a service does not test this, because the operating system still has the written data."""
     trace = tmp_path / "trace"
     storage = f"sqlite:///{tmp_path}/bandits.db{options}"
     with running(storage, under=traced(trace, [*READS, *WRITES, "pwrite64", *SYNCS])) as service:

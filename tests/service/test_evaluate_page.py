@@ -1,4 +1,4 @@
-"""docs/evaluate.md says what the command prints, and no more than its table shows."""
+"""docs/evaluate.md matches the command's output and its own table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def shown() -> str:
     return " ".join(blocks.read(page.PAGE, "example").split())
 
 
-def test_the_example_is_of_the_world_that_the_page_describes() -> None:
+def test_example_has_documented_means() -> None:
     prose = " ".join(blocks.prose(page.PAGE).split())
     before, after = ([f"{100 * mean:.0f}" for mean in means] for means in page.MEANS)
     assert f"the arms succeed with {before[0]}, {before[1]} and {before[2]} %" in prose
@@ -24,7 +24,7 @@ def test_the_example_is_of_the_world_that_the_page_describes() -> None:
     assert "learns from one report in 20," in shown()
 
 
-def test_the_example_s_intervals_hold_the_truth() -> None:
+def test_example_intervals_contain_truth() -> None:
     lines = blocks.read(page.PAGE, "example").splitlines()
     means = [[(first + second) / 2 for first, second in zip(*page.MEANS, strict=True)], *page.MEANS]
     for place, name in enumerate(page.NAMES):
@@ -36,7 +36,7 @@ def test_the_example_s_intervals_hold_the_truth() -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_the_table_shows_what_the_page_says_of_intervals() -> None:
+def test_interval_table_supports_the_text() -> None:
     rows = [line.strip("| ").split(" | ") for line in blocks.read(page.PAGE, "coverage").splitlines()[2:]]
     assert [(row[0], row[1]) for row in rows] == [(f"{reports:,}", f"{floor:g}") for reports, floor in page.SIZES]
     for _, _, sure, approximate, wide, narrow in rows:
@@ -46,5 +46,5 @@ def test_the_table_shows_what_the_page_says_of_intervals() -> None:
 
 
 @pytest.mark.slow
-def test_the_example_is_what_the_command_prints() -> None:
+def test_example_is_command_output() -> None:
     assert blocks.read(page.PAGE, "example") == page.example()

@@ -1,4 +1,4 @@
-"""`maskedbandits evaluate` and `maskedbandits export`: from a store and from files, in words and as JSON."""
+"""`maskedbandits evaluate` and `maskedbandits export`: from a store and from files, as text and JSON."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_a_file_says_what_was_held_back(tmp_path: Path, ending: str) -> None:
+def test_export_has_held_back_reports(tmp_path: Path, ending: str) -> None:
     flags = [0, FLAG_HELD_BACK, FLAG_HELD_BACK | 1]
     events = [created(2, settings(MILLION, 0.25, 0.0))]
     events += [report(place + 2, 0, 0, 1, WHOLE // 2, flags=each) for place, each in enumerate(flags)]
@@ -78,7 +78,7 @@ def test_a_file_says_what_was_held_back(tmp_path: Path, ending: str) -> None:
     assert "Held back: 2 reports over the source limit." in " ".join(call("evaluate", file).stdout.split())
 
 
-def test_a_store_and_its_files_say_the_same(storage: str, tmp_path: Path) -> None:
+def test_store_and_exports_give_same_evaluation(storage: str, tmp_path: Path) -> None:
     told = json.loads(call("evaluate", "headlines", "--storage", storage, "--json", "--periods", 2).stdout)
     assert (told["reports"], told["left_out"]) == (810, 90)
     assert [arm["name"] for arm in told["arms"]] == ["red, 'hot'", "blé", "green"]
@@ -92,7 +92,7 @@ def test_a_store_and_its_files_say_the_same(storage: str, tmp_path: Path) -> Non
         assert again == {**told, "experiment": str(file)}
 
 
-def test_files_name_no_decision_and_hold_no_payload(storage: str, tmp_path: Path) -> None:
+def test_exports_have_no_ids_and_payloads(storage: str, tmp_path: Path) -> None:
     for ending in FORMATS:
         file = tmp_path / f"log.{ending}"
         call("export", "headlines", file, "--storage", storage)
@@ -106,7 +106,7 @@ def test_files_name_no_decision_and_hold_no_payload(storage: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_events_come_back_as_they_were(ending: str, tmp_path: Path) -> None:
+def test_exported_events_are_read_unchanged(ending: str, tmp_path: Path) -> None:
     events = [
         created(['a,b\n"c"', "ε"], settings(MILLION, 0.1, 0.2), hour=480_000),
         report(2, 480_000, 1, 0, 12_345, 123_457, 5),
@@ -132,7 +132,7 @@ def words(file: Path, *options: object, encoding: str = "utf-8") -> str:
     return done.stdout
 
 
-def test_a_table_fits_eighty_columns_whatever_arms_are_called(tmp_path: Path) -> None:
+def test_text_fits_eighty_columns(tmp_path: Path) -> None:
     events = made_up([0.2, 0.5, 0.4], 600, seed=1, holdout=0.1)
     events[0] = created(["a" * 200, "\x1b[2J", "ordinary"], settings(MILLION, 0.05, 0.1))
     tried = ("--policy", "klucb-cf", "--policy", f"klucb-cf:c=0.5{'0' * 60}", "--repeats", 2)
@@ -150,8 +150,8 @@ def test_a_table_fits_eighty_columns_whatever_arms_are_called(tmp_path: Path) ->
     assert words(tmp_path / "log.csv", encoding="ascii").isascii()
 
 
-def test_no_mean_is_shown_that_none_can_be(tmp_path: Path) -> None:
-    """Of few reports with much noise the estimates are beyond 0 and 1, which a program is told as they are."""
+def test_text_clips_means(tmp_path: Path) -> None:
+    """Few noisy reports give estimates beyond 0 and 1, which the JSON has unclipped."""
     events = [created(2, settings(MILLION // 10, 0.25, 0.0))]
     events += [report(place + 2, 0, place % 2, place % 2, WHOLE // 2, MILLION // 10) for place in range(20)]
     file = saved(events, tmp_path / "log.csv")
@@ -163,7 +163,7 @@ def test_no_mean_is_shown_that_none_can_be(tmp_path: Path) -> None:
     assert "-" not in shown["arm 0"]
 
 
-def test_only_the_best_of_many_arms_are_shown(tmp_path: Path) -> None:
+def test_text_shows_best_of_many_arms(tmp_path: Path) -> None:
     events = [created(100, settings(MILLION, 0.009, 0.0))]
     events += [report(place + 2, 0, place % 100, int(place % 100 > 69), WHOLE // 100) for place in range(1000)]
     text = words(saved(events, tmp_path / "log.csv"))
@@ -173,7 +173,7 @@ def test_only_the_best_of_many_arms_are_shown(tmp_path: Path) -> None:
     assert len(json.loads(words(tmp_path / "log.csv", "--json"))["arms"]) == 100
 
 
-def test_what_is_not_judged_says_why(tmp_path: Path) -> None:
+def test_text_explains_missing_estimates(tmp_path: Path) -> None:
     text = words(saved(made_up([0.2, 0.5], 500, seed=1, floor=0.0), tmp_path / "log.csv"), "--policy", "klucb-cf")
     assert "not judged: about 100 % of decisions could not have shown it;" in text
     assert " give arms a floor; it is between 0.000 and 1.000\n" in text
@@ -182,7 +182,7 @@ def test_what_is_not_judged_says_why(tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_wrong_probabilities_are_said_loudly(tmp_path: Path) -> None:
+def test_text_warns_of_wrong_probabilities(tmp_path: Path) -> None:
     events = with_probabilities(
         made_up([0.2, 0.9], 4000, seed=1), lambda event: max(3328, (event.probability or 0) / 2)
     )
@@ -192,7 +192,7 @@ def test_wrong_probabilities_are_said_loudly(tmp_path: Path) -> None:
     assert told["arms"][1]["shown"]["fits"] is False
 
 
-def test_approximate_intervals_are_narrower_and_few_reports_keep_sure_ones(tmp_path: Path) -> None:
+def test_approximate_intervals_need_many_reports(tmp_path: Path) -> None:
     file = saved(made_up([0.2, 0.9], 1500, seed=1), tmp_path / "log.csv")
     told = json.loads(words(file, "--json"))["arms"]
     assert told[0]["doubly_robust"]["approximate"] is None  # it has fewer than a hundred
@@ -203,7 +203,7 @@ def test_approximate_intervals_are_narrower_and_few_reports_keep_sure_ones(tmp_p
     assert "hold for any number of reports" in " ".join(words(file).split())
 
 
-def test_arms_and_epsilons_that_changed_are_told(storage: str) -> None:
+def test_text_describes_changes(storage: str) -> None:
     text = " ".join(call("evaluate", "headlines", "--storage", storage).stdout.split())
     assert "Left out: 90 reports of decisions among eligible arms." in text
     assert "Arm 'green' was added later: judged by the 270 reports of that time." in text
@@ -213,7 +213,7 @@ def test_arms_and_epsilons_that_changed_are_told(storage: str) -> None:
 # Mistakes
 
 
-def test_the_store_of_the_service_is_found(storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluate_uses_service_storage(storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the variable or the file that the service itself goes by; a log with a dot in its name is a file."""
     monkeypatch.chdir(tmp_path)
     told = call("evaluate", "headlines", "--storage", storage, "--json").stdout
@@ -229,7 +229,7 @@ def test_the_store_of_the_service_is_found(storage: str, tmp_path: Path, monkeyp
     assert Path("other.csv").read_bytes() == Path("log.csv").read_bytes()
 
 
-def test_a_file_that_is_there_is_replaced_only_if_told(storage: str, tmp_path: Path) -> None:
+def test_export_replaces_file_with_force_only(storage: str, tmp_path: Path) -> None:
     file = tmp_path / "log.csv"
     file.write_text("mine", encoding="utf-8")
     refused(call("export", "headlines", file, "--storage", storage), "log.csv: it is there already")
@@ -240,7 +240,7 @@ def test_a_file_that_is_there_is_replaced_only_if_told(storage: str, tmp_path: P
     assert len(file.read_text(encoding="utf-8").splitlines()) == told["events"] + 1
 
 
-def test_what_is_not_there_is_refused(storage: str, tmp_path: Path) -> None:
+def test_missing_logs_are_rejected(storage: str, tmp_path: Path) -> None:
     refused(call("evaluate", "headline", "--storage", storage), "no experiment is called 'headline'; did you mean")
     refused(call("export", "headline", tmp_path / "a.csv", "--storage", storage), "did you mean 'headlines'?")
     refused(call("evaluate", "empty", "--storage", storage), "empty: there are no reports to judge by; wait for some")
@@ -257,7 +257,7 @@ def test_what_is_not_there_is_refused(storage: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lost", "complaint"), [("= 400", "after event 399 comes 401"), ("> 899", "after event 899 comes none")]
 )
-def test_a_log_with_a_gap_is_refused(storage: str, tmp_path: Path, lost: str, complaint: str) -> None:
+def test_log_with_gap_is_rejected(storage: str, tmp_path: Path, lost: str, complaint: str) -> None:
     """Nothing is written of it; and other experiments are replayed all the same."""
     url, file = f"sqlite:///{tmp_path}/gap.db", tmp_path / "log.csv"
     copyfile(storage.removeprefix("sqlite:///"), tmp_path / "gap.db")
@@ -286,7 +286,7 @@ def test_a_log_with_a_gap_is_refused(storage: str, tmp_path: Path, lost: str, co
         (("--policy", "sw-klucb-cf:window"), "NAME:key=value"),
     ],
 )
-def test_options_that_cannot_be_are_refused(storage: str, options: tuple[object, ...], complaint: str) -> None:
+def test_invalid_options_are_rejected(storage: str, options: tuple[object, ...], complaint: str) -> None:
     refused(call("evaluate", "headlines", "--storage", storage, *options), complaint)
 
 
@@ -343,7 +343,7 @@ START = json.dumps(
         ([], "there are no reports to judge by"),
     ],
 )
-def test_files_that_are_none_are_refused_in_one_line(lines: list[str], complaint: str, tmp_path: Path) -> None:
+def test_invalid_events_are_rejected(lines: list[str], complaint: str, tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     file.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
     done = call("evaluate", file)
@@ -361,7 +361,7 @@ def test_files_that_are_none_are_refused_in_one_line(lines: list[str], complaint
         (".parquet", b"PAR1 and no more", "cannot be read"),
     ],
 )
-def test_other_formats_are_read_as_carefully(ending: str, content: bytes, complaint: str, tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(ending: str, content: bytes, complaint: str, tmp_path: Path) -> None:
     file = tmp_path / f"log{ending}"
     file.write_bytes(content)
     done = call("evaluate", file)
@@ -369,9 +369,7 @@ def test_other_formats_are_read_as_carefully(ending: str, content: bytes, compla
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_store_that_is_lost_is_said_in_one_line(
-    storage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_lost_store_is_reported(storage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from maskedbandits.service.storage import StoreUnavailable
     from maskedbandits.service.storage.store import Store
 

@@ -1,4 +1,4 @@
-"""Logs of experiments with groups as files: exported, judged (which is refused), backed up and restored."""
+"""Logs of experiments with groups: exported, rejected by evaluate, backed up and restored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def events(served: Served, store: Store) -> list[EventRow]:
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_a_log_is_exported_with_its_questions(events: list[EventRow], tmp_path: Path, ending: str) -> None:
+def test_log_is_exported_with_questions(events: list[EventRow], tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"log.{ending}"
     export.export(events, file)
     found = list(export.read_export(file))
@@ -43,7 +43,7 @@ def test_a_log_is_exported_with_its_questions(events: list[EventRow], tmp_path: 
         assert after._replace(detail=None) == before._replace(detail=None, expires=None, question=None)
 
 
-def test_a_question_is_told_by_group(events: list[EventRow]) -> None:
+def test_question_is_exported_by_group(events: list[EventRow]) -> None:
     row = list(export.to_rows(events))[1]
     asked = json.loads(row["question"])
     assert set(asked) == {"grain", "arms", "signs"}
@@ -52,7 +52,7 @@ def test_a_question_is_told_by_group(events: list[EventRow]) -> None:
     assert row["bit"] in (0, 1)
 
 
-def test_a_file_of_before_there_were_groups_is_read(events: list[EventRow], tmp_path: Path) -> None:
+def test_file_without_newer_columns_is_read(events: list[EventRow], tmp_path: Path) -> None:
     with (tmp_path / "old.csv").open("w", newline="") as stream:
         columns = [name for name, column in export.COLUMNS.items() if column.is_original]
         writer = csv.DictWriter(stream, columns, extrasaction="ignore")
@@ -63,7 +63,7 @@ def test_a_file_of_before_there_were_groups_is_read(events: list[EventRow], tmp_
     assert {event.config for event in found} == {None}
 
 
-def test_no_arm_can_be_judged_by_it(events: list[EventRow], storage: str) -> None:
+def test_grouped_log_cannot_be_evaluated(events: list[EventRow], storage: str) -> None:
     with pytest.raises(UserError, match="it has groups, and nobody knows which arm a report is about") as caught:
         read_log("kinds", events)
     assert "\n" not in str(caught.value)
@@ -71,7 +71,7 @@ def test_no_arm_can_be_judged_by_it(events: list[EventRow], storage: str) -> Non
     assert (reply.exit_code, "it has groups" in reply.output) == (2, True)
 
 
-def test_a_backup_holds_it_and_a_restored_store_proves_it(events: list[EventRow], storage: str, tmp_path: Path) -> None:
+def test_restored_grouped_log_replays(events: list[EventRow], storage: str, tmp_path: Path) -> None:
     again = f"sqlite:///{tmp_path}/again.db"
     assert call("backup", "--storage", storage, str(tmp_path / "backup")).exit_code == 0
     assert call("restore", str(tmp_path / "backup"), "--storage", again).exit_code == 0
@@ -82,7 +82,7 @@ def test_a_backup_holds_it_and_a_restored_store_proves_it(events: list[EventRow]
     assert call("replay", "--storage", again).exit_code == 0
 
 
-def test_postgresql_keeps_it_as_well(postgres_server: Cluster, restless: None) -> None:
+def test_postgresql_stores_questions(postgres_server: Cluster, restless: None) -> None:
     url = postgres_server.place()
     with open_store(url, create=True) as store, Served(build_registry(url)) as served:
         assert served.post(ALL, KINDS).status == 201

@@ -1,4 +1,4 @@
-"""Points in memory: the first of each slot, never more than there is room for, and columns as a page draws them."""
+"""Points in memory: the first of each slot, a bounded number, as columns for the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def point(at: float, rows: list[dict[str, Any]] | None = None, **sums: int) -> P
 
 
 def naive_times(times: list[float]) -> list[float]:
-    """Which times are kept: of every slot the first one, and of those the last few."""
+    """Return the stored times: the first of each slot, and of those the last few."""
     kept = set()
     for seconds, most in SLOTS:
         first: dict[int, float] = {}
@@ -33,7 +33,7 @@ def naive_times(times: list[float]) -> list[float]:
 
 
 @given(st.lists(st.integers(1, 100_000), min_size=1, max_size=700), st.integers(0, 10**9))
-def test_points_are_those_of_an_obvious_twin(steps: list[int], start: int) -> None:
+def test_points_match_naive_twin(steps: list[int], start: int) -> None:
     history, times, at = History(), [], float(start)
     for step in steps:
         at += step / 8
@@ -42,7 +42,7 @@ def test_points_are_those_of_an_obvious_twin(steps: list[int], start: int) -> No
     assert [each.at for each in history.list_points()] == naive_times(times)
 
 
-def test_a_year_takes_no_more_room_than_a_week() -> None:
+def test_history_is_bounded() -> None:
     history = History()
     for at in range(0, 366 * 86_400, 600):
         history.add(point(float(at)))
@@ -51,7 +51,7 @@ def test_a_year_takes_no_more_room_than_a_week() -> None:
     assert points[-1].at - points[0].at == pytest.approx(7 * 86_400, rel=0.05)
 
 
-def test_a_point_says_what_it_was_told() -> None:
+def test_point_keeps_its_numbers() -> None:
     made = point(1.0, [row(0), row(7, None, share=None)], reports=3, late=2)
     assert (made.get_total("reports"), made.get_total("late"), made.get_total("missing")) == (3, 2, 0)
     told = to_columns([made], [f"arm {place}" for place in range(8)], MOST)
@@ -62,14 +62,14 @@ def test_a_point_says_what_it_was_told() -> None:
     ]
 
 
-def test_an_arm_that_comes_or_goes_leaves_gaps() -> None:
+def test_missing_arm_leaves_gaps() -> None:
     points = [point(1.0, [row(0)]), point(2.0, [row(0), row(1)]), point(3.0, [row(1, 0.25)])]
     told = to_columns(points, ["a", "b"], MOST)
     assert told["at"] == [1.0, 2.0, 3.0]
     assert [arm["estimate"] for arm in told["arms"]] == [[0.5, 0.5, None], [None, 0.5, 0.25]]
 
 
-def test_of_very_many_arms_those_are_told_that_were_shown_last() -> None:
+def test_columns_have_arms_shown_last() -> None:
     """At every point other arms of 1,000 are shown: the history would grow with each."""
     names = [f"arm {place}" for place in range(1000)]
     rows = [[row((7 * at + 31 * each) % 1000) for each in range(MOST)] for at in range(438)]
@@ -81,8 +81,8 @@ def test_of_very_many_arms_those_are_told_that_were_shown_last() -> None:
         0,
         2,
         3,
-    ]  # what has left is told while there is room
+    ]  # arms shown earlier, while there is room
 
 
-def test_nothing_is_no_column() -> None:
+def test_empty_history_has_empty_columns() -> None:
     assert to_columns([], [], MOST) == {"at": [], **{name: [] for name in TOTALS}, "arms": []}

@@ -1,4 +1,4 @@
-"""A service that is started before its database: it listens, says so once, and goes on when the database is there."""
+"""A service started before its database: it listens, logs that once, and goes on when the database is up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stopped() -> Iterator[Cluster]:
 
 
 def told_to_wait(service: Running) -> bool:
-    """Tell whether it says that it is not ready, and when to ask again."""
+    """Tell whether the service is not ready and sends Retry-After."""
     try:
         OPENER.open(f"{service.address}/readyz", timeout=60).close()
     except urllib.error.HTTPError as refusal:
@@ -35,7 +35,7 @@ def told_to_wait(service: Running) -> bool:
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_service_waits_for_database(stopped: Cluster, workers: int) -> None:
+def test_service_waits_for_late_database(stopped: Cluster, workers: int) -> None:
     with running(stopped.url(), "--workers", workers) as service:
         assert told_to_wait(service)
         assert service.ask("GET", "/healthz")[0] == 200
@@ -48,10 +48,10 @@ def test_service_waits_for_database(stopped: Cluster, workers: int) -> None:
     assert code == 0
     events = [line["event"] for line in logged]
     assert events.count("store is gone") == 1
-    assert 1 <= events.count("ready") <= workers  # the other may still be on its way when it is told to end
+    assert 1 <= events.count("ready") <= workers  # the other may still be starting when it is stopped
 
 
-def test_service_can_stop_while_waiting(stopped: Cluster) -> None:
+def test_waiting_service_can_be_stopped(stopped: Cluster) -> None:
     with running(stopped.url()) as service:
         assert told_to_wait(service)
         code, logged = service.stop(signal.SIGTERM)
@@ -59,8 +59,8 @@ def test_service_can_stop_while_waiting(stopped: Cluster) -> None:
     assert [line["event"] for line in logged] == ["store is gone", "stopped"]
 
 
-def test_mistake_shows_once_database_is_there(stopped: Cluster) -> None:
-    """Others may ask, and there is no key: nobody was let in meanwhile, and it ends as it would have at once."""
+def test_mistake_is_reported_once_database_answers(stopped: Cluster) -> None:
+    """A public service without keys lets nobody in, and ends as soon as it can read the store."""
     with running(stopped.url(), "--host", "0.0.0.0") as service:  # noqa: S104
         service.address = service.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
         assert told_to_wait(service)
@@ -73,14 +73,14 @@ def test_mistake_shows_once_database_is_there(stopped: Cluster) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A server that takes connections and never says a word; whoever asks it waits for as long as a test may take."""
+    """A server that accepts connections and never replies."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"postgresql://u@127.0.0.1:{server.getsockname()[1]}/x?connect_timeout={int(LONGEST)}&sslmode=disable"
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_silent_database_blocks_no_request(silent: str, workers: int) -> None:
-    """It listens, answers, lets nobody in, and ends when it is told to."""
+def test_silent_database_does_not_block_start(silent: str, workers: int) -> None:
+    """The service listens, replies, lets nobody in, and can be stopped."""
     with running(silent, "--workers", workers, "--host", "0.0.0.0") as service:  # noqa: S104
         service.address = service.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
         assert service.ask("GET", "/healthz")[0] == 200
@@ -103,11 +103,11 @@ def test_silent_database_blocks_no_request(silent: str, workers: int) -> None:
         ("postgres:", "storage: give a URL such as"),
     ],
 )
-def test_wrong_url_is_refused_at_once(storage: str, complaint: str) -> None:
+def test_wrong_url_fails_at_once(storage: str, complaint: str) -> None:
     refused(call("serve", "--storage", storage, "--port", "0"), complaint)
 
 
-def test_foreign_tables_are_refused_at_once() -> None:
+def test_foreign_tables_fail_at_once() -> None:
     with cluster() as server:
         server.execute("CREATE TABLE meta (key text, colour text)")
         refused(call("serve", "--storage", server.url(), "--port", "0"), "tables of another program")

@@ -1,4 +1,4 @@
-"""A store that goes away under a running service, and comes back: clients are told to wait, and nothing is lost."""
+"""A store that fails under a running service and comes back: clients wait, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from maskedbandits.service.storage import open_store
 from maskedbandits.service.storage.schema import list_columns
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
-LENGTHS = [2.0, pytest.param(10.0, marks=pytest.mark.slow)]  # seconds for which it is gone
+LENGTHS = [2.0, pytest.param(10.0, marks=pytest.mark.slow)]  # seconds without the store
 LONG_ENOUGH = 30.0  # seconds for an answer: the service tries again for a while before it says no
 
 
 class Witness:
-    """Sends reports, and remembers which were acknowledged."""
+    """Sends reports and records those acknowledged."""
 
     def __init__(self, service: Running) -> None:
         self.service = service
         self.acknowledged: list[bytes] = []
-        self.open: list[str] = []  # tokens of which nothing is known yet
+        self.open: list[str] = []  # tokens without a reply
 
     def decide(self, count: int) -> None:
         status, answer = self.service.ask("POST", DECISIONS, {"n": count})
@@ -42,7 +42,7 @@ class Witness:
         self.open += [each["token"] for each in answer["decisions"]]
 
     def report(self) -> None:
-        """Report what is open: it is accepted now, or was written before."""
+        """Report open tokens, which are accepted now or were written before."""
         for token in self.open:
             status, answer = self.service.ask("POST", REPORTS, {"token": token, "bit": 1})
             assert (status, answer["status"] in ("accepted", "duplicate")) == (200, True)
@@ -51,7 +51,7 @@ class Witness:
 
 
 def refused(service: Running, method: str, path: str, body: Any = None) -> tuple[int, int]:
-    """The status of an answer that asks for patience, and for how many seconds; 200 and 0 for any other."""
+    """Return status and Retry-After of an error; 200 and 0 for a success."""
     sent = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(service.address + path, sent, method=method)  # noqa: S310 -- loopback
     try:
@@ -63,7 +63,7 @@ def refused(service: Running, method: str, path: str, body: Any = None) -> tuple
 
 
 def survived(storage: str, service: Running, gone: Callable[[], Any], back: Callable[[], Any], seconds: float) -> None:
-    """Let a store go away for some seconds while reports come; then count."""
+    """Take a store away for some seconds while reports come; then count."""
     witness = Witness(service)
     witness.decide(5)
     witness.report()
@@ -107,15 +107,15 @@ def served(storage: str) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("seconds", LENGTHS)
-def test_reports_survive_loss_of_postgresql(seconds: float) -> None:
+def test_service_survives_lost_postgresql(seconds: float) -> None:
     with cluster() as server, served(server.url()) as service:
         survived(server.url(), service, server.stop, server.start, seconds)
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs prlimit, which Linux has")
 @pytest.mark.parametrize("seconds", LENGTHS)
-def test_reports_survive_full_disk(tmp_path: Path, seconds: float) -> None:
-    """No file may grow, nor be written to: a disk of its own would take an administrator."""
+def test_service_survives_full_disk(tmp_path: Path, seconds: float) -> None:
+    """A file size limit stands in for a full disk, which would need an administrator."""
     storage = f"sqlite:///{tmp_path}/bandits.db"
     with served(storage) as service:
         processes = [service.process.pid, *children_of(service.process.pid)]

@@ -23,7 +23,7 @@ from maskedbandits.service.storage.backup import backup
 pytest_plugins = ["service_fixtures"]
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
-START = 1_800_000_000.0 + 17 * 60 + 1  # a minute that is no whole hour
+START = 1_800_000_000.0 + 17 * 60 + 1  # not at a full hour
 PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 VISITORS = 40
 
@@ -51,14 +51,14 @@ def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def readings(value: bytes) -> list[bytes]:
-    """A value as it is, and as a token's letters would be read."""
+    """Return a value, and its decoding as a token."""
     try:
         return [value, base64.urlsafe_b64decode(value)]
     except binascii.Error:
         return [value]
 
 
-def test_visitors_cannot_be_joined_to_reports(visited: dict[str, str], tmp_path: Path) -> None:
+def test_visitor_cannot_be_joined_to_report(visited: dict[str, str], tmp_path: Path) -> None:
     """The id of a decision was in the visitor's token, at one place: 40 of 40 were joined."""
     path = tmp_path / "bandits.db"
     events = {bit for (bit,) in rows(path, "SELECT decision FROM event WHERE decision IS NOT NULL")}
@@ -68,8 +68,8 @@ def test_visitors_cannot_be_joined_to_reports(visited: dict[str, str], tmp_path:
     assert len(joined) == 0
 
 
-def test_tokens_do_not_join_visitors_to_reports(visited: dict[str, str], store: Store, tmp_path: Path) -> None:
-    """A device that is seized, or the log of a proxy, has tokens; and nobody stores a name."""
+def test_tokens_do_not_join_visitors_and_reports(visited: dict[str, str], store: Store, tmp_path: Path) -> None:
+    """Tokens may leak from a seized device or a proxy's log; names are never stored."""
     raw = b"".join(each.read_bytes() for each in tmp_path.glob("bandits.db*"))
     ring = load_secrets(store).ring
     for name, token in visited.items():
@@ -86,7 +86,7 @@ def test_stored_times_are_whole_hours(visited: dict[str, str], tmp_path: Path) -
         assert all(minute % 60 == 0 for minute in found), table
 
 
-def test_no_secret_is_in_the_store_or_its_backup(visited: dict[str, str], store: Store, tmp_path: Path) -> None:
+def test_store_and_backup_hold_no_secret(visited: dict[str, str], store: Store, tmp_path: Path) -> None:
     backup(store, tmp_path / "saved")
     raw = b"".join(each.read_bytes() for each in (*tmp_path.glob("bandits.db*"), tmp_path / "saved"))
     secrets = load_secrets(store)
@@ -97,7 +97,7 @@ def test_no_secret_is_in_the_store_or_its_backup(visited: dict[str, str], store:
         assert secret.hex().encode() not in raw
 
 
-def test_page_lists_every_column() -> None:
+def test_documentation_lists_every_column() -> None:
     text = PAGE.read_text()
     section = text[text.index("### Columns") :]
     listed = {

@@ -1,4 +1,4 @@
-"""What tests of stores share."""
+"""Sample rows and helpers of the tests of stores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def created(store: Store, name: str = "headlines") -> ExperimentRow:
 
 
 def report(experiment: int = 1, decision: bytes | None = None, expires: int = LATER, tag: int = 1_000_000) -> NewReport:
-    """A report; its epsilon tells it from others in the log."""
+    """Return a report; its epsilon marks it in the log."""
     return NewReport(experiment, 1, 1, tag, 65_536, 0, decision or os.urandom(11), expires, HOUR)
 
 
@@ -32,7 +32,7 @@ def numbered(decision: int) -> bytes:
 
 @contextmanager
 def refused(*words: str, kind: type[Exception] = UserError) -> Iterator[pytest.ExceptionInfo[Exception]]:
-    """One line, with these words in it."""
+    """Expect an error of one line with these words."""
     with pytest.raises(kind) as caught:
         yield caught
     assert "\n" not in str(caught.value)

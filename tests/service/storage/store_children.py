@@ -1,4 +1,4 @@
-"""What tests of stores run in processes of their own."""
+"""Functions that tests of stores run in other processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from maskedbandits.service.storage.models import Visit
 LONGEST = 600.0  # seconds that a child may take: only one that hangs takes as long
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["maskedbandits.service.storage.sqlite", "maskedbandits.service.storage.postgres"])
-BATCHES, SIZE, COMMON = 30, 10, 5  # of each writer; of each batch, so many reports are everybody's
+BATCHES, SIZE, COMMON = 30, 10, 5  # of each writer; of each batch; of a batch, shared by all writers
 
 
 def processes(count: int) -> ProcessPoolExecutor:
@@ -27,7 +27,7 @@ def processes(count: int) -> ProcessPoolExecutor:
 
 
 def decisions(who: int, batch: int) -> list[int]:
-    """Return what a writer reports in one batch: decisions of its own, one of them twice, and some of everybody's."""
+    """Return the decisions of one batch: a writer's own, one of them twice, and some shared by all writers."""
     own = [1_000_000 * (who + 1) + batch * SIZE + each for each in range(SIZE - COMMON)]
     return [*own, *(batch * COMMON + each for each in range(COMMON)), own[0]]
 
@@ -37,7 +37,9 @@ def write(url: str, who: int, experiments: int) -> dict[tuple[int, int], int]:
     given: dict[tuple[int, int], int] = {}
     with open_store(url) as store:
         for batch in range(BATCHES):
-            turn = range(experiments) if who % 2 else reversed(range(experiments))  # so that they could lock up
+            turn = (
+                range(experiments) if who % 2 else reversed(range(experiments))
+            )  # opposite orders, which could deadlock
             rows = [(1 + each, decision) for each in turn for decision in decisions(who, batch)]
             answers = store.append([report(each, numbered(decision), tag=decision) for each, decision in rows])
             for row, answer in zip(rows, answers, strict=True):
@@ -61,7 +63,7 @@ def create(url: str) -> int:
 
 
 def hold_a_lock(path: str, ready: Connection, release: Connection) -> None:
-    """Lock a file of SQLite until told to let go."""
+    """Lock a SQLite file until released."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         ready.send(True)
@@ -70,7 +72,7 @@ def hold_a_lock(path: str, ready: Connection, release: Connection) -> None:
 
 
 def fill_the_disk(path: str) -> tuple[int, list[str], list[int]]:
-    """Append until no file may grow any more, then again when it may; return how far it came, and what was said."""
+    """Append until the file size limit is reached, then with higher limits; return the last number and the errors."""
     said: list[str] = []
     acknowledged = 1
     with open_store(f"sqlite:///{path}") as store:
@@ -88,7 +90,7 @@ def fill_the_disk(path: str) -> tuple[int, list[str], list[int]]:
 
 def open_as_nobody(path: str) -> str:
     """Open a store that may not be written to, and return the complaint."""
-    if os.geteuid() == 0:  # who may do anything
+    if os.geteuid() == 0:  # root may write anywhere
         os.setuid(65534)
     try:
         open_store(f"sqlite:///{path}").close()

@@ -1,4 +1,4 @@
-"""Stores for tests, one of each kind; a test module asks for them with ``pytest_plugins``."""
+"""Fixtures of a store of each backend, for modules that name them in ``pytest_plugins``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest_plugins = ["postgres_fixtures"]
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty place for a store."""
+    """A URL at which there is no store yet."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     return str(request.getfixturevalue("postgres_server").place())

@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_names_every_option_and_shows_examples(verb: str) -> None:
+def test_help_lists_options_and_examples(verb: str) -> None:
     shown = call(verb, "--help").stdout
     for parameter in VERBS[verb].params:
         if isinstance(parameter, click.Option):
@@ -47,7 +47,7 @@ def test_help_names_every_option_and_shows_examples(verb: str) -> None:
         VERBS[verb].make_context(verb, arguments)
 
 
-def test_there_and_back(any_store: Store, any_url: str) -> None:
+def test_backup_verb_and_restore_verb_are_inverse(any_store: Store, any_url: str) -> None:
     created(any_store)
     any_store.append([report() for _ in range(2000)])
     done = call("backup", "--storage", any_url, "b.backup")
@@ -62,7 +62,7 @@ def test_there_and_back(any_store: Store, any_url: str) -> None:
     refused(call("restore", "b.backup", "--storage", "sqlite:///restored.db"), "not empty")
 
 
-def test_the_store_is_the_one_that_the_service_would_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backup_verb_uses_the_service_storage(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store("sqlite:///bandits.db", create=True) as store:
         created(store)
     assert json.loads(call("backup", "one", "--json").stdout)["experiments"] == 1
@@ -71,7 +71,7 @@ def test_the_store_is_the_one_that_the_service_would_use(monkeypatch: pytest.Mon
     assert json.loads(call("backup", "two", "--json").stdout)["experiments"] == 0
 
 
-def test_upgrade() -> None:
+def test_upgrade_verb_reports_versions() -> None:
     with open_store("sqlite:///bandits.db", create=True) as store:
         assert call("upgrade").stdout == "The tables have version 3 already: nothing to do.\n"
         assert json.loads(call("upgrade", "--json").stdout) == {"from": 3, "to": 3}
@@ -84,7 +84,7 @@ def test_upgrade() -> None:
         assert call("backup", "b").exit_code == 0
 
 
-def test_mistakes_are_told_in_one_line() -> None:
+def test_backup_verbs_reject_mistakes_in_one_line() -> None:
     refused(call("backup", "b"), "bandits.db: there is no such file")
     refused(call("backup", "b", "--storage", "nonsense"), "storage: give a URL such as sqlite:///bandits.db")
     refused(call("restore", "missing"), "missing: there is no such file")

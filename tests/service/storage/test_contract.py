@@ -1,4 +1,4 @@
-"""The contract of stores, on both of them."""
+"""The contract of stores, on each backend."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from maskedbandits.service.storage.models import (
 
 pytest_plugins = ["store_fixtures"]
 
-# What gives orders in SQL, to a placeholder or to a format, and letters of any script.
+# Texts that are special in SQL, placeholders or formats, and letters of several scripts.
 ODD = ["'; DROP TABLE event; --", '"', "%s %(x)s %%", "? {} $1 \\", "ünïcode 滑 🦀 \u202e", "\n\t\x01", " "]
 
 
 class TestContract:
-    """What holds for any store."""
+    """Tests that hold for every backend."""
 
     @pytest.fixture
     def store(self, any_store: Store) -> Store:
@@ -40,7 +40,7 @@ class TestContract:
 
     # Experiments
 
-    def test_an_experiment_begins_with_the_event_that_created_it(self, store: Store) -> None:
+    def test_log_starts_with_create_event(self, store: Store) -> None:
         row = created(store)
         assert row == ExperimentRow(1, "headlines", "running", CONFIG, 1, 1, 0, HOUR, 0)
         assert store.list_experiments() == [row]
@@ -53,14 +53,14 @@ class TestContract:
             "arms": [{"name": arm.name, "payload": json.loads(arm.payload)} for arm in ARMS],
         }
 
-    def test_a_name_is_taken_once(self, store: Store) -> None:
+    def test_experiment_name_is_unique(self, store: Store) -> None:
         created(store)
         with refused("'headlines' already", "give another name", kind=Conflict):
             created(store)
         assert created(store, "layouts").id == 2
         assert [row.name for row in store.list_experiments()] == ["headlines", "layouts"]
 
-    def test_what_cannot_be_an_experiment_is_refused(self, store: Store) -> None:
+    def test_invalid_experiments_are_rejected(self, store: Store) -> None:
         with refused("give at least one"):
             store.create_experiment("a", CONFIG, [], 0, HOUR)
         with refused("each with a name of its own"):
@@ -75,7 +75,7 @@ class TestContract:
 
     # The log
 
-    def test_reports_get_the_numbers_that_follow(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_reports_get_consecutive_numbers(self, store: Store, experiment: ExperimentRow) -> None:
         reports = [report(tag=tag) for tag in range(1, 6)]
         assert store.append(reports[:2]) == [2, 3]
         assert store.append(reports[2:]) == [4, 5, 6]
@@ -86,13 +86,13 @@ class TestContract:
         assert store.read_events(1, 2, 2) == expected[1:3]
         assert store.read_events(1, 6, 2) == []
 
-    def test_an_empty_question_is_not_none(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_empty_question_is_not_null(self, store: Store, experiment: ExperimentRow) -> None:
         store.append([report()._replace(question=question) for question in (b"", None)])
         assert [event.question for event in store.read_events(1, 1, 10)] == [b"", None]
         store.append([report()._replace(question=b"")])
         assert store.read_events(1, 3, 10)[0].question == b""
 
-    def test_a_decision_has_one_report(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_decision_has_one_report(self, store: Store, experiment: ExperimentRow) -> None:
         one, two, three = (report(tag=tag) for tag in (1, 2, 3))
         assert store.append([one, two, one._replace(bit=0), two]) == [2, 3, DUPLICATE, DUPLICATE]
         assert store.append([two, three, one, three]) == [DUPLICATE, 4, DUPLICATE, DUPLICATE]
@@ -100,7 +100,7 @@ class TestContract:
         assert [event.epsilon for event in store.read_events(1, 1, 10)] == [1, 2, 3]
         assert store.read_heads() == {1: 4}
 
-    def test_experiments_do_not_see_each_other(self, store: Store) -> None:
+    def test_experiments_have_separate_logs(self, store: Store) -> None:
         created(store)
         created(store, "other")
         same = numbered(7)
@@ -108,15 +108,13 @@ class TestContract:
         assert answers == [2, 2, UNKNOWN, DUPLICATE, 3]
         assert store.read_heads() == {1: 2, 2: 3}
 
-    def test_reports_of_what_is_archived_or_unknown_are_not_taken(
-        self, store: Store, experiment: ExperimentRow
-    ) -> None:
+    def test_archived_and_unknown_experiments_take_no_reports(self, store: Store, experiment: ExperimentRow) -> None:
         store.change(1, Change("status", HOUR, status="paused"))
         assert store.append([report()]) == [3]
         store.change(1, Change("status", HOUR, status="archived"))
         assert store.append([report(), report(2), report(0), report(-1), report(2**40)]) == [UNKNOWN] * 5
 
-    def test_an_id_is_forgotten_when_it_expires_and_stays_so(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_expired_id_stays_forgotten(self, store: Store, experiment: ExperimentRow) -> None:
         early, late = report(decision=numbered(1), expires=100), report(decision=numbered(2), expires=101)
         assert store.append([early, late]) == [2, 3]
         assert store.append([early, late]) == [DUPLICATE, DUPLICATE]
@@ -136,27 +134,27 @@ class TestContract:
         expiring = [event.expires for event in store.read_events(1, 1, 10_000)]
         assert expiring == [None] * 4500 + [200]
 
-    def test_reports_that_may_still_be_awaited_are_counted(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_unexpired_reports_are_counted(self, store: Store, experiment: ExperimentRow) -> None:
         reports = [report(expires=expires) for expires in (10, 20, 20, 30)]
         store.append([*reports, report(expires=20)._replace(arm=2)])
         assert sorted(store.count_reports(1, 20, 6)) == [(1, 20, 2), (1, 30, 1), (2, 20, 1)]
         assert sorted(store.count_reports(1, 11, 4)) == [(1, 20, 2)]
         assert store.count_reports(2, 0, 99) == []
 
-    def test_an_id_of_another_length_is_refused(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_id_of_wrong_length_is_rejected(self, store: Store, experiment: ExperimentRow) -> None:
         with refused("decision", "give 11 bytes"):
             store.append([report(decision=bytes(10)), report(decision=bytes(12))])
         assert store.read_heads() == {1: 1}
 
-    def test_numbers_as_large_as_tokens_can_carry(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_largest_numbers_of_tokens_are_stored(self, store: Store, experiment: ExperimentRow) -> None:
         large = report()._replace(arm=65_535, epsilon=2**32 - 1, flags=255, expires=2**31 - 1, hour=2**31 - 1)
         assert store.append([large]) == [2]
         event = store.read_events(1, 1, 1)[0]
         assert event == EventRow(2, "report", 65_535, 1, 2**32 - 1, 65_536, 255, 2**31 - 1, 2**31 - 1, None)
 
-    # What stands beside the log
+    # Snapshots, counters, visitors, keys and metadata
 
-    def test_the_last_three_snapshots_of_a_kernel_are_kept(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_last_three_snapshots_are_kept(self, store: Store, experiment: ExperimentRow) -> None:
         assert store.read_snapshot(1, "a") is None
         for seq in (10, 40, 20, 30):
             store.save_snapshot(1, seq, "a", bytes(range(256)) * seq, f"digest {seq}")
@@ -170,7 +168,7 @@ class TestContract:
         store.save_snapshot(1, 40, "a", b"again", "again")
         assert store.list_snapshots(1, "a")[0] == (40, "again")
 
-    def test_counts_of_issued_decisions_are_of_one_process_each(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_issued_decisions_are_counted_by_process(self, store: Store, experiment: ExperimentRow) -> None:
         store.set_issued("p", [(1, 0, 100, 3), (1, 1, 100, 1), (1, 0, 200, 9), (1, 0, 200, 2), (7, 0, 200, 5)])
         store.set_issued("q", [(1, 0, 100, 10)])
         store.set_issued("p", [(1, 0, 100, 4)])
@@ -189,7 +187,7 @@ class TestContract:
         store.set_issued("p", [(each, arm, 100, each) for each in range(2000) for arm in (0, 1)])
         assert [store.sum_issued(each) for each in (0, 1, 5, 6)] == [{}, {0: 1, 1: 1}, {0: 5, 1: 5}, {}]
 
-    def test_counts_of_more_than_a_day_ago_are_summed_up_once(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_old_counts_are_compacted_once(self, store: Store, experiment: ExperimentRow) -> None:
         store.set_issued("p", [(1, 0, 60, 3), (1, 0, 61, 5), (1, 2, 60, 1)])
         store.set_issued("q", [(1, 0, 60, 4)])
         store.count_refused([(1, "late", 60, 2), (1, "late", 61, 3), (0, "forged", 1, 1)])
@@ -213,7 +211,7 @@ class TestContract:
         assert store.sum_refused(0) == {"forged": 1}
         assert store.sum_refused(2) == {}
 
-    def test_a_visitor_keeps_a_token_until_it_expires(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_visitor_keeps_token_until_it_expires(self, store: Store, experiment: ExperimentRow) -> None:
         def visit(token: bytes, expires: int, now: int, visitor: bytes = b"v" * 16, of: int = 1) -> Visit:
             return Visit(of, visitor, token, expires, now)
 
@@ -229,7 +227,7 @@ class TestContract:
         store.forget(29)
         assert store.assign_tokens([visit(b"six", 50, 0), visit(b"x", 50, 0, b"w" * 16)]) == [b"five", b"x"]
 
-    def test_a_token_that_is_of_no_more_use_is_replaced_once(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_invalid_token_is_replaced_once(self, store: Store, experiment: ExperimentRow) -> None:
         def visit(token: bytes, instead: bytes = b"", visitor: bytes = b"v" * 16) -> Visit:
             return Visit(1, visitor, token, 20, 10, instead)
 
@@ -238,7 +236,7 @@ class TestContract:
         assert store.assign_tokens([visit(b"four", b"one"), visit(b"five")]) == [b"two", b"two"]
         assert store.assign_tokens([visit(b"six", visitor=b"w" * 16)]) == [b"one"]
 
-    def test_keys(self, store: Store) -> None:
+    def test_api_keys_are_added_and_revoked(self, store: Store) -> None:
         digests = [bytes([number]) * 32 for number in range(3)]
         store.add_key("b", "device", digests[0], 7)
         store.add_key("a", "admin", digests[1], 7)
@@ -255,7 +253,7 @@ class TestContract:
         with refused("no key has the id 'd'"):
             store.revoke_key("d", 9)
 
-    def test_signing_keys_rotate_and_no_id_is_used_twice_at_a_time(self, store: Store) -> None:
+    def test_signing_keys_rotate_without_sharing_ids(self, store: Store) -> None:
         assert store.list_signing_keys() == []
         assert store.add_signing_key(b"first", first=True) == 0
         assert store.add_signing_key(b"not this", first=True) == 0
@@ -279,7 +277,7 @@ class TestContract:
         assert store.rotate_signing_keys(b"one more", 0) == (made + 1, [made, 200, 3])
         assert store.list_signing_keys() == [(made + 1, b"one more")]
 
-    def test_notes(self, store: Store) -> None:
+    def test_metadata_is_stored_by_key(self, store: Store) -> None:
         assert store.read_meta("a") is None
         store.set_meta("a", "1")
         store.set_meta("a", "2")
@@ -288,7 +286,7 @@ class TestContract:
             store.set_meta("schema", "7")
 
     @pytest.mark.parametrize("odd", ODD)
-    def test_texts_are_kept_as_they_are(self, store: Store, odd: str) -> None:
+    def test_texts_are_stored_unchanged(self, store: Store, odd: str) -> None:
         document = json.dumps({"text": odd}, ensure_ascii=False)
         row = store.create_experiment(odd, document, [ARMS[0]._replace(name=odd, payload=document)], 0, HOUR)
         store.change(row.id, Change("arm", HOUR, name=f"{odd}{odd}", payload=document))
@@ -307,7 +305,7 @@ class TestContract:
         assert store.read_snapshot(row.id, odd) == SnapshotRow(1, odd, odd.encode(), "d")
         assert store.read_meta(odd) == odd
 
-    def test_long_texts_are_kept(self, store: Store) -> None:
+    def test_long_texts_are_stored(self, store: Store) -> None:
         long = json.dumps("滑🦀x" * 25_000, ensure_ascii=False)
         name = "ü" * 250
         row = store.create_experiment(name, long, [ARMS[0]._replace(name=name, payload=long)], 0, HOUR)
@@ -319,7 +317,7 @@ class TestContract:
 
     # Opening and closing
 
-    def test_what_is_written_is_there_when_it_is_opened_again(self, any_url: str) -> None:
+    def test_reopened_store_has_its_data(self, any_url: str) -> None:
         with refused("create the store first"):
             open_store(any_url)
         with open_store(any_url, create=True) as store:
@@ -330,13 +328,13 @@ class TestContract:
                 store.ping()
                 assert store.read_heads() == {1: 2}
 
-    def test_a_closed_store_says_so(self, any_url: str) -> None:
+    def test_closed_store_is_unavailable(self, any_url: str) -> None:
         store = open_store(any_url, create=True)
         store.close()
         store.close()
         with refused("closed: open it again", kind=StoreUnavailable):
             store.read_heads()
 
-    def test_it_can_be_upgraded_to_what_it_is(self, store: Store) -> None:
+    def test_upgrade_to_same_version_changes_nothing(self, store: Store) -> None:
         assert store.upgrade(lambda do, version: None) == (3, 3)
         assert store.read_version() == 3

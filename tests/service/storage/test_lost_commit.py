@@ -1,4 +1,4 @@
-"""A connection that is lost during COMMIT: whoever waits is told what became of the report, as on any other day."""
+"""Connections lost during COMMIT: senders still learn whether their report was accepted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
 
 
 class Losing:
-    """Appends, and loses the answer; or, if it comes too late, does not append at all."""
+    """Appends and loses the reply, or does not append at all."""
 
     def __init__(self, kind: type[Store], times: int, written: bool, meanwhile: Any = None) -> None:
         self._append, self.times, self.written, self.meanwhile = kind.append, times, written, meanwhile
@@ -36,7 +36,7 @@ class Losing:
 
 @pytest.fixture
 def lost(any_url: str, any_store: Store, restless: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A service, on either store, whose commits are lost as told."""
+    """A service on each backend, and a function that makes its commits fail."""
     with Served(build_registry(any_url)) as served:
         assert served.post("/v1/experiments", SMALL).status == 201
 
@@ -60,7 +60,7 @@ def statuses(served: Served, reported: Sequence[str], bit: int = 1) -> list[str]
 
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize("times", [1, 2])
-def test_what_was_written_is_accepted_and_nothing_twice(lost: Any, written: bool, times: int) -> None:
+def test_written_reports_are_accepted_once_after_lost_commit(lost: Any, written: bool, times: int) -> None:
     served, lose, store = lost
     before, *new = tokens(served, 4)
     assert statuses(served, [before]) == ["accepted"]
@@ -75,7 +75,7 @@ def test_what_was_written_is_accepted_and_nothing_twice(lost: Any, written: bool
     assert store.sum_refused(1) == {"duplicate": 2}
 
 
-def test_one_alone_is_accepted(lost: Any) -> None:
+def test_single_report_is_accepted_after_lost_commit(lost: Any) -> None:
     served, lose, store = lost
     (token,) = tokens(served, 1)
     lose(1, written=True)
@@ -86,7 +86,7 @@ def test_one_alone_is_accepted(lost: Any) -> None:
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_one_that_is_sent_again_much_later_is_a_duplicate(lost: Any, written: bool) -> None:
+def test_report_sent_again_later_is_duplicate(lost: Any, written: bool) -> None:
     served, lose, store = lost
     (token,) = tokens(served, 1)
     assert statuses(served, [token]) == ["accepted"]
@@ -96,8 +96,8 @@ def test_one_that_is_sent_again_much_later_is_a_duplicate(lost: Any, written: bo
     assert store.read_heads() == {1: 2}
 
 
-def test_of_two_who_send_the_same_token_one_is_accepted(lost: Any) -> None:
-    """Another process takes a report of the same decision, with another bit, while ours is in doubt."""
+def test_one_of_two_senders_of_a_token_is_accepted(lost: Any) -> None:
+    """Another process appends a report of the same decision with another bit, while ours is in doubt."""
     served, lose, store = lost
     new = tokens(served, 2)
 

@@ -1,4 +1,4 @@
-"""What is special to the store in PostgreSQL: servers that go away, connections that are ended, settings that lose."""
+"""The store in PostgreSQL: servers that stop, connections that end, and settings that lose data."""
 
 from __future__ import annotations
 
@@ -26,11 +26,20 @@ def place(postgres_server: Cluster) -> str:
     return postgres_server.place()
 
 
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Cluster]:
+    with cluster() as server:
+        yield server
+
+
 @pytest.fixture
-def server() -> Iterator[Cluster]:
+def server(own_server: Cluster) -> Iterator[Cluster]:
     """A server that the test may stop and change."""
-    with cluster() as own:
-        yield own
+    yield own_server
+    own_server.kill()
+    own_server.start()
+    own_server.execute("ALTER SYSTEM RESET ALL")
+    own_server.execute("SELECT pg_reload_conf()")
 
 
 def backend(store: Store) -> int:
@@ -49,8 +58,8 @@ def waiting_for(server: Cluster, process: int) -> str:
     return str(found[0][0]) if found else ""
 
 
-def begun(work: Callable[[], object]) -> Future[object]:
-    """Do something beside, and do not wait for it if the test fails before it ends."""
+def start(work: Callable[[], object]) -> Future[object]:
+    """Start work in a thread, and do not wait for it if the test fails."""
     future: Future[object] = Future()
 
     def run() -> None:
@@ -65,18 +74,18 @@ def begun(work: Callable[[], object]) -> Future[object]:
 
 @contextmanager
 def locked(url: str) -> Iterator[None]:
-    """Hold what every append to the first experiment needs."""
+    """Hold the lock that every append to the first experiment needs."""
     with psycopg.connect(url) as connection:
         connection.execute("SELECT 1 FROM experiment WHERE id = 1 FOR UPDATE")
         yield
         connection.rollback()
 
 
-# Servers that go away
+# Servers that stop
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_it_goes_on_by_itself_when_the_server_is_back(server: Cluster, how: str) -> None:
+def test_store_reconnects_to_restarted_server(server: Cluster, how: str) -> None:
     with open_store(server.place(), create=True) as store:
         created(store)
         assert store.append([report()]) == [2]
@@ -85,7 +94,7 @@ def test_it_goes_on_by_itself_when_the_server_is_back(server: Cluster, how: str)
             with refused("postgresql://", kind=StoreUnavailable):
                 work()
         server.start()
-        assert store.read_heads() == {1: 2}  # what was acknowledged is there
+        assert store.read_heads() == {1: 2}  # acknowledged reports are there
         assert store.append([report()]) == [3]
         if how == "stop":
             with refused(kind=StoreUnavailable):
@@ -95,7 +104,7 @@ def test_it_goes_on_by_itself_when_the_server_is_back(server: Cluster, how: str)
             assert store.append([report()]) == [4]
 
 
-def test_a_server_that_is_not_there_may_come(server: Cluster) -> None:
+def test_missing_server_is_unreachable_until_it_starts(server: Cluster) -> None:
     place = server.place()
     server.stop()
     with refused("postgresql://", kind=Unreachable):
@@ -104,7 +113,7 @@ def test_a_server_that_is_not_there_may_come(server: Cluster) -> None:
     open_store(place, create=True).close()
 
 
-def test_a_server_that_lost_its_tables_is_told_of(place: str, postgres_server: Cluster) -> None:
+def test_lost_tables_are_reported(place: str, postgres_server: Cluster) -> None:
     with open_store(place, create=True) as store:
         created(store)
         schema = place.rpartition("%3D")[2]
@@ -119,29 +128,29 @@ def test_a_server_that_lost_its_tables_is_told_of(place: str, postgres_server: C
         assert store.read_heads() == {1: 1}
 
 
-# Connections that are ended
+# Connections that end
 
 
-def test_a_connection_that_ends_before_the_commit_leaves_nothing(place: str, postgres_server: Cluster) -> None:
+def test_connection_lost_before_commit_writes_nothing(place: str, postgres_server: Cluster) -> None:
     with open_store(place, create=True) as store:
         created(store)
         process, one = backend(store), report()
         with locked(place):
-            answer = begun(lambda: store.append([one]))
+            answer = start(lambda: store.append([one]))
             wait_until(lambda: waiting_for(postgres_server, process) in ("transactionid", "tuple"))
             postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
-            with pytest.raises(StoreUnavailable):  # told to commit along with all else: so it does not know
+            with pytest.raises(StoreUnavailable):
                 answer.result(children.LONGEST)
         assert store.append([one]) == [2]
         assert backend(store) != process
 
 
-def test_a_change_whose_connection_ends_before_the_commit_knows_it(place: str, postgres_server: Cluster) -> None:
+def test_change_lost_before_commit_is_known_as_failed(place: str, postgres_server: Cluster) -> None:
     with open_store(place, create=True) as store:
         created(store)
         process = backend(store)
         with locked(place):
-            answer = begun(lambda: store.change(1, Change("status", 1, status="paused")))
+            answer = start(lambda: store.change(1, Change("status", 1, status="paused")))
             wait_until(lambda: waiting_for(postgres_server, process) in ("transactionid", "tuple"))
             postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
             with pytest.raises(StoreUnavailable) as caught:
@@ -150,12 +159,12 @@ def test_a_change_whose_connection_ends_before_the_commit_knows_it(place: str, p
         assert store.list_experiments()[0].status == "running"
 
 
-def test_a_connection_that_ends_in_the_commit_leaves_it_open(server: Cluster) -> None:
+def test_connection_lost_in_commit_may_be_committed(server: Cluster) -> None:
     with open_store(server.place(), create=True) as store:
         created(store)
         one, two, process = report(), report(), backend(store)
-        server.set("synchronous_standby_names", "nobody")  # so that a commit waits for somebody who never comes
-        answer = begun(lambda: store.append([one, two, one]))
+        server.set("synchronous_standby_names", "nobody")  # a commit waits for a standby that never comes
+        answer = start(lambda: store.append([one, two, one]))
         wait_until(lambda: waiting_for(server, process) == "SyncRep")
         server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
         with pytest.raises(StoreUnavailable) as caught:
@@ -168,12 +177,12 @@ def test_a_connection_that_ends_in_the_commit_leaves_it_open(server: Cluster) ->
         assert [event.seq for event in store.read_events(1, 0, 9)] == [1, 2, 3, 4]
 
 
-def test_a_change_whose_commit_is_lost_says_so(server: Cluster) -> None:
+def test_change_lost_in_commit_may_be_committed(server: Cluster) -> None:
     with open_store(server.place(), create=True) as store:
         created(store)
         process = backend(store)
         server.set("synchronous_standby_names", "nobody")
-        answer = begun(lambda: store.change(1, Change("status", 1, status="paused")))
+        answer = start(lambda: store.change(1, Change("status", 1, status="paused")))
         wait_until(lambda: waiting_for(server, process) == "SyncRep")
         server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
         with pytest.raises(StoreUnavailable) as caught:
@@ -182,7 +191,7 @@ def test_a_change_whose_commit_is_lost_says_so(server: Cluster) -> None:
         assert store.list_experiments()[0].status == "paused"
 
 
-def test_a_server_killed_at_any_moment_loses_nothing_acknowledged(server: Cluster) -> None:
+def test_killed_server_keeps_acknowledged_reports(server: Cluster) -> None:
     acknowledged: list[int] = []
     tags = iter(range(1, 10**6))
     stop = threading.Event()
@@ -201,7 +210,7 @@ def test_a_server_killed_at_any_moment_loses_nothing_acknowledged(server: Cluste
 
     with open_store(server.place(), create=True) as store:
         created(store)
-        working = begun(work)
+        working = start(work)
         for turn in range(4):
             wait_until(lambda turn=turn: len(acknowledged) > 100 * turn or working.done())  # type: ignore[misc]
             server.kill()
@@ -219,7 +228,7 @@ def test_a_server_killed_at_any_moment_loses_nothing_acknowledged(server: Cluste
 # Locks
 
 
-def test_who_waits_too_long_for_a_lock_is_told(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_timeout_is_unavailable(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
     with open_store(place, create=True) as store:
         created(store)
@@ -237,10 +246,10 @@ def test_who_waits_too_long_for_a_lock_is_told(place: str, monkeypatch: pytest.M
         assert backend(store) == process  # the connection was not to blame
 
 
-# Settings that lose
+# Settings
 
 
-def test_a_server_that_does_not_write_through_is_refused() -> None:
+def test_server_without_fsync_is_rejected() -> None:
     with cluster(fsync="off") as server:
         place = server.place()
         with refused("fsync = off", "add durable=no to the URL"):
@@ -248,22 +257,22 @@ def test_a_server_that_does_not_write_through_is_refused() -> None:
         open_store(f"{place}&durable=no", create=True).close()
 
 
-def told(store: Store, setting: str) -> str:
-    """Return a setting as it is while a report is appended."""
+def read_setting(store: Store, setting: str) -> str:
+    """Return a setting during an append."""
     question = f"SELECT current_setting('{setting}')".encode()
     return str(store._run((store._settings, ()), (question, ()))[0][0])  # type: ignore[attr-defined]
 
 
-def test_commits_are_durable_unless_the_url_says_otherwise(place: str) -> None:
+def test_commits_are_durable_unless_url_says_no(place: str) -> None:
     for options, level in [("", "on"), ("off", "on"), ("off&durable=no", "off"), ("remote_apply", "remote_apply")]:
         url = f"{place}%20-csynchronous_commit%3D{options}" if options else place
         with open_store(url, create=True) as store:
-            assert told(store, "synchronous_commit") == level
-            assert told(store, "fsync") == "on"
+            assert read_setting(store, "synchronous_commit") == level
+            assert read_setting(store, "fsync") == "on"
 
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
-def test_a_stricter_isolation_by_default_does_no_harm(place: str, isolation: str) -> None:
+def test_stricter_default_isolation_is_harmless(place: str, isolation: str) -> None:
     url = f"{place}%20-cdefault_transaction_isolation%3D{isolation.replace(' ', '%5C%20')}"
     with open_store(url, create=True) as store:
         created(store)
@@ -274,7 +283,7 @@ def test_a_stricter_isolation_by_default_does_no_harm(place: str, isolation: str
         assert [event.seq for event in log] == list(range(1, len(log) + 1))
 
 
-def test_settings_of_a_transaction_do_not_stay(place: str) -> None:
+def test_transaction_settings_are_local(place: str) -> None:
     with open_store(place, create=True) as store:
         created(store)
         store.append([report()])
@@ -283,34 +292,34 @@ def test_settings_of_a_transaction_do_not_stay(place: str) -> None:
             assert connection.execute(f"SHOW {setting}").fetchone() == (value,)
 
 
-def test_a_log_that_has_grown_is_not_read_through(place: str) -> None:
+def test_grown_log_is_not_scanned(place: str) -> None:
     with open_store(place, create=True) as store:
         created(store)
         connection = store._connection  # type: ignore[attr-defined]
         connection.execute("VACUUM ANALYZE")  # now the server knows that there is next to nothing
 
         def work() -> int:
-            """Return how often tables were read through, ever."""
+            """Return the number of full scans ever."""
             for turn in range(10):
                 store.append([report() for _ in range(100)])
                 store.assign_tokens([Visit(1, os.urandom(16), b"token", LATER, 1) for _ in range(10)])
                 store.read_events(1, 100 * turn, 10)
             connection.execute("SELECT pg_stat_force_next_flush()")
-            return int(connection.execute(_READ_THROUGH).fetchone()[0])
+            return int(connection.execute(_SCANS).fetchone()[0])
 
         assert work() == work()
 
 
-_READ_THROUGH = (
+_SCANS = (
     "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE schemaname = current_schema() "
     "AND relname IN ('event', 'visitor')"
 )
 
 
-# What is no store
+# Databases that are not stores
 
 
-def test_a_database_in_another_encoding_is_refused(postgres_server: Cluster) -> None:
+def test_other_encoding_is_rejected(postgres_server: Cluster) -> None:
     postgres_server.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
     with refused("its encoding is LATIN1: create it with UTF8"):
         open_store(postgres_server.url("latin"), create=True)
@@ -319,7 +328,7 @@ def test_a_database_in_another_encoding_is_refused(postgres_server: Cluster) -> 
 @pytest.mark.parametrize(
     "table", ["meta (a int)", "meta (key text, value text)", "meta (key int, value int)", "event (seq int)"]
 )
-def test_tables_of_another_program_are_refused_and_left_alone(place: str, postgres_server: Cluster, table: str) -> None:
+def test_tables_of_other_programs_are_left_alone(place: str, postgres_server: Cluster, table: str) -> None:
     schema = place.rpartition("%3D")[2]
     postgres_server.execute(f"CREATE TABLE {schema}.{table}")
     with refused("postgresql://", "another program" if table.startswith("meta") else "no tables of ours"):
@@ -327,7 +336,7 @@ def test_tables_of_another_program_are_refused_and_left_alone(place: str, postgr
     assert postgres_server.execute("SELECT count(*) FROM pg_tables WHERE schemaname = %s", schema) == [(1,)]
 
 
-def test_a_user_without_rights_is_told(postgres_server: Cluster) -> None:
+def test_user_without_rights_is_rejected(postgres_server: Cluster) -> None:
     postgres_server.execute("CREATE ROLE poor LOGIN")
     with refused("permission denied", "the right to create in it"):
         open_store(postgres_server.url().replace("postgres@", "poor@"), create=True)
@@ -344,13 +353,13 @@ def test_a_user_without_rights_is_told(postgres_server: Cluster) -> None:
         "postgresql://user:hunter2@/db?host=/nowhere",
     ],
 )
-def test_no_complaint_shows_a_password(url: str) -> None:
+def test_no_error_shows_a_password(url: str) -> None:
     with refused() as caught:
         open_store(url)
     assert "hunter2" not in str(caught.value)
 
 
-def test_the_older_of_two_versions_does_it_too() -> None:
+def test_older_server_version_works() -> None:
     with cluster(16) as server, open_store(server.place(), create=True) as store:
         created(store)
         one = report()

@@ -1,4 +1,4 @@
-"""Many writers at once, in threads and in processes, and a reader who follows the log meanwhile."""
+"""Many writers at once, in threads and in processes, and a reader that follows the log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def followed(store: Store, done: Callable[[], bool]) -> Iterator[EventRow]:
 
 
 @pytest.mark.parametrize("pool", POOLS)
-def test_numbers_have_no_gaps_and_a_reader_misses_none(any_url: str, any_store: Store, pool: str) -> None:
+def test_concurrent_appends_leave_no_gaps(any_url: str, any_store: Store, pool: str) -> None:
     for each in range(EXPERIMENTS):
         created(any_store, f"experiment {each}")
     with POOLS[pool](WRITERS) as writers:
@@ -56,7 +56,7 @@ def test_numbers_have_no_gaps_and_a_reader_misses_none(any_url: str, any_store: 
 
 
 @pytest.mark.parametrize("pool", POOLS)
-def test_a_visitor_has_one_token_whoever_asks_first(any_url: str, any_store: Store, pool: str) -> None:
+def test_racing_visits_get_one_token(any_url: str, any_store: Store, pool: str) -> None:
     created(any_store)
     with POOLS[pool](WRITERS) as writers:
         asked = [writers.submit(children.visit, any_url, who, 20) for who in range(WRITERS)]
@@ -64,7 +64,7 @@ def test_a_visitor_has_one_token_whoever_asks_first(any_url: str, any_store: Sto
     assert tokens == [tokens[0]] * WRITERS
 
 
-def test_visitors_in_opposite_orders_do_not_wait_for_each_other(any_url: str, any_store: Store) -> None:
+def test_opposite_orders_of_visits_do_not_deadlock(any_url: str, any_store: Store) -> None:
     def visits(who: int) -> list[list[bytes]]:
         with open_store(any_url) as store:
             kept = []
@@ -95,7 +95,7 @@ def test_threads_share_a_store(any_store: Store) -> None:
     assert any_store.list_experiments()[0].config_version == 81
 
 
-def test_racing_changes_are_checked_one_after_the_other(any_url: str, any_store: Store) -> None:
+def test_racing_changes_are_checked_in_turn(any_url: str, any_store: Store) -> None:
     created(any_store)
 
     def at_most_five(_: ExperimentRow, arms: Sequence[ArmRow]) -> None:
@@ -118,7 +118,7 @@ def test_racing_changes_are_checked_one_after_the_other(any_url: str, any_store:
     assert merged == {"epsilon": 1.0} | {f"member {who}": who for who in range(6)}
 
 
-def test_changes_and_forgetting_go_on_beside_reports(any_url: str, any_store: Store) -> None:
+def test_changes_and_forgetting_run_beside_reports(any_url: str, any_store: Store) -> None:
     created(any_store)
     stop = threading.Event()
 
@@ -149,7 +149,7 @@ def test_changes_and_forgetting_go_on_beside_reports(any_url: str, any_store: St
     assert sum(any_store.sum_issued(1).values()) == sum(range(1, minutes + 1))
 
 
-def test_those_that_create_a_store_at_once_share_it(any_url: str) -> None:
+def test_racing_creators_share_one_store(any_url: str) -> None:
     with children.processes(WRITERS) as pool:
         asked = [pool.submit(children.create, any_url) for _ in range(WRITERS)]
         made = [each.result(children.LONGEST) for each in asked]
@@ -158,7 +158,7 @@ def test_those_that_create_a_store_at_once_share_it(any_url: str) -> None:
         assert len(store.list_signing_keys()) == 1
 
 
-def test_a_fork_does_not_share_it(any_url: str, any_store: Store, tmp_path: Path) -> None:
+def test_fork_cannot_use_parents_store(any_url: str, any_store: Store, tmp_path: Path) -> None:
     created(any_store)
     with children.processes(1) as pool:
         said = pool.submit(children.fork_and_use, any_url).result(children.LONGEST)

@@ -1,4 +1,4 @@
-"""The secret of a service: outside its database, made once, and refused if it is another store's."""
+"""The service's secret: outside its database, created once, and rejected for another store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def no_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=100), st.binary(max_size=1100))
-def test_what_is_sealed_is_masked_by_the_obvious_stream_and_comes_back(key: bytes, plain: bytes) -> None:
+def test_seal_matches_naive_stream_and_unseals(key: bytes, plain: bytes) -> None:
     sealed = seal(key, plain)
     stream = b"".join(
         hmac.new(key, sealed[:16] + block.to_bytes(4, "big"), hashlib.sha256).digest() for block in range(40)
@@ -46,7 +46,7 @@ def test_what_is_sealed_is_masked_by_the_obvious_stream_and_comes_back(key: byte
     assert seal(key, plain) != sealed
 
 
-def test_a_key_file_is_made_once_and_only_its_owner_reads_it(store: Store, tmp_path: Path) -> None:
+def test_key_file_is_created_once_and_private(store: Store, tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         first, path = load_secrets(store), tmp_path / "bandits.db.key"
@@ -57,12 +57,12 @@ def test_a_key_file_is_made_once_and_only_its_owner_reads_it(store: Store, tmp_p
     assert not list(tmp_path.glob(".*"))  # no draft is left
 
 
-def test_in_postgresql_the_key_file_is_in_the_folder_of_the_service(any_store: Store, tmp_path: Path) -> None:
+def test_key_file_location_by_backend(any_store: Store, tmp_path: Path) -> None:
     load_secret(any_store)
     assert [path.name for path in tmp_path.glob("*.key")] == [any_store.key_file.name]
 
 
-def test_several_machines_share_it_by_a_variable(any_url: str, any_store: Store, tmp_path: Path) -> None:
+def test_machines_share_secret_by_variable(any_url: str, any_store: Store, tmp_path: Path) -> None:
     told = {"MASKEDBANDITS_SECRET": OTHER}
     with open_store(any_url) as second:
         assert load_secret(any_store, told) == load_secret(second, told) == OTHER.encode()
@@ -71,7 +71,7 @@ def test_several_machines_share_it_by_a_variable(any_url: str, any_store: Store,
     assert not list(tmp_path.glob("*.key"))
 
 
-def test_a_file_may_be_named(store: Store, tmp_path: Path) -> None:
+def test_secret_file_can_be_named(store: Store, tmp_path: Path) -> None:
     told = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}
     (tmp_path / "credential").write_text(f"{OTHER}\n")
     (tmp_path / "credential").chmod(0o600)
@@ -88,7 +88,7 @@ def test_a_file_may_be_named(store: Store, tmp_path: Path) -> None:
         (OTHER.encode(), "not the secret of"),
     ],
 )
-def test_a_secret_that_is_lost_or_wrong_is_refused_in_one_line(
+def test_lost_or_wrong_secret_is_rejected(
     store: Store, storage: str, tmp_path: Path, content: bytes | None, why: str
 ) -> None:
     old = load_secrets(store).ring.sign(TOKEN)
@@ -104,7 +104,7 @@ def test_a_secret_that_is_lost_or_wrong_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o602])
-def test_a_key_file_that_others_can_use_is_refused(store: Store, storage: str, tmp_path: Path, mode: int) -> None:
+def test_key_file_open_to_others_is_rejected(store: Store, storage: str, tmp_path: Path, mode: int) -> None:
     load_secrets(store)
     path = tmp_path / "bandits.db.key"
     path.chmod(mode)
@@ -114,7 +114,7 @@ def test_a_key_file_that_others_can_use_is_refused(store: Store, storage: str, t
 
 
 @pytest.mark.parametrize("why", ["writable by nobody", "of another owner", "mounted read-only"])
-def test_a_mounted_secret_is_taken_with_a_warning(
+def test_mounted_secret_is_accepted_with_warning(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str
 ) -> None:
     told, path = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}, tmp_path / "credential"
@@ -131,12 +131,12 @@ def test_a_mounted_secret_is_taken_with_a_warning(
     assert capsys.readouterr().err.count("key file is open to others") == 1
 
 
-def test_a_folder_that_takes_no_key_file(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_key_file_is_reported(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MASKEDBANDITS_SECRET_FILE", "/nowhere/at/all.key")
     refused(call("key", "rotate", "--storage", storage), "all.key")
 
 
-def test_a_restored_store_needs_the_key_file_of_the_first(store: Store, tmp_path: Path) -> None:
+def test_restored_store_needs_original_key_file(store: Store, tmp_path: Path) -> None:
     old = load_secrets(store).ring.sign(TOKEN)
     backup(store, tmp_path / "saved")
     restore(tmp_path / "saved", "sqlite:///restored.db")
@@ -147,8 +147,8 @@ def test_a_restored_store_needs_the_key_file_of_the_first(store: Store, tmp_path
         assert load_secrets(restored).ring.read(old) == TOKEN
 
 
-def test_a_store_of_version_2_is_upgraded_and_its_open_tokens_stay_good(any_store: Store) -> None:
-    """It had secrets, ids that begin with a minute, and minutes of expiry."""
+def test_upgrade_from_version_2_keeps_tokens_valid(any_store: Store) -> None:
+    """That version stored secrets, ids that begin with a minute, and minutes of expiry."""
     plain, identity = bytes(range(32)), b"\x01\xc9\x55" + draw_id()[3:]
     any_store.create_experiment("headline", '{"epsilon": 1}', [NewArmRow("short")], 0, 5)
     with any_store._begin_write() as tx:

@@ -1,4 +1,4 @@
-"""What is special to the store in a file: locks, full disks, files that go away, and what is on disk when."""
+"""The store in a SQLite file: locks, full disks, deleted files, and durability."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def opened(path: Path, options: str = "") -> Store:
 
 
 def sound(path: Path) -> int:
-    """Check a file that nobody has open, and return the last number of its log."""
+    """Check a closed file, and return the last number of its log."""
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         (last,) = connection.execute("SELECT seq FROM experiment").fetchone()
@@ -41,7 +41,7 @@ def sound(path: Path) -> int:
     return int(last)
 
 
-def test_who_waits_too_long_for_another_process_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_times_out_behind_another_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
     receiving, ready = children.PROCESSES.Pipe(duplex=False)
     waiting, release = children.PROCESSES.Pipe(duplex=False)
@@ -60,9 +60,7 @@ def test_who_waits_too_long_for_another_process_is_told(path: Path, monkeypatch:
         assert store.append([report()]) == [2]
 
 
-def test_a_store_that_is_locked_while_it_is_created_can_be_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locked_creation_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
     url = f"sqlite:///{tmp_path}/new.db"
     with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other:
@@ -72,7 +70,7 @@ def test_a_store_that_is_locked_while_it_is_created_can_be_tried_again(
     open_store(url, create=True).close()
 
 
-def test_a_full_disk_is_told_and_it_goes_on_when_there_is_room(path: Path) -> None:
+def test_store_recovers_from_full_disk(path: Path) -> None:
     with children.processes(1) as pool:
         acknowledged, said, answers = pool.submit(children.fill_the_disk, str(path)).result(children.LONGEST)
     assert len(said) == 3
@@ -82,7 +80,7 @@ def test_a_full_disk_is_told_and_it_goes_on_when_there_is_room(path: Path) -> No
     assert sound(path) == answers[-1]
 
 
-def test_a_file_that_may_not_grow_is_a_full_disk(path: Path) -> None:
+def test_file_size_limit_is_a_full_disk(path: Path) -> None:
     with opened(path) as store:
         store._connection.execute("PRAGMA max_page_count = 40")  # type: ignore[attr-defined]
         with refused("the disk is full: make room", kind=StoreUnavailable):
@@ -93,7 +91,7 @@ def test_a_file_that_may_not_grow_is_a_full_disk(path: Path) -> None:
     assert sound(path) == 5001
 
 
-def test_a_file_that_is_gone_is_not_written_to(path: Path) -> None:
+def test_deleted_file_is_not_written(path: Path) -> None:
     away = path.with_name("away.db")
     with opened(path) as store:
         path.rename(away)
@@ -108,9 +106,9 @@ def test_a_file_that_is_gone_is_not_written_to(path: Path) -> None:
             store.append([report()])
 
 
-def test_a_file_that_may_only_be_read_is_refused(path: Path) -> None:
+def test_read_only_file_is_rejected(path: Path) -> None:
     with tempfile.TemporaryDirectory() as name, children.processes(1) as pool:
-        folder, copy = Path(name), Path(name) / "store.db"  # where nobody can get
+        folder, copy = Path(name), Path(name) / "store.db"  # not readable by others
         shutil.copy(path, copy)
         copy.chmod(0o444)
         folder.chmod(0o555)
@@ -129,14 +127,14 @@ def test_a_file_that_may_only_be_read_is_refused(path: Path) -> None:
         (b"no database, but long enough to be taken for one" * 100, "damaged, or not a store"),
     ],
 )
-def test_what_is_no_store_is_refused(path: Path, content: bytes, words: str) -> None:
+def test_other_files_are_rejected(path: Path, content: bytes, words: str) -> None:
     path.write_bytes(content)
     with refused(str(path), words):
         opened(path)
     assert path.read_bytes()[:9] == content[:9] or content == b""
 
 
-def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_database_of_other_program_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE meta (key TEXT, value TEXT)")
@@ -147,7 +145,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path)
     assert path.read_bytes() == before
 
 
-def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_paths_are_relative_or_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for url, name in [
         ("sqlite:///relative.db", "relative.db"),
@@ -168,12 +166,12 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "url", ["bandits.db", "sqlite:bandits.db", "sqlite://bandits.db", "sqlite://", "sqlite:///", "mysql://a", "", "://"]
 )
-def test_what_is_no_url_is_refused(url: str) -> None:
+def test_invalid_urls_are_rejected(url: str) -> None:
     with refused("storage: ", "sqlite:///"):
         open_store(url)
 
 
-def test_options(tmp_path: Path) -> None:
+def test_url_options_are_checked(tmp_path: Path) -> None:
     with refused("'durabel' is no option", "durable=no"):
         open_store(f"sqlite:///{tmp_path}/a.db?durabel=no", create=True)
     with refused("durable = yes, or no"):
@@ -181,14 +179,14 @@ def test_options(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_nobody_else_can_read_the_secrets(path: Path) -> None:
+def test_store_file_is_private(path: Path) -> None:
     with opened(path) as store:
         store.add_signing_key(b"secret")
         for file in path.parent.iterdir():
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_it_is_durable_unless_the_url_says_otherwise(path: Path) -> None:
+def test_store_is_durable_unless_url_says_no(path: Path) -> None:
     for options, level in [("", 2), ("?durable=yes", 2), ("?durable=no", 0)]:
         with opened(path, options) as store:
             connection = store._connection  # type: ignore[attr-defined]
@@ -196,7 +194,7 @@ def test_it_is_durable_unless_the_url_says_otherwise(path: Path) -> None:
             assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
 
 
-def test_what_is_forgotten_is_not_in_the_file(path: Path) -> None:
+def test_forgotten_ids_are_overwritten(path: Path) -> None:
     marks = [bytes([1, 2, 3]) + number.to_bytes(2, "big") + b"SECRET" for number in range(400)]
     with opened(path) as store:
         store.append([report(decision=mark, expires=100) for mark in marks])
@@ -224,7 +222,7 @@ with open_store(sys.argv[1]) as store:
 
 @needs_strace
 @pytest.mark.parametrize(("options", "synced"), [("", 40), ("?durable=no", 0)])
-def test_the_log_is_on_disk_before_anything_is_acknowledged(path: Path, options: str, synced: int) -> None:
+def test_log_is_synced_before_acknowledgement(path: Path, options: str, synced: int) -> None:
     trace = path.with_name("trace")
     command = traced(trace, ["write", "pwrite64", *SYNCS])
     child = [sys.executable, "-c", ACKNOWLEDGING, f"sqlite:///{path}{options}"]

@@ -1,17 +1,17 @@
-// The page of the demonstration. On the left it is a visitor's device, with the module that real pages have; the rest
-// shows what it is told about the crowd, twice a second.
+// The page of the demonstration. On the left is a visitor's device, with the module of real pages. The rest shows the
+// events of the crowd, twice a second.
 
 import { Device, inMemory } from "./client.js";
 
 const FACES = ["☀", "☾", "★"];
-const HURRY = { jitter: 0.5, demonstration: true }; // visitors here are made up, so that nobody has to wait for minutes
-const SHOWN = 60; // seconds of the picture, once there are so many
+const HURRY = { jitter: 0.5, demonstration: true }; // simulated visitors need not wait for minutes
+const SHOWN = 60; // seconds in the plot
 const find = (id) => document.getElementById(id);
 const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const percent = (share) => `${Math.round(100 * share)} %`;
 
-let told = null, service = null; // what the crowd does, and where the service is
-const history = new Map(); // by experiment: [when, pulls of each arm]
+let told = null, service = null; // the last event of the crowd, and the address of the service
+const history = new Map(); // by experiment: [time, pulls of each arm]
 
 const chosen = () => told.experiments[Number(find("epsilon").value)];
 
@@ -22,11 +22,11 @@ function element(kind, attributes = {}, ...children) {
   return made;
 }
 
-// ---- The device: every visitor is another one, so each has a ledger of its own, which is forgotten with it
+// ---- The device: every visitor has a new one, with its own store
 
-let clicks = null; // whoever looks at the page may click for the visitor
+let clicks = null; // the viewer may click for the visitor
 let wish = null; // or for the next one, if this one has acted
-let present = null; // the visitor on the page: the token of its report, and what is done as that leaves
+let present = null; // the visitor on the page: the token of its report, and the callback for when it leaves
 
 async function visitor() {
   const { name, epsilon } = chosen(), here = (present = {});
@@ -43,18 +43,18 @@ async function visitor() {
     find("wire").textContent = "waits for its time: a click is not sent sooner";
     find("wire").textContent = await Promise.race([left, pause(10).then(() => "is sent later")]);
   } finally {
-    setTimeout(() => device.close(), 60_000); // a report that nobody took is sent once more
+    setTimeout(() => device.close(), 60_000); // a report without a reply is sent once more
   }
 }
 
-// What a device keeps, as the module keeps it: here it can be looked at, on its own device.
+// The store of a device, with its content visible to this page.
 function watched(here) {
   const memory = inMemory();
   return {
     ...memory,
     async add(key, answer, instead) {
       const isFirst = await memory.add(key, answer, instead);
-      if (isFirst) here.kept = answer; // what comes later, as that of silence does, is not sent
+      if (isFirst) here.kept = answer; // later answers, such as that of silence, are not sent
       return isFirst;
     },
     put(entries) {
@@ -98,14 +98,14 @@ function show(arm) {
 async function toss(isTurned) {
   const coin = find("coin");
   coin.classList.remove("spins");
-  void coin.offsetWidth; // so that it spins again
+  void coin.offsetWidth; // restarts the animation
   coin.classList.add("spins");
   await pause(0.7);
   coin.textContent = isTurned ? "⇄" : "✓";
   find("flip").textContent = isTurned ? "Turn the answer round" : "Leave it as it is";
 }
 
-// What really leaves is shown as it leaves, if it is of the visitor on the page: one before may send again.
+// Show a request of the current visitor as it leaves; earlier visitors may send again.
 const real = window.fetch;
 window.fetch = (address, options) => {
   if (String(address).endsWith("/v1/reports")) {
@@ -240,7 +240,7 @@ async function begin() {
   await new Promise((done) => { events.onmessage = ({ data }) => { hear(JSON.parse(data)); done(); }; });
   events.onerror = () => {
     find("status").textContent = "The demonstration has ended. Start it again with maskedbandits demo.";
-    events.onopen = () => location.reload(); // another one: its service is elsewhere, and its world has begun anew
+    events.onopen = () => location.reload(); // another demonstration, with another service
   };
   find("status").textContent = "Each device turns some answers round before they leave it. The service learns all the same.";
   find("key").replaceChildren("Visitors are shown", ...told.arms.map((arm, place) => element("span", { class: `arm${place}` }, `${FACES[place]} ${arm}`)));

@@ -1,5 +1,5 @@
-// The dashboard: asks for a key where one is needed, and shows all experiments or one of them.
-import { follow, key, page } from "./asking.js";
+// The dashboard: asks for a key if needed, and shows all experiments or one of them.
+import { follow, key, page } from "./requests.js";
 import { Table, element, head, once, say, whole } from "./elements.js";
 import { Page } from "./experiment.js";
 
@@ -30,7 +30,7 @@ page.refused = (error) => {
 enter.addEventListener("submit", (event) => {
   event.preventDefault();
   const field = document.getElementById("key");
-  const text = field.value.trim(), isOne = /^[!-~]+$/.test(text); // a header takes no other letters
+  const text = field.value.trim(), isOne = /^[!-~]+$/.test(text); // headers allow no other characters
   document.getElementById("refused").textContent = isOne ? "" : "That is no key: it begins with mb_.";
   field.value = "";
   if (!isOne) return;
@@ -72,7 +72,7 @@ function line(one, [name, state, look, ...numbers]) {
   [...told, one.epsilon === undefined ? "–" : String(one.epsilon)].forEach((text, place) => say(numbers[place], text));
 }
 
-// Which view: the name of an experiment stands behind the # of the address, which no server is told
+// The view: the name of an experiment is the fragment of the address, which is not sent to servers
 
 function route() {
   main.replaceChildren();

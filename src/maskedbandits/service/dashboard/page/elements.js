@@ -1,4 +1,4 @@
-// Small parts of the page. All that somebody has named is written as text, never as markup.
+// Small parts of the page. Names are written as text, never as markup.
 import { whisker } from "./plots.js";
 
 export const whole = (value) => value.toLocaleString("en-US");
@@ -17,8 +17,8 @@ export function element(kind, attributes = {}, ...children) {
 
 export const say = (where, text) => { if (where.textContent !== text) where.textContent = text; };
 
-// A table whose cells stay where they are while they are read: rows are known by their keys, and what a cell says is
-// changed in it. `fill` is given the cells of a row, the head of which is the first.
+// A table that keeps its cells when it is updated, so that they can be read: rows are found by key, and the text of a cell
+// changes in place. `fill` gets the cells of a row; the first is its header.
 export class Table {
   constructor(label) {
     this.rows = new Map();
@@ -47,18 +47,18 @@ export class Table {
   }
 }
 
-// Put parts into a cell once; afterwards only what they say is changed.
+// Put parts into a cell once; later updates change their text.
 export function once(cell, make) {
   if (!cell.firstChild) cell.append(...make());
   return [...cell.children];
 }
 
-// An estimate with its interval, in words and as a line.
+// An estimate with its interval, as text and as a line.
 export function reward(cell, arm) {
   const [value, range, line] = once(cell, () => [element("strong"), element("span", { class: "low-high" }), whisker(arm, arm.place)]);
   say(value, decimal(arm.estimate));
   say(range, arm.low === null ? "" : ` (${decimal(arm.low)} to ${decimal(arm.high)})`);
-  line.replaceWith(whisker(arm, arm.place)); // which nobody hears
+  line.replaceWith(whisker(arm, arm.place)); // screen readers skip it
 }
 
 export function head(title, ...more) {

@@ -1,5 +1,5 @@
-// One experiment: numbers first, plots after, and what an administrator can do.
-import { follow, send } from "./asking.js";
+// One experiment: numbers first, then plots, and the actions of an administrator.
+import { follow, send } from "./requests.js";
 import { Table, decimal, element, head, once, percent, reward, say, whole } from "./elements.js";
 import { Groups } from "./groups.js";
 import { LOOKS, Plot, clock, sample } from "./plots.js";
@@ -9,7 +9,7 @@ const PER_ARM = ["estimate", "low", "high", "share"];
 const SUMS = [["reports", "Reports learnt"], ["decisions", "Decisions"], ["awaited", "Awaited"], ["missing", "Missing"],
   ["duplicate", "Duplicate"], ["late", "Late"], ["refused", "Refused"], ["held_back", "Held back"],
   ["alarms", "Changes seen"]];
-const SPANS = [5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400]; // seconds of a row of a table
+const SPANS = [5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400]; // seconds that a row of a table covers
 const HEARD = ["history", "state", "trouble", "you"];
 const ARMS = ["Arm", "Estimated reward", "Share", "Decisions", "Reports", "Awaited", "Missing"];
 const COUNTED = ["decisions", "reports", "missing", "duplicate", "late"];
@@ -65,7 +65,7 @@ export class Page {
     return element("details", {}, element("summary", {}, "Add an arm"), form);
   }
 
-  // Where there are groups no line of a table is that of an arm.
+  // With groups, no row of a table is about one arm.
   leaving() {
     this.leavers = element("ul", { class: "leavers" });
     this.leave = element("details", { hidden: true }, element("summary", {}, "Retire an arm"), this.leavers);
@@ -86,7 +86,7 @@ export class Page {
     return { plot, section, legend, data, table, shown };
   }
 
-  // What the stream tells
+  // Events of the stream
 
   you({ may }) {
     this.may = may;
@@ -107,7 +107,7 @@ export class Page {
     say(this.lead, told.lead);
     const concerns = told.concerns.map(({ text }) => text);
     for (const item of [...this.concerns.children]) if (!concerns.includes(item.textContent)) item.remove();
-    const known = [...this.concerns.children].map((item) => item.textContent); // which is said once, when it comes
+    const known = [...this.concerns.children].map((item) => item.textContent); // announced once, when it appears
     this.concerns.append(...concerns.filter((text) => !known.includes(text)).map((text) => element("li", {}, text)));
     this.concerns.hidden = !concerns.length;
     for (const [sum] of SUMS) say(this.sums[sum], whole(told.sums[sum]));
@@ -130,7 +130,7 @@ export class Page {
       if (past.arms.some((arm) => arm.place === place)) continue;
       past.arms.push({ place, name, ...Object.fromEntries(PER_ARM.map((which) => [which, Array(many).fill(null)])) });
     }
-    // Of very many arms others come every second: those that are shown now stay, and what room is left is of the last.
+    // Of many arms, each second may show others: keep the current ones, and the latest of the others while there is room.
     const isNow = new Set(point.arms.map(({ place }) => place)), before = past.arms.filter(({ place }) => !isNow.has(place));
     const gone = new Set(before.slice(0, Math.max(0, past.arms.length - LOOKS)));
     past.arms = past.arms.filter((arm) => !gone.has(arm));
@@ -156,14 +156,14 @@ export class Page {
     this.groups.show(groups);
     this.arms.box.hidden = true;
     this.leave.hidden = false;
-    for (const { section } of this.plots.slice(0, 2)) section.hidden = true; // nobody knows which arm was shown
+    for (const { section } of this.plots.slice(0, 2)) section.hidden = true; // the shown arm is unknown
     const shape = JSON.stringify(arms);
     if (shape === this.shape) return;
     this.shape = shape;
     this.leavers.replaceChildren(...arms.map(({ name }) => element("li", {}, element("span", {}, name), " ", this.retiring(name))));
   }
 
-  // Nothing is drawn from what has no numbers yet, and no more than the range that is asked for.
+  // Draw nothing without numbers, and no more than the chosen range.
   draw() {
     if (!this.past?.at.length) return;
     const { at } = this.past, now = at[at.length - 1];
@@ -188,7 +188,7 @@ export class Page {
     if (data.open) this.list(table, shown, times, series, changes);
   }
 
-  // What is drawn, as a table: of each of some spans of time the last point, so that a row stays until its span is over.
+  // The plot as a table: the last point of each span of time, so that a row stays until its span is over.
   list(table, shown, times, series, changes) {
     const last = times.length - 1, all = times[last] - times[0], span = SPANS.find((seconds) => all <= 12 * seconds);
     const slot = (place) => Math.floor(times[place] / span);
@@ -203,7 +203,7 @@ export class Page {
     });
   }
 
-  // What an administrator can do
+  // Actions of an administrator
 
   retiring(name) {
     let sure = false;

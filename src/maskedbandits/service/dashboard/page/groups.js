@@ -1,4 +1,4 @@
-// What each group likes best: a table of groups, and folded behind it all arms of each.
+// The best arm of each group: a table of groups, with all arms of each in a folded table.
 import { Table, element, once, percent, reward, say } from "./elements.js";
 
 const HEADS = ["Group", "Best arm", "Estimated reward", "Chosen next", "Share"];

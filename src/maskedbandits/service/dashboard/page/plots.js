@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const LEFT = 46, RIGHT = 8, TOP = 8, BOTTOM = 22;
 const COLOURS = 7;
-export const LOOKS = 28; // lines that can be told apart: each colour in four dashes
+export const LOOKS = 28; // distinguishable lines: each colour in four dashes
 
 export function drawn(kind, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, kind);
@@ -12,7 +12,7 @@ export function drawn(kind, attributes = {}, ...children) {
   return made;
 }
 
-// How the line of an arm looks: a colour, and a dash once the colours are used up.
+// The style of an arm's line: a colour, and a dash once the colours are used up.
 export const look = (number) => `s${number % COLOURS} d${Math.floor(number / COLOURS) % 4}`;
 
 export function sample(number) {
@@ -48,7 +48,7 @@ export function clock(at, span) {
 }
 
 export class Plot {
-  // `shown` writes a value, `range` gives the least and the largest of what is drawn
+  // `shown` formats a value, `range` returns the smallest and largest values to draw
   constructor(box, { shown, range }) {
     Object.assign(this, { box, shown, range, at: [], series: [], changes: [], place: -1 });
     this.readout = box.parentNode.querySelector(".readout");
@@ -62,9 +62,9 @@ export class Plot {
     new ResizeObserver(() => this.draw()).observe(box);
   }
 
-  // Series are { name, number, values, low, high }; changes are places among the times.
+  // Series are { name, number, values, low, high }; changes are indexes of the times.
   show(at, series, changes) {
-    const time = this.at[this.place]; // which is being read, and moves
+    const time = this.at[this.place]; // the one being read, which moves
     Object.assign(this, { at, series, changes, place: at.indexOf(time) });
     this.draw();
     this.read(this.place);
@@ -112,7 +112,7 @@ export class Plot {
     return parts;
   }
 
-  // Where there is nothing the line breaks off, and begins anew after it.
+  // The line has a gap where there is no value.
   curve({ number, values }) {
     let path = "", pen = "M";
     values.forEach((value, place) => {
@@ -154,7 +154,7 @@ export class Plot {
       .sort((one, other) => other.values[place] - one.values[place])
       .map(({ name, values, low, high }) => `${name} ${this.shown(values[place])}`
         + (low ? ` (${this.shown(low[place])} to ${this.shown(high[place])})` : ""))];
-    if (parts.join() !== [...this.readout.children].map((part) => part.textContent).join()) // which would be said again
+    if (parts.join() !== [...this.readout.children].map((part) => part.textContent).join()) // or it would be announced again
       this.readout.replaceChildren(...parts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
     if (moved) this.draw();
   }

@@ -1,4 +1,4 @@
-"""Appends whose answer was lost: what they have written is found, and told from what others have."""
+"""Appends whose reply was lost: their reports are found and distinguished from those of others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def store(any_store: Store) -> Store:
     return any_store
 
 
-def test_what_was_answered_is_answered_again(store: Store) -> None:
+def test_committed_append_is_recovered(store: Store) -> None:
     earlier = [report(), report()]
     store.append(earlier)
     store.append([report(experiment=2), report()])
@@ -31,20 +31,20 @@ def test_what_was_answered_is_answered_again(store: Store) -> None:
     assert store.recover_append(batch, {}) == answered
 
 
-def test_what_was_not_done_is_not_there(store: Store) -> None:
+def test_uncommitted_append_is_not_recovered(store: Store) -> None:
     batch = [report(), report()]
     assert store.recover_append(batch, {}) is None
     assert store.append(batch) == [2, 3]
 
 
-def test_what_somebody_else_has_sent_is_a_duplicate(store: Store) -> None:
+def test_reports_of_others_are_duplicates(store: Store) -> None:
     batch = [report(), report(), report()]
-    store.append(batch[1:2])  # it stands there, and the others do not: so this batch was never written
+    store.append(batch[1:2])  # the other reports are missing, so this batch was never committed
     assert store.recover_append(batch, {}) is None
     assert store.append(batch) == [3, DUPLICATE, 4]
 
 
-def test_what_stood_there_before_is_a_duplicate(store: Store) -> None:
+def test_earlier_reports_are_duplicates(store: Store) -> None:
     known = report()
     assert store.append([report(), known]) == [2, 3]
     assert store.recover_append([known], {1: 3}) == [DUPLICATE]
@@ -53,19 +53,19 @@ def test_what_stood_there_before_is_a_duplicate(store: Store) -> None:
     assert store.recover_append(batch, {1: 3}) == [DUPLICATE, 4]
 
 
-def test_another_bit_is_another_report(store: Store) -> None:
+def test_other_bit_is_another_report(store: Store) -> None:
     ours = report()
     store.append([ours._replace(bit=0)])
     assert store.recover_append([ours], {}) == [DUPLICATE]
 
 
-def test_many_at_once(store: Store) -> None:
+def test_large_append_is_recovered(store: Store) -> None:
     batch = [report(decision=numbered(place)) for place in range(2_000)]
     answered = store.append(batch)
     assert store.recover_append(batch, {}) == answered == list(range(2, 2_002))
 
 
-def test_questions_and_what_is_forgotten_or_archived(store: Store) -> None:
+def test_recovery_with_questions_forgotten_and_archived(store: Store) -> None:
     asked = report()._replace(arm=None, probability=None, config=3, question=b"abc")
     assert store.recover_append([asked], {}) is None
     assert store.append([asked, report(expires=LATER - 5)]) == [2, 3]

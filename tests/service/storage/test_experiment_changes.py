@@ -16,7 +16,7 @@ pytest_plugins = ["store_fixtures"]
 
 
 class TestChanges:
-    """What holds for any store."""
+    """Tests that hold for every backend."""
 
     @pytest.fixture
     def store(self, any_store: Store) -> Store:
@@ -53,7 +53,7 @@ class TestChanges:
             {"status": "paused"},
         ]
 
-    def test_a_change_that_cannot_be_changes_nothing(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_invalid_change_changes_nothing(self, store: Store, experiment: ExperimentRow) -> None:
         store.change(experiment.id, Change("retire", HOUR, place=1))
         before = store.list_experiments(), store.list_arms(experiment.id), store.read_events(experiment.id, 0, 10)
         for change, words in [
@@ -81,7 +81,7 @@ class TestChanges:
             store.read_events(experiment.id, 0, 10),
         )
 
-    def test_a_configuration_is_merged_into_what_stands(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_config_change_is_merged(self, store: Store, experiment: ExperimentRow) -> None:
         for config, default in [('{"floor": 0.1}', None), ('{"epsilon": 2}', 1), ("{}", None)]:
             row = store.change(experiment.id, Change("config", HOUR, config=config, default_arm=default))
         assert (json.loads(row.config), row.default_arm) == ({"epsilon": 2, "floor": 0.1}, 1)
@@ -90,7 +90,7 @@ class TestChanges:
         with refused("a JSON object"):
             store.change(experiment.id, Change("config", HOUR, config="[]"))
 
-    def test_several_changes_are_one_or_none(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_several_changes_are_atomic(self, store: Store, experiment: ExperimentRow) -> None:
         terms = Change("config", HOUR, config='{"floor": 0.5}')
         with refused("status 'stopped'"):
             store.change(1, [terms, Change("status", HOUR, status="stopped")])
@@ -99,7 +99,7 @@ class TestChanges:
         assert (row.status, json.loads(row.config)["floor"], row.config_version) == ("paused", 0.5, 3)
         assert [event.kind for event in store.read_events(1, 1, 9)] == ["config", "status"]
 
-    def test_what_a_check_refuses_has_not_happened(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_failed_check_rolls_back(self, store: Store, experiment: ExperimentRow) -> None:
         def check(row: ExperimentRow, arms: Sequence[ArmRow]) -> None:
             assert [arm.name for arm in arms] == ["red", "blue", "green", "new"]
             assert row.seq == 2
@@ -114,7 +114,7 @@ class TestChanges:
             store.read_events(experiment.id, 0, 10),
         )
 
-    def test_archived_is_for_good(self, store: Store, experiment: ExperimentRow) -> None:
+    def test_archived_experiment_cannot_change(self, store: Store, experiment: ExperimentRow) -> None:
         row = store.change(experiment.id, Change("status", HOUR, status="archived"))
         for change in [
             Change("arm", HOUR, name="new"),

@@ -1,4 +1,4 @@
-"""Backups of either store, while it is written to, and restored into either; and tables of other versions."""
+"""Backups from and to each backend, and tables of other versions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from maskedbandits.service.storage.models import Change, Visit
 
 pytest_plugins = ["store_fixtures"]
 
-ODD = "'; DROP TABLE event; -- % ? ü 滑 🦀 \\ \t \n \\N \\."  # with what COPY takes for something else
+ODD = "'; DROP TABLE event; -- % ? ü 滑 🦀 \\ \t \n \\N \\."  # with characters that are special to COPY
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Another empty place."""
+    """A URL for another store."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/restored.db"
     server: Cluster = request.getfixturevalue("postgres_server")
@@ -37,7 +37,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """A backup of a store in a file."""
+    """A backup of a SQLite store."""
     with open_store(f"sqlite:///{tmp_path}/source.db?durable=no", create=True) as store:
         used(store)
         backup(store, tmp_path / "backup")
@@ -45,7 +45,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def used(store: Store) -> Store:
-    """Have something in every table."""
+    """Write rows to every table."""
     created(store)
     created(store, ODD)
     store.change(1, Change("arm", HOUR, name=ODD, payload='{"a": [null, "ü\\u0000"]}'))
@@ -83,14 +83,12 @@ def test_backup_restores_all_tables(any_store: Store, target: str, tmp_path: Pat
     with open_store(target) as restored:
         assert content(restored) == before
         assert restored.append([report(1, numbered(1000 * 20)), report(), report(2)]) == [0, 3003, -2]
-        assert restored.append([report(1, numbered(1), expires=90)]) == [-1]  # what is forgotten stays so
+        assert restored.append([report(1, numbered(1), expires=90)]) == [-1]  # still forgotten
         assert created(restored, "another").id == 3
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
-def test_a_backup_is_of_one_moment_while_others_write(
-    any_url: str, any_store: Store, target: str, tmp_path: Path
-) -> None:
+def test_backup_is_consistent_while_others_write(any_url: str, any_store: Store, target: str, tmp_path: Path) -> None:
     for name in ("one", "two"):
         created(any_store, name)
     stop = threading.Event()
@@ -119,7 +117,7 @@ def test_a_backup_is_of_one_moment_while_others_write(
             assert log == any_store.read_events(experiment, 0, len(log))
 
 
-def test_a_store_that_is_gone_leaves_the_earlier_backup(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_backup_leaves_earlier_backup(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = saved.read_bytes()
 
     @contextmanager
@@ -140,11 +138,11 @@ def test_a_store_that_is_gone_leaves_the_earlier_backup(saved: Path, monkeypatch
     assert not [path for path in saved.parent.iterdir() if path.name.startswith((".", "new"))]
 
 
-def test_only_its_owner_can_read_a_backup(saved: Path) -> None:
+def test_backup_is_readable_by_owner_only(saved: Path) -> None:
     assert stat.S_IMODE(saved.stat().st_mode) == 0o600
 
 
-def test_a_backup_replaces_nothing_but_a_backup(saved: Path) -> None:
+def test_backup_replaces_only_backups(saved: Path) -> None:
     source = saved.with_name("source.db")
     notes = saved.with_name("notes")
     notes.write_text("mine")
@@ -159,7 +157,7 @@ def test_a_backup_replaces_nothing_but_a_backup(saved: Path) -> None:
     assert notes.read_text() == "mine"
 
 
-def test_it_is_restored_into_an_empty_store_alone(saved: Path, any_store: Store, any_url: str) -> None:
+def test_restore_needs_empty_store(saved: Path, any_store: Store, any_url: str) -> None:
     any_store.set_meta("a note", "does not matter")
     restore(saved, any_url)
     before = content(any_store)
@@ -169,7 +167,7 @@ def test_it_is_restored_into_an_empty_store_alone(saved: Path, any_store: Store,
 
 
 @pytest.mark.parametrize("table", [table for table in schema.TABLES if table != "meta"])
-def test_anything_in_a_store_keeps_it_from_being_overwritten(saved: Path, tmp_path: Path, table: str) -> None:
+def test_any_row_prevents_restore(saved: Path, tmp_path: Path, table: str) -> None:
     url = f"sqlite:///{tmp_path}/restored.db"
     restore(saved, url)
     with closing(sqlite3.connect(tmp_path / "restored.db", isolation_level=None)) as connection:
@@ -180,7 +178,7 @@ def test_anything_in_a_store_keeps_it_from_being_overwritten(saved: Path, tmp_pa
         restore(saved, url)
 
 
-def test_what_is_no_backup_is_refused(saved: Path, target: str) -> None:
+def test_other_files_are_not_restored(saved: Path, target: str) -> None:
     source = saved.with_name("source.db")
     notes = saved.with_name("notes")
     notes.write_text("mine")
@@ -209,14 +207,14 @@ def test_what_is_no_backup_is_refused(saved: Path, target: str) -> None:
         ("DELETE FROM meta", "with the version that wrote it"),
     ],
 )
-def test_a_damaged_backup_is_refused(saved: Path, target: str, change: str, words: str) -> None:
+def test_damaged_backup_is_rejected(saved: Path, target: str, change: str, words: str) -> None:
     with closing(sqlite3.connect(saved, isolation_level=None)) as connection:
         connection.execute(change)
     with refused(str(saved), words):
         restore(saved, target)
 
 
-def test_a_backup_that_lost_bytes_is_refused(saved: Path, target: str) -> None:
+def test_truncated_backup_is_rejected(saved: Path, target: str) -> None:
     whole = saved.read_bytes()
     for broken in (whole[: len(whole) // 2], whole[:20_000] + bytes(8192) + whole[28_192:], whole[:100]):
         saved.write_bytes(broken)
@@ -236,7 +234,7 @@ def set_version(store: Store, version: int) -> None:
         tx.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(version),))
 
 
-def test_tables_of_an_older_version_are_upgraded(
+def test_older_tables_are_upgraded(
     any_url: str, any_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     used(any_store)
@@ -265,8 +263,8 @@ def test_tables_of_an_older_version_are_upgraded(
         assert backup(store, tmp_path / "backup") == CopyCounts(2, 3004)
 
 
-def test_a_store_of_version_1_is_upgraded_and_goes_on(any_url: str, any_store: Store, tmp_path: Path) -> None:
-    """Before there were groups: reports stay what they were, and those of both kinds follow."""
+def test_store_of_version_1_is_upgraded(any_url: str, any_store: Store, tmp_path: Path) -> None:
+    """The first version has no groups: old reports stay as they are, and new ones of both kinds follow."""
     used(any_store)
     before = any_store.read_events(1, 0, 10_000)
     with any_store._begin_write() as tx:
@@ -287,7 +285,7 @@ def test_a_store_of_version_1_is_upgraded_and_goes_on(any_url: str, any_store: S
         assert backup(store, tmp_path / "backup").events == len(before) + 2 + len(store.read_events(2, 0, 10_000))
 
 
-def test_tables_of_a_newer_version_are_refused(any_url: str, any_store: Store) -> None:
+def test_newer_tables_are_rejected(any_url: str, any_store: Store) -> None:
     set_version(any_store, 4)
     with refused("version 4, this maskedbandits knows 3: install a newer one"):
         open_store(any_url)
@@ -295,7 +293,7 @@ def test_tables_of_a_newer_version_are_refused(any_url: str, any_store: Store) -
         store.upgrade(as_it_is)
 
 
-def test_a_copy_of_a_store_in_a_file_is_a_store(saved: Path) -> None:
+def test_copied_sqlite_file_is_a_store(saved: Path) -> None:
     source = saved.with_name("source.db")
     shutil.copy(source, saved.with_name("copy.db"))
     with open_store(f"sqlite:///{saved.with_name('copy.db')}") as store:

@@ -1,8 +1,8 @@
-// Asks the service, with a key in a header: never in an address, which would stand in logs.
+// Requests to the service, with the key in a header: addresses end up in logs.
 
 const KEY = "maskedbandits.key";
 
-// The key stays in this tab, and goes with it.
+// The key is stored for this tab alone.
 export const key = {
   get: () => sessionStorage.getItem(KEY),
   keep: (text) => sessionStorage.setItem(KEY, text),
@@ -39,12 +39,12 @@ async function read(reply, hear) {
   }
 }
 
-// What the page does when it is let in, refused, or has to wait; the page says.
+// Callbacks of the page: accepted, refused, waiting.
 export const page = { admitted() {}, refused() {}, say() {} };
 
 let open = new AbortController(), followed = null;
 
-// Follow a stream until another is followed; one that ends or breaks is opened again.
+// Follow a stream until the next call; reopen one that ends or breaks.
 export async function follow(path, hear) {
   open.abort();
   followed = [path, hear];
@@ -63,7 +63,7 @@ export async function follow(path, hear) {
   }
 }
 
-// A page that nobody sees holds no connection: browsers have six to one service, for all tabs together.
+// A hidden page holds no connection: browsers allow six to one server, for all tabs together.
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) open.abort();
   else if (followed) follow(...followed);

@@ -1,4 +1,4 @@
-"""Policies that learn, tried on a log: as the obvious twin does, and as they would have gone by themselves."""
+"""Estimates of policies that learn: equal to the naive twin's, and to a simulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MASK = get_mask(2 * MILLION)
 
 
 class Restless:
-    """A policy whose choice depends on all that it was told, and that can be asked as ours and as the twin's."""
+    """A policy whose choice depends on all its reports, with the methods of ours and of the naive twin's policies."""
 
     def __init__(self, arms: int) -> None:
         self.open, self.known, self.state = list(range(arms)), arms, 1
@@ -49,7 +49,7 @@ class Restless:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_run_is_the_obvious_one(seed: int) -> None:
+def test_policy_run_matches_naive_twin(seed: int) -> None:
     events = any_log(seed, 150)
     log, terms = read_log("log", events), naive.terms(obvious(events))
     runs, obvious_runs = [], []
@@ -72,8 +72,8 @@ def test_a_run_is_the_obvious_one(seed: int) -> None:
     assert sum(part.learned for part in parts) == pytest.approx(judged.learned)
 
 
-def test_all_arms_may_be_replaced_within_an_hour() -> None:
-    """For a while no arm is known that a decision surely could have shown: these reports count for nobody."""
+def test_all_arms_can_be_replaced_at_once() -> None:
+    """For a while no arm is supported: these reports count for none."""
     events = [created(1, settings(MILLION, 0.25, 0.0)), report(2, 0, 0, 1, WHOLE)]
     events += [change(3, 0, "arm", 1, name="new"), change(4, 0, "retire", 0, name="arm 0")]
     events += [report(5, 1, 1, 1, WHOLE), report(6, 3, 1, 1, WHOLE), report(7, 3, 1, 0, WHOLE)]
@@ -94,7 +94,7 @@ def even(seed: int, reports: int, means: tuple[float, ...], epsilon: int = 2 * M
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["klucb-cf", "ts-cf", "auto"])
-def test_a_policy_earns_what_it_earns_by_itself(name: str) -> None:
+def test_policy_estimate_matches_simulation(name: str) -> None:
     """Ten logs, so that the luck of one of them does not matter; the intervals hold in nearly all."""
     means, reports = (0.2, 0.8), 1000
     found = [evaluate(even(seed, reports, means), [name], repeats=4, seed=seed).whole.policies[0] for seed in range(10)]
@@ -108,11 +108,11 @@ def test_a_policy_earns_what_it_earns_by_itself(name: str) -> None:
     assert all(
         each.estimate is not None and each.estimate.interval.low < alone < each.estimate.interval.high for each in found
     )
-    assert alone > 0.65  # it has learnt something
+    assert alone > 0.65  # it has learned something
 
 
-def test_what_a_policy_is_told_does_not_depend_on_how_probable_it_was() -> None:
-    """A log that shows one arm in ten decisions only: a run that wants it is told of it as often as of the other."""
+def test_accepted_reports_do_not_depend_on_probability() -> None:
+    """A log shows one arm in ten decisions: a run that chooses it learns from it as often as from the other."""
 
     class Fixed(Restless):
         def __init__(self, arm: int) -> None:
@@ -135,7 +135,7 @@ def test_what_a_policy_is_told_does_not_depend_on_how_probable_it_was() -> None:
         assert judged.interval.low < mean < judged.interval.high
 
 
-def test_the_same_seed_gives_the_same_numbers_and_another_gives_others() -> None:
+def test_seed_determines_policy_estimates() -> None:
     log = even(3, 400, (0.3, 0.6))
     first, again, other = (
         evaluate(log, ["ts-cf", "ts-cf", "klucb-cf"], repeats=3, seed=seed).whole.policies for seed in (5, 5, 6)
@@ -145,7 +145,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_gives_others() -> None
     assert [each.name for each in first] == ["ts-cf", "klucb-cf"]
 
 
-def test_arms_that_come_and_go_are_told_to_the_policy() -> None:
+def test_policy_follows_added_and_retired_arms() -> None:
     lots = np.random.default_rng(8)
     events, seq = [created(2, settings(4 * MILLION, 0.25, 0.0))], 1
     means = (0.1, 0.5, 0.9)
@@ -183,7 +183,7 @@ def test_arms_that_come_and_go_are_told_to_the_policy() -> None:
         ("sw-klucb-cf:window=3", "window = 3 in rows is 1 in plays"),
     ],
 )
-def test_policies_that_cannot_be_tried_are_refused(text: str, complaint: str) -> None:
+def test_invalid_policies_are_rejected(text: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint) as told:
         evaluate(even(3, 50, (0.3, 0.6)), [text])
     assert "\n" not in str(told.value)
@@ -206,6 +206,6 @@ def test_windows_are_in_reports_of_the_log() -> None:
     assert found.matched.tolist() != longer.matched.tolist()
 
 
-def test_parameters_are_given_after_the_name() -> None:
+def test_parameters_follow_policy_name() -> None:
     found = policy_trial.parse_candidate("sw-klucb-cf:window=2000,c=0.5,divergence=gaussian")
     assert found.parameters == {"window": 2000, "c": 0.5, "divergence": "gaussian"}

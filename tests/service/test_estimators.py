@@ -1,4 +1,4 @@
-"""Judging arms by a log: as the obvious twin does, right on average, within intervals, and never without support."""
+"""Estimates of arms: equal to the naive twin's, unbiased, covered by intervals, and never without support."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HALF, QUARTER = WHOLE // 2, WHOLE // 4
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_estimates_are_the_obvious_ones(seed: int) -> None:
+def test_estimates_match_naive_twin(seed: int) -> None:
     events = any_log(seed)
     log, terms = read_log("log", events), naive.terms(obvious(events))
     assert log.size == len(terms)
@@ -44,7 +44,7 @@ def test_estimates_are_the_obvious_ones(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_held_back_is_left_out(seed: int) -> None:
+def test_held_back_reports_are_left_out(seed: int) -> None:
     lots = random.Random(seed)
     events = [
         event._replace(flags=event.flags | FLAG_HELD_BACK) if event.flags is not None and lots.random() < 0.3 else event
@@ -61,14 +61,14 @@ def test_what_is_held_back_is_left_out(seed: int) -> None:
             assert getattr(found, way).value == pytest.approx(wanted[way], abs=1e-9), way
 
 
-def test_a_log_that_is_all_held_back_has_nothing_to_judge_by() -> None:
+def test_log_of_held_back_reports_is_rejected() -> None:
     events = [created(2, settings(MILLION, 0.1, 0.0)), report(2, 0, 0, 1, HALF, flags=FLAG_HELD_BACK)]
     with pytest.raises(UserError, match="no reports to judge by but 1 that were held back; wait for some"):
         read_log("log", events)
 
 
 @pytest.mark.parametrize(("most", "rho", "squares"), [(1.0, 3.0, 50.0), (20.0, 400.0, 90.0), (7.0, 20.0, 300.0)])
-def test_a_sure_radius_is_where_the_evidence_reaches_its_level(most: float, rho: float, squares: float) -> None:
+def test_bernstein_radius_matches_naive_twin(most: float, rho: float, squares: float) -> None:
     method = EmpiricalBernstein(most, rho, 0.05)
     assert method.radius(squares) == pytest.approx(naive.radius(squares, most, rho, 0.05), rel=1e-6)
     for deviation in (0.5, 3.0, 40.0):
@@ -76,7 +76,7 @@ def test_a_sure_radius_is_where_the_evidence_reaches_its_level(most: float, rho:
         assert method.excess(deviation, squares) == pytest.approx(math.log(wanted) - math.log(40.0), abs=1e-6)
 
 
-def test_intervals_are_what_their_radius_makes_them() -> None:
+def test_intervals_follow_from_radius() -> None:
     events = made_up([0.3, 0.6], 400, seed=5, floor=0.2)
     log, terms = read_log("log", events), naive.terms(obvious(events))
     wanted, found = naive.judge(terms, 1), estimate_arms(log)[1]
@@ -123,7 +123,7 @@ def truth_of(events: list[EventRow], arm: int | None) -> Fraction:
 
 
 @pytest.mark.parametrize("arm", [0, 1, None])
-def test_on_average_over_all_outcomes_estimates_are_exactly_right(arm: int | None) -> None:
+def test_estimates_are_exactly_unbiased(arm: int | None) -> None:
     mean = {"ips": Fraction(0), "robust": Fraction(0), "weight": Fraction(0)}
     whole = Fraction(0)
     for chance, events in outcomes():
@@ -143,7 +143,7 @@ def test_on_average_over_all_outcomes_estimates_are_exactly_right(arm: int | Non
 
 @pytest.mark.parametrize("side", [1, -1])
 @pytest.mark.parametrize("arm", [0, 1])
-def test_on_average_over_all_outcomes_the_evidence_is_at_most_one(arm: int, side: int) -> None:
+def test_expected_evidence_is_at_most_one(arm: int, side: int) -> None:
     """The proof that a sure interval rests on, and that it would not hold with other probabilities."""
     parts = np.linspace(0.05, 0.95, 19)
     mean, mistaken = np.zeros((3, parts.size)), np.zeros(parts.size)
@@ -201,7 +201,7 @@ SCENES: dict[str, tuple[Any, list[float], dict[str, Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scene", SCENES)
-def test_intervals_hold(scene: str) -> None:
+def test_intervals_cover_truth(scene: str) -> None:
     means, truths, given = SCENES[scene]
     sure, approximate, ratio = misses([made_up(means, 800, seed=seed, **given) for seed in range(60)], truths)
     assert sure <= 0.01
@@ -211,14 +211,14 @@ def test_intervals_hold(scene: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scene", SCENES)
-def test_intervals_hold_in_many_logs(scene: str) -> None:
+def test_intervals_cover_truth_in_many_logs(scene: str) -> None:
     means, truths, given = SCENES[scene]
     sure, approximate, _ = misses([made_up(means, 800, seed=seed, **given) for seed in range(1500)], truths)
     assert sure <= 0.01
     assert 0.03 <= approximate <= 0.06
 
 
-def test_reports_of_tiny_epsilons_weigh_next_to_nothing() -> None:
+def test_reports_of_tiny_epsilon_have_no_weight() -> None:
     events = made_up([0.3, 0.6], 2000, seed=3, floor=0.2)
     noisy = [
         event._replace(epsilon=100) if event.seq % 10 == 0 and event.bit is not None else event for event in events
@@ -242,7 +242,7 @@ def unfit(events: list[EventRow]) -> list[str]:
     ]
 
 
-def test_probabilities_that_are_wrong_are_found_out() -> None:
+def test_wrong_probabilities_are_detected() -> None:
     events = made_up([0.2, 0.9, 0.3], 6000, seed=7)
     certain = with_probabilities(events, lambda event: WHOLE if event.flags == 0 else event.probability or 0)
     halved = with_probabilities(events, lambda event: max(3328, (event.probability or 0) / 2))
@@ -254,7 +254,7 @@ def test_probabilities_that_are_wrong_are_found_out() -> None:
     assert unfit(lost)  # all others seem to be shown too often
 
 
-def test_with_wrong_probabilities_ips_is_wrong() -> None:
+def test_ips_is_wrong_with_wrong_probabilities() -> None:
     """What the check is for: the interval of a log with a planted mistake misses the truth."""
     events = made_up([0.3, 0.9], 6000, seed=8)
     halved = with_probabilities(events, lambda event: max(3328, (event.probability or 0) / 2))
@@ -269,7 +269,7 @@ def test_with_wrong_probabilities_ips_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("draws_from", ["", "posterior"])
-def test_arms_that_could_not_always_be_shown_are_not_judged(draws_from: str) -> None:
+def test_unsupported_arms_have_limits_only(draws_from: str) -> None:
     means = [0.3, 0.6, 0.5]
     events = made_up(means, 4000, seed=2, floor=0.0, draws_from=draws_from)
     judged = estimate_arms(read_log("log", events))
@@ -277,13 +277,13 @@ def test_arms_that_could_not_always_be_shown_are_not_judged(draws_from: str) -> 
     for each, mean in zip(judged, [*means, sum(means) / 3], strict=True):
         assert each.limits is not None
         assert each.limits.low <= mean <= each.limits.high
-    if not draws_from:  # an index is certain of what it shows
+    if not draws_from:  # an index policy is deterministic
         reports = np.bincount([event.arm for event in events[1:] if event.arm is not None])
         assert [each.unseen for each in judged[:3]] == pytest.approx(1 - reports / 4000)
         assert all(found.estimate is None for found in evaluate(read_log("log", events), ["klucb-cf"]).whole.policies)
 
 
-def test_a_holdout_supports_the_default_arm_alone() -> None:
+def test_holdout_supports_default_arm_only() -> None:
     judged = estimate_arms(read_log("log", made_up([0.3, 0.6], 3000, seed=2, floor=0.0, holdout=0.1)))
     assert [each.ips is not None for each in judged] == [True, False, False]
 
@@ -292,7 +292,7 @@ def estimates(found: ChoiceEstimate) -> list[float]:
     return [getattr(found, way).value for way in WAYS]
 
 
-def test_an_arm_is_judged_by_its_own_time() -> None:
+def test_arm_is_estimated_while_open() -> None:
     """Added after the first hour and retired in the last, with others' reports and late ones around it."""
     config = settings(MILLION, 0.25, 0.0)
     rows = [(hour, arm, bit) for hour in range(4) for arm, bit in ((0, 1), (1, 0), (1, 1), (0, 0))]
@@ -311,7 +311,7 @@ def test_an_arm_is_judged_by_its_own_time() -> None:
     assert log.count_open_arms().tolist() == [2] * 8 + [3] * 9 + [2]
 
 
-def test_a_floor_counts_once_reports_of_decisions_without_it_are_in() -> None:
+def test_floor_counts_after_earlier_reports_are_due() -> None:
     def log_with(*later: EventRow) -> Log:
         events = [created(2, settings(MILLION, 0.0, 0.0)), report(2, 0, 0, 1, WHOLE)]
         events.append(change(3, 5, "config", config=settings(MILLION, 0.25, 0.0), default_arm=0))
@@ -332,7 +332,7 @@ def test_a_floor_counts_once_reports_of_decisions_without_it_are_in() -> None:
     ]
 
 
-def test_periods_are_logs_of_their_own() -> None:
+def test_periods_are_parts_of_the_log() -> None:
     log = read_log("log", made_up(turned, 800, seed=4, floor=0.2))
     found = evaluate(log, periods=2)
     assert [part.log.size for part in found.periods] == [400, 400]
