@@ -1,4 +1,7 @@
-"""A real browser for tests of pages: a plugin for whoever names it; without one they are skipped, and say why."""
+"""A pytest plugin with a real browser; tests of pages are skipped without one.
+
+The browser runs once in a module: while it is open, no other test of the process can run an event loop.
+"""
 
 from __future__ import annotations
 

@@ -40,5 +40,5 @@ def test_documented_times_match_code() -> None:
 
 def test_documented_events_match_code() -> None:
     source = Path(broadcast.__file__).read_text(encoding="utf-8")
-    sent = set(re.findall(r'framed\("(\w+)"', source))
+    sent = set(re.findall(r'format_event\("(\w+)"', source))
     assert sent == set(re.findall(r"\| `(\w+)` \|", PAGE))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_logs import any_log, change, created, made_up, obvious, report, settings, with_probabilities
+from log_samples import change, create_event, draw_log, report, settings, simulate_log, to_naive, with_probabilities
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import WHOLE
@@ -29,8 +29,8 @@ HALF, QUARTER = WHOLE // 2, WHOLE // 4
 
 @pytest.mark.parametrize("seed", range(40))
 def test_estimates_match_naive_twin(seed: int) -> None:
-    events = any_log(seed)
-    log, terms = read_log("log", events), naive.terms(obvious(events))
+    events = draw_log(seed)
+    log, terms = read_log("log", events), naive.terms(to_naive(events))
     assert log.size == len(terms)
     assert log.count_open_arms().tolist() == [len(term.open) for term in terms]
     ever = [arm for arm in log.arms if any(arm.index in term.open for term in terms)]
@@ -45,15 +45,15 @@ def test_estimates_match_naive_twin(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_held_back_reports_are_left_out(seed: int) -> None:
-    lots = random.Random(seed)
+    rng = random.Random(seed)
     events = [
-        event._replace(flags=event.flags | FLAG_HELD_BACK) if event.flags is not None and lots.random() < 0.3 else event
-        for event in any_log(seed)
+        event._replace(flags=event.flags | FLAG_HELD_BACK) if event.flags is not None and rng.random() < 0.3 else event
+        for event in draw_log(seed)
     ]
-    log, terms = read_log("log", events), naive.terms(obvious(events))
+    log, terms = read_log("log", events), naive.terms(to_naive(events))
     assert log.held_back == sum((event.flags or 0) & FLAG_HELD_BACK > 0 for event in events) > 0
     assert log.size == len(terms)
-    assert [arm.name for arm in log.arms] == [arm.name for arm in read_log("log", any_log(seed)).arms]
+    assert [arm.name for arm in log.arms] == [arm.name for arm in read_log("log", draw_log(seed)).arms]
     for found in estimate_arms(log):
         place = next((arm.index for arm in log.arms if arm.name == found.name), None)
         wanted = naive.judge(terms, place)
@@ -62,8 +62,8 @@ def test_held_back_reports_are_left_out(seed: int) -> None:
 
 
 def test_log_of_held_back_reports_is_rejected() -> None:
-    events = [created(2, settings(MILLION, 0.1, 0.0)), report(2, 0, 0, 1, HALF, flags=FLAG_HELD_BACK)]
-    with pytest.raises(UserError, match="no reports to judge by but 1 that were held back; wait for some"):
+    events = [create_event(2, settings(MILLION, 0.1, 0.0)), report(2, 0, 0, 1, HALF, flags=FLAG_HELD_BACK)]
+    with pytest.raises(UserError, match="1 that were held back"):
         read_log("log", events)
 
 
@@ -77,8 +77,8 @@ def test_bernstein_radius_matches_naive_twin(most: float, rho: float, squares: f
 
 
 def test_intervals_follow_from_radius() -> None:
-    events = made_up([0.3, 0.6], 400, seed=5, floor=0.2)
-    log, terms = read_log("log", events), naive.terms(obvious(events))
+    events = simulate_log([0.3, 0.6], 400, seed=5, floor=0.2)
+    log, terms = read_log("log", events), naive.terms(to_naive(events))
     wanted, found = naive.judge(terms, 1), estimate_arms(log)[1]
     method = Choice(log, slice(None), np.ones(log.size)).method
     assert found.ips is not None
@@ -103,7 +103,7 @@ Outcome = tuple[Fraction, list[EventRow]]
 def outcomes() -> list[Outcome]:
     found: list[Outcome] = []
     for arms, bits in itertools.product(itertools.product((0, 1), repeat=3), itertools.product((0, 1), repeat=3)):
-        chance, events = Fraction(1), [created(2, settings(MILLION, 0.25, 0.0))]
+        chance, events = Fraction(1), [create_event(2, settings(MILLION, 0.25, 0.0))]
         for step in range(3):
             for_first = 3 * QUARTER if step and bits[step - 1] == arms[step - 1] else QUARTER + QUARTER * (step % 2)
             probability = for_first if arms[step] == 0 else WHOLE - for_first
@@ -117,7 +117,7 @@ def outcomes() -> list[Outcome]:
 
 
 def truth_of(events: list[EventRow], arm: int | None) -> Fraction:
-    worth = [each.worth for each in obvious(events, Fraction)[1:]]
+    worth = [each.worth for each in to_naive(events, Fraction)[1:]]
     each = [means[arm] if arm is not None else sum(means) / 2 for means in MEANS]
     return Fraction(sum(h * v for h, v in zip(worth, each, strict=True)) / sum(worth))
 
@@ -127,7 +127,7 @@ def test_estimates_are_exactly_unbiased(arm: int | None) -> None:
     mean = {"ips": Fraction(0), "robust": Fraction(0), "weight": Fraction(0)}
     whole = Fraction(0)
     for chance, events in outcomes():
-        exact = naive.judge(naive.terms(obvious(events, Fraction)), arm)
+        exact = naive.judge(naive.terms(to_naive(events, Fraction)), arm)
         for way in mean:
             mean[way] += chance * exact[way]
         whole = exact["whole"]
@@ -194,7 +194,7 @@ SCENES: dict[str, tuple[Any, list[float], dict[str, Any]]] = {
     "reports that are late and overtake others": (
         [0.6, 0.4],
         [0.6, 0.4, 0.5],
-        {"delay": lambda lots: 30 + 30 * lots.random()},
+        {"delay": lambda rng: 30 + 30 * rng.random()},
     ),
 }
 
@@ -203,7 +203,7 @@ SCENES: dict[str, tuple[Any, list[float], dict[str, Any]]] = {
 @pytest.mark.parametrize("scene", SCENES)
 def test_intervals_cover_truth(scene: str) -> None:
     means, truths, given = SCENES[scene]
-    sure, approximate, ratio = misses([made_up(means, 800, seed=seed, **given) for seed in range(60)], truths)
+    sure, approximate, ratio = misses([simulate_log(means, 800, seed=seed, **given) for seed in range(60)], truths)
     assert sure <= 0.01
     assert approximate <= 0.08
     assert ratio < 2.8
@@ -213,13 +213,13 @@ def test_intervals_cover_truth(scene: str) -> None:
 @pytest.mark.parametrize("scene", SCENES)
 def test_intervals_cover_truth_in_many_logs(scene: str) -> None:
     means, truths, given = SCENES[scene]
-    sure, approximate, _ = misses([made_up(means, 800, seed=seed, **given) for seed in range(1500)], truths)
+    sure, approximate, _ = misses([simulate_log(means, 800, seed=seed, **given) for seed in range(1500)], truths)
     assert sure <= 0.01
     assert 0.03 <= approximate <= 0.06
 
 
 def test_reports_of_tiny_epsilon_have_no_weight() -> None:
-    events = made_up([0.3, 0.6], 2000, seed=3, floor=0.2)
+    events = simulate_log([0.3, 0.6], 2000, seed=3, floor=0.2)
     noisy = [
         event._replace(epsilon=100) if event.seq % 10 == 0 and event.bit is not None else event for event in events
     ]
@@ -243,7 +243,7 @@ def unfit(events: list[EventRow]) -> list[str]:
 
 
 def test_wrong_probabilities_are_detected() -> None:
-    events = made_up([0.2, 0.9, 0.3], 6000, seed=7)
+    events = simulate_log([0.2, 0.9, 0.3], 6000, seed=7)
     certain = with_probabilities(events, lambda event: WHOLE if event.flags == 0 else event.probability or 0)
     halved = with_probabilities(events, lambda event: max(3328, (event.probability or 0) / 2))
     lost = [event for event in events if event.arm != 1 or event.bit is None or event.seq % 4]
@@ -256,7 +256,7 @@ def test_wrong_probabilities_are_detected() -> None:
 
 def test_ips_is_wrong_with_wrong_probabilities() -> None:
     """What the check is for: the interval of a log with a planted mistake misses the truth."""
-    events = made_up([0.3, 0.9], 6000, seed=8)
+    events = simulate_log([0.3, 0.9], 6000, seed=8)
     halved = with_probabilities(events, lambda event: max(3328, (event.probability or 0) / 2))
     found = estimate_arms(read_log("log", halved))[1]
     assert found.ips is not None
@@ -271,7 +271,7 @@ def test_ips_is_wrong_with_wrong_probabilities() -> None:
 @pytest.mark.parametrize("draws_from", ["", "posterior"])
 def test_unsupported_arms_have_limits_only(draws_from: str) -> None:
     means = [0.3, 0.6, 0.5]
-    events = made_up(means, 4000, seed=2, floor=0.0, draws_from=draws_from)
+    events = simulate_log(means, 4000, seed=2, floor=0.0, draws_from=draws_from)
     judged = estimate_arms(read_log("log", events))
     assert all(each.ips is None and each.limits is not None for each in judged)
     for each, mean in zip(judged, [*means, sum(means) / 3], strict=True):
@@ -284,7 +284,7 @@ def test_unsupported_arms_have_limits_only(draws_from: str) -> None:
 
 
 def test_holdout_supports_default_arm_only() -> None:
-    judged = estimate_arms(read_log("log", made_up([0.3, 0.6], 3000, seed=2, floor=0.0, holdout=0.1)))
+    judged = estimate_arms(read_log("log", simulate_log([0.3, 0.6], 3000, seed=2, floor=0.0, holdout=0.1)))
     assert [each.ips is not None for each in judged] == [True, False, False]
 
 
@@ -296,7 +296,7 @@ def test_arm_is_estimated_while_open() -> None:
     """Added after the first hour and retired in the last, with others' reports and late ones around it."""
     config = settings(MILLION, 0.25, 0.0)
     rows = [(hour, arm, bit) for hour in range(4) for arm, bit in ((0, 1), (1, 0), (1, 1), (0, 0))]
-    events: list[EventRow] = [created(2, config)]
+    events: list[EventRow] = [create_event(2, config)]
     for hour, arm, bit in rows:
         events.append(report(len(events) + 1, hour, arm, bit, HALF))
         if len(events) == 3:
@@ -313,7 +313,7 @@ def test_arm_is_estimated_while_open() -> None:
 
 def test_floor_counts_after_earlier_reports_are_due() -> None:
     def log_with(*later: EventRow) -> Log:
-        events = [created(2, settings(MILLION, 0.0, 0.0)), report(2, 0, 0, 1, WHOLE)]
+        events = [create_event(2, settings(MILLION, 0.0, 0.0)), report(2, 0, 0, 1, WHOLE)]
         events.append(change(3, 5, "config", config=settings(MILLION, 0.25, 0.0), default_arm=0))
         return read_log("log", [*events, *later])
 
@@ -333,7 +333,7 @@ def test_floor_counts_after_earlier_reports_are_due() -> None:
 
 
 def test_periods_are_parts_of_the_log() -> None:
-    log = read_log("log", made_up(turned, 800, seed=4, floor=0.2))
+    log = read_log("log", simulate_log(turned, 800, seed=4, floor=0.2))
     found = evaluate(log, periods=2)
     assert [part.log.size for part in found.periods] == [400, 400]
     for part, start in zip(found.periods, (0, 400), strict=True):

@@ -11,7 +11,7 @@ from shutil import copyfile
 from typing import Any
 
 import pytest
-from made_up_logs import change, created, made_up, report, settings, with_probabilities
+from log_samples import change, create_event, report, settings, simulate_log, with_probabilities
 
 from commands import call, gives_no_orders, refused
 from maskedbandits.service.arm_selection import WHOLE
@@ -69,7 +69,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("ending", FORMATS)
 def test_export_has_held_back_reports(tmp_path: Path, ending: str) -> None:
     flags = [0, FLAG_HELD_BACK, FLAG_HELD_BACK | 1]
-    events = [created(2, settings(MILLION, 0.25, 0.0))]
+    events = [create_event(2, settings(MILLION, 0.25, 0.0))]
     events += [report(place + 2, 0, 0, 1, WHOLE // 2, flags=each) for place, each in enumerate(flags)]
     file = saved(events, tmp_path / f"log.{ending}")
     assert [event.flags for event in export.read_export(file)][1:] == flags
@@ -108,7 +108,7 @@ def test_exports_have_no_ids_and_payloads(storage: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", FORMATS)
 def test_exported_events_are_read_unchanged(ending: str, tmp_path: Path) -> None:
     events = [
-        created(['a,b\n"c"', "ε"], settings(MILLION, 0.1, 0.2), hour=480_000),
+        create_event(['a,b\n"c"', "ε"], settings(MILLION, 0.1, 0.2), hour=480_000),
         report(2, 480_000, 1, 0, 12_345, 123_457, 5),
         change(3, 480_001, "retire", 1, name="ε"),
         change(4, 480_001, "status", status="paused"),
@@ -133,8 +133,8 @@ def words(file: Path, *options: object, encoding: str = "utf-8") -> str:
 
 
 def test_text_fits_eighty_columns(tmp_path: Path) -> None:
-    events = made_up([0.2, 0.5, 0.4], 600, seed=1, holdout=0.1)
-    events[0] = created(["a" * 200, "\x1b[2J", "ordinary"], settings(MILLION, 0.05, 0.1))
+    events = simulate_log([0.2, 0.5, 0.4], 600, seed=1, holdout=0.1)
+    events[0] = create_event(["a" * 200, "\x1b[2J", "ordinary"], settings(MILLION, 0.05, 0.1))
     tried = ("--policy", "klucb-cf", "--policy", f"klucb-cf:c=0.5{'0' * 60}", "--repeats", 2)
     text = words(saved(events, tmp_path / "log.csv"), "--periods", 2, *tried)
     assert max(map(len, text.splitlines())) <= 80
@@ -152,7 +152,7 @@ def test_text_fits_eighty_columns(tmp_path: Path) -> None:
 
 def test_text_clips_means(tmp_path: Path) -> None:
     """Few noisy reports give estimates beyond 0 and 1, which the JSON has unclipped."""
-    events = [created(2, settings(MILLION // 10, 0.25, 0.0))]
+    events = [create_event(2, settings(MILLION // 10, 0.25, 0.0))]
     events += [report(place + 2, 0, place % 2, place % 2, WHOLE // 2, MILLION // 10) for place in range(20)]
     file = saved(events, tmp_path / "log.csv")
     shown = {line.split("  ")[0]: line for line in words(file).splitlines()}
@@ -164,7 +164,7 @@ def test_text_clips_means(tmp_path: Path) -> None:
 
 
 def test_text_shows_best_of_many_arms(tmp_path: Path) -> None:
-    events = [created(100, settings(MILLION, 0.009, 0.0))]
+    events = [create_event(100, settings(MILLION, 0.009, 0.0))]
     events += [report(place + 2, 0, place % 100, int(place % 100 > 69), WHOLE // 100) for place in range(1000)]
     text = words(saved(events, tmp_path / "log.csv"))
     assert "and 70 more arms, which --json shows" in text
@@ -174,7 +174,7 @@ def test_text_shows_best_of_many_arms(tmp_path: Path) -> None:
 
 
 def test_text_explains_missing_estimates(tmp_path: Path) -> None:
-    text = words(saved(made_up([0.2, 0.5], 500, seed=1, floor=0.0), tmp_path / "log.csv"), "--policy", "klucb-cf")
+    text = words(saved(simulate_log([0.2, 0.5], 500, seed=1, floor=0.0), tmp_path / "log.csv"), "--policy", "klucb-cf")
     assert "not judged: about 100 % of decisions could not have shown it;" in text
     assert " give arms a floor; it is between 0.000 and 1.000\n" in text
     assert "klucb-cf" in text
@@ -184,7 +184,7 @@ def test_text_explains_missing_estimates(tmp_path: Path) -> None:
 
 def test_text_warns_of_wrong_probabilities(tmp_path: Path) -> None:
     events = with_probabilities(
-        made_up([0.2, 0.9], 4000, seed=1), lambda event: max(3328, (event.probability or 0) / 2)
+        simulate_log([0.2, 0.9], 4000, seed=1), lambda event: max(3328, (event.probability or 0) / 2)
     )
     text = " ".join(words(saved(events, tmp_path / "log.csv")).split())
     assert "DO NOT TRUST 'arm 1': its reports are" in text
@@ -193,7 +193,7 @@ def test_text_warns_of_wrong_probabilities(tmp_path: Path) -> None:
 
 
 def test_approximate_intervals_need_many_reports(tmp_path: Path) -> None:
-    file = saved(made_up([0.2, 0.9], 1500, seed=1), tmp_path / "log.csv")
+    file = saved(simulate_log([0.2, 0.9], 1500, seed=1), tmp_path / "log.csv")
     told = json.loads(words(file, "--json"))["arms"]
     assert told[0]["doubly_robust"]["approximate"] is None  # it has fewer than a hundred
     low, high = told[1]["doubly_robust"]["approximate"]
@@ -307,49 +307,48 @@ START = json.dumps(
 )
 
 
-@pytest.mark.parametrize(
-    ("lines", "complaint"),
-    [
-        (["nonsense"], "line 1 is no JSON object"),
-        (["[1]"], "line 1 is no JSON object"),
-        ([START, "\udcff"], "line 2 is no JSON object"),
-        ([START, "{}"], "row 2 is no event: give a file that maskedbandits export has made"),
-        ([START, line(seq="x")], "row 2 is no event"),
-        *(([START, line(**{name: 0.5})], "row 2 is no event") for name in ("seq", "hour", "arm", "bit", "flags")),
-        ([START, line(bit=True)], "row 2 is no event"),
-        ([START, line(seq=None)], "row 2 is no event"),
-        ([START, line(probability=0.1234567)], "row 2 is no event"),
-        ([START, line(probability=1e308)], "row 2 is no event"),
-        ([START, line(seq=5)], "after event 1 comes 5; the log is damaged"),
-        ([line(seq=1)], "its first event, and no other, must say how it was created"),
-        ([START, START.replace('"seq": 1', '"seq": 2')], "its first event, and no other"),
-        ([START, line(kind="rumour")], "event 2 is of kind 'rumour', which is unknown"),
-        ([START, line(arm=1)], "event 2 is no report that could have been"),
-        ([START, line(arm=None)], "event 2 is no report that could have been"),
-        ([START, line(bit=2)], "event 2 is no report that could have been"),
-        ([START, line(epsilon=0.0)], "event 2 is no report that could have been"),
-        (
-            [START, line(probability=0.125)],
-            "event 2 has a probability of 0.125, and its settings allow none below 0.25",
-        ),
-        ([START, line(probability=2.0)], "event 2 has a probability of 2"),
-        ([START, line(flags=4)], "there are no reports to judge by but 1 that were among eligible_arms"),
-        ([START, line(kind="retire")], "event 2 does not say what it changes"),
-        ([START, line(kind="retire", arm=7, detail="{}")], "event 2 does not say what it changes"),
-        ([START, line(kind="arm", arm=1, detail="{}")], "event 2 does not say what it changes"),
-        ([START, line(kind="config", detail='{"config": 3}')], "event 2 does not say what it changes"),
-        ([START.replace("0.25", "-1")], "event 1 does not say what it changes"),
-        ([START.replace("0.25", "1e999")], "event 1 does not say what it changes"),
-        ([], "there are no reports to judge by"),
+INVALID_LOGS: dict[str, list[list[str]]] = {  # by what the error must name
+    "line 1": [["nonsense"], ["[1]"]],
+    "line 2": [[START, "\udcff"]],
+    "row 2": [
+        [START, "{}"],
+        [START, line(seq="x")],
+        *([START, line(**{name: 0.5})] for name in ("seq", "hour", "arm", "bit", "flags")),
+        [START, line(bit=True)],
+        [START, line(seq=None)],
+        [START, line(probability=0.1234567)],
+        [START, line(probability=1e308)],
     ],
-)
-def test_invalid_events_are_rejected(lines: list[str], complaint: str, tmp_path: Path) -> None:
+    "after event 1 comes 5": [[START, line(seq=5)]],
+    "first event": [[line(seq=1)], [START, START.replace('"seq": 1', '"seq": 2')]],
+    "event 2": [
+        [START, line(kind="rumour")],
+        [START, line(arm=1)],
+        [START, line(arm=None)],
+        [START, line(bit=2)],
+        [START, line(epsilon=0.0)],
+        [START, line(probability=0.125)],
+        [START, line(probability=2.0)],
+        [START, line(kind="retire")],
+        [START, line(kind="retire", arm=7, detail="{}")],
+        [START, line(kind="arm", arm=1, detail="{}")],
+        [START, line(kind="config", detail='{"config": 3}')],
+    ],
+    "event 1": [[START.replace("0.25", "-1")], [START.replace("0.25", "1e999")]],
+    "eligible_arms": [[START, line(flags=4)]],
+    "no reports": [[]],
+}
+
+
+def test_invalid_events_are_rejected(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
-    file.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
-    done = call("evaluate", file)
-    refused(done, complaint)
-    assert len(done.stderr.splitlines()) == 1
-    assert str(file) in done.stderr
+    for named, logs in INVALID_LOGS.items():
+        for lines in logs:
+            file.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
+            done = call("evaluate", file)
+            refused(done, named)
+            assert len(done.stderr.splitlines()) == 1
+            assert str(file) in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_logs import any_log, change, created, made_up, obvious, report, settings
+from log_samples import change, create_event, draw_log, report, settings, simulate_log, to_naive
 
 from maskedbandits import Problem, make_policy, simulate
 from maskedbandits.errors import UserError
@@ -50,13 +50,13 @@ class Restless:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_policy_run_matches_naive_twin(seed: int) -> None:
-    events = any_log(seed, 150)
-    log, terms = read_log("log", events), naive.terms(obvious(events))
+    events = draw_log(seed, 150)
+    log, terms = read_log("log", events), naive.terms(to_naive(events))
     runs, obvious_runs = [], []
     for run in range(3):
-        lots = np.random.default_rng([seed, run]).random(log.size)
-        found = policy_trial.run_policy(log, Restless(2), lots, is_random=bool(run))
-        matched, told = naive.run_over(terms, Restless(2), lots.tolist(), log.min_probability / WHOLE)
+        rng = np.random.default_rng([seed, run]).random(log.size)
+        found = policy_trial.run_policy(log, Restless(2), rng, is_random=bool(run))
+        matched, told = naive.run_over(terms, Restless(2), rng.tolist(), log.min_probability / WHOLE)
         assert found.matched.tolist() == matched
         assert found.learned.tolist() == told
         runs.append(found)
@@ -74,7 +74,7 @@ def test_policy_run_matches_naive_twin(seed: int) -> None:
 
 def test_all_arms_can_be_replaced_at_once() -> None:
     """For a while no arm is supported: these reports count for none."""
-    events = [created(1, settings(MILLION, 0.25, 0.0)), report(2, 0, 0, 1, WHOLE)]
+    events = [create_event(1, settings(MILLION, 0.25, 0.0)), report(2, 0, 0, 1, WHOLE)]
     events += [change(3, 0, "arm", 1, name="new"), change(4, 0, "retire", 0, name="arm 0")]
     events += [report(5, 1, 1, 1, WHOLE), report(6, 3, 1, 1, WHOLE), report(7, 3, 1, 0, WHOLE)]
     log = read_log("log", events)
@@ -89,7 +89,7 @@ def test_all_arms_can_be_replaced_at_once() -> None:
 def even(seed: int, reports: int, means: tuple[float, ...], epsilon: int = 2 * MILLION) -> Log:
     """A log of arms that were all shown equally often."""
     floor = 1 / len(means) - 0.002
-    return read_log("log", made_up(means, reports, seed=seed, floor=floor, epsilon=epsilon))
+    return read_log("log", simulate_log(means, reports, seed=seed, floor=floor, epsilon=epsilon))
 
 
 @pytest.mark.slow
@@ -122,12 +122,12 @@ def test_accepted_reports_do_not_depend_on_probability() -> None:
         def choose(self, among: list[int]) -> int:
             return self.arm
 
-    log = read_log("log", made_up([0.2, 0.9], 20_000, seed=6, floor=0.1, epsilon=4 * MILLION))
+    log = read_log("log", simulate_log([0.2, 0.9], 20_000, seed=6, floor=0.1, epsilon=4 * MILLION))
     shown = np.bincount(log.arm) / log.size
     assert shown.min() < 0.15
-    lots = np.random.default_rng(1).random(log.size)
+    rng = np.random.default_rng(1).random(log.size)
     for arm, mean in enumerate((0.2, 0.9)):
-        steps = policy_trial.run_policy(log, Fixed(arm), lots, is_random=False)
+        steps = policy_trial.run_policy(log, Fixed(arm), rng, is_random=False)
         assert steps.learned.size / log.size == pytest.approx(log.min_probability / WHOLE, rel=0.1)
         assert log.rewards[steps.learned].mean() == pytest.approx(mean, abs=0.03)
         judged = policy_trial.estimate_policy(log, "fixed", [steps], 0, log.size).estimate
@@ -146,8 +146,8 @@ def test_seed_determines_policy_estimates() -> None:
 
 
 def test_policy_follows_added_and_retired_arms() -> None:
-    lots = np.random.default_rng(8)
-    events, seq = [created(2, settings(4 * MILLION, 0.25, 0.0))], 1
+    rng = np.random.default_rng(8)
+    events, seq = [create_event(2, settings(4 * MILLION, 0.25, 0.0))], 1
     means = (0.1, 0.5, 0.9)
     for hour in range(60):
         if hour == 10:
@@ -159,8 +159,8 @@ def test_policy_follows_added_and_retired_arms() -> None:
         known = [arm for arm in range(3) if (arm < 2 or hour >= 10) and (arm > 0 or hour < 30)]
         for _ in range(20):
             seq += 1
-            arm = int(lots.choice(known))
-            bit = int((lots.random() < means[arm]) == (lots.random() < get_mask(4 * MILLION).p00))
+            arm = int(rng.choice(known))
+            bit = int((rng.random() < means[arm]) == (rng.random() < get_mask(4 * MILLION).p00))
             events.append(report(seq, hour, arm, bit, round(WHOLE / len(known)), 4 * MILLION))
     log = read_log("log", events)
     assert [(arm.start, arm.end) for arm in log.arms] == [(0, 600), (0, 1200), (240, 1200)]
@@ -195,10 +195,10 @@ def test_windows_are_in_reports_of_the_log() -> None:
     log = even(3, 300, (0.3, 0.6))
     assert policy_trial.compute_pace(log) == pytest.approx(2, rel=0.01)
     found = policy_trial.run_candidate(log, policy_trial.parse_candidate("sw-klucb-cf:window=40,c=0"), seed=5, run=0)
-    lots = np.random.default_rng(int(np.random.SeedSequence([5, 0]).generate_state(2, np.uint64)[1])).random(log.size)
+    rng = np.random.default_rng(int(np.random.SeedSequence([5, 0]).generate_state(2, np.uint64)[1])).random(log.size)
     same, longer = (
         policy_trial.run_policy(
-            log, make_policy("sw-klucb-cf", arms=2, corruption=MASK, window=w, c=0), lots, is_random=False
+            log, make_policy("sw-klucb-cf", arms=2, corruption=MASK, window=w, c=0), rng, is_random=False
         )
         for w in (20, 40)
     )

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..privacy.ledger import LedgerError
-from ..privacy.ledger.errors import DamagedFile, translate_errors
+from ..privacy.ledger.errors import DamagedFile, translate_ledger_errors
 from ..privacy.ledger.storage import open_database, roll_back
 
 APPLICATION, VERSION = 0x4D424F42, 4  # "MBOB"
@@ -81,7 +81,7 @@ class Outbox:
     def __init__(self, path: Path | None) -> None:
         self._name = "outbox in memory" if path is None else str(path)
         self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
-        with translate_errors(self._name, DAMAGED):
+        with translate_ledger_errors(self._name, DAMAGED):
             if path is not None:
                 os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))  # tokens are private
             self._connection = open_database(":memory:" if path is None else f"{path.as_uri()}?mode=rw")
@@ -165,7 +165,7 @@ class Outbox:
         """Commit all changes or none, with exclusive access, durable at the end."""
         if os.getpid() != self._process:
             raise LedgerError(f"{self._name}: opened by another process: open it in this one, too")
-        with self._lock, translate_errors(self._name, DAMAGED):
+        with self._lock, translate_ledger_errors(self._name, DAMAGED):
             if self._closed:
                 raise LedgerError(f"{self._name}: closed: open it again")
             roll_back(self._connection)  # left open by the exception of a signal

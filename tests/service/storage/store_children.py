@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from multiprocessing.connection import Connection
 
-from made_stores import LATER, numbered, report
+from store_samples import LATER, report, to_id
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import StoreUnavailable, open_store
@@ -41,7 +41,7 @@ def write(url: str, who: int, experiments: int) -> dict[tuple[int, int], int]:
                 range(experiments) if who % 2 else reversed(range(experiments))
             )  # opposite orders, which could deadlock
             rows = [(1 + each, decision) for each in turn for decision in decisions(who, batch)]
-            answers = store.append([report(each, numbered(decision), tag=decision) for each, decision in rows])
+            answers = store.append([report(each, to_id(decision), tag=decision) for each, decision in rows])
             for row, answer in zip(rows, answers, strict=True):
                 if answer > 0:
                     assert row not in given

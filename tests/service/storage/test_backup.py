@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_stores import HOUR, LATER, created, numbered, refused, report
 from postgres import Cluster
+from store_samples import HOUR, LATER, create_sample, refused, report, to_id
 
 from maskedbandits.service.storage import Store, StoreUnavailable, open_store, schema
 from maskedbandits.service.storage.backup import CopyCounts, backup, restore
@@ -46,13 +46,13 @@ def saved(tmp_path: Path) -> Path:
 
 def used(store: Store) -> Store:
     """Write rows to every table."""
-    created(store)
-    created(store, ODD)
+    create_sample(store)
+    create_sample(store, ODD)
     store.change(1, Change("arm", HOUR, name=ODD, payload='{"a": [null, "ü\\u0000"]}'))
     store.change(2, Change("status", HOUR, status="archived"))
     for batch in range(30):
         expires = 90 if batch < 10 else LATER
-        store.append([report(1, numbered(1000 * batch + each), expires, tag=2**32 - 1 - each) for each in range(100)])
+        store.append([report(1, to_id(1000 * batch + each), expires, tag=2**32 - 1 - each) for each in range(100)])
     store.save_snapshot(1, 7, ODD, bytes(range(256)) * 100, "digest")
     store.set_issued(ODD, [(1, 0, 80, 3), (1, 1, LATER, 4)])
     store.count_refused([(0, ODD, 5, 2), (1, "late", 6, 1)])
@@ -82,15 +82,15 @@ def test_backup_restores_all_tables(any_store: Store, target: str, tmp_path: Pat
     assert restore(file, target) == CopyCounts(2, 3004)
     with open_store(target) as restored:
         assert content(restored) == before
-        assert restored.append([report(1, numbered(1000 * 20)), report(), report(2)]) == [0, 3003, -2]
-        assert restored.append([report(1, numbered(1), expires=90)]) == [-1]  # still forgotten
-        assert created(restored, "another").id == 3
+        assert restored.append([report(1, to_id(1000 * 20)), report(), report(2)]) == [0, 3003, -2]
+        assert restored.append([report(1, to_id(1), expires=90)]) == [-1]  # still forgotten
+        assert create_sample(restored, "another").id == 3
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
 def test_backup_is_consistent_while_others_write(any_url: str, any_store: Store, target: str, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        created(any_store, name)
+        create_sample(any_store, name)
     stop = threading.Event()
 
     def write() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from made_stores import created, report
+from store_samples import create_sample, report
 
 from commands import refused
 from maskedbandits.cli import FAILED, Verbs
@@ -48,7 +48,7 @@ def test_help_lists_options_and_examples(verb: str) -> None:
 
 
 def test_backup_verb_and_restore_verb_are_inverse(any_store: Store, any_url: str) -> None:
-    created(any_store)
+    create_sample(any_store)
     any_store.append([report() for _ in range(2000)])
     done = call("backup", "--storage", any_url, "b.backup")
     assert (done.exit_code, done.stdout) == (0, "Backed up: 1 experiment, 2,001 events. b.backup\n")
@@ -64,7 +64,7 @@ def test_backup_verb_and_restore_verb_are_inverse(any_store: Store, any_url: str
 
 def test_backup_verb_uses_the_service_storage(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store("sqlite:///bandits.db", create=True) as store:
-        created(store)
+        create_sample(store)
     assert json.loads(call("backup", "one", "--json").stdout)["experiments"] == 1
     open_store("sqlite:///other.db", create=True).close()
     monkeypatch.setenv("MASKEDBANDITS_STORAGE", "sqlite:///other.db")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from made_stores import ARMS, CONFIG, HOUR, LATER, created, numbered, refused, report
+from store_samples import ARMS, CONFIG, HOUR, LATER, create_sample, refused, report, to_id
 
 from maskedbandits.service.storage import Conflict, Store, StoreUnavailable, open_store
 from maskedbandits.service.storage.models import (
@@ -36,12 +36,12 @@ class TestContract:
 
     @pytest.fixture
     def experiment(self, store: Store) -> ExperimentRow:
-        return created(store)
+        return create_sample(store)
 
     # Experiments
 
     def test_log_starts_with_create_event(self, store: Store) -> None:
-        row = created(store)
+        row = create_sample(store)
         assert row == ExperimentRow(1, "headlines", "running", CONFIG, 1, 1, 0, HOUR, 0)
         assert store.list_experiments() == [row]
         assert store.list_arms(row.id) == [ArmRow(place, *arm, "open") for place, arm in enumerate(ARMS)]
@@ -54,10 +54,10 @@ class TestContract:
         }
 
     def test_experiment_name_is_unique(self, store: Store) -> None:
-        created(store)
+        create_sample(store)
         with refused("'headlines' already", "give another name", kind=Conflict):
-            created(store)
-        assert created(store, "layouts").id == 2
+            create_sample(store)
+        assert create_sample(store, "layouts").id == 2
         assert [row.name for row in store.list_experiments()] == ["headlines", "layouts"]
 
     def test_invalid_experiments_are_rejected(self, store: Store) -> None:
@@ -101,9 +101,9 @@ class TestContract:
         assert store.read_heads() == {1: 4}
 
     def test_experiments_have_separate_logs(self, store: Store) -> None:
-        created(store)
-        created(store, "other")
-        same = numbered(7)
+        create_sample(store)
+        create_sample(store, "other")
+        same = to_id(7)
         answers = store.append([report(2, same), report(1, same), report(3), report(2, same), report(2)])
         assert answers == [2, 2, UNKNOWN, DUPLICATE, 3]
         assert store.read_heads() == {1: 2, 2: 3}
@@ -115,7 +115,7 @@ class TestContract:
         assert store.append([report(), report(2), report(0), report(-1), report(2**40)]) == [UNKNOWN] * 5
 
     def test_expired_id_stays_forgotten(self, store: Store, experiment: ExperimentRow) -> None:
-        early, late = report(decision=numbered(1), expires=100), report(decision=numbered(2), expires=101)
+        early, late = report(decision=to_id(1), expires=100), report(decision=to_id(2), expires=101)
         assert store.append([early, late]) == [2, 3]
         assert store.append([early, late]) == [DUPLICATE, DUPLICATE]
         store.forget(100)
@@ -183,7 +183,7 @@ class TestContract:
 
     def test_many_experiments_are_counted_at_once(self, store: Store) -> None:
         for each in range(5):
-            created(store, f"experiment {each}")
+            create_sample(store, f"experiment {each}")
         store.set_issued("p", [(each, arm, 100, each) for each in range(2000) for arm in (0, 1)])
         assert [store.sum_issued(each) for each in (0, 1, 5, 6)] == [{}, {0: 1, 1: 1}, {0: 5, 1: 5}, {}]
 
@@ -321,7 +321,7 @@ class TestContract:
         with refused("create the store first"):
             open_store(any_url)
         with open_store(any_url, create=True) as store:
-            created(store)
+            create_sample(store)
             store.append([report()])
         for create in (False, True):
             with open_store(any_url, create=create) as store:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from made_stores import HOUR, created, refused
+from store_samples import HOUR, create_sample, refused
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Conflict, Store
@@ -24,7 +24,7 @@ class TestChanges:
 
     @pytest.fixture
     def experiment(self, store: Store) -> ExperimentRow:
-        return created(store)
+        return create_sample(store)
 
     def test_each_change_is_an_event_and_a_version(self, store: Store, experiment: ExperimentRow) -> None:
         changes = [

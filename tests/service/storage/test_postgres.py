@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 import store_children as children
-from made_stores import LATER, created, refused, report
 from postgres import Cluster, cluster
+from store_samples import LATER, create_sample, refused, report
 
 from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, errors, open_store
 from maskedbandits.service.storage.models import Change, NewReport, Visit
@@ -87,7 +87,7 @@ def locked(url: str) -> Iterator[None]:
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_store_reconnects_to_restarted_server(server: Cluster, how: str) -> None:
     with open_store(server.place(), create=True) as store:
-        created(store)
+        create_sample(store)
         assert store.append([report()]) == [2]
         getattr(server, how)()
         for work in (store.read_heads, store.ping, lambda: store.append([report()]), lambda: store.forget(1)):
@@ -115,7 +115,7 @@ def test_missing_server_is_unreachable_until_it_starts(server: Cluster) -> None:
 
 def test_lost_tables_are_reported(place: str, postgres_server: Cluster) -> None:
     with open_store(place, create=True) as store:
-        created(store)
+        create_sample(store)
         schema = place.rpartition("%3D")[2]
         postgres_server.execute(f"ALTER SCHEMA {schema} RENAME TO away")
         with refused("its tables are gone", kind=StoreUnavailable):
@@ -133,7 +133,7 @@ def test_lost_tables_are_reported(place: str, postgres_server: Cluster) -> None:
 
 def test_connection_lost_before_commit_writes_nothing(place: str, postgres_server: Cluster) -> None:
     with open_store(place, create=True) as store:
-        created(store)
+        create_sample(store)
         process, one = backend(store), report()
         with locked(place):
             answer = start(lambda: store.append([one]))
@@ -147,7 +147,7 @@ def test_connection_lost_before_commit_writes_nothing(place: str, postgres_serve
 
 def test_change_lost_before_commit_is_known_as_failed(place: str, postgres_server: Cluster) -> None:
     with open_store(place, create=True) as store:
-        created(store)
+        create_sample(store)
         process = backend(store)
         with locked(place):
             answer = start(lambda: store.change(1, Change("status", 1, status="paused")))
@@ -161,7 +161,7 @@ def test_change_lost_before_commit_is_known_as_failed(place: str, postgres_serve
 
 def test_connection_lost_in_commit_may_be_committed(server: Cluster) -> None:
     with open_store(server.place(), create=True) as store:
-        created(store)
+        create_sample(store)
         one, two, process = report(), report(), backend(store)
         server.set("synchronous_standby_names", "nobody")  # a commit waits for a standby that never comes
         answer = start(lambda: store.append([one, two, one]))
@@ -179,7 +179,7 @@ def test_connection_lost_in_commit_may_be_committed(server: Cluster) -> None:
 
 def test_change_lost_in_commit_may_be_committed(server: Cluster) -> None:
     with open_store(server.place(), create=True) as store:
-        created(store)
+        create_sample(store)
         process = backend(store)
         server.set("synchronous_standby_names", "nobody")
         answer = start(lambda: store.change(1, Change("status", 1, status="paused")))
@@ -209,7 +209,7 @@ def test_killed_server_keeps_acknowledged_reports(server: Cluster) -> None:
             waiting = []
 
     with open_store(server.place(), create=True) as store:
-        created(store)
+        create_sample(store)
         working = start(work)
         for turn in range(4):
             wait_until(lambda turn=turn: len(acknowledged) > 100 * turn or working.done())  # type: ignore[misc]
@@ -231,7 +231,7 @@ def test_killed_server_keeps_acknowledged_reports(server: Cluster) -> None:
 def test_lock_timeout_is_unavailable(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
     with open_store(place, create=True) as store:
-        created(store)
+        create_sample(store)
         process = backend(store)
         with locked(place):
             for work in (
@@ -275,7 +275,7 @@ def test_commits_are_durable_unless_url_says_no(place: str) -> None:
 def test_stricter_default_isolation_is_harmless(place: str, isolation: str) -> None:
     url = f"{place}%20-cdefault_transaction_isolation%3D{isolation.replace(' ', '%5C%20')}"
     with open_store(url, create=True) as store:
-        created(store)
+        create_sample(store)
         with ThreadPoolExecutor(3) as pool:
             for each in [pool.submit(children.write, url, who, 1) for who in range(3)]:
                 each.result(children.LONGEST)
@@ -285,7 +285,7 @@ def test_stricter_default_isolation_is_harmless(place: str, isolation: str) -> N
 
 def test_transaction_settings_are_local(place: str) -> None:
     with open_store(place, create=True) as store:
-        created(store)
+        create_sample(store)
         store.append([report()])
         connection = store._connection  # type: ignore[attr-defined]
         for setting, value in [("enable_seqscan", "on"), ("lock_timeout", "0"), ("plan_cache_mode", "auto")]:
@@ -294,7 +294,7 @@ def test_transaction_settings_are_local(place: str) -> None:
 
 def test_grown_log_is_not_scanned(place: str) -> None:
     with open_store(place, create=True) as store:
-        created(store)
+        create_sample(store)
         connection = store._connection  # type: ignore[attr-defined]
         connection.execute("VACUUM ANALYZE")  # now the server knows that there is next to nothing
 
@@ -361,7 +361,7 @@ def test_no_error_shows_a_password(url: str) -> None:
 
 def test_older_server_version_works() -> None:
     with cluster(16) as server, open_store(server.place(), create=True) as store:
-        created(store)
+        create_sample(store)
         one = report()
         assert store.append([one, report(), one]) == [2, 3, 0]
         store.forget(1)

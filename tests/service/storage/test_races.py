@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import store_children as children
-from made_stores import LATER, created, report
+from store_samples import LATER, create_sample, report
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Store, open_store
@@ -38,7 +38,7 @@ def followed(store: Store, done: Callable[[], bool]) -> Iterator[EventRow]:
 @pytest.mark.parametrize("pool", POOLS)
 def test_concurrent_appends_leave_no_gaps(any_url: str, any_store: Store, pool: str) -> None:
     for each in range(EXPERIMENTS):
-        created(any_store, f"experiment {each}")
+        create_sample(any_store, f"experiment {each}")
     with POOLS[pool](WRITERS) as writers:
         written = [writers.submit(children.write, any_url, who, EXPERIMENTS) for who in range(WRITERS)]
         read = list(followed(any_store, lambda: all(each.done() for each in written)))
@@ -57,7 +57,7 @@ def test_concurrent_appends_leave_no_gaps(any_url: str, any_store: Store, pool: 
 
 @pytest.mark.parametrize("pool", POOLS)
 def test_racing_visits_get_one_token(any_url: str, any_store: Store, pool: str) -> None:
-    created(any_store)
+    create_sample(any_store)
     with POOLS[pool](WRITERS) as writers:
         asked = [writers.submit(children.visit, any_url, who, 20) for who in range(WRITERS)]
         tokens = [each.result(children.LONGEST) for each in asked]
@@ -79,7 +79,7 @@ def test_opposite_orders_of_visits_do_not_deadlock(any_url: str, any_store: Stor
 
 
 def test_threads_share_a_store(any_store: Store) -> None:
-    created(any_store)
+    create_sample(any_store)
 
     def work(who: int) -> None:
         for _ in range(10):
@@ -96,7 +96,7 @@ def test_threads_share_a_store(any_store: Store) -> None:
 
 
 def test_racing_changes_are_checked_in_turn(any_url: str, any_store: Store) -> None:
-    created(any_store)
+    create_sample(any_store)
 
     def at_most_five(_: ExperimentRow, arms: Sequence[ArmRow]) -> None:
         if len(arms) > 5:
@@ -119,7 +119,7 @@ def test_racing_changes_are_checked_in_turn(any_url: str, any_store: Store) -> N
 
 
 def test_changes_and_forgetting_run_beside_reports(any_url: str, any_store: Store) -> None:
-    created(any_store)
+    create_sample(any_store)
     stop = threading.Event()
 
     def forget() -> int:
@@ -159,7 +159,7 @@ def test_racing_creators_share_one_store(any_url: str) -> None:
 
 
 def test_fork_cannot_use_parents_store(any_url: str, any_store: Store, tmp_path: Path) -> None:
-    created(any_store)
+    create_sample(any_store)
     with children.processes(1) as pool:
         said = pool.submit(children.fork_and_use, any_url).result(children.LONGEST)
     assert "opened by another process: open it in this one, too" in said[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from made_stores import LATER, created, numbered, report
+from store_samples import LATER, create_sample, report, to_id
 
 from maskedbandits.service.storage import Store
 from maskedbandits.service.storage.models import DUPLICATE, LATE, UNKNOWN, Change
@@ -13,8 +13,8 @@ pytest_plugins = ["store_fixtures"]
 
 @pytest.fixture
 def store(any_store: Store) -> Store:
-    created(any_store)
-    created(any_store, "others")
+    create_sample(any_store)
+    create_sample(any_store, "others")
     return any_store
 
 
@@ -60,7 +60,7 @@ def test_other_bit_is_another_report(store: Store) -> None:
 
 
 def test_large_append_is_recovered(store: Store) -> None:
-    batch = [report(decision=numbered(place)) for place in range(2_000)]
+    batch = [report(decision=to_id(place)) for place in range(2_000)]
     answered = store.append(batch)
     assert store.recover_append(batch, {}) == answered == list(range(2, 2_002))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import store_children as children
-from made_stores import created, refused, report
+from store_samples import create_sample, refused, report
 from tracing import SYNCS, needs_strace, traced
 
 from children import finished
@@ -24,7 +24,7 @@ from maskedbandits.service.storage import Store, StoreUnavailable, Unreachable, 
 def path(tmp_path: Path) -> Path:
     """A store with an experiment."""
     with open_store(f"sqlite:///{tmp_path}/store.db", create=True) as store:
-        created(store)
+        create_sample(store)
     return tmp_path / "store.db"
 
 
@@ -206,7 +206,7 @@ def test_forgotten_ids_are_overwritten(path: Path) -> None:
 
 ACKNOWLEDGING = """
 import os, sys
-from made_stores import report
+from store_samples import report
 from maskedbandits.service.storage import open_store
 from maskedbandits.service.storage.models import Visit
 with open_store(sys.argv[1]) as store:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
-from made_stores import numbered
 from postgres import Cluster
+from store_samples import to_id
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.storage import Store, open_store
@@ -36,7 +36,7 @@ REPORTS = st.builds(
     epsilon=st.sampled_from([0, 1_000_000, 2**32 - 1]),
     probability=st.sampled_from([1, 65_536]),
     flags=st.integers(0, 7),
-    decision=st.integers(0, 12).map(numbered),
+    decision=st.integers(0, 12).map(to_id),
     expires=MINUTES,
     hour=st.integers(0, 3),
     config=st.none() | st.sampled_from([0, 65_535]),

@@ -1,10 +1,9 @@
 """Errors of a ledger, each in one line."""
 
-import contextlib
 import sqlite3
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
-from ...errors import UserError
+from ...errors import UserError, translate_errors
 
 LOCK_TIMEOUT_S = 10.0  # for another process to finish writing
 DAMAGED = "damaged, or not a ledger, so no report is made: restore it; a new one would forget what was spent"
@@ -37,17 +36,17 @@ class DamagedFile(Exception):  # noqa: N818 - reads as an error already
     """An entry is not as it was written."""
 
 
-@contextlib.contextmanager
-def translate_errors(name: str, damaged: str = DAMAGED) -> Iterator[None]:
+def translate_ledger_errors(name: str, damaged: str = DAMAGED) -> AbstractContextManager[None]:
     """Describe errors of the disk or the database in one line."""
-    try:
-        yield
-    except (DamagedFile, UnicodeDecodeError) as error:  # SQLite's message may quote the damaged text
-        raise LedgerError(f"{name}: {damaged}") from error
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # missing if a text cannot be decoded
-        otherwise = f"{error}, so no report is made: check the file and its disk"
-        reason = damaged if code in DAMAGE_CODES else REASONS.get(code, otherwise)  # & 0xFF: the main code
-        raise LedgerError(f"{name}: {reason}") from error
-    except OSError as error:
-        raise LedgerError(f"{name}: {error.strerror}, so no report is made: check the path") from error
+    kinds = (DamagedFile, UnicodeDecodeError, sqlite3.Error, OSError)
+    return translate_errors(kinds, lambda error: LedgerError(f"{name}: {_explain(error, damaged)}"))
+
+
+def _explain(error: Exception, damaged: str) -> str:
+    if isinstance(error, (DamagedFile, UnicodeDecodeError)):  # SQLite's message may quote the damaged text
+        return damaged
+    if isinstance(error, OSError):
+        return f"{error.strerror}, so no report is made: check the path"
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # missing if a text cannot be decoded
+    otherwise = f"{error}, so no report is made: check the file and its disk"
+    return damaged if code in DAMAGE_CODES else REASONS.get(code, otherwise)

@@ -38,7 +38,7 @@ from ..composition import check_delta, fits_cap, sum_epsilons, total_epsilon
 from ..exact import Number, as_epsilon, as_number, as_sum, as_text
 from ..randomized_response import KaryRandomizer, Report, mechanism_for
 from . import storage
-from .errors import LedgerError, Overdraft, TermsMismatch, translate_errors
+from .errors import LedgerError, Overdraft, TermsMismatch, translate_ledger_errors
 from .period import FOR_EVER, LONG_AGO, PeriodLike, combine_clocks, date_payment, parse_period, read_clock, still_counts
 from .storage import DecisionName, LedgerTerms, check_decision_name
 
@@ -100,7 +100,7 @@ class Ledger:
         self._name = "ledger in memory" if self.path is None else str(self.path)
         self._seen_writes, self._is_shared = 0, shared and path is None  # in the file
         self._terms = LedgerTerms(self.cap, self.delta, self._period)
-        with translate_errors(self._name):
+        with translate_ledger_errors(self._name):
             if self.path is not None:
                 self._connection = storage.open_file(self.path, self._terms, change)
             elif shared:
@@ -426,7 +426,7 @@ class Ledger:
         """Lend the connection to one thread, if it still belongs to this process and this file."""
         if os.getpid() != self._process:  # check before the lock, which a fork may have copied locked
             raise LedgerError(f"{self._name}: opened by another process: open it in this one, too")
-        with self._lock, translate_errors(self._name):
+        with self._lock, translate_ledger_errors(self._name):
             if self._closed:
                 raise LedgerError(f"{self._name}: closed: open it again")
             if self._identity() != self._file:

@@ -17,7 +17,7 @@ CONFIG = '{"epsilon": 1.0}'
 HOUR, LATER = 480_000, 30_000_000  # an hour, and a minute in which nothing has expired yet
 
 
-def created(store: Store, name: str = "headlines") -> ExperimentRow:
+def create_sample(store: Store, name: str = "headlines") -> ExperimentRow:
     return store.create_experiment(name, CONFIG, ARMS, 0, HOUR)
 
 
@@ -26,7 +26,7 @@ def report(experiment: int = 1, decision: bytes | None = None, expires: int = LA
     return NewReport(experiment, 1, 1, tag, 65_536, 0, decision or os.urandom(11), expires, HOUR)
 
 
-def numbered(decision: int) -> bytes:
+def to_id(decision: int) -> bytes:
     return decision.to_bytes(11, "big")
 
 

@@ -27,7 +27,7 @@ class Guesser:
     def __init__(self, arms: int, draws_from: str, seed: int) -> None:
         self.arms, self.draws_from = arms, draws_from
         self.sums, self.counts, self.pending = np.zeros(arms), np.zeros(arms), np.zeros(arms)
-        self.lots = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
 
     @property
     def kind(self) -> Guesser:
@@ -41,7 +41,7 @@ class Guesser:
         if not self.draws_from:
             return np.full(n, int(np.argmax(self._means())))
         widths = 1.0 / np.sqrt(1.0 + self.counts)
-        drawn = self._means() + widths * self.lots.standard_normal((n, self.arms))
+        drawn = self._means() + widths * self.rng.standard_normal((n, self.arms))
         return np.asarray(np.argmax(drawn, axis=1))
 
     def choose(self, n: Any = None, *, among: Any = None) -> int:
@@ -67,7 +67,7 @@ def change(seq: int, hour: int, kind: str, arm: int | None = None, **detail: Any
     return EventRow(seq, kind, arm, None, None, None, None, None, hour, json.dumps(detail))
 
 
-def created(arms: int | Sequence[str], config: dict[str, Any], hour: int = 0, default_arm: int = 0) -> EventRow:
+def create_event(arms: int | Sequence[str], config: dict[str, Any], hour: int = 0, default_arm: int = 0) -> EventRow:
     names = [f"arm {place}" for place in range(arms)] if isinstance(arms, int) else arms
     listed = [{"name": name, "payload": {"secret": place}} for place, name in enumerate(names)]
     return change(1, hour, "create", config=config, default_arm=default_arm, arms=listed)
@@ -79,7 +79,7 @@ def report(
     return EventRow(seq, "report", arm, bit, epsilon, probability, flags, None, hour, None)
 
 
-def made_up(
+def simulate_log(
     means: Sequence[float] | Means,
     reports: int,
     *,
@@ -88,21 +88,21 @@ def made_up(
     floor: float = 0.05,
     holdout: float = 0.0,
     draws_from: str = "",
-    delay: Callable[[random.Random], float] = lambda lots: 0.0,
+    delay: Callable[[random.Random], float] = lambda rng: 0.0,
 ) -> list[EventRow]:
     """Return the log of a service after a number of decisions, all of which are reported."""
     at: Means = means if callable(means) else lambda decision: means
-    arms, lots, truth = len(at(0)), random.Random(seed), get_mask(epsilon).p00
+    arms, rng, truth = len(at(0)), random.Random(seed), get_mask(epsilon).p00
     random.seed(seed)  # of the chooser
     policy = Guesser(arms, draws_from, seed)
     selector = ArmSelector(policy, range(arms), floor, holdout, 0)  # type: ignore[arg-type]  # it asks for no more
-    events = [created(arms, settings(epsilon, floor, holdout))]
+    events = [create_event(arms, settings(epsilon, floor, holdout))]
     waiting: list[tuple[float, int, int, int, int, int]] = []
     for decision in range(reports):
         arm, probability, flags = selector.decide()
-        reward = lots.random() < at(decision)[arm]
-        bit = int(reward == (lots.random() < truth))
-        heapq.heappush(waiting, (decision + delay(lots), decision, arm, bit, probability, flags))
+        reward = rng.random() < at(decision)[arm]
+        bit = int(reward == (rng.random() < truth))
+        heapq.heappush(waiting, (decision + delay(rng), decision, arm, bit, probability, flags))
         while waiting and (waiting[0][0] <= decision or decision == reports - 1):
             _, _, arm, bit, probability, flags = heapq.heappop(waiting)
             events.append(report(len(events) + 1, len(events) // 1000, arm, bit, probability, epsilon, flags))
@@ -119,7 +119,7 @@ def with_probabilities(events: Sequence[EventRow], told: Callable[[EventRow], fl
     ]
 
 
-def obvious(events: list[EventRow], number: Callable[[Any], Any] = float) -> list[naive.Event]:
+def to_naive(events: list[EventRow], number: Callable[[Any], Any] = float) -> list[naive.Event]:
     """A log as the twin reads it."""
     most = max(get_mask(event.epsilon).slope for event in events if event.epsilon)
     found = []
@@ -146,28 +146,28 @@ def obvious(events: list[EventRow], number: Callable[[Any], Any] = float) -> lis
     return found
 
 
-def any_log(seed: int, reports: int = 60) -> list[EventRow]:
+def draw_log(seed: int, reports: int = 60) -> list[EventRow]:
     """Return a log with every kind of event: arms, settings, epsilons and subsets change."""
-    lots = random.Random(seed)
-    floors = [lots.choice([0.0, 0.1]), lots.choice([0.0, 0.1])]
-    events = [created(2, settings(MILLION, floors[0], lots.choice([0.0, 0.2])), default_arm=lots.randrange(2))]
+    rng = random.Random(seed)
+    floors = [rng.choice([0.0, 0.1]), rng.choice([0.0, 0.1])]
+    events = [create_event(2, settings(MILLION, floors[0], rng.choice([0.0, 0.2])), default_arm=rng.randrange(2))]
     arms, hour, can_go = 2, 0, [1]
     while len(events) < reports:
-        seq, lot = len(events) + 1, lots.random()
-        hour += lots.random() < 0.15
+        seq, lot = len(events) + 1, rng.random()
+        hour += rng.random() < 0.15
         if lot < 0.04:
             events.append(change(seq, hour, "arm", arms, name=f"arm {arms}"))
             can_go.append(arms)
             arms += 1
         elif lot < 0.06 and can_go:
-            events.append(change(seq, hour, "retire", can_go.pop(lots.randrange(len(can_go))), name="gone"))
+            events.append(change(seq, hour, "retire", can_go.pop(rng.randrange(len(can_go))), name="gone"))
         elif lot < 0.09:
-            config = settings(MILLION, lots.choice(floors), lots.choice([0.0, 0.2]), lots.choice([60, 4000]))
+            config = settings(MILLION, rng.choice(floors), rng.choice([0.0, 0.2]), rng.choice([60, 4000]))
             events.append(change(seq, hour, "config", config=config, default_arm=0))
         elif lot < 0.11:
             events.append(change(seq, hour, "status", status="paused"))
         else:
-            given = (lots.randrange(arms), lots.randrange(2), lots.randrange(WHOLE // 4, WHOLE + 1))
-            epsilon, flags = lots.choice([MILLION, MILLION, 2 * MILLION, 10]), lots.choice([0, 0, 0, 1, 4])
+            given = (rng.randrange(arms), rng.randrange(2), rng.randrange(WHOLE // 4, WHOLE + 1))
+            epsilon, flags = rng.choice([MILLION, MILLION, 2 * MILLION, 10]), rng.choice([0, 0, 0, 1, 4])
             events.append(report(seq, hour, *given, epsilon, flags))
     return events
