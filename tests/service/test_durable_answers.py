@@ -14,7 +14,7 @@ from web import SMALL
 from children import LONGEST
 
 DECISIONS, REPORTS = "/v1/experiments/headline/decisions", "/v1/reports"
-COUNT = 12
+COUNT = 6
 
 
 @needs_strace

@@ -34,7 +34,7 @@ def told_to_wait(service: Running) -> bool:
     return False
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_service_waits_for_late_database(stopped: Cluster, workers: int) -> None:
     with running(stopped.url(), "--workers", workers) as service:
         assert told_to_wait(service)
