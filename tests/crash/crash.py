@@ -1,15 +1,15 @@
-"""Services, and their database, are killed at random moments under load; then everything is counted.
+"""Kill services and their database at random moments under load, then count everything.
 
     make crash        # 200 kills with SQLite, 50 with PostgreSQL and two services, 10 of PostgreSQL itself
 
-A third of the kills come while the service starts: while it reads the log, forgets, or writes a snapshot, of which
-there is one at nearly every start. Tokens live for 20 seconds, so that ids of decisions are dropped meanwhile; reports
-that were acknowledged are sent once more, before that and after.
+A third of the kills come while the service starts: while it reads the log, forgets, or writes a snapshot, which it does
+at nearly every start. Tokens live for 20 seconds, so ids of decisions are dropped during the test. Acknowledged reports
+are sent once more, before that and after.
 
-What must hold: every acknowledged report stands in the log, once, with its bit; nothing stands there that was not sent;
-the numbers have no gap; the live states are what the log says, to the last bit. Being killed does not show whether
-something was on the disk (the operating system keeps what was written): that an fdatasync comes before every
-acknowledgement is shown in tests/service/test_durable_answers.py.
+A failure is any of these: an acknowledged report that is not in the log, is there twice or has another bit; a report in
+the log that was never sent; a gap in the numbers; a live state that differs from the log in any bit. A kill does not
+test durability, because the operating system still has the written data. tests/service/test_durable_answers.py tests
+that an fdatasync precedes every acknowledgement.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ EXPERIMENT = "crash"
 ARMS = 5
 GROUPS = ("young", "grown", "old")
 VISITORS = 8
-LIFE = 20  # seconds, of tokens: ids are dropped by the minute
+TOKEN_LIFETIME_S = 20
 Say = Callable[[str], None]
 Kill = Callable[[random.Random, bool], bool]  # early or not; tells whether it was ready
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What was found in the end."""
+class CrashResult:
+    """The counts at the end of a crash test."""
 
     kills: int
     early: int  # of them, before the service was ready
@@ -67,41 +67,41 @@ class Counted:
 
     @property
     def holds(self) -> bool:
-        """Tell whether nothing went wrong."""
+        """Tell whether there is no failure."""
         wrong = (self.lost, self.twice, self.changed, self.unknown, self.gaps, self.contradicting, len(self.faults))
         return not any(wrong) and self.in_log >= self.acknowledged > 0 and self.states > 0
 
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
-        told = [
+        parts = [
             f"{self.kills} kills, {self.early} of them while it started; {self.sent:,} reports sent, "
             f"{self.acknowledged:,} acknowledged ({self.duplicates:,} of them at a second try), {self.again:,} sent "
             f"once more, {self.in_log:,} in the log, {self.dropped:,} of them without an id",
             f"{self.lost} lost, {self.twice} counted twice, {self.changed} with another bit, {self.unknown} never "
             f"sent, {self.gaps} gaps, {self.states} live states as the log says, {self.contradicting} not: {verdict}",
         ]
-        return "; ".join([*told, *self.faults[:5]])
+        return "; ".join([*parts, *self.faults[:5]])
 
 
-def under_load(
+def run_under_load(
     services: list[Service], kills: int, kill: Kill, say: Say, groups: Sequence[str] = ()
 ) -> tuple[Visitors, int]:
     """Run visitors while something is killed several times, at random moments.
 
-    Return what they were told, and how many kills came before it was ready.
+    Return the visitors, and the number of kills before a service was ready.
     """
-    lots, early = random.Random(), 0
+    rng, early = random.Random(), 0
     for service in services:
         service.start()
-    arms = [{"name": f"arm {place}"} for place in range(ARMS)]
-    about = {"name": EXPERIMENT, "epsilon": EPSILON, "arms": arms, "report_after": 1, "expires_after": LIFE}
+    arms = [{"name": f"arm {index}"} for index in range(ARMS)]
+    about = {"name": EXPERIMENT, "epsilon": EPSILON, "arms": arms, "report_after": 1, "expires_after": TOKEN_LIFETIME_S}
     services[0].ask("/v1/experiments", about | ({"groups": groups} if groups else {}))
     visitors = Visitors([service.port for service in services], EXPERIMENT, VISITORS, len(groups))
     visitors.begin()
     said = time.monotonic()
     try:
         for done in range(kills):
-            early += not kill(lots, done % 3 == 1)
+            early += not kill(rng, done % 3 == 1)
             if time.monotonic() - said > 10.0:
                 say(f"  {done + 1} of {kills} kills, {len(visitors.acknowledged):,} reports acknowledged")
                 said = time.monotonic()
@@ -112,11 +112,11 @@ def under_load(
     return visitors, early
 
 
-def counted(storage: str, services: list[Service], visitors: Visitors, kills: int, early: int) -> Counted:
-    """Count everything in the end; the services still run."""
+def count_outcomes(storage: str, services: list[Service], visitors: Visitors, kills: int, early: int) -> CrashResult:
+    """Count the outcomes at the end, while the services still run."""
     with open_store(storage) as store:
         row = next(each for each in store.list_experiments() if each.name == EXPERIMENT)
-        claims = [claim_of(service, row.seq) for service in services]
+        claims = [read_claim(service, row.seq) for service in services]
         found = replay(store, row, claims)
         with store.dump() as tables:
             events = [
@@ -130,7 +130,7 @@ def counted(storage: str, services: list[Service], visitors: Visitors, kills: in
     for event in reports:
         bits.setdefault(event["epsilon"], []).append(event["bit"])
     numbers = sorted(event["seq"] for event in events)
-    return Counted(
+    return CrashResult(
         kills=kills,
         early=early,
         sent=len(visitors.sent),
@@ -143,56 +143,56 @@ def counted(storage: str, services: list[Service], visitors: Visitors, kills: in
         twice=sum(len(each) - 1 for each in bits.values()),
         changed=sum(bit != bits[mark][0] for mark, bit in visitors.acknowledged.items() if mark in bits),
         unknown=sum(mark not in visitors.sent for mark in bits),
-        gaps=sum(number != place for place, number in enumerate(numbers, 1)),
+        gaps=sum(number != index for index, number in enumerate(numbers, 1)),
         states=len([claim for claim in found.agreeing if claim.source != "snapshot"]),
         contradicting=len(found.contradicting) + len(found.out_of_reach),
         faults=tuple(visitors.faults),
     )
 
 
-def claim_of(service: Service, seq: int) -> Claim:
+def read_claim(service: Service, seq: int) -> Claim:
     """Return the live state of a service once it has read the whole log."""
     for _ in range(200):
-        told = service.ask(f"/v1/experiments/{EXPERIMENT}/state")
-        if told["seq"] >= seq:
-            return Claim(f"port {service.port}", told["seq"], told["digest"])
+        state = service.ask(f"/v1/experiments/{EXPERIMENT}/state")
+        if state["seq"] >= seq:
+            return Claim(f"port {service.port}", state["seq"], state["digest"])
         time.sleep(0.05)
     raise AssertionError(f"the service on port {service.port} does not follow the log")
 
 
-def with_sqlite(kills: int, say: Say, groups: Sequence[str] = ()) -> Counted:
+def crash_sqlite(kills: int, say: Say, groups: Sequence[str] = ()) -> CrashResult:
     """Kill a service with SQLite."""
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         service = Service(f"sqlite:///{Path(made) / 'bandits.db'}", Path(made))
         stack.callback(service.kill)
-        visitors, early = under_load([service], kills, service_killer([service]), say, groups)
-        return counted(service.storage, [service], visitors, kills, early)
+        visitors, early = run_under_load([service], kills, build_service_killer([service]), say, groups)
+        return count_outcomes(service.storage, [service], visitors, kills, early)
 
 
-def with_postgres(kills: int, say: Say, *, kill_database: bool = False) -> Counted:
+def crash_postgres(kills: int, say: Say, *, kill_database: bool = False) -> CrashResult:
     """Kill one of two services with PostgreSQL, or PostgreSQL itself."""
     with cluster() as server, tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         storage = server.place()
         services = [Service(storage, Path(made)) for _ in range(2)]
         for service in services:
             stack.callback(service.kill)
-        killing = database_killer(server, services) if kill_database else service_killer(services)
-        visitors, early = under_load(services, kills, killing, say)
-        return counted(storage, services, visitors, kills, early)
+        killing = build_database_killer(server, services) if kill_database else build_service_killer(services)
+        visitors, early = run_under_load(services, kills, killing, say)
+        return count_outcomes(storage, services, visitors, kills, early)
 
 
-def service_killer(services: list[Service]) -> Kill:
+def build_service_killer(services: list[Service]) -> Kill:
     """Return a function that kills and restarts a service; an early kill hits the one just started."""
     newest = services[0]
 
-    def kill(lots: random.Random, early: bool) -> bool:
+    def kill(rng: random.Random, early: bool) -> bool:
         nonlocal newest
         if early:
-            time.sleep(lots.uniform(0.0, 1.1 * newest.took))
+            time.sleep(rng.uniform(0.0, 1.1 * newest.took))
         else:
-            newest = lots.choice(services)
+            newest = rng.choice(services)
             newest.wait_until_ready()
-            time.sleep(lots.uniform(0.0, 0.6))
+            time.sleep(rng.uniform(0.0, 0.6))
         was_ready = not early or newest.is_ready()
         newest.kill()
         newest.launch()
@@ -201,13 +201,13 @@ def service_killer(services: list[Service]) -> Kill:
     return kill
 
 
-def database_killer(server: Cluster, services: list[Service]) -> Kill:
+def build_database_killer(server: Cluster, services: list[Service]) -> Kill:
     """Return a function that kills and restarts PostgreSQL; the services reconnect on their own."""
 
-    def kill(lots: random.Random, early: bool) -> bool:
-        time.sleep(lots.uniform(0.0, 0.6))
+    def kill(rng: random.Random, early: bool) -> bool:
+        time.sleep(rng.uniform(0.0, 0.6))
         server.kill()
-        time.sleep(lots.uniform(0.0, 2.0))
+        time.sleep(rng.uniform(0.0, 2.0))
         server.start()
         until = time.monotonic() + 60.0
         while not all(service.is_ready() for service in services):
@@ -226,13 +226,13 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=30, help="kills of the same where people are of private groups")
     parser.add_argument("--postgres", type=int, default=50, help="kills of one of two services with PostgreSQL")
     parser.add_argument("--database", type=int, default=10, help="kills of PostgreSQL itself")
-    told = parser.parse_args()
+    options = parser.parse_args()
     found = []
     for name, kills, run in (
-        ("SQLite, one service", told.sqlite, with_sqlite),
-        ("SQLite, private groups", told.groups, lambda k, s: with_sqlite(k, s, GROUPS)),
-        ("PostgreSQL, two services, one killed", told.postgres, with_postgres),
-        ("PostgreSQL killed, two services", told.database, lambda k, s: with_postgres(k, s, kill_database=True)),
+        ("SQLite, one service", options.sqlite, crash_sqlite),
+        ("SQLite, private groups", options.groups, lambda k, s: crash_sqlite(k, s, GROUPS)),
+        ("PostgreSQL, two services, one killed", options.postgres, crash_postgres),
+        ("PostgreSQL killed, two services", options.database, lambda k, s: crash_postgres(k, s, kill_database=True)),
     ):
         if kills:
             print(f"{name}: {kills} kills ...", flush=True)  # noqa: T201

@@ -11,23 +11,23 @@ def quietly(line: str) -> None:
 
 @pytest.mark.long
 def test_sqlite_service_survives_kills() -> None:
-    found = crash.with_sqlite(2, quietly)
+    found = crash.crash_sqlite(2, quietly)
     assert found.holds, found
 
 
 @pytest.mark.slow
 def test_one_of_two_postgresql_services_survives_kills() -> None:
-    found = crash.with_postgres(2, quietly)
+    found = crash.crash_postgres(2, quietly)
     assert found.holds, found
 
 
 @pytest.mark.slow
 def test_services_survive_kill_of_postgresql() -> None:
-    found = crash.with_postgres(1, quietly, kill_database=True)
+    found = crash.crash_postgres(1, quietly, kill_database=True)
     assert found.holds, found
 
 
 @pytest.mark.slow
 def test_service_with_groups_survives_kills() -> None:
-    found = crash.with_sqlite(2, quietly, crash.GROUPS)
+    found = crash.crash_sqlite(2, quietly, crash.GROUPS)
     assert found.holds, found

@@ -1,8 +1,8 @@
 """Visitors that decide and report in a loop, and record every reply: the load of a crash test and its witness.
 
-A report that is not answered is sent again, with the same bit, until it is: as a device does. Every report has an
-epsilon of its own, by which it is known in the log for good, also when the id of its decision has been dropped. Now and
-then an earlier one is sent once more, soon or after it has expired: none may be taken twice.
+Like a device, they send a report with the same bit until it gets a reply. Every report has a distinct epsilon, which
+marks it in the log even after the id of its decision has been dropped. Now and then an earlier report is sent once
+more, before or after its expiry. None may be accepted twice.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import time
 from collections import Counter, deque
 from typing import Any, NamedTuple
 
-PAUSE = 0.05  # seconds before a report is sent again
-TIMEOUT = 20.0  # seconds for an answer
+PAUSE_S = 0.05  # seconds before a report is sent again
+TIMEOUT_S = 20.0  # seconds for an answer
 AT_ONCE = 20  # decisions
 EPSILON = 4  # of the experiment; the epsilons of the reports are millionths below
 MILLION = 1_000_000
-READ_BY = 5.0  # seconds after which every service has read a report that another has acknowledged
-REMEMBERED = 10_000  # reports of a visitor that may be sent once more
+READ_BY_S = 5.0  # seconds after which every service has read a report that another has acknowledged
+MAX_EARLIER = 10_000  # reports of a visitor that may be sent once more
 
 
 class Report(NamedTuple):
@@ -62,31 +62,31 @@ class Visitors:
                 self.faults.append("a visitor waits for an answer for ever")
 
     def _visit(self, place: int) -> None:
-        lots = random.Random(os.urandom(8))
-        earlier: deque[tuple[Report, float]] = deque(maxlen=REMEMBERED)
+        rng = random.Random(os.urandom(8))
+        earlier: deque[tuple[Report, float]] = deque(maxlen=MAX_EARLIER)
         while not self._ending.is_set():
-            decided = self._ask(lots, f"/v1/experiments/{self.experiment}/decisions", {"n": AT_ONCE})
-            reports = [self._drawn(lots, each) for each in decided["decisions"]]
+            decided = self._ask(rng, f"/v1/experiments/{self.experiment}/decisions", {"n": AT_ONCE})
+            reports = [self._draw_report(rng, each) for each in decided["decisions"]]
             if place % 2:
-                results = self._ask(lots, "/v1/reports", {"reports": [each.body for each in reports]})["results"]
+                results = self._ask(rng, "/v1/reports", {"reports": [each.body for each in reports]})["results"]
             else:
-                results = [self._ask(lots, "/v1/reports", each.body) for each in reports]
-            known = self._remembered(reports, [each["status"] for each in results])
+                results = [self._ask(rng, "/v1/reports", each.body) for each in reports]
+            known = self._record(reports, [each["status"] for each in results])
             earlier += [(each, time.monotonic()) for each in known]
             if earlier and not self._ending.is_set():
-                again, since = lots.choice(earlier)
-                if time.monotonic() > since + READ_BY:
-                    self._look_again(again, self._ask(lots, "/v1/reports", again.body)["status"])
+                again, since = rng.choice(earlier)
+                if time.monotonic() > since + READ_BY_S:
+                    self._look_again(again, self._ask(rng, "/v1/reports", again.body)["status"])
 
-    def _drawn(self, lots: random.Random, decision: dict[str, Any]) -> Report:
-        said = lots.randrange(self._answers)
+    def _draw_report(self, rng: random.Random, decision: dict[str, Any]) -> Report:
+        said = rng.randrange(self._answers)
         with self._lock:
             mark = EPSILON * MILLION - len(self.sent)
             self.sent[mark] = said
         body = {"token": decision["token"], self._what: said, "epsilon": mark / MILLION}
         return Report(body, mark, said, decision["expires"])
 
-    def _remembered(self, reports: list[Report], statuses: list[str]) -> list[Report]:
+    def _record(self, reports: list[Report], statuses: list[str]) -> list[Report]:
         """Record the statuses of reports, and return the acknowledged ones."""
         known = []
         with self._lock:
@@ -105,24 +105,24 @@ class Visitors:
             if status != "duplicate" and (status != "late" or time.time() < report.expires):
                 self.faults.append(f"a report that had been acknowledged was {status}")
 
-    def _ask(self, lots: random.Random, path: str, body: Any) -> Any:
-        """Ask until there is an answer: a service that is gone, or asks for patience, is asked again."""
+    def _ask(self, rng: random.Random, path: str, body: Any) -> Any:
+        """Send a request until there is a reply; try again when a service is down or not ready."""
         until = time.monotonic() + 300.0
         while time.monotonic() < until:
             try:
-                status, answer = self._asked(lots.choice(self.ports), path, body)
+                status, answer = self._send(rng.choice(self.ports), path, body)
             except (OSError, http.client.HTTPException, ValueError):  # killed, perhaps in the middle of its answer
-                time.sleep(PAUSE)
+                time.sleep(PAUSE_S)
                 continue
             if status == 200 or (status == 410 and answer.get("status") == "late"):
                 return answer
             if status != 503:
                 self.faults.append(f"{path} answered {status}: {answer}")
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
         raise TimeoutError(f"{path} was not answered for five minutes")
 
-    def _asked(self, port: int, path: str, body: Any) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+    def _send(self, port: int, path: str, body: Any) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
         try:
             connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
             answer = connection.getresponse()
