@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from maskedbandits.corruption import GaussianNoise, LaplaceNoise, Monotone, RandomizedResponse, spread
 from monotone import FUNCTIONS
-from naive.real import gaussian_delta
+from naive.unbounded import gaussian_delta
 
 probability = st.floats(0, 1)
 

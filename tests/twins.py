@@ -11,8 +11,8 @@ from maskedbandits import Policy, RandomizedResponse, make_policy
 from maskedbandits.math import beta
 from maskedbandits.policies import auto
 from naive import Twin
-from naive.alone import Policy as Alone
 from naive.auto import Model, Switching
+from naive.standalone import Policy as Alone
 from trials import generator
 
 NUMBERS = {**vars(beta), **vars(auto)}

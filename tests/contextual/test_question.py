@@ -31,9 +31,7 @@ def chances(question: Question, group: int, reward: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("epsilon", [0.5, 1, 2])
 @pytest.mark.parametrize("groups", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
-def test_whatever_is_asked_an_answer_tells_at_most_epsilon(
-    groups: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answer_reveals_at_most_epsilon(groups: int, epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """All words, tables of two arms, signs, parts, groups and rewards: no ratio of chances is above e^eps."""
     every_sign = [(signs, None) for signs in itertools.product((0, 1), repeat=groups)]
     every_part = [
@@ -67,9 +65,7 @@ def answered(question: Question, monkeypatch: pytest.MonkeyPatch) -> dict[int, F
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_to_each_group_a_bit_is_the_feedback_of_a_corrupt_bandit(
-    table: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bit_is_feedback_of_corrupt_bandit(table: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """The identity, summed over all signs, visitors, rewards and words: 1/2 + s p_k (mean - 1/2), to the last digit."""
     flips = Randomizer(1, bits=8).flips[0]
     slope = 1 - 2 * Fraction(flips, WORDS)
@@ -87,7 +83,7 @@ def test_to_each_group_a_bit_is_the_feedback_of_a_corrupt_bandit(
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("parts", [None, (0, 1, 0)])
-def test_to_whom_it_names_one_of_many_is_the_feedback_of_a_corrupt_bandit(
+def test_one_of_many_is_feedback_of_corrupt_bandit(
     table: tuple[int, ...], parts: tuple[int, ...] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Summed as above: named with 2q + (p - q) p_g, and a one among these by a slope of (p - q) p_g over that.
@@ -117,7 +113,7 @@ def test_to_whom_it_names_one_of_many_is_the_feedback_of_a_corrupt_bandit(
 @pytest.mark.parametrize(
     ("signs", "parts"), [([0, 1], None), ([1, 1], None), (None, None), (None, (0, 0)), (None, (1, 0))]
 )
-def test_through_a_ledger_all_words_make_the_same_answers(
+def test_ledger_does_not_change_answers(
     signs: list[int] | None, parts: tuple[int, ...] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = Question([0, 1], signs, 1, parts)
@@ -134,7 +130,7 @@ def test_through_a_ledger_all_words_make_the_same_answers(
         assert kept == straight
 
 
-def test_the_arm_is_that_of_the_group() -> None:
+def test_arm_is_that_of_the_group() -> None:
     question = Question([3, 1, 4], None, 1)
     assert [question.arm(group) for group in range(3)] == [3, 1, 4]
     assert (question.groups, question.answers, question.epsilon) == (3, 6, Fraction(1))
@@ -143,7 +139,7 @@ def test_the_arm_is_that_of_the_group() -> None:
 
 
 @pytest.mark.parametrize("signs", [None, [0, 1, 1]])
-def test_a_retry_gets_the_same_answer_from_a_ledger(signs: list[int] | None) -> None:
+def test_retry_gets_same_answer_from_ledger(signs: list[int] | None) -> None:
     question, ledger = Question([0, 1, 2], signs, 0.5), Ledger(cap=20)
     for decision in range(40):
         ledger.reserve(decision, question.epsilon)
@@ -153,7 +149,7 @@ def test_a_retry_gets_the_same_answer_from_a_ledger(signs: list[int] | None) -> 
 
 
 @pytest.mark.parametrize("signs", [None, [0, 1, 1]])
-def test_a_ledger_masks_with_the_epsilon_that_is_asked_for_or_not_at_all(signs: list[int] | None) -> None:
+def test_ledger_masks_with_requested_epsilon_or_refuses(signs: list[int] | None) -> None:
     """Else a device's own largest epsilon would not bind, and an answer would be believed more, or less, than it is."""
     ledger = Ledger(cap=20)
     ledger.reserve("more", 16)
@@ -174,7 +170,7 @@ def test_a_ledger_masks_with_the_epsilon_that_is_asked_for_or_not_at_all(signs: 
     assert (ledger.epsilon_of("more"), ledger.epsilon_of("less")) == (Fraction(16), Fraction(1, 2))
 
 
-def test_a_ledger_tells_bits_from_answers() -> None:
+def test_ledger_distinguishes_bits_from_answers() -> None:
     ledger = Ledger(cap=3)
     for decision in ("a", "b", "c"):
         ledger.reserve(decision, 1)
@@ -201,13 +197,13 @@ def test_a_ledger_tells_bits_from_answers() -> None:
         ([0, 1], 1, "table and signs are lists"),
     ],
 )
-def test_what_is_no_question_is_refused(table: Any, signs: Any, complaint: str) -> None:
+def test_invalid_question_is_refused(table: Any, signs: Any, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         Question(table, signs, 1)
 
 
 @pytest.mark.parametrize("group", [-1, 2, 1.5, "a"])
-def test_no_error_repeats_the_group(group: Any) -> None:
+def test_errors_do_not_reveal_group(group: Any) -> None:
     with pytest.raises(UserError) as caught:
         Question([0, 1], None, 1).answer(group, 1)
     assert repr(group) not in str(caught.value).replace("0 to 1", "")
@@ -215,7 +211,7 @@ def test_no_error_repeats_the_group(group: Any) -> None:
         Question([0, 1], None, 1).answer(0, 1, Ledger(cap=1))
 
 
-def test_a_part_of_a_large_number_is_refused_and_nothing_is_made_of_it() -> None:
+def test_huge_part_number_is_refused_at_once() -> None:
     """Whatever a server sends: a list of all numbers up to it would take all memory."""
     with pytest.raises(UserError, match="numbered from 0 on"):
         Question([0, 1], None, 1, parts=[0, 10**15])

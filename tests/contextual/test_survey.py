@@ -12,12 +12,12 @@ from maskedbandits import make_contextual
 from maskedbandits.contextual import shares_from_survey
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import KaryRandomizer
-from naive import audit as naive
+from naive import audit_statistics as naive
 
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(0, 7), min_size=2, max_size=3).filter(any), st.sampled_from([0.5, 1.0, 3.0]))
-def test_it_is_the_mask_turned_round(counts: list[int], epsilon: float) -> None:
+def test_survey_inverts_mask(counts: list[int], epsilon: float) -> None:
     total, whole = sum(counts), math.exp(epsilon) + len(counts) - 1
     truth, other = math.exp(epsilon) / whole, 1 / whole
     found = [min(max((count / total - other) / (truth - other), 1 / total), 1.0) for count in counts]
@@ -31,7 +31,7 @@ def test_it_is_the_mask_turned_round(counts: list[int], epsilon: float) -> None:
         assert interval == pytest.approx(np.array(wanted), abs=1e-6)
 
 
-def test_a_survey_of_devices_finds_the_shares() -> None:
+def test_survey_of_devices_finds_shares() -> None:
     """20,000 devices draw from the operating system; intervals miss once in ten million times."""
     shares, randomizer = [0.5, 0.3, 0.2], KaryRandomizer(3, 1)
     told = Counter(randomizer.answer(group) for group, share in enumerate(shares) for _ in range(int(20_000 * share)))
@@ -43,7 +43,7 @@ def test_a_survey_of_devices_finds_the_shares() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 400), min_size=2, max_size=6).filter(any), st.sampled_from([0.1, 1.0, 8.0]))
-def test_a_policy_takes_the_shares_of_every_survey(counts: list[int], epsilon: float) -> None:
+def test_policy_accepts_shares_of_any_survey(counts: list[int], epsilon: float) -> None:
     """A group that is named less often than by chance is small, and not empty."""
     shares = shares_from_survey(counts, epsilon).shares
     assert shares.min() > 0.0
@@ -63,6 +63,6 @@ def test_a_policy_takes_the_shares_of_every_survey(counts: list[int], epsilon: f
         (None, 1, "two groups or more"),
     ],
 )
-def test_what_is_no_survey_is_refused(counts: list[int], epsilon: float, complaint: str) -> None:
+def test_invalid_survey_is_refused(counts: list[int], epsilon: float, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         shares_from_survey(counts, epsilon)

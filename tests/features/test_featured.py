@@ -51,13 +51,11 @@ def stream(steps: int, seed: int = 1) -> Any:
 
 @pytest.mark.parametrize("mask", MASKS, ids=str)
 @pytest.mark.parametrize(("name", "parameters"), CASES)
-def test_choices_and_estimates_are_those_of_the_twin(
-    name: str, parameters: dict[str, float], mask: RandomizedResponse
-) -> None:
+def test_policy_equals_twin(name: str, parameters: dict[str, float], mask: RandomizedResponse) -> None:
     ours, twin = pair(name, mask, parameters)
     rng = np.random.Generator(np.random.SFC64(7))
     seen = set()
-    for x, lot in stream(120):
+    for x, lot in stream(80):
         arm = ours.choose(x)
         assert arm == twin.choose(x, rng)
         feedback = float(lot < mask(sigma(float(x[1]) - arm))) if lot < 0.9 else lot
@@ -71,7 +69,7 @@ def test_choices_and_estimates_are_those_of_the_twin(
 
 
 @pytest.mark.parametrize(("name", "parameters"), CASES)
-def test_the_interpreter_does_the_same(name: str, parameters: dict[str, float]) -> None:
+def test_interpreter_gives_the_same(name: str, parameters: dict[str, float]) -> None:
     ours, _ = pair(name, MASK, parameters)
     other, _ = pair(name, MASK, parameters)
     for x, lot in stream(40):
@@ -84,7 +82,7 @@ def test_the_interpreter_does_the_same(name: str, parameters: dict[str, float]) 
 
 
 @given(z=st.floats(-29, 29), p00=st.floats(0, 1), p11=st.floats(0, 1))
-def test_the_link_is_that_of_randomised_response(z: float, p00: float, p11: float) -> None:
+def test_link_is_that_of_randomised_response(z: float, p00: float, p11: float) -> None:
     one, zero, slope = masked(z, p00, p11)
     assert one == pytest.approx(1 - p00 + (p00 + p11 - 1) * sigma(z), abs=1e-12)
     assert one + zero == pytest.approx(1.0)
@@ -93,14 +91,14 @@ def test_the_link_is_that_of_randomised_response(z: float, p00: float, p11: floa
     assert slope == pytest.approx(rise / (2 * step), abs=1e-8)
 
 
-def test_the_link_of_symmetric_masks() -> None:
+def test_link_of_symmetric_masks() -> None:
     s = math.tanh(0.5)  # of epsilon = 1
     for z in (-3.0, 0.0, 0.4, 8.0):
         assert masked(z, MASK.p00, MASK.p11)[0] == pytest.approx(0.5 + s * (sigma(z) - 0.5), abs=1e-15)
 
 
 @given(seed=st.integers(0, 10_000), size=st.integers(1, 8), least=st.floats(1e-3, 10))
-def test_the_inverse_is_one(seed: int, size: int, least: float) -> None:
+def test_inverse_is_exact(seed: int, size: int, least: float) -> None:
     rows = np.random.default_rng(seed).normal(size=(size + 2, size)) * 3
     matrix, out = rows.T @ rows + least * np.eye(size), np.zeros((size, size))
     invert(matrix, least, out)
@@ -118,7 +116,7 @@ steps = st.tuples(st.lists(extreme, min_size=D, max_size=D), st.integers(0, ARMS
     seen=st.lists(steps, max_size=30),
     often=st.integers(1, 30),
 )
-def test_whatever_is_seen_no_number_is_lost(case: Any, mask: RandomizedResponse, seen: Any, often: int) -> None:
+def test_numbers_stay_finite(case: Any, mask: RandomizedResponse, seen: Any, often: int) -> None:
     name, parameters = case
     policy, _ = pair(name, mask, parameters)
     for x, arm, feedback in seen:
@@ -134,7 +132,7 @@ def test_whatever_is_seen_no_number_is_lost(case: Any, mask: RandomizedResponse,
         assert np.diagonal(state.covariances, axis1=1, axis2=2).max() <= state.prior * (1 + 1e-9)
 
 
-def test_a_covariance_stays_one_however_much_is_forgotten() -> None:
+def test_forgetting_keeps_covariance_valid() -> None:
     """60 streams of features far apart in size, each repeated: what two halves of a matrix differ by must not grow."""
     rng = np.random.default_rng(1)
     for _ in range(60):
@@ -149,7 +147,7 @@ def test_a_covariance_stays_one_however_much_is_forgotten() -> None:
             assert np.linalg.eigvalsh(matrix).min() > 0.0
 
 
-def test_what_was_known_is_forgotten_up_to_the_prior_and_no_further() -> None:
+def test_forgetting_stops_at_prior() -> None:
     policy = make_featured("logistic-ts-cf", arms=2, features=2, corruption=MASK, gamma=0.9, prior=0.5)
     for _ in range(50):
         policy.observe([1.0, 2.0], 0, 1)
@@ -160,7 +158,7 @@ def test_what_was_known_is_forgotten_up_to_the_prior_and_no_further() -> None:
     assert policy.estimates([1.0, 2.0])[0] > 0.6
 
 
-def test_estimates_find_the_weights() -> None:
+def test_estimates_find_weights() -> None:
     """Through epsilon = 2, 40,000 reports; a standard error is below 0.05."""
     mask, weights = RandomizedResponse.from_epsilon(2), np.array([0.3, -1.0, 0.5])
     policy = make_featured("logistic-ts-cf", arms=1, features=3, corruption=mask, seed=1)
@@ -172,7 +170,7 @@ def test_estimates_find_the_weights() -> None:
     assert np.abs(policy._state.means[0] - weights).max() < 4 * error.max()
 
 
-def test_the_proved_interval_misses_no_more_often_than_it_says() -> None:
+def test_proved_interval_holds() -> None:
     """Of 300 worlds at most 0.3 may miss at delta = 0.3; a quarter of the proved width misses more often."""
     missed = np.zeros(2)
     for seed in range(300):
@@ -197,7 +195,7 @@ def test_the_proved_interval_misses_no_more_often_than_it_says() -> None:
 
 @pytest.mark.parametrize("mask", MASKS, ids=str)
 @pytest.mark.parametrize("parameters", [parameters for name, parameters in CASES if name == "d-linucb-cf"])
-def test_the_width_is_the_proved_one(parameters: dict[str, float], mask: RandomizedResponse) -> None:
+def test_width_is_the_proved_one(parameters: dict[str, float], mask: RandomizedResponse) -> None:
     """As the twin works it out from all that was seen, with every constant of the theorem; and half of it, if asked."""
     ours, twin = pair("d-linucb-cf", mask, parameters)
     half, _ = pair("d-linucb-cf", mask, parameters)
@@ -212,7 +210,7 @@ def test_the_width_is_the_proved_one(parameters: dict[str, float], mask: Randomi
             each.observe(x, step % ARMS, float(lot < 0.5))
 
 
-def test_the_width_of_nothing_seen_and_of_one_report_by_hand() -> None:
+def test_width_by_hand() -> None:
     """Two arms, one feature: after a report at x = 2, V = U = ridge + 4 at gamma = 1, and q = 4."""
     policy = make_featured(
         "d-linucb-cf", arms=2, features=1, corruption=MASK, gamma=1.0, size=3.0, ridge=5.0, delta=0.1
@@ -229,7 +227,7 @@ def test_the_width_of_nothing_seen_and_of_one_report_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_saved_one_goes_on_where_it_stood(name: str, tmp_path: Path) -> None:
+def test_saved_policy_continues_exactly(name: str, tmp_path: Path) -> None:
     policy = make_featured(name, arms=ARMS, features=D, corruption=MASK, gamma=0.99)
     for x, lot in stream(30):
         policy.observe(x, policy.choose(x), float(lot < 0.5))
@@ -247,7 +245,7 @@ def test_a_saved_one_goes_on_where_it_stood(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_copies_share_nothing_and_draw_the_same(name: str) -> None:
+def test_copies_are_independent_and_draw_alike(name: str) -> None:
     policy = make_featured(name, arms=ARMS, features=D, corruption=MASK, gamma=0.99, seed=1)
     for x, lot in stream(20):
         policy.observe(x, policy.choose(x), float(lot < 0.5))
@@ -264,7 +262,7 @@ def test_copies_share_nothing_and_draw_the_same(name: str) -> None:
     assert not np.array_equal(again._state.rng, policy._state.rng)
 
 
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+def test_damaged_file_is_refused(tmp_path: Path) -> None:
     policy = make_featured("logistic-ts-cf", arms=ARMS, features=D, corruption=MASK)
     path = tmp_path / "policy"
     policy.save(path)
@@ -290,7 +288,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         load_featured(path)
 
 
-def test_threads_may_share_one() -> None:
+def test_threads_share_policy() -> None:
     policy = make_featured("logistic-ts-cf", arms=ARMS, features=D, corruption=MASK)
 
     def work() -> None:
@@ -321,14 +319,14 @@ def test_threads_may_share_one() -> None:
         ({"name": "d-linucb-cf"}, "d-linucb-cf needs the parameter 'gamma': the discount"),
     ],
 )
-def test_mistakes_are_one_line(told: dict[str, Any], complaint: str) -> None:
+def test_invalid_arguments_are_refused_in_one_line(told: dict[str, Any], complaint: str) -> None:
     all_told: dict[str, Any] = {"name": "logistic-ts-cf", "arms": 2, "features": 2, "corruption": MASK, **told}
     with pytest.raises(UserError, match=complaint) as error:
         make_featured(all_told.pop("name"), **all_told)
     assert "\n" not in str(error.value)
 
 
-def test_reports_that_are_none_change_nothing() -> None:
+def test_invalid_reports_change_nothing() -> None:
     policy = make_featured("logistic-ts-cf", arms=2, features=2, corruption=MASK)
     wrong: list[tuple[Any, Any, Any, str]] = [
         ([1.0], 0, 1, "shape \\(1,\\): give a list of 2 numbers"),
@@ -350,7 +348,7 @@ def test_reports_that_are_none_change_nothing() -> None:
 
 @pytest.mark.parametrize("prior", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize("mask", MASKS, ids=str)
-def test_one_report_moves_the_law_as_the_exact_posterior(mask: RandomizedResponse, prior: float) -> None:
+def test_one_report_matches_exact_posterior(mask: RandomizedResponse, prior: float) -> None:
     """One weight, by Bayes' rule on a fine grid: the mean as it is, up to MacKay's approximation of two hundredths."""
     z = np.linspace(-12 * prior, 12 * prior, 20_001)
     likelihood = np.array([mask(sigma(each)) for each in z])
@@ -362,7 +360,7 @@ def test_one_report_moves_the_law_as_the_exact_posterior(mask: RandomizedRespons
 
 @settings(deadline=None)
 @given(mask=st.sampled_from(MASKS), gamma=st.sampled_from([0.5, 1.0]), seen=st.lists(steps, min_size=1, max_size=30))
-def test_no_surprise_moves_it_far(mask: RandomizedResponse, gamma: float, seen: Any) -> None:
+def test_surprise_moves_posterior_little(mask: RandomizedResponse, gamma: float, seen: Any) -> None:
     """At most sqrt(8 / pi) standard deviations; a plain extended Kalman step goes nine after ten zeros and a one."""
     policy = make_featured("logistic-ts-cf", arms=ARMS, features=D, corruption=mask, prior=10.0, gamma=gamma)
     means, covariances = policy._state.means, policy._state.covariances

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedbandits.math import confidence
-from naive import evidence as naive
+from naive import confidence as naive
 from trials import examples
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from numpy.random import Generator
 
-from naive.waiting import Waiting
+from naive.pending import Waiting
 
 Corruption = Callable[[float], float]
 

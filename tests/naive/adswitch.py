@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from naive.gains import Gain
+from naive.exp3 import Gain
 
 
 class AdSwitch:

@@ -1,69 +1,136 @@
-"""Slow, obvious twins of what a group sees of masked answers, and of what follows; imports nothing of ours."""
+"""A slow, obvious reference for groups that are asked at several grains; nothing of the package is imported."""
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
-from naive import theory
-
-
-def seen_by(group: int, many: bool, epsilon: float, shares: Sequence[float], mean: float) -> tuple[float, float]:
-    """How often an answer is one to this group, and how often it then is a 1: all visitors, rewards, signs, answers.
-
-    The means of other groups do not matter, and are 0.3 here.
-    """
-    groups, named, ones = len(shares), 0.0, 0.0
-    for visitor, reward in itertools.product(range(groups), (0, 1)):
-        own = mean if visitor == group else 0.3
-        chance = shares[visitor] * (own if reward else 1 - own)
-        if many:
-            whole = math.exp(epsilon) + 2 * groups - 1
-            for answer in (2 * group, 2 * group + 1):
-                likely = chance * (math.exp(epsilon) if answer == 2 * visitor + reward else 1.0) / whole
-                named, ones = named + likely, ones + likely * (answer % 2)
-            continue
-        for sign, other, answer in itertools.product((0, 1), repeat=3):  # the signs of this group, and of another
-            true = answer == reward ^ (sign if visitor == group else other)
-            likely = chance / 4 * (math.exp(epsilon) if true else 1.0) / (1 + math.exp(epsilon))
-            named, ones = named + likely, ones + likely * (answer ^ sign)
-    return named, ones / named
+import numpy as np
 
 
-def regret_bound(
-    means: Sequence[Sequence[Sequence[float]]],
-    lengths: Sequence[int],
-    shares: Sequence[float],
-    epsilon: float,
-    many: bool,
-    window: int,
-) -> list[float]:
-    """The bound of each group with two arms: gap times pulls, in its own steps, of which each stands for several."""
-    found = []
-    for group, share in enumerate(shares):
-        lost = 0.0
-        for segment, length in enumerate(lengths):
-            worse, best = sorted(means[segment][group])
-            named, x = seen_by(group, many, epsilon, shares, worse)
-            _, y = seen_by(group, many, epsilon, shares, best)
-            pulls = theory.corrected_pulls(x, y, length, segment == 0, window, 3.0) if best > worse else 0.0
-            lost += (best - worse) * min(pulls, length)
-        dearest = max(max(row[group]) - min(row[group]) for row in means)
-        found.append(min(share / named * lost, share * sum(lengths) * dearest))
-    return found
+class Pooled:
+    """Grains with a policy for every part; all that they know is worked out anew from what was seen."""
 
+    def __init__(
+        self,
+        parts: list[list[int]],
+        shares: list[float],
+        slopes: list[list[float]],
+        make: Callable[[float], Any],
+        arms: int,
+        tree: bool = False,
+    ) -> None:
+        self.parts, self.shares, self.slopes, self.arms = parts, shares, slopes, arms
+        self.policies = [[make(slope) for slope in row] for row in slopes]
+        self.seen: list[list[list[tuple[int, float, float]]]] = [[[] for _ in row] for row in slopes]  # with its slope
+        self.tree = tree
+        self.weights = [-2.0 * grain for grain in range(len(parts))] if tree else [-2.0] * (len(parts) - 1) + [0.0]
 
-def times_as_many(epsilon: float, groups: int, kind: str, arms: int = 1) -> float:
-    """How many visitors tell a group of average size as much as one whose group and reward are seen.
+    @property
+    def settled(self) -> bool:
+        return all(weight == -math.inf for weight in self.weights[:-1])
 
-    Of the triple, one of 2 G K answers, those count that the table allows: any other arm than the group's is false.
-    """
-    shares = [1 / groups] * groups
-    if kind == "triple":
-        whole = math.exp(epsilon) + 2 * groups * arms - 1
-        truth, other = math.exp(epsilon) / whole, 1 / whole
-        named = shares[0] * (truth + other) + (1 - shares[0]) * 2 * other
-        slope = shares[0] * (truth - other) / named
-    else:
-        named, one = seen_by(0, kind == "one of many", epsilon, shares, 1.0)
-        slope = 2 * one - 1
-    return shares[0] / (named * slope**2)
+    def known(self, grain: int) -> float:
+        """How many unmasked observations a part of a grain has seen, on average."""
+        each = [sum(slope**2 for _, _, slope in history) for history in self.seen[grain]]
+        return sum(each) / len(each)
+
+    def may_decide(self) -> list[int]:
+        """The coarsest grain that is left, and in a tree those whose parts have seen enough."""
+        left = [grain for grain, weight in enumerate(self.weights) if weight > -math.inf]
+        return [g for g in left if not self.tree or g == left[0] or self.known(g) >= 4 * self.arms]
+
+    def drawn(self, lots: np.random.Generator) -> int:
+        """The grain that decides."""
+        finest = len(self.parts) - 1
+        if self.settled:
+            return finest
+        if len(self.seen[0][0]) < 3 * self.arms / self.slopes[0][0] ** 2:
+            return 0
+        may = self.may_decide()
+        best, lot, curious = max(may, key=lambda grain: self.weights[grain]), lots.random(), 0.01 if self.tree else 0.03
+        if lot < curious and best < finest:
+            return best + 1 + int(lot / curious * (finest - best))
+        chances = [math.exp(self.weights[grain] - self.weights[best]) for grain in may]
+        return may[int(np.searchsorted(np.cumsum(chances), sum(chances) * lots.random(), side="right"))]
+
+    def listening(self, grain: int, lots: np.random.Generator) -> int:
+        """The grain that learns from what this one decides."""
+        finer = len(self.parts) - 1 - grain
+        if not self.tree or finer == 0:
+            return grain
+        lot, chance = lots.random(), 0.9 * self.known(grain) / (self.known(grain) + 50)
+        return grain if lot >= chance else grain + 1 + int(lot / chance * finer)
+
+    def decided(self, grain: int, listening: int) -> list[int]:
+        """The arm of each part of the grain that listens: that of the part of the deciding one in which it lies."""
+        arms = [policy.choose() for policy in self.policies[grain]]
+        groups = [self.parts[listening].index(part) for part in range(len(self.policies[listening]))]
+        return [arms[self.parts[grain][group]] for group in groups]
+
+    def mean(self, grain: int, group: int, arm: int) -> float:
+        """What a grain takes a mean to be: unmasked feedbacks, by what they are worth, and what is expected before."""
+        within = [other for other, part in enumerate(self.parts[grain]) if part == self.parts[grain][group]]
+        seen = [
+            (feedback, slope)
+            for finer in range(grain, len(self.parts))
+            if self.weights[finer] > -math.inf
+            for place in {self.parts[finer][other] for other in within}
+            for each, feedback, slope in self.seen[finer][place]
+            if each == arm
+        ]
+        before, times = (0.5, 3.0) if grain == 0 else (self.mean(grain - 1, group, arm), 8.0)
+        total = sum(slope**2 * (0.5 + (feedback - 0.5) / slope) for feedback, slope in seen)
+        return (total + times * before) / (sum(slope**2 for _, slope in seen) + times)
+
+    def weigh(self, chance: Callable[[int], float]) -> None:
+        """Every grain is weighed by the chance that it gave to what came."""
+        if self.settled:
+            return
+        told = [
+            weight + math.log(chance(grain)) if weight > -math.inf else weight
+            for grain, weight in enumerate(self.weights)
+        ]
+        best = told.index(max(told))
+        ahead = max(self.may_decide(), key=lambda grain: told[grain])
+        for grain, weight in enumerate(told):
+            behind = weight - told[best]
+            if grain > best:
+                self.weights[grain] = max(behind, -6.0)
+            else:
+                self.weights[grain] = -math.inf if grain < ahead and weight < told[ahead] - 7.0 else behind
+
+    def learn(self, grain: int, part: int, arm: int, feedback: float, slope: float | None) -> None:
+        """With a slope, it has a mask of its own."""
+        more = () if slope is None else (slope,)
+        self.policies[grain][part].observe(arm, feedback, *more)
+        self.seen[grain][part].append((arm, feedback, self.slopes[grain][part] if slope is None else slope))
+
+    def take_in_bit(
+        self, grain: int, slope: float, table: list[int], told: list[float], slopes: list[float] | None = None
+    ) -> None:
+        """A bit, as it looks to each part of the grain; slopes are those of the parts, if they are not as usual."""
+        part = self.parts[grain]
+
+        def chance(other: int) -> float:
+            means = [self.mean(other, group, table[part[group]]) for group in range(len(part))]
+            signs = [1 if told[part[group]] == 1 else -1 for group in range(len(part))]
+            return 0.5 + slope * sum(
+                share * sign * (mean - 0.5) for share, sign, mean in zip(self.shares, signs, means, strict=True)
+            )
+
+        self.weigh(chance)
+        for place, feedback in enumerate(told):
+            self.learn(grain, place, table[place], feedback, None if slopes is None else slopes[place])
+
+    def take_in_one(self, grain: int, named: int, arm: int, feedback: float, slope: float | None = None) -> None:
+        """An answer that names a part of the grain."""
+        groups = [group for group, part in enumerate(self.parts[grain]) if part == named]
+
+        def chance(other: int) -> float:
+            total = sum(self.shares[group] for group in groups)
+            mean = sum(self.shares[group] * self.mean(other, group, arm) for group in groups) / total
+            one = 0.5 + (self.slopes[grain][named] if slope is None else slope) * (mean - 0.5)
+            return one if feedback == 1 else 1 - one
+
+        self.weigh(chance)
+        self.learn(grain, named, arm, feedback, slope)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from folds import OFFERED, fresh
+from detector_settings import DETECTORS
+from log_digests import OFFERED, fresh
 from maskedbandits import (
     GaussianNoise,
     Monotone,
@@ -23,7 +24,6 @@ from maskedbandits import (
 from maskedbandits.policies import KINDS, names, serialization
 from specimens import CERTAIN, RR, specimen
 from twins import changing
-from watchers import DETECTORS
 
 MASKS = [RR, RandomizedResponse(0.9, 0.8), RandomizedResponse(0.2, 0.1)]
 
@@ -33,7 +33,7 @@ class TestAdding:
         "name", [each for each in OFFERED if each == "auto" or each[:2] not in ("gl", "cu", "ph", "m-")]
     )
     @pytest.mark.parametrize("arms", [1, 4, 5])
-    def test_before_anything_was_seen_it_is_as_if_it_had_been_there(self, name: str, arms: int) -> None:
+    def test_arm_added_first_equals_initial_arm(self, name: str, arms: int) -> None:
         later, at_once = fresh(name, arms, 3), fresh(name, arms + 2, 3)
         assert [later.add_arm(), later.add_arm()] == [arms, arms + 1]
         assert later.fold_digest() == at_once.fold_digest()
@@ -45,7 +45,7 @@ class TestAdding:
         assert later.fold_digest() == at_once.fold_digest()
 
     @pytest.mark.parametrize("name", OFFERED)
-    def test_what_was_learnt_of_the_others_stays(self, name: str) -> None:
+    def test_added_arm_keeps_what_was_learned(self, name: str) -> None:
         policy = played(name)
         before = policy._snapshot()
         told = policy.estimates(), policy.intervals(), policy.indices(), policy.pending
@@ -60,7 +60,7 @@ class TestAdding:
             assert np.array_equal(getattr(before, key), getattr(policy._state, key)[: before.counts.size])
 
     @pytest.mark.parametrize("name", OFFERED)
-    def test_it_is_explored(self, name: str) -> None:
+    def test_added_arm_is_explored(self, name: str) -> None:
         """An arm that is better is found; one that is not is looked at and left."""
         policy = specimen(name, arms=3, corruption=CERTAIN, seed=5)
         rng = np.random.default_rng(5)
@@ -77,7 +77,7 @@ class TestAdding:
                 assert 0 < pulls[3] < 200
         assert pulls[4] > 150
 
-    def test_its_mask_is_that_of_all_or_the_one_given(self) -> None:
+    def test_added_arm_has_common_or_given_mask(self) -> None:
         shared = make_policy("klucb-cf", arms=2, corruption=[RR, RandomizedResponse(RR.p00, RR.p11)])
         shared.add_arm()
         assert np.array_equal(shared._state.lows, [shared._state.lows[0]] * 3)
@@ -97,7 +97,7 @@ class TestAdding:
         assert mixed.fold_digest() == expected.fold_digest()
 
     @pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
-    def test_among_liars_nothing_of_the_others_is_rounded(self, share: float) -> None:
+    def test_contamination_leaves_other_arms_exact(self, share: float) -> None:
         policy = make_policy("sw-klucb-cf", arms=2, corruption=MASKS[0], window=20, contamination=share)
         whole = make_policy(
             "sw-klucb-cf", arms=4, corruption=[MASKS[0]] * 3 + [MASKS[1]], window=20, contamination=share
@@ -106,7 +106,7 @@ class TestAdding:
         policy.add_arm(MASKS[1])
         assert policy.fold_digest() == whole.fold_digest()
 
-    def test_a_window_must_hold_all_arms(self) -> None:
+    def test_window_must_hold_all_arms(self) -> None:
         policy = make_policy("sw-klucb-cf", arms=2, corruption=RR, window=3)
         policy.add_arm()
         with pytest.raises(ValueError, match="window 3 is smaller than the number of arms 4"):
@@ -122,9 +122,7 @@ class TestAdding:
             ("auto", RR, [RR, RR], "corruption of arm 2"),
         ],
     )
-    def test_masks_that_do_not_go_with_the_others_are_refused(
-        self, name: str, arms: Any, added: Any, complaint: str
-    ) -> None:
+    def test_incompatible_masks_are_refused(self, name: str, arms: Any, added: Any, complaint: str) -> None:
         policy = make_policy(name, arms=2, corruption=arms)
         with pytest.raises(ValueError, match=complaint) as caught:
             policy.add_arm(added)
@@ -132,7 +130,7 @@ class TestAdding:
         assert policy.add_arm() == 2
 
     @pytest.mark.parametrize("name", ["klucb-cf", "auto"])
-    def test_a_curve_does_not_come_to_reports_with_masks_of_their_own(self, name: str) -> None:
+    def test_curved_mask_after_masked_reports_is_refused(self, name: str) -> None:
         policy = make_policy(name, arms=2, corruption=RR)
         policy.observe(0, 1, corruption=MASKS[1])
         with pytest.raises(ValueError, match="give a RandomizedResponse"):
@@ -151,7 +149,7 @@ def played(name: str, arms: int = 3) -> Policy:
 
 class TestRetiring:
     @pytest.mark.parametrize("name", OFFERED)
-    def test_it_is_never_chosen_again(self, name: str) -> None:
+    def test_retired_arm_is_never_chosen(self, name: str) -> None:
         policy = played(name, arms=5)
         learnt = policy.fold_digest()
         policy.retire(1)
@@ -167,7 +165,7 @@ class TestRetiring:
         assert np.array_equal(np.isneginf(policy.indices()), policy.retired)
 
     @pytest.mark.parametrize("name", OFFERED)
-    def test_what_was_seen_of_it_stays_and_late_reports_count(self, name: str) -> None:
+    def test_late_reports_of_retired_arm_count(self, name: str) -> None:
         one, other = played(name), played(name)
         one.retire(2)
         assert np.array_equal(one.estimates(), other.estimates(), equal_nan=True)
@@ -177,7 +175,7 @@ class TestRetiring:
         assert one.observations == other.observations + 2
         assert one.pending[2] == max(before - 2, 0)
 
-    def test_the_last_one_stays(self) -> None:
+    def test_last_arm_cannot_retire(self) -> None:
         policy = make_policy("klucb-cf", arms=3, corruption=RR)
         policy.retire(0)
         with pytest.raises(ValueError, match="arm 0 is retired already"):
@@ -193,7 +191,7 @@ class TestRetiring:
         assert policy.choose(9).tolist() == [3] * 9
 
     @pytest.mark.parametrize("name", [each for each in OFFERED if KINDS[each].code.get("detector")])
-    def test_looks_go_on_without_it(self, name: str) -> None:
+    def test_forced_exploration_skips_retired_arm(self, name: str) -> None:
         """The arm that is to be looked at next goes: all others are still looked at."""
         settings = DETECTORS[name.partition("-")[0]][0]
         policy = make_policy(name, arms=4, corruption=CERTAIN, exploration=3.0, prior_changes=3.0, **settings)
@@ -206,7 +204,7 @@ class TestRetiring:
             policy.observe(arm, float(rng.random() < means[arm]))
         assert np.array_equal(seen == 0, policy.retired)
 
-    def test_those_that_waited_in_its_shadow_come_out(self) -> None:
+    def test_arms_tied_with_retired_arm_return(self) -> None:
         """Forty arms that are alike: one leads most of the others."""
         policy = make_policy("klucb-cf", arms=40, corruption=CERTAIN)
         policy.observe_many(np.repeat(np.arange(40), 2), [1, 0] * 40)
@@ -223,7 +221,7 @@ class TestRetiring:
             left.remove(arm)
             assert serialization.loads(serialization.dumps(policy)).retired.sum() == 40 - len(left)
 
-    def test_a_simulation_begins_with_all_arms(self) -> None:
+    def test_simulation_starts_with_all_arms(self) -> None:
         problem = Problem([[0.9, 0.4, 0.2]], [0], 500, RR)
         policy = make_policy("sw-klucb-cf", arms=3, corruption=RR, window=50)
         expected = simulate(problem, policy, runs=2, seed=1).pulls
@@ -234,7 +232,7 @@ class TestRetiring:
 
 class TestChoosingAmong:
     @pytest.mark.parametrize("name", OFFERED)
-    def test_among_all_it_is_as_ever(self, name: str) -> None:
+    def test_choice_among_all_arms_is_the_usual_one(self, name: str) -> None:
         policy = played(name)
         for pending in ([0, 0, 0], [1, 5, 0]):
             policy.await_exactly(pending)
@@ -246,7 +244,7 @@ class TestChoosingAmong:
             assert among.pending.tolist() == pending
 
     @pytest.mark.parametrize("name", OFFERED)
-    def test_it_changes_nothing_but_what_is_awaited(self, name: str) -> None:
+    def test_choice_among_some_changes_only_pending(self, name: str) -> None:
         policy = played(name)
         before = policy.fold_digest()
         policy.await_exactly([0, 0, 0])
@@ -272,7 +270,7 @@ class TestChoosingAmong:
             ([0, 1], "arm 1 is retired: leave it out"),
         ],
     )
-    def test_arms_that_are_none_are_refused(self, among: Any, complaint: str) -> None:
+    def test_invalid_arms_are_refused(self, among: Any, complaint: str) -> None:
         policy = make_policy("klucb-cf", arms=3, corruption=RR)
         policy.retire(1)
         calls: list[Callable[[], object]] = [
@@ -289,7 +287,7 @@ class TestChoosingAmong:
 
 
 @pytest.mark.parametrize("name", [each for each in names() if not KINDS[each].takes_arms])
-def test_the_others_say_that_they_cannot(name: str) -> None:
+def test_policies_with_fixed_arms_refuse_changes(name: str) -> None:
     policy = specimen(name)
     calls: list[Callable[[], object]] = [
         policy.add_arm,
@@ -305,7 +303,7 @@ def test_the_others_say_that_they_cannot(name: str) -> None:
 
 class TestSaves:
     @pytest.mark.parametrize("name", OFFERED)
-    def test_it_goes_on_exactly(self, name: str, tmp_path: Path) -> None:
+    def test_saved_policy_continues_exactly(self, name: str, tmp_path: Path) -> None:
         one = played(name)
         one.add_arm(MASKS[2])
         one.retire(1)
@@ -322,7 +320,7 @@ class TestSaves:
                 policy.observe(arm, bit)
         assert other.fold_digest() == one.fold_digest()
 
-    def test_what_contradicts_itself_is_refused(self, tmp_path: Path) -> None:
+    def test_contradictory_file_is_refused(self, tmp_path: Path) -> None:
         def refused(change: Callable[[Any], None], complaint: str, name: str = "glr-klucb-cf") -> None:
             policy = specimen(name)
             for bit in changing(6, 40):

@@ -12,11 +12,11 @@ from trials import generator
 from twins import MODEL, choose, observe_masked_alike, play_alike
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("fractions", [False, True])
 @pytest.mark.parametrize("arms", [1, 3])
-def test_it_is_bayes_rule(seed: int, arms: int, fractions: bool) -> None:
-    """Through changes and mergers; the twin counts everything anew at every step."""
+def test_auto_equals_twin(seed: int, arms: int, fractions: bool) -> None:
+    """Through changes and mergers; the twin recounts everything at every step."""
     each = [CERTAIN, RandomizedResponse(0.95, 0.9), RandomizedResponse(0.9, 1.0)][:arms]
     means = [[0.9, 0.2, 0.4][:arms], [0.1, 0.8, 0.6][:arms]]
     fast = make_policy("auto", arms=arms, corruption=each)
@@ -34,7 +34,7 @@ def test_it_is_bayes_rule(seed: int, arms: int, fractions: bool) -> None:
         assert fast.alarms >= 1
 
 
-def test_the_prior_is_that_of_the_means_seen_through_the_mask() -> None:
+def test_prior_is_that_of_masked_means() -> None:
     curve = Monotone(lambda x: 0.1 + 0.8 * x * x)
     responses = [CERTAIN, RandomizedResponse.from_epsilon(0.5), RandomizedResponse(0.1, 0.3)]
     policy = make_policy("auto", arms=4, corruption=[*responses, curve])
@@ -48,7 +48,7 @@ def test_the_prior_is_that_of_the_means_seen_through_the_mask() -> None:
     assert held.betas[3] == pytest.approx(max(1.0, (1 - mean) * weight), abs=1e-3)
 
 
-def test_decreasing_masks_and_flipped_feedback_change_nothing() -> None:
+def test_flipped_mask_and_feedback_change_nothing() -> None:
     one = make_policy("auto", arms=3, corruption=RandomizedResponse(0.8, 0.9))
     other = make_policy("auto", arms=3, corruption=RandomizedResponse(0.2, 0.1))
     world = np.random.default_rng(1)
@@ -61,21 +61,21 @@ def test_decreasing_masks_and_flipped_feedback_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_it_watches_for_little_where_nothing_changes(epsilon: float) -> None:
+def test_stationary_regret_is_close_to_thompson(epsilon: float) -> None:
     mask = RandomizedResponse.from_epsilon(epsilon)
     world = Problem([[0.7, 0.4, 0.3]], [0], 20_000, mask)
-    auto, told = (simulate(world, name, runs=200, seed=2).regret[:, -1].mean() for name in ("auto", "ts-cf"))
+    auto, told = (simulate(world, name, runs=100, seed=2).regret[:, -1].mean() for name in ("auto", "ts-cf"))
     assert auto < 1.5 * told
 
 
 @pytest.mark.parametrize("after", [[0.3, 0.6], [0.6, 0.95]])
-def test_it_finds_drops_of_the_best_and_rises_of_the_others(after: list[float]) -> None:
+def test_finds_drop_of_best_and_rise_of_other_arm(after: list[float]) -> None:
     world = Problem([[0.6, 0.2], after], [0, 10_000], 40_000, CERTAIN)
     result = simulate(world, "auto", runs=16, seed=3)
     assert np.median(result.suboptimal_pulls[:, 0]) < 6000  # of the 30,000 steps in which arm 0 is second best
 
 
-def test_it_learns_how_often_the_world_changes() -> None:
+def test_learns_rate_of_changes() -> None:
     policy = make_policy("auto", arms=2, corruption=CERTAIN, seed=4)
     rng = np.random.default_rng(4)
     for step in range(8000):
@@ -87,7 +87,7 @@ def test_it_learns_how_often_the_world_changes() -> None:
 @pytest.mark.parametrize(
     ("section", "value"), [("order", 1), ("order", -1), ("weights", -1.0), ("moved", 2.0), ("old_sums", math.inf)]
 )
-def test_beliefs_that_contradict_themselves_are_refused(section: str, value: float, tmp_path: Path) -> None:
+def test_contradictory_hypotheses_are_refused(section: str, value: float, tmp_path: Path) -> None:
     policy = believer()
     held = getattr(policy._state, section)
     held[0] = value if held[0] != value else value + 1
@@ -97,7 +97,7 @@ def test_beliefs_that_contradict_themselves_are_refused(section: str, value: flo
 
 
 @pytest.mark.parametrize("lives", [-1, 13, -(2**63)])
-def test_so_many_beliefs_as_there_cannot_be_are_refused(lives: int, tmp_path: Path) -> None:
+def test_too_many_hypotheses_are_refused(lives: int, tmp_path: Path) -> None:
     policy = believer()
     policy._state.lives[0] = lives
     policy.save(tmp_path / "policy")
@@ -105,7 +105,7 @@ def test_so_many_beliefs_as_there_cannot_be_are_refused(lives: int, tmp_path: Pa
         load_policy(tmp_path / "policy")
 
 
-def test_reports_with_masks_of_their_own_are_weighed_as_bayes_rule_does() -> None:
+def test_masked_reports_equal_twin() -> None:
     fast, slow = observe_masked_alike(0.0)
     assert fast.indices() == pytest.approx(slow.indices(), rel=1e-9)
     assert fast.estimates() == pytest.approx(
@@ -113,7 +113,7 @@ def test_reports_with_masks_of_their_own_are_weighed_as_bayes_rule_does() -> Non
     )
 
 
-def test_bounds_hold_where_reports_have_masks_of_their_own() -> None:
+def test_intervals_hold_with_masked_reports() -> None:
     """Over 400 policies with 60 reports each; one that missed more than 5 % of them would be found out."""
     own, world = [RandomizedResponse.from_epsilon(epsilon) for epsilon in (0.5, 1.0, 4.0)], np.random.default_rng(6)
     missed = 0
@@ -127,7 +127,7 @@ def test_bounds_hold_where_reports_have_masks_of_their_own() -> None:
     assert missed <= 20
 
 
-def test_a_decreasing_mask_of_a_reports_own_is_turned_round() -> None:
+def test_decreasing_report_mask_is_flipped() -> None:
     one, other = (make_policy("auto", arms=2, corruption=RandomizedResponse(0.8, 0.7), seed=1) for _ in range(2))
     for bit in np.random.default_rng(7).integers(0, 2, 100):
         one.observe(0, float(bit), corruption=RandomizedResponse(0.9, 0.6))
@@ -140,7 +140,7 @@ def test_a_decreasing_mask_of_a_reports_own_is_turned_round() -> None:
     ["x", RandomizedResponse, [CERTAIN], Monotone(lambda x: 0.1 + 0.8 * x * x)],
     ids=["a word", "the class itself", "a list", "a curve"],
 )
-def test_what_is_no_mask_is_refused_and_changes_nothing(what: Any) -> None:
+def test_invalid_mask_is_refused_without_effect(what: Any) -> None:
     policy = believer()
     before = policy.indices()
     with pytest.raises(ValueError, match="give a RandomizedResponse"):
@@ -148,7 +148,7 @@ def test_what_is_no_mask_is_refused_and_changes_nothing(what: Any) -> None:
     assert np.array_equal(policy.indices(), before)
 
 
-def test_a_curved_mask_takes_no_reports_with_masks_of_their_own() -> None:
+def test_curved_mask_refuses_masked_reports() -> None:
     policy = make_policy("auto", arms=1, corruption=Monotone(lambda x: 0.1 + 0.8 * x * x))
     with pytest.raises(ValueError, match="need arms with a RandomizedResponse"):
         policy.observe(0, 1.0, corruption=RandomizedResponse(0.9, 0.9))

@@ -12,7 +12,7 @@ from maskedbandits import GaussianNoise, LaplaceNoise, Monotone, RandomizedRespo
 from maskedbandits._numba.jit import interpret
 from maskedbandits.policies import check_policy, names
 from maskedbandits.policies.indices import sub_gamma, ucb
-from naive import real
+from naive import unbounded
 from specimens import RR
 from trials import examples
 from twins import play_both
@@ -49,7 +49,7 @@ class TestIndex:
 
     @examples(150)
     @given(data=st.data())
-    def test_the_gaussian_one_is_the_naive_one(self, data: st.DataObject) -> None:
+    def test_gaussian_index_equals_twin(self, data: st.DataObject) -> None:
         """On everything and on a window, with sigma derived and given."""
         arms = data.draw(st.integers(1, 4), label="arms")
         window = data.draw(st.one_of(st.integers(arms, 15), st.just(math.inf)), label="window")
@@ -58,42 +58,42 @@ class TestIndex:
         label, c = data.draw(st.sampled_from([("klucb", 3.0), ("ucb", 0.0)]), label="index")
         fast = make_policy(f"sw-{label}-cf", arms=arms, corruption=GaussianNoise(noise), window=window, **given)
         sigma = given.get("sigma", math.sqrt(0.25 + noise**2))
-        slow = real.RealTwin(arms, sigma, window=window, c=c)
+        slow = unbounded.RealTwin(arms, sigma, window=window, c=c)
         play_both(fast, slow, data.draw(numbers(30), label="feedbacks"))
 
     @examples(25)
     @given(data=st.data())
-    def test_the_sub_gamma_one_is_the_naive_one(self, data: st.DataObject) -> None:
+    def test_sub_gamma_index_equals_twin(self, data: st.DataObject) -> None:
         arms = data.draw(st.integers(1, 3), label="arms")
         window = data.draw(st.one_of(st.integers(arms, 15), st.just(math.inf)), label="window")
         scale = data.draw(st.sampled_from([0.2, 1.0, 5.0]), label="scale")
         fast = make_policy("sw-klucb-cf", arms=arms, corruption=LaplaceNoise(scale), window=window, c=0.0)
-        slow = real.RealTwin(arms, math.sqrt(0.25 + 2 * scale**2), scale, window=window, c=0.0)
+        slow = unbounded.RealTwin(arms, math.sqrt(0.25 + 2 * scale**2), scale, window=window, c=0.0)
         play_both(fast, slow, data.draw(numbers(20), label="feedbacks"))
 
     @pytest.mark.parametrize(
         ("noise", "sigma", "tail"), [(NORMAL, math.sqrt(1.25), 0.0), (HEAVY, math.sqrt(1.23), 0.7)]
     )
     @pytest.mark.parametrize("window", [30, math.inf])
-    def test_they_go_on_as_the_naive_ones(self, noise: Any, sigma: float, tail: float, window: float) -> None:
+    def test_long_plays_equal_twin(self, noise: Any, sigma: float, tail: float, window: float) -> None:
         """Longer plays, through several epochs and turns of the ring."""
         drawn = np.random.default_rng(3).normal(0.5, 1.5, 100).round(2).tolist()
         fast = make_policy("sw-klucb-cf", arms=3, corruption=noise, window=window)
-        play_both(fast, real.RealTwin(3, sigma, tail, window=window, c=3.0), drawn)
+        play_both(fast, unbounded.RealTwin(3, sigma, tail, window=window, c=3.0), drawn)
 
     @given(st.floats(-5, 5), st.floats(1e-6, 50), st.floats(0.1, 5), st.floats(0.01, 5))
-    def test_bounds_solve_what_they_should(self, mean: float, spread: float, sigma: float, tail: float) -> None:
+    def test_bounds_solve_their_equation(self, mean: float, spread: float, sigma: float, tail: float) -> None:
         """d(mean, u) = spread, for both; the heavier tail has the higher bound, by tail times the spread."""
         heavy = make_policy("klucb-cf", arms=1, corruption=HEAVY, sigma=sigma, tail=tail)._state
         light = make_policy("klucb-cf", arms=1, corruption=NORMAL, sigma=sigma)._state
         high = interpret(sub_gamma.bound)(heavy, mean, spread)
         low = interpret(ucb.bound)(light, mean, spread)
-        assert real.gaussian_divergence(mean, low, sigma) == pytest.approx(spread, rel=1e-6)
-        assert real.sub_gamma_divergence(mean, high, sigma, tail) == pytest.approx(spread, rel=1e-5)
+        assert unbounded.gaussian_divergence(mean, low, sigma) == pytest.approx(spread, rel=1e-6)
+        assert unbounded.sub_gamma_divergence(mean, high, sigma, tail) == pytest.approx(spread, rel=1e-5)
         assert high - low == pytest.approx(tail * spread, rel=1e-6, abs=1e-9)
 
     @given(st.floats(1e-6, 50), st.floats(0.1, 5), st.floats(0.01, 5))
-    def test_the_slope_is_that_of_the_bound_and_falls(self, spread: float, sigma: float, tail: float) -> None:
+    def test_slope_is_derivative_and_falls(self, spread: float, sigma: float, tail: float) -> None:
         """As the search for the highest index needs: a tangent stays above what it touches."""
         state = make_policy("klucb-cf", arms=1, corruption=HEAVY, sigma=sigma, tail=tail)._state
         bound, slope = interpret(sub_gamma.bound), interpret(sub_gamma.slope)
@@ -104,7 +104,7 @@ class TestIndex:
         assert bound(state, 0.0, 3 * spread) <= at + 2 * spread * slope(state, at, at) + 1e-9
 
     @given(st.lists(st.floats(-3, 3), min_size=1, max_size=8), st.integers(2, 4))
-    def test_more_of_the_same_lowers_the_index(self, seen: list[float], times: int) -> None:
+    def test_more_observations_lower_index(self, seen: list[float], times: int) -> None:
         """At a fixed mean and a fixed level, as for KL."""
         window = times * len(seen) + 1
         indices = []
@@ -117,7 +117,7 @@ class TestIndex:
             indices.append(policy.indices()[0])
         assert indices[0] >= indices[1] - 1e-9
 
-    def test_a_shift_of_all_feedback_shifts_all_indices(self) -> None:
+    def test_shift_of_feedback_shifts_indices(self) -> None:
         """Which KL has no such thing as."""
         drawn = np.random.default_rng(1).normal(size=60)
         here, there = (made("klucb-cf", NORMAL) for _ in range(2))
@@ -134,7 +134,7 @@ class TestChoice:
     """The corruption says which divergence fits."""
 
     @pytest.mark.parametrize("policy", SEES_NOISE)
-    def test_noise_chooses_it(self, policy: str) -> None:
+    def test_noise_selects_divergence(self, policy: str) -> None:
         given = made(policy, NORMAL).parameters
         assert (given["divergence"], given["tail"]) == ("gaussian", None)
         assert given["sigma"] == pytest.approx(math.sqrt(0.25 + 1.0))
@@ -143,11 +143,11 @@ class TestChoice:
         assert given["sigma"] == pytest.approx(math.sqrt(0.25 + 2 * 0.7**2))
         assert made(policy, RR).sigma is None
 
-    def test_the_worst_arm_decides(self) -> None:
+    def test_worst_arm_selects_divergence(self) -> None:
         mixed = make_policy("klucb-cf", arms=3, corruption=[RR, GaussianNoise(3), HEAVY]).parameters
         assert (mixed["divergence"], mixed["sigma"], mixed["tail"]) == ("sub-gamma", math.sqrt(9.25), 0.7)
 
-    def test_it_can_be_given(self) -> None:
+    def test_divergence_can_be_given(self) -> None:
         """On bits, too: then it is UCB with Hoeffding's constant, xi = 1/2."""
         fast = make_policy("klucb-cf", arms=2, corruption=RR, divergence="gaussian")
         slow = make_policy("ucb-cf", arms=2, corruption=RR, c=3.0, xi=0.5)
@@ -163,7 +163,7 @@ class TestChoice:
         assert check_policy("klucb-cf", arms=2, corruption=HEAVY)["xi"] == pytest.approx(2 * (0.25 + 0.98))
 
     @pytest.mark.parametrize("policy", [each for each in names() if each not in SEES_NOISE])
-    def test_others_refuse_it_in_one_line(self, policy: str) -> None:
+    def test_other_policies_refuse_noise(self, policy: str) -> None:
         if policy in ("uniform", "oracle", "ldp-ucb-l", "dp-ucb"):
             assert made(policy, NORMAL).arms == 2  # it does not see the noise
             return
@@ -186,12 +186,12 @@ class TestChoice:
             (RR, {"tail": 1.0}, "sigma and tail are for feedback that is no bits"),
         ],
     )
-    def test_what_does_not_fit_is_refused(self, corruption: Any, given: dict[str, Any], complaint: str) -> None:
+    def test_unfitting_parameters_are_refused(self, corruption: Any, given: dict[str, Any], complaint: str) -> None:
         with pytest.raises(ValueError, match=complaint) as caught:
             made("klucb-cf", corruption, **given)
         assert "\n" not in str(caught.value)
 
-    def test_ucb_is_told_its_width_once(self) -> None:
+    def test_sigma_and_xi_exclude_each_other(self) -> None:
         with pytest.raises(ValueError, match="give one of them"):
             made("ucb-cf", NORMAL, sigma=1.0, xi=2.0)
         with pytest.raises(ValueError, match="has no divergence 'kl'"):
@@ -202,7 +202,7 @@ class TestChoice:
 class TestFeedback:
     """Any number is taken in, and no nonsense."""
 
-    def test_any_number_is_taken_in(self) -> None:
+    def test_unbounded_feedback_is_accepted(self) -> None:
         one, many = made("klucb-cf", NORMAL), made("klucb-cf", NORMAL)
         seen = [-3.5, 0.0, 1e9, -1e9, 2]
         for feedback in seen:
@@ -211,7 +211,7 @@ class TestFeedback:
         assert one._state.sums[0] == many._state.sums[0] == -1.5
 
     @pytest.mark.parametrize("feedback", [math.nan, math.inf, -math.inf, 1.1e9, -1.1e9])
-    def test_what_is_none_is_refused(self, feedback: float) -> None:
+    def test_invalid_feedback_is_refused(self, feedback: float) -> None:
         policy = made("klucb-cf", NORMAL)
         with pytest.raises(ValueError, match=r"out of range: give a number in \[-1e\+09, 1e\+09\]"):
             policy.observe(0, feedback)
@@ -219,18 +219,18 @@ class TestFeedback:
             policy.observe_many([0], [feedback])
         assert policy.observations == 0
 
-    def test_a_corruption_of_a_report_is_refused(self) -> None:
+    def test_report_mask_is_refused(self) -> None:
         with pytest.raises(ValueError, match="takes no corruption of a report's own"):
             made("klucb-cf", NORMAL).observe(0, 0.5, RR)
         with pytest.raises(ValueError, match="give a RandomizedResponse"):
             made("klucb-cf", RR).observe(0, 1, NORMAL)
 
-    def test_estimates_are_means_and_stay_in_range(self) -> None:
+    def test_estimates_are_clipped_means(self) -> None:
         policy = made("klucb-cf", NORMAL)
         policy.observe_many([0, 0, 1], [-2.0, 2.5, 4.0])
         assert policy.estimates().tolist() == [0.25, 1.0]
 
-    def test_intervals_keep_the_mean_at_all_times(self) -> None:
+    def test_intervals_hold_at_all_times(self) -> None:
         """200 plays of 160 reports: the mean is left ever in at most 20 %, and five standard errors."""
         rng = np.random.default_rng(2)
         left = 0
@@ -245,26 +245,26 @@ class TestFeedback:
         assert left / 200 <= 0.2 + 5 * math.sqrt(0.2 * 0.8 / 200)
         assert high - low < 0.2  # and it says something
 
-    def test_the_interval_is_robbins_with_twice_sigma(self) -> None:
+    def test_interval_is_robbins_with_two_sigma(self) -> None:
         policy = make_policy("klucb-cf", arms=1, corruption=GaussianNoise(0.1), sigma=0.1)
         policy.observe_many([0] * 300, [0.4, 0.6] * 150)
         spread = 0.25 * 300 + 0.75
         wide = 2 * 0.1 * math.sqrt(spread * math.log(spread / (0.75 * 0.05**2))) / 300
         assert policy.intervals(0.05)[0] == pytest.approx([0.5 - wide, 0.5 + wide])
 
-    def test_what_no_mean_reward_gives_is_suspect(self) -> None:
+    def test_impossible_feedback_is_suspect(self) -> None:
         policy = made("klucb-cf", NORMAL)
         policy.observe_many([0] * 500, [3.0] * 500)
         policy.observe_many([1] * 500, [1.0] * 500)
         assert policy.suspects().tolist() == [True, False]
 
-    def test_bounds_with_a_heavy_tail_are_refused(self) -> None:
+    def test_heavy_tail_has_no_intervals(self) -> None:
         for ask in (made("klucb-cf", HEAVY).intervals, made("klucb-cf", HEAVY).suspects):
             with pytest.raises(ValueError, match="heavy tail"):
                 ask()
 
 
-def test_intervals_go_through_a_curve_as_they_do_for_bits() -> None:
+def test_intervals_pass_through_curve() -> None:
     """With Hoeffding's sigma on bits of a corruption that is no straight line."""
     curve = Monotone(lambda x: x * x)
     policy = make_policy("klucb-cf", arms=1, corruption=curve, divergence="gaussian")
@@ -275,7 +275,7 @@ def test_intervals_go_through_a_curve_as_they_do_for_bits() -> None:
     assert not policy.suspects()[0]
 
 
-def test_feedback_of_both_kinds_in_one_policy() -> None:
+def test_bits_and_noise_in_one_policy() -> None:
     """An arm under a decreasing response beside one under noise: indices are means of rewards."""
     falling = RandomizedResponse(0.1, 0.2)
     policy = make_policy("klucb-cf", arms=2, corruption=[falling, NORMAL])

@@ -5,7 +5,7 @@ import pytest
 
 from maskedbandits import make_policy
 from maskedbandits.policies.dp_ucb import noise_bound
-from naive.hybrid import CentralUCB
+from naive.dp_ucb import CentralUCB
 from trials import generator
 from twins import observe, play_alike
 
@@ -13,14 +13,14 @@ from twins import observe, play_alike
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("arms", [1, 2, 5])
 @pytest.mark.parametrize("epsilon", [0.3, 4.0, 100.0])
-def test_it_plays_as_described(seed: int, arms: int, epsilon: float) -> None:
+def test_dp_ucb_equals_twin(seed: int, arms: int, epsilon: float) -> None:
     means = [[0.9, 0.1, 0.5, 0.4, 0.2][:arms]]
     fast = make_policy("dp-ucb", arms=arms, epsilon=epsilon)
     play_alike(fast, CentralUCB(arms, epsilon), means, 300, seed, fractions=True)
 
 
 @pytest.mark.parametrize("count", [1, 3, 64, 127])
-def test_the_noise_of_a_public_sum_keeps_within_its_bound(count: int) -> None:
+def test_noise_of_sum_stays_within_bound(count: int) -> None:
     """The bound for t has a probability of t^-4; here t = 2, so that it is missed often enough to be seen."""
     rng = generator(count)
     errors = np.array([public_error(count, 0.7, rng) for _ in range(400)])
@@ -39,7 +39,7 @@ def public_error(count: int, epsilon: float, rng: np.random.Generator) -> float:
     return float(policy._state.sums[0] - count)
 
 
-def test_a_decision_does_not_make_its_arm_more_attractive() -> None:
+def test_decision_does_not_raise_index() -> None:
     """With 17 rewards a sum has more noise than with 16, so the arm chosen last was chosen again and again."""
     policy = make_policy("dp-ucb", arms=2, epsilon=10.0, seed=1)
     for _ in range(16):

@@ -21,7 +21,7 @@ class TestContamination:
     @pytest.mark.parametrize("before", MEMORIES)
     @examples(10)
     @given(data=st.data())
-    def test_it_is_the_naive_bound(self, before: str, kind: str, data: st.DataObject) -> None:
+    def test_index_with_contamination_equals_twin(self, before: str, kind: str, data: st.DataObject) -> None:
         each = [data.draw(responses(), label="g") for _ in range(2)]
         share = data.draw(st.sampled_from([0.0, 0.05, 0.3]), label="share")
         seen = data.draw(feedbacks(25), label="feedbacks")
@@ -32,7 +32,7 @@ class TestContamination:
 
     @pytest.mark.parametrize("mask", [RandomizedResponse.from_epsilon(1), RandomizedResponse(0.1, 0.2)])
     @pytest.mark.parametrize("lie", [0.0, 1.0])
-    def test_intervals_keep_the_mean_whatever_the_liars_say(self, mask: RandomizedResponse, lie: float) -> None:
+    def test_intervals_hold_despite_lies(self, mask: RandomizedResponse, lie: float) -> None:
         """One liar in ten: told so, the interval keeps the mean; not told, it excludes it before long."""
         rng = np.random.default_rng(1)
         told = make_policy("klucb-cf", arms=1, corruption=mask, contamination=0.1)
@@ -47,7 +47,7 @@ class TestContamination:
         assert high - low > narrow_high - narrow_low
         assert low <= told.estimates()[0] <= high
 
-    def test_an_arm_not_seen_may_have_any_mean(self) -> None:
+    def test_unseen_arm_may_have_any_mean(self) -> None:
         policy = make_policy("klucb-cf", arms=2, corruption=RR)
         policy.observe(1, 1)
         assert policy.intervals()[0].tolist() == [0.0, 1.0]
@@ -55,7 +55,7 @@ class TestContamination:
 
     @pytest.mark.parametrize("name", ["klucb-cf", "sw-ts-cf", "d-ucb-cf", "auto"])
     @pytest.mark.parametrize("mask", [RandomizedResponse.from_epsilon(1), RandomizedResponse(0.3, 0.2)])
-    def test_the_alarm_tells_of_what_honest_reports_cannot_give(self, name: str, mask: RandomizedResponse) -> None:
+    def test_impossible_reports_are_suspect(self, name: str, mask: RandomizedResponse) -> None:
         needed: dict[str, dict[str, Any]] = {"sw-ts-cf": {"window": 2000}, "d-ucb-cf": {"gamma": 0.9995}}
         given = needed.get(name, {})
         policy = make_policy(name, arms=3, corruption=mask, **given)
@@ -65,7 +65,7 @@ class TestContamination:
                 policy.observe(arm, float(rng.random() < mean))
         assert policy.suspects().tolist() == [False, False, True]
 
-    def test_so_many_liars_as_are_expected_are_no_alarm(self) -> None:
+    def test_expected_lies_are_not_suspect(self) -> None:
         mask = RandomizedResponse.from_epsilon(1)
         for share, told in ((0.0, True), (0.3, False)):
             policy = make_policy("klucb-cf", arms=1, corruption=mask, contamination=share)
@@ -75,11 +75,11 @@ class TestContamination:
             assert policy.suspects().tolist() == [told]
 
     @pytest.mark.parametrize("share", [-0.1, 1.0, math.nan, "0.1", True])
-    def test_a_share_that_is_none_is_refused(self, share: Any) -> None:
+    def test_invalid_contamination_is_refused(self, share: Any) -> None:
         with pytest.raises(ValueError, match="contamination"):
             make_policy("klucb-cf", arms=2, corruption=RR, contamination=share)
 
-    def test_what_cannot_be_told_is_refused(self) -> None:
+    def test_unavailable_intervals_are_refused(self) -> None:
         policy = make_policy("klucb-cf", arms=2, corruption=RR)
         for delta in (0.0, 1.0, math.nan):
             with pytest.raises(ValueError, match="delta"):

@@ -26,7 +26,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_learns_on_an_easy_problem(name: str) -> None:
+def test_learns_easy_problem(name: str) -> None:
     if name == "uniform":
         return  # it never learns
     rng = generator(1)
@@ -65,7 +65,7 @@ def test_pulls_every_arm_first(name: str) -> None:
     assert seen == list(range(7))
 
 
-def test_saved_and_loaded_in_mid_run_it_goes_on_exactly(name: str, tmp_path: Path) -> None:
+def test_saved_policy_continues_exactly(name: str, tmp_path: Path) -> None:
     draws = np.random.default_rng(3).random(300)
     for until in (0, 1, 5, 39, 40, 41, 150):
         one = specimen(name)
@@ -78,7 +78,7 @@ def test_saved_and_loaded_in_mid_run_it_goes_on_exactly(name: str, tmp_path: Pat
         assert (copy.name, copy.parameters, copy.observations) == (name, one.parameters, 300)
 
 
-def test_what_is_out_of_range_is_refused_and_changes_nothing(name: str) -> None:
+def test_invalid_report_is_refused_without_effect(name: str) -> None:
     policy = specimen(name)
     stream(policy, np.random.default_rng(0).random(20))
     before = policy._snapshot()
@@ -103,7 +103,7 @@ def test_estimates_are_means_of_rewards(name: str) -> None:
     assert name in repr(policy)
 
 
-def test_a_corruption_of_a_report_is_taken_or_refused(name: str) -> None:
+def test_report_mask_is_accepted_or_refused(name: str) -> None:
     policy = specimen(name)
     if KINDS[name].takes_masks:
         policy.observe(0, 1, RR)
@@ -127,7 +127,7 @@ def test_survives_long_plays(played: str, means: list[float]) -> None:
 
 
 @pytest.mark.parametrize("played", PLAYED)
-def test_the_same_seed_gives_the_same_numbers(played: str) -> None:
+def test_same_seed_gives_same_numbers(played: str) -> None:
     problem = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 400], 900, RR)
     one, two, other = (
         simulate(problem, specimen(played), runs=3, seed=seed, threads=threads, checkpoints=10)
@@ -140,7 +140,7 @@ def test_the_same_seed_gives_the_same_numbers(played: str) -> None:
 
 
 @pytest.mark.parametrize("played", [*PLAYED, "dp-ucb"])
-def test_live_it_plays_as_simulated(played: str) -> None:
+def test_live_play_equals_simulation(played: str) -> None:
     """The same generator, asked in the same order, gives the same play."""
     problem = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 150], 300, RR)
     result = simulate(problem, specimen(played), runs=2, seed=5)

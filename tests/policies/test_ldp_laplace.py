@@ -3,19 +3,19 @@ import math
 import pytest
 
 from maskedbandits import make_policy
-from naive.laplace import LaplaceUCB
+from naive.ldp_laplace import LaplaceUCB
 from twins import play_alike
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("arms", [1, 2, 5])
 @pytest.mark.parametrize("epsilon", [0.3, 4.0, 100.0])
-def test_it_plays_as_described(seed: int, arms: int, epsilon: float) -> None:
+def test_ldp_laplace_equals_twin(seed: int, arms: int, epsilon: float) -> None:
     means = [[0.9, 0.1, 0.5, 0.4, 0.2][:arms]]
     play_alike(make_policy("ldp-ucb-l", arms=arms, epsilon=epsilon), LaplaceUCB(arms, epsilon), means, 300, seed)
 
 
-def test_without_noise_it_is_ucb_that_looks_at_all_arms_first() -> None:
+def test_without_noise_it_is_ucb_with_initial_rounds() -> None:
     free = make_policy("ldp-ucb-l", arms=2, epsilon=math.inf)
     for _ in range(400):
         arm = free.choose()

@@ -43,7 +43,7 @@ OTHERS = {
 }
 
 
-def test_every_parameter_is_a_time_or_none() -> None:
+def test_every_parameter_declares_its_time() -> None:
     """A new parameter belongs in one of the lists above, and a time says so where it is declared."""
     for kind in registry.every(KINDS):
         for key, what in kind.parameters.items():
@@ -54,7 +54,7 @@ def test_every_parameter_is_a_time_or_none() -> None:
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in KINDS.items()])
-def test_times_are_converted_and_nothing_else(kind: registry.Kind) -> None:
+def test_only_times_are_converted(kind: registry.Kind) -> None:
     values: dict[str, Any] = {
         "window": 3000,
         "horizon": 70_001,
@@ -82,7 +82,7 @@ def test_times_are_converted_and_nothing_else(kind: registry.Kind) -> None:
     assert given.get("restarts") in (None, [0, 500, 900])
 
 
-def test_schedules_and_what_is_unknown_stay() -> None:
+def test_schedules_and_unknown_times_stay() -> None:
     doubling = log_times.in_plays(KINDS["klucb-plus-cf"], {"restarts": "doubling"}, 3, 3.0)
     assert doubling == {"restarts": "doubling"}
     assert log_times.rows_of(KINDS["klucb-plus-cf"], doubling) == []
@@ -91,7 +91,7 @@ def test_schedules_and_what_is_unknown_stay() -> None:
     assert log_times.in_plays(KINDS["exp3s"], {"horizon": 1}, 3, 3.0) == {"horizon": 1}
 
 
-def test_a_check_can_be_for_a_log() -> None:
+def test_check_policy_converts_times_for_log() -> None:
     given: dict[str, Any] = {"arms": 3, "corruption": RR, "window": 30}
     assert check_policy("sw-klucb-cf", **given)["window"] == 30
     assert check_policy("sw-klucb-cf", **given, pace=3.0)["window"] == 10
@@ -101,7 +101,7 @@ def test_a_check_can_be_for_a_log() -> None:
         check_policy("sw-klucb-cf", **{**given, "windw": 3}, pace=3.0)
 
 
-def test_a_policy_that_cannot_follow_rows_is_refused() -> None:
+def test_policy_without_begin_segment_is_refused() -> None:
     module = SimpleNamespace(**{key: value for key, value in vars(oracle).items() if key != "begin_segment"})
     module.__name__ = "deaf"
     kind = registry.alone("deaf", module)  # type: ignore[arg-type]

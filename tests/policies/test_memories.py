@@ -19,7 +19,7 @@ from twins import TIE, bits, choose, feedbacks, play_both, responses, stream
 @pytest.mark.parametrize("before", ["d-"])
 @examples(60)
 @given(data=st.data())
-def test_a_discount_is_the_naive_one(before: str, kind: str, data: st.DataObject) -> None:
+def test_discount_equals_twin(before: str, kind: str, data: st.DataObject) -> None:
     arms = data.draw(st.integers(1, 4), label="arms")
     each = [data.draw(responses(), label="g") for _ in range(arms)]
     gamma = data.draw(st.sampled_from([0.1, 0.5, 0.9, 0.999]), label="gamma")
@@ -30,7 +30,7 @@ def test_a_discount_is_the_naive_one(before: str, kind: str, data: st.DataObject
 
 @pytest.mark.parametrize("kind", INDICES)
 @pytest.mark.parametrize("before", ["d-"])
-def test_a_discount_goes_on_as_the_naive_one(before: str, kind: str) -> None:
+def test_discount_equals_twin_in_long_plays(before: str, kind: str) -> None:
     """Through several epochs."""
     each = [RandomizedResponse(0.8, 0.9), RandomizedResponse(0.2, 0.3), RR, RR]
     fast = make_policy(f"{before}{kind}-cf", arms=4, corruption=each, gamma=0.99, **INDICES[kind])
@@ -45,7 +45,7 @@ def recent(policy: Policy, twin: Twin, steps: int) -> None:
 
 @pytest.mark.plain
 @pytest.mark.parametrize("kind", ["ucb", "ts"])
-def test_weights_that_grow_too_large_are_scaled_down(kind: str) -> None:
+def test_large_weights_are_scaled_down(kind: str) -> None:
     """At a discount of 0.5 weights pass 1e100 every 333 steps."""
     given = INDICES[kind]
     fast = make_policy(f"d-{kind}-cf", arms=3, corruption=RR, gamma=0.5, **given)
@@ -57,7 +57,7 @@ def test_weights_that_grow_too_large_are_scaled_down(kind: str) -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([0.0, 3.0]))
-def test_an_endless_window_is_klucb_cf(seed: int, arms: int, c: float) -> None:
+def test_endless_window_is_klucb_cf(seed: int, arms: int, c: float) -> None:
     draws = np.random.default_rng(seed).random(200)
     endless = make_policy("sw-klucb-cf", arms=arms, corruption=RR, window=math.inf, c=c)
     long = make_policy("sw-klucb-cf", arms=arms, corruption=RR, window=200, c=c)
@@ -65,7 +65,7 @@ def test_an_endless_window_is_klucb_cf(seed: int, arms: int, c: float) -> None:
     assert stream(endless, draws) == stream(stationary, draws) == stream(long, draws)
 
 
-def test_fractions_do_not_pile_up_rounding_errors() -> None:
+def test_fractions_accumulate_no_rounding_errors() -> None:
     policy = make_policy("sw-klucb-cf", arms=2, corruption=CERTAIN, window=10)
     rng = np.random.default_rng(0)
     recent: list[tuple[int, float]] = []
@@ -95,7 +95,7 @@ class TestLimits:
 
     @examples(20)
     @given(seed=st.integers(0, 2**32), arms=st.integers(1, 5))
-    def test_an_endless_window_and_a_restart_at_0_forget_nothing(self, kind: str, seed: int, arms: int) -> None:
+    def test_endless_window_and_restart_at_0_forget_nothing(self, kind: str, seed: int, arms: int) -> None:
         given = {"arms": arms, "corruption": RR, **INDICES[kind]}
         expected, indices = self.play(make_policy(f"{kind}-cf", **given), seed)
         same: list[tuple[str, dict[str, Any]]] = [
@@ -114,7 +114,7 @@ class TestLimits:
 
     @examples(20)
     @given(seed=st.integers(0, 2**32), arms=st.integers(1, 5))
-    def test_a_discount_near_1_forgets_next_to_nothing(self, kind: str, seed: int, arms: int) -> None:
+    def test_discount_near_1_forgets_almost_nothing(self, kind: str, seed: int, arms: int) -> None:
         """Choices are equal, but for ties, which the slightly older observations decide."""
         given = {"arms": arms, "corruption": RR, **INDICES[kind]}
         patient, fading = make_policy(f"{kind}-cf", **given), make_policy(f"d-{kind}-cf", gamma=1 - 1e-12, **given)
@@ -132,7 +132,7 @@ class TestLimits:
 
     @examples(20)
     @given(seed=st.integers(0, 2**32), order=st.permutations(range(5)), memory=st.sampled_from(["", "sw-", "d-"]))
-    def test_arms_have_no_rank_but_their_number(self, kind: str, seed: int, order: list[int], memory: str) -> None:
+    def test_permuted_arms_give_permuted_play(self, kind: str, seed: int, order: list[int], memory: str) -> None:
         """Relabelling arms relabels indices; choices too, but for ties and lots."""
         given = {**MEMORIES[memory], **INDICES[kind], "arms": 5}
         each = [RandomizedResponse(0.6 + 0.05 * arm, 0.9) for arm in range(5)]

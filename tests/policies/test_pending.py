@@ -15,7 +15,7 @@ from maskedbandits import Policy, Problem, RandomizedResponse, load_policy, make
 from maskedbandits.policies import KINDS, names
 from naive import Twin
 from naive import simulate as naive_simulate
-from naive.waiting import Waiting
+from naive.pending import Waiting
 from specimens import INDICES, MEMORIES, RR, specimen
 from trials import examples, generator
 from twins import changing, check_choice, feedbacks, responses
@@ -42,7 +42,7 @@ def played(name: str, steps: int = 60) -> Policy:
 
 
 class TestDecisions:
-    def test_each_is_pending_until_its_report(self) -> None:
+    def test_decision_is_pending_until_its_report(self) -> None:
         policy = make_policy("klucb-cf", arms=3, corruption=RR)
         arms = [policy.choose() for _ in range(5)]
         assert policy.pending.tolist() == np.bincount(arms, minlength=3).tolist()
@@ -58,7 +58,7 @@ class TestDecisions:
         assert policy.observations == 2
 
     @pytest.mark.parametrize("name", SOME)
-    def test_many_at_once_are_as_many_one_by_one(self, name: str) -> None:
+    def test_burst_equals_single_decisions(self, name: str) -> None:
         one = played(name)
         many = copy.copy(one)
         assert many.choose(40).tolist() == [one.choose() for _ in range(40)]
@@ -66,7 +66,7 @@ class TestDecisions:
         assert many.choose(0).size == 0
 
     @pytest.mark.parametrize("name", SOME)
-    def test_a_log_is_as_good_as_one_report_after_the_other(self, name: str) -> None:
+    def test_observe_many_equals_observe(self, name: str) -> None:
         one = played(name)
         many = copy.copy(one)
         rng = np.random.default_rng(1)
@@ -90,7 +90,7 @@ class TestDecisions:
             ([[0], [1, 2]], [0, 1], "two lists of one length"),
         ],
     )
-    def test_a_log_that_is_none_is_refused_and_changes_nothing(self, arms: Any, reports: Any, complaint: str) -> None:
+    def test_invalid_log_is_refused_without_effect(self, arms: Any, reports: Any, complaint: str) -> None:
         policy = played("klucb-cf")
         before = policy._snapshot()
         with pytest.raises(ValueError, match=complaint):
@@ -99,7 +99,7 @@ class TestDecisions:
         policy.observe_many([], [])
 
     @pytest.mark.parametrize("n", [-1, 1.5, "a", True, 10**18])
-    def test_so_many_decisions_as_cannot_be_made_are_refused(self, n: Any) -> None:
+    def test_too_many_decisions_are_refused(self, n: Any) -> None:
         policy = played("klucb-cf")
         with pytest.raises(ValueError, match="n = "):
             policy.choose(n)
@@ -108,11 +108,11 @@ class TestDecisions:
         assert policy.pending.sum() == 0
 
     @pytest.mark.parametrize(("n", "arm"), [(-1, 0), (1.5, 0), (1, 3), (1, "a")])
-    def test_what_cannot_expire_is_refused(self, n: Any, arm: Any) -> None:
+    def test_invalid_expire_is_refused(self, n: Any, arm: Any) -> None:
         with pytest.raises(ValueError, match=r"n |n:|arm"):
             played("klucb-cf").expire(arm, n)
 
-    def test_saved_and_loaded_they_are_still_pending(self, tmp_path: Path) -> None:
+    def test_saved_decisions_are_still_pending(self, tmp_path: Path) -> None:
         policy = played("klucb-cf")
         policy.choose(7)
         policy.save(tmp_path / "policy")
@@ -127,7 +127,7 @@ class TestDecisions:
 
 class TestDecisionsMadeElsewhere:
     @pytest.mark.parametrize("name", SOME)
-    def test_a_sample_is_no_decision(self, name: str) -> None:
+    def test_sample_is_no_decision(self, name: str) -> None:
         policy = played(name)
         learnt, chosen = policy.fold_digest(), copy.copy(policy)
         drawn = policy.sample(50)
@@ -138,13 +138,13 @@ class TestDecisionsMadeElsewhere:
         else:
             assert drawn.tolist() == [chosen.choose()] * 50
 
-    def test_a_sample_is_drawn_as_things_stand(self) -> None:
+    def test_sample_is_drawn_from_present_state(self) -> None:
         policy = played("klucb-cf")
         policy.choose(30)
         assert policy.sample(3).tolist() == [policy.choose()] * 3
 
     @pytest.mark.parametrize("name", SOME)
-    def test_one_that_is_noted_is_as_one_that_was_made_here(self, name: str) -> None:
+    def test_noted_decision_equals_own_decision(self, name: str) -> None:
         here, elsewhere = played(name), played(name)
         for _ in range(30):
             [arm] = elsewhere.sample(1).tolist()
@@ -162,7 +162,7 @@ class TestDecisionsMadeElsewhere:
     @pytest.mark.parametrize(
         "pending", [[1, 1], [1, 1, -1], [1, 1, 1.5], "abc", [[1, 1, 1]], [1, [1], 1], 3, [2**62] * 3]
     )
-    def test_what_cannot_be_awaited_is_refused(self, pending: Any) -> None:
+    def test_invalid_pending_is_refused(self, pending: Any) -> None:
         policy = played("klucb-cf")
         with pytest.raises(ValueError, match="pending: give 3 whole numbers"):
             policy.await_exactly(pending)
@@ -171,7 +171,7 @@ class TestDecisionsMadeElsewhere:
         assert policy.pending.sum() == 0
 
     @pytest.mark.parametrize("n", [-1, 1.5, "a", True, 10**18])
-    def test_numbers_that_are_none_are_refused(self, n: Any) -> None:
+    def test_invalid_numbers_are_refused(self, n: Any) -> None:
         policy = played("klucb-cf")
         for call in (policy.sample, lambda n: policy.note(0, n)):
             with pytest.raises(ValueError, match="n = "):
@@ -181,7 +181,7 @@ class TestDecisionsMadeElsewhere:
 
 class TestChoosingAhead:
     @pytest.mark.parametrize("name", DETERMINED)
-    def test_a_first_burst_goes_to_all_arms(self, name: str) -> None:
+    def test_first_burst_goes_to_all_arms(self, name: str) -> None:
         """They all went to arm 0."""
         policy = specimen(name, arms=5)
         for _ in range(100):
@@ -192,7 +192,7 @@ class TestChoosingAhead:
     @pytest.mark.parametrize("before", MEMORIES)
     @examples(15)
     @given(data=st.data())
-    def test_it_is_the_naive_choice(self, before: str, kind: str, data: st.DataObject) -> None:
+    def test_choice_with_pending_equals_twin(self, before: str, kind: str, data: st.DataObject) -> None:
         """Unanswered decisions count as reports, at the mean of those that have come and a zero."""
         each = [data.draw(responses(), label="g") for _ in range(3)]
         seen = data.draw(feedbacks(25), label="feedbacks")
@@ -217,7 +217,7 @@ class TestChoosingAhead:
     @pytest.mark.parametrize(("before", "memory"), [("", {}), ("sw-", {"window": 150}), ("d-", {"gamma": 0.99})])
     @examples(4)
     @given(data=st.data())
-    def test_it_is_the_naive_choice_of_many_arms(
+    def test_choice_with_pending_of_many_arms_equals_twin(
         self, before: str, memory: dict[str, Any], kind: str, index: dict[str, Any], data: st.DataObject
     ) -> None:
         """Whatever has happened since the last choice: reports, other decisions, waits that were given up."""
@@ -246,7 +246,7 @@ class TestChoosingAhead:
             check_choice(arm, np.array(ahead), None)
             waiting.decide(arm)
 
-    def test_a_look_that_is_under_way_is_not_taken_again(self) -> None:
+    def test_pending_forced_pull_is_not_repeated(self) -> None:
         policy = make_policy("glr-klucb-cf", arms=2, corruption=RR, exploration=5.0, prior_changes=5.0)
         rng = np.random.default_rng(2)
         for _ in range(400):
@@ -262,7 +262,7 @@ class TestChoosingAhead:
 
 class TestProbabilities:
     @pytest.mark.parametrize("name", SOME)
-    def test_they_add_up_and_change_nothing(self, name: str) -> None:
+    def test_probabilities_sum_to_1_without_effect(self, name: str) -> None:
         policy = played(name)
         before = policy._snapshot()
         chances = policy.probabilities(draws=500)
@@ -272,7 +272,7 @@ class TestProbabilities:
         if not KINDS[name].draws_from:
             assert chances[policy.choose()] == 1.0
 
-    def test_they_are_those_of_the_posterior(self) -> None:
+    def test_probabilities_are_those_of_posterior(self) -> None:
         """100,000 draws: five standard errors are 0.008."""
         policy = make_policy("ts-cf", arms=2, corruption=RandomizedResponse(1, 1))
         policy.observe_many([0] * 8 + [1] * 5, [1] * 6 + [0] * 2 + [1] * 3 + [0] * 2)
@@ -280,7 +280,7 @@ class TestProbabilities:
         expected, _ = integrate.quad(lambda x: first.pdf(x) * second.cdf(x), 0, 1)
         assert policy.probabilities(draws=100_000)[0] == pytest.approx(expected, abs=0.008)
 
-    def test_those_that_draw_by_weights_tell_them(self) -> None:
+    def test_probabilities_of_exp3_are_exact(self) -> None:
         policy = played("exp3s")
         assert np.array_equal(policy.probabilities(), policy.indices())
 
@@ -289,14 +289,14 @@ class TestDelay:
     PROBLEM = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 500], 1200, RR)
 
     @pytest.mark.parametrize("name", ["klucb-cf", "sw-ucb-cf", "ts-cf", "auto", "oracle"])
-    def test_without_delay_all_is_as_ever(self, name: str) -> None:
+    def test_zero_delay_changes_nothing(self, name: str) -> None:
         policy = specimen(name)
         now, soon = (simulate(self.PROBLEM, policy, runs=2, seed=3, delay=delay) for delay in (None, 0))
         assert np.array_equal(now.regret, soon.regret)
         assert np.array_equal(now.pulls, soon.pulls)
 
     @pytest.mark.parametrize("delay", [1, 7, 60, [0, 3, 11, 40], ("geometric", 6.0)])
-    def test_a_run_is_the_naive_run(self, delay: Any) -> None:
+    def test_delayed_run_equals_twin(self, delay: Any) -> None:
         policy = make_policy("klucb-cf", arms=3, corruption=RR)
         horizon = 250
         problem = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 100], horizon, RR)
@@ -313,7 +313,7 @@ class TestDelay:
             assert np.allclose(result.regret[run], regret)
             assert result.pulls[run].tolist() == pulls
 
-    def test_where_it_pauses_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_pauses_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         policy = make_policy("ts-cf", arms=3, corruption=RR)
         straight = simulate(self.PROBLEM, policy, runs=2, seed=5, delay=("geometric", 20))
         monkeypatch.setattr("maskedbandits.simulation.runs.PAUSE", 17)
@@ -321,7 +321,7 @@ class TestDelay:
         assert np.array_equal(straight.regret, paused.regret)
 
     @pytest.mark.parametrize("name", ["klucb-cf", "sw-ucb-cf"])
-    def test_a_delay_costs_little_more_than_itself(self, name: str) -> None:
+    def test_delay_costs_little_more_than_itself(self, name: str) -> None:
         """With a delay of 500: at most 1.5 times the regret without, and 500 times the mean gap."""
         problem = Problem([[0.8, 0.7, 0.5, 0.4, 0.2]], [0], 10_000, RR)
         policy = make_policy(name, arms=5, corruption=RR, **({"window": 5000} if name.startswith("sw-") else {}))
@@ -329,24 +329,24 @@ class TestDelay:
         assert late <= 1.5 * now + 500 * (0.8 - 0.52)
 
     @pytest.mark.parametrize("delay", [-1, 1.5, [], ["a"], ("geometric", 0), ("poisson", 3), "long", [1, -2]])
-    def test_what_is_no_delay_is_refused(self, delay: Any) -> None:
+    def test_invalid_delay_is_refused(self, delay: Any) -> None:
         with pytest.raises(ValueError, match="delay"):
             simulate(self.PROBLEM, "klucb-cf", runs=1, delay=delay)
 
     @pytest.mark.parametrize("delay", [2**30, ("geometric", 1e9)])
-    def test_more_reports_under_way_than_the_memory_holds_are_refused(self, delay: Any) -> None:
+    def test_too_many_reports_under_way_are_refused(self, delay: Any) -> None:
         problem = Problem([[0.5, 0.6]], [0], 10**12, RR)
         with pytest.raises(ValueError, match="give a shorter one"):
             simulate(problem, "klucb-cf", runs=1, delay=delay)
 
-    def test_reports_that_come_after_the_end_never_do(self) -> None:
+    def test_reports_after_the_end_never_arrive(self) -> None:
         """Nothing is ever learnt: the arms are pulled alike."""
         result = simulate(self.PROBLEM, "klucb-cf", runs=1, delay=5000)
         assert result.pulls[0].tolist() == [400, 400, 400]
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("name", "needed"), [("dp-ucb", {"epsilon": 1.0}), ("sw-klucb-plus-cf", {"window": 2000})])
-    def test_noise_and_windows_do_not_make_a_delay_dear(self, name: str, needed: dict[str, Any]) -> None:
+    def test_delay_costs_little_with_noise_or_window(self, name: str, needed: dict[str, Any]) -> None:
         """DP-UCB passed the counts at which its noise is small, and took 1.9 times what is allowed."""
         problem = Problem([[0.23, 0.38]], [0], 10_000, RR)
         needed = needed | ({"horizon": 10_000} if "plus" in name else {})

@@ -35,7 +35,7 @@ from twins import stream
         ({"corruption": [RR]}, "1 corruptions for 3 arms"),
     ],
 )
-def test_what_is_not_a_policy_is_refused_in_one_line(settings: dict[str, Any], complaint: str) -> None:
+def test_invalid_policy_is_refused_in_one_line(settings: dict[str, Any], complaint: str) -> None:
     given = {"name": "sw-klucb-cf", "arms": 3, "corruption": RR, "window": 10, **settings}
     given = {key: value for key, value in given.items() if value is not ...}
     with pytest.raises(ValueError, match=complaint) as caught:
@@ -67,7 +67,7 @@ def test_what_is_not_a_policy_is_refused_in_one_line(settings: dict[str, Any], c
         ("ldp-ucb-l", {"epsilon": True}, "epsilon = True"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_line(name: str, changed: dict[str, Any], complaint: str) -> None:
+def test_invalid_parameter_is_refused_in_one_line(name: str, changed: dict[str, Any], complaint: str) -> None:
     given = {key: value for key, value in {**ALONE[name], **changed}.items() if value is not ...}
     with pytest.raises(ValueError, match=complaint) as caught:
         make_policy(name, arms=3, corruption=RR, **given)
@@ -75,12 +75,12 @@ def test_what_makes_no_sense_is_refused_in_one_line(name: str, changed: dict[str
 
 
 @pytest.mark.parametrize("name", ["exp3s", "rexp3", "adswitch"])
-def test_a_curve_cannot_be_debiased_report_by_report(name: str) -> None:
+def test_curve_cannot_be_debiased(name: str) -> None:
     with pytest.raises(ValueError, match="give a RandomizedResponse"):
         make_policy(name, arms=2, corruption=Monotone(lambda x: 0.1 + 0.8 * x * x), **ALONE[name])
 
 
-def test_times_of_a_problem_are_times_to_restart_at() -> None:
+def test_starts_of_problem_are_restart_times() -> None:
     starts = np.array([0, 10, 20])
     assert make_policy("klucb-cf", arms=2, corruption=RR, restarts=starts).parameters["restarts"] == [0, 10, 20]
 
@@ -104,12 +104,12 @@ class TestReadOnly:
         with pytest.raises(AttributeError):
             setattr(policy, attribute, 1)
 
-    def test_nor_can_a_parameter(self) -> None:
+    def test_parameters_cannot_be_set(self) -> None:
         parameters: Any = make_policy("sw-klucb-cf", arms=3, corruption=RR, window=10).parameters
         with pytest.raises(TypeError):
             parameters["window"] = 20
 
-    def test_a_list_that_was_given_may_change_later(self) -> None:
+    def test_given_list_may_change_later(self) -> None:
         times = [0, 10]
         policy = make_policy("klucb-cf", arms=3, corruption=RR, restarts=times)
         times.append(5)
@@ -125,7 +125,7 @@ class TestCopies:
 
     @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
     @pytest.mark.parametrize("name", ["sw-klucb-cf", "auto", "glr-ts-cf"])
-    def test_a_copy_is_independent_and_goes_on_alike(self, make: Any, name: str) -> None:
+    def test_copy_is_independent_and_continues_alike(self, make: Any, name: str) -> None:
         one = specimen(name)
         stream(one, DRAWS[:60])
         other = make(one)
@@ -137,7 +137,7 @@ class TestCopies:
         assert (other.name, other.arms, other.parameters) == (one.name, one.arms, one.parameters)
 
     @pytest.mark.parametrize("name", ["sw-klucb-cf", "auto"])
-    def test_a_pickled_one_knows_the_same(self, name: str) -> None:
+    def test_pickled_policy_knows_the_same(self, name: str) -> None:
         one = specimen(name)
         stream(one, DRAWS[:60])
         other: Policy = pickle.loads(pickle.dumps(one))  # noqa: S301 -- our own
@@ -148,7 +148,7 @@ class TestCopies:
         else:
             assert stream(other, DRAWS[60:]) == stream(one, DRAWS[60:])
 
-    def test_a_copy_of_one_whose_reports_have_corruptions_of_their_own(self) -> None:
+    def test_copy_with_masked_reports(self) -> None:
         one = specimen("sw-klucb-cf")
         one.observe(0, 1, RR)
         other = copy.copy(one)
@@ -158,7 +158,7 @@ class TestCopies:
         assert np.array_equal(one.indices(), other.indices())
 
 
-def test_the_simulator_refuses_what_overrides_a_policy(tmp_path: Any) -> None:
+def test_simulator_refuses_subclass(tmp_path: Any) -> None:
     class Mine(Policy):
         def choose(self) -> int:  # type: ignore[override]
             return 0

@@ -33,7 +33,7 @@ def check_choice(policy: Policy) -> int:
 @pytest.mark.parametrize("name", NAMES)
 @examples(15)
 @given(data=st.data())
-def test_the_choice_is_the_lowest_arm_of_the_highest_score(name: str, data: st.DataObject) -> None:
+def test_lowest_arm_of_highest_score_is_chosen(name: str, data: st.DataObject) -> None:
     """Arms are observed that were not chosen, too; one arm in some is masked in another way."""
     arms = data.draw(st.integers(20, 60), label="arms")
     rng = np.random.default_rng(data.draw(st.integers(0, 99), label="seed"))
@@ -61,7 +61,7 @@ def tied(name: str, arms: int) -> Policy:
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "ucb-cf", "d-ucb-cf"])
-def test_a_step_looks_at_few_of_many_equals(name: str) -> None:
+def test_step_looks_at_few_of_many_equal_arms(name: str) -> None:
     """Those that a search would look at are the arms whose ceiling is above the best score: once half of all were."""
     policy = tied(name, 3000)
     leaves = int(policy._state.scalars[0].leaves)
@@ -71,7 +71,7 @@ def test_a_step_looks_at_few_of_many_equals(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "d-ucb-cf"])
-def test_saved_and_loaded_it_goes_on_exactly(name: str, tmp_path: Path) -> None:
+def test_saved_policy_continues_exactly(name: str, tmp_path: Path) -> None:
     one = tied(name, 300)
     assert one._state.scalars[0].waiting > 0
     one.save(tmp_path / "policy")
@@ -86,9 +86,7 @@ def test_saved_and_loaded_it_goes_on_exactly(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("section", ["leaders", "followers", "nexts", "befores"])
 @examples(20)
 @given(data=st.data())
-def test_a_damaged_order_is_refused(
-    section: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_damaged_order_is_refused(section: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """A circle of arms that wait for each other would never end."""
     policy = tied("klucb-cf", 300)
     path = tmp_path_factory.mktemp("saved") / "policy"

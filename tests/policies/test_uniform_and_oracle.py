@@ -7,12 +7,12 @@ from twins import play_alike
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_uniform_play_draws_every_arm(seed: int) -> None:
+def test_uniform_equals_twin(seed: int) -> None:
     chosen = play_alike(make_policy("uniform", arms=3), Uniform(3), [[0.5] * 3], 600, seed)
     assert set(chosen) == {0, 1, 2}
 
 
-def test_the_oracle_plays_what_it_is_told() -> None:
+def test_oracle_plays_given_arms() -> None:
     policy = make_policy("oracle", arms=3, **ALONE["oracle"])
     arms = []
     for _ in range(150):

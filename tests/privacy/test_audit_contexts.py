@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from maskedbandits import cli
 from maskedbandits.privacy.audit import contexts, noise, statistics, text
 from maskedbandits.privacy.audit.contexts import RunLines
-from naive import noise as naive
+from naive import audit_noise as naive
 
 runs_of_lines = st.integers(12, 60).flatmap(
     lambda size: st.tuples(*[st.lists(st.integers(0, 1), min_size=size, max_size=size)] * 2)

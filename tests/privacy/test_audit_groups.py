@@ -19,7 +19,7 @@ from maskedbandits.errors import UserError
 from maskedbandits.privacy import KaryRandomizer, Question, Randomizer
 from maskedbandits.privacy.audit import events, exhaustive, statistics, text
 from maskedbandits.privacy.audit.inputs import INTERVALS, MILLION, concatenate, draw_group_inputs, format_lines
-from naive import audit as naive
+from naive import audit_statistics as naive
 from naive import mechanism as naive_mechanism
 
 MUTANTS = Path(__file__).parent / "group_mutants.py"

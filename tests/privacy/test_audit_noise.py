@@ -20,7 +20,7 @@ from maskedbandits import cli
 from maskedbandits.privacy.audit import contexts, inputs, noise, program, result, statistics, text
 from maskedbandits.privacy.audit.contexts import RunLines
 from maskedbandits.privacy.audit.run import judge_reports
-from naive import noise as naive
+from naive import audit_noise as naive
 
 SHARE = 1 / (1 + math.e)  # of flips at epsilon = 1
 runs_of_lines = st.integers(12, 60).flatmap(

@@ -11,7 +11,7 @@ from audits import MUTANTS, call, judge, python
 
 from maskedbandits.privacy.audit import events, inputs, statistics
 from maskedbandits.privacy.audit import run as judging
-from naive import audit as naive
+from naive import audit_statistics as naive
 
 # The statistics
 

@@ -14,7 +14,7 @@ from maskedbandits.policies.runtime import Entries
 from maskedbandits.problems import Log
 from maskedbandits.simulation import runs
 from naive import Twin
-from naive import log as naive
+from naive import replay as naive
 from specimens import CERTAIN, RR
 
 ROWS, CHANGE, ARMS = 20_000, 10_000, 3

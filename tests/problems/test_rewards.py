@@ -12,7 +12,7 @@ from maskedbandits import GaussianNoise, LaplaceNoise, Problem, RandomizedRespon
 from maskedbandits.math import rng
 from maskedbandits.math.beta import draw_around
 from maskedbandits.problems import Beta, Gaussian
-from naive.real import draw_around as slowly_drawn
+from naive.unbounded import draw_around as slowly_drawn
 from trials import generator
 
 RR = RandomizedResponse.from_epsilon(1.0)

@@ -11,7 +11,7 @@ from web import SMALL, Served
 
 from maskedbandits.service import routes_decisions
 from maskedbandits.service.rate_limits import ClientAddresses, TokenBuckets, address_block, bucket_name
-from naive.limits import NaiveBucket
+from naive.rate_limits import NaiveBucket
 
 pytest_plugins = ["service_fixtures"]
 

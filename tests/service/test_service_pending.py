@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from maskedbandits.service.clock import Clock
 from maskedbandits.service.experiment import LiveExperiment
 from maskedbandits.service.pending import GROUP_STEPS, STEPS, PendingReports, round_expiry
-from naive.pending import Slips, ends_in
+from naive.service_pending import Slips, ends_in
 
 times = st.integers(0, 2_000_000)
 lives = st.integers(1, 2_000_000)

@@ -12,7 +12,7 @@ from maskedbandits.corruption import Corruption
 from maskedbandits.math.rng import seeded
 from maskedbandits.problems import Beta, Gaussian
 from maskedbandits.simulation import kernels
-from naive import real
+from naive import unbounded
 from specimens import RR
 from trials import INTERPRETED, generator, outside
 
@@ -75,8 +75,8 @@ def test_it_is_counted_as_by_the_slow_twin(noise: Any, name: str, sigma: float, 
     result = simulate(Problem(means, starts, horizon, noise), "klucb-cf", runs=2, seed=5, checkpoints=[50, 160])
     scale = 0.3 if tail else 0.5
     for run, seed in enumerate(np.random.SeedSequence(5).spawn(2)):
-        twin = real.RealTwin(2, sigma, tail, c=3.0)
-        regret, pulls = real.simulate(means, starts, horizon, twin, generator(seed), name, scale)
+        twin = unbounded.RealTwin(2, sigma, tail, c=3.0)
+        regret, pulls = unbounded.simulate(means, starts, horizon, twin, generator(seed), name, scale)
         assert result.pulls[run].tolist() == pulls
         assert result.regret[run, -1] == pytest.approx(regret)
 

@@ -3,9 +3,9 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alone import first_alarm, fresh
 from maskedbandits.policies.detectors import cusum, page_hinkley
 from naive import detectors as naive
+from single_detector import first_alarm, fresh
 from streams import drifts, dyadic, thresholds
 
 

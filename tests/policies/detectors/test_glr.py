@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from alone import Floats, bits, first_alarm, fresh, observe, restart, streams_with_alarm
 from maskedbandits._numba.jit import interpret
 from maskedbandits.policies.detectors import glr
 from naive import detectors as naive
+from single_detector import Floats, bits, first_alarm, fresh, observe, restart, streams_with_alarm
 from trials import INTERPRETED, outside
 
 statistic = outside(glr.statistic)
@@ -51,7 +51,7 @@ levels = st.floats(-6, -0.01).map(lambda exponent: 10.0**exponent)
 @example([5e-324, 1.0, 5e-324, 0.0])
 @example([1 - 2**-53] * 20 + [2**-53] * 20)
 @example(convex(300).tolist())
-def test_statistic_is_that_of_the_full_scan(stream: list[float]) -> None:
+def test_statistic_equals_full_scan(stream: list[float]) -> None:
     state = fresh(glr, delta=1e-300)
     first_alarm(state, stream)
     assert statistic(state, 0) == pytest.approx(naive.glr_statistic(stream), rel=1e-9, abs=1e-9)
@@ -61,13 +61,13 @@ def test_statistic_is_that_of_the_full_scan(stream: list[float]) -> None:
 @example([0.0] * 100 + [1.0] * 10, 0.01)
 @example([0.0] * 30 + [1.0] * 30, 0.01)
 @example([0.2] * 60 + [0.8] * 60, 0.05)
-def test_alarms_when_the_full_scan_does(stream: list[float], delta: float) -> None:
+def test_alarms_equal_full_scan(stream: list[float], delta: float) -> None:
     when = naive.first_alarm(stream, lambda past: naive.glr(past, delta))
     assert first_alarm(fresh(glr, delta=delta), stream) == when
 
 
 @given(streams, st.lists(levels, min_size=1, max_size=5))
-def test_a_level_that_changes_is_that_of_the_moment(stream: list[float], schedule: list[float]) -> None:
+def test_changing_level_applies_at_once(stream: list[float], schedule: list[float]) -> None:
     state = fresh(glr)
     for n, (feedback, delta) in enumerate(zip(stream, itertools.cycle(schedule), strict=False), start=1):
         state.scalars["delta"] = delta
@@ -75,13 +75,13 @@ def test_a_level_that_changes_is_that_of_the_moment(stream: list[float], schedul
 
 
 @given(streams, st.floats(0.01, 1), st.integers(1, 10**6))
-def test_the_level_sinks_with_the_root_of_the_time(stream: list[float], delta: float, time: int) -> None:
+def test_level_falls_with_root_of_time(stream: list[float], delta: float, time: int) -> None:
     state = fresh(glr, delta=delta)
     for n, feedback in enumerate(stream, start=1):
         assert observe(state, 0, feedback, float(time)) == naive.glr(stream[:n], delta / math.sqrt(time))
 
 
-def test_it_looks_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hulls_are_evaluated_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 2,000 observations without a change, one in ten is enough to be sure that there is no alarm."""
     looks, look = itertools.count(), interpret(glr._evaluate)
     monkeypatch.setattr(glr, "_evaluate", lambda *arguments: next(looks) < 0 or look(*arguments))
@@ -112,7 +112,7 @@ def test_hulls_of_a_million_observations_are_small() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 1 / 3])
-def test_equal_feedback_is_no_change(value: float) -> None:
+def test_equal_feedback_raises_no_alarm(value: float) -> None:
     state = fresh(glr, delta=0.9)
     n = 300 if INTERPRETED else 10**5
     assert first_alarm(state, np.full(n, value)) == 0
@@ -126,7 +126,7 @@ def test_equal_feedback_is_no_change(value: float) -> None:
 @example(convex(300).tolist(), 8, 0.05)
 @example(np.linspace(0, 1, 200).tolist(), 9, 0.05)
 @example(np.linspace(1, 0, 200).tolist(), 10, 0.05)
-def test_a_full_hull_never_exaggerates(stream: list[float], room: int, delta: float) -> None:
+def test_full_hull_never_exceeds_full_scan(stream: list[float], room: int, delta: float) -> None:
     with pytest.MonkeyPatch.context() as patch:  # the interpreter looks constants up when it runs
         patch.setattr(glr, "VERTICES", 2 * room)
         state = fresh(glr, delta=delta)
@@ -141,7 +141,7 @@ def test_a_full_hull_never_exaggerates(stream: list[float], room: int, delta: fl
 
 
 @many_streams
-def test_a_full_hull_loses_little() -> None:
+def test_full_hull_loses_little() -> None:
     stream = 0.5 + 0.4 * np.linspace(0, 1, 4000) ** 2  # every point of its sums is a vertex
     state = fresh(glr, delta=1e-300)
     first_alarm(state, stream)
@@ -151,8 +151,8 @@ def test_a_full_hull_loses_little() -> None:
 
 @many_streams
 @pytest.mark.parametrize("mean", [0.01, 0.1, 0.5, 0.8])
-def test_false_alarms_are_rarer_than_the_level(mean: float) -> None:
-    runs, n, delta = 10_000, 1000, 0.05
+def test_false_alarms_stay_below_level(mean: float) -> None:
+    runs, n, delta = 4_000, 1000, 0.05
     rng = np.random.default_rng(3)
     feedback = (rng.random((runs, n)) < mean).astype(np.float64)
     alarms = streams_with_alarm(fresh(glr, delta=delta), feedback)
@@ -171,7 +171,7 @@ def expected_delay(before: float, after: float, start: int, delta: float) -> int
 
 @many_streams
 @pytest.mark.parametrize("before", [0.1, 0.5])
-def test_delay_is_that_of_theory(before: float) -> None:
+def test_detection_delay_matches_theory(before: float) -> None:
     start, delta, runs = 3000, 0.01, 200
     rng = np.random.default_rng(4)
     means = []

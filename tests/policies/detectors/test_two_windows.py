@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alone import first_alarm, fresh
 from maskedbandits.policies.detectors import two_windows
 from naive import detectors as naive
+from single_detector import first_alarm, fresh
 from streams import dyadic, thresholds
 
 
@@ -30,6 +30,6 @@ def test_two_windows_of_fractions_do_not_drift() -> None:
 
 
 @given(dyadic, st.integers(1, 10))
-def test_an_odd_width_is_rounded_down(stream: list[float], half: int) -> None:
+def test_odd_width_is_rounded_down(stream: list[float], half: int) -> None:
     even, odd = (fresh(two_windows, threshold=1.01, width=width) for width in (2 * half, 2 * half + 1))
     assert first_alarm(odd, stream) == first_alarm(even, stream)

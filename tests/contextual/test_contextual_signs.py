@@ -22,7 +22,7 @@ def asked(policy: Contextual, grain: int, many: int = MANY) -> np.ndarray[Any, A
 
 @pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("grain", [0, 1, 2])
-def test_signs_are_fair_and_independent_between_parts_and_questions(seed: int | None, grain: int) -> None:
+def test_signs_are_fair_and_independent(seed: int | None, grain: int) -> None:
     """Of each part, of pairs of parts, and of a question and the next ones, by 8,000 questions.
 
     A share of 1/2 is off by 0.04, seven deviations, less than once in 10^11 times; some 60 are looked at.
@@ -43,7 +43,7 @@ def test_signs_are_fair_and_independent_between_parts_and_questions(seed: int | 
 
 
 @pytest.mark.plain
-def test_questions_have_the_signs_that_are_drawn_and_those_do_not_depend_on_the_table() -> None:
+def test_signs_do_not_depend_on_table() -> None:
     """Of two policies with one seed, one learns: tables differ, and signs of questions at one grain do not."""
     one, other = (
         make_contextual("klucb-cf", groups=3, arms=3, epsilon=2, pool=False, answers="bit", seed=5) for _ in "12"
@@ -59,7 +59,7 @@ def test_questions_have_the_signs_that_are_drawn_and_those_do_not_depend_on_the_
     assert len(tables[0]) > len(tables[1]) == 1
 
 
-def test_questions_to_all_as_one_have_one_sign_drawn_anew() -> None:
+def test_pooled_questions_draw_one_sign_each() -> None:
     policy = make_contextual("klucb-cf", groups=4, arms=2, epsilon=1, seed=2)
     signs = []
     for _ in range(200):
@@ -74,7 +74,7 @@ def test_questions_to_all_as_one_have_one_sign_drawn_anew() -> None:
     assert 0.25 < np.mean(np.diff(signs) != 0) < 0.75
 
 
-def test_without_a_seed_nobody_can_foresee_them() -> None:
+def test_signs_without_seed_come_from_system() -> None:
     """Copies, and policies loaded from one file, draw other signs: 200 that agree come once in 2^200 times."""
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1, pool=False)
     assert not np.array_equal(asked(copy.copy(policy), 0, 100), asked(policy, 0, 100))
@@ -82,7 +82,7 @@ def test_without_a_seed_nobody_can_foresee_them() -> None:
 
 @pytest.mark.parametrize("name", ["auto", "klucb-cf"])
 @pytest.mark.parametrize("answers", ["bit", "one of many"])
-def test_exactly_loaded_it_goes_on_as_the_saved_one(name: str, answers: str, tmp_path: Path) -> None:
+def test_exact_load_continues_signs(name: str, answers: str, tmp_path: Path) -> None:
     policy = make_contextual(name, groups=3, arms=3, epsilon=2, answers=answers, pool=True, seed=7)
     _go_on(policy, 40)
     policy.save(tmp_path / "policy")
@@ -96,7 +96,7 @@ def test_exactly_loaded_it_goes_on_as_the_saved_one(name: str, answers: str, tmp
         assert _go_on(other, 60) != expected  # some 100 signs at least are others
 
 
-def test_exactly_loaded_signs_of_the_operating_system_stay_so(tmp_path: Path) -> None:
+def test_exact_load_keeps_system_signs(tmp_path: Path) -> None:
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1, pool=False)
     policy.save(tmp_path / "policy")
     exact = [load_contextual(tmp_path / "policy", exact=True) for _ in range(2)]

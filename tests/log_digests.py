@@ -1,6 +1,6 @@
 """What policies learn from a log, as a digest: the same, however it was told, with the compiler on and off.
 
-`python tests/folds.py NAME` prints the digests of a log and of its beginnings, as JSON.
+`python tests/log_digests.py NAME ...` prints the digests of a log and of its beginnings for each policy, as JSON.
 """
 
 import json
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from detector_settings import DETECTORS
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from maskedbandits.corruption import Corruption
 from specimens import LONG_MEMORIES, RR
-from watchers import DETECTORS
 
 BEFORE = ("", "sw-", "d-", "glr-", "cusum-", "ph-", "m-")
 OFFERED = ["auto", *(f"{before}{index}-cf" for before in BEFORE for index in ("klucb", "ucb", "ts"))]
@@ -115,4 +115,4 @@ def digests(name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(digests(sys.argv[1])))
+    sys.stdout.write(json.dumps({name: digests(name) for name in sys.argv[1:]}))

@@ -61,19 +61,19 @@ def is_sound(policy: Policy, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["sw-klucb-cf", "auto", "glr-ts-cf"])
-def test_threads_may_share_one(name: str, tmp_path: Path) -> None:
+def test_threads_share_policy(name: str, tmp_path: Path) -> None:
     policy = specimen(name)
     together(lambda seed: play(policy, seed))
     is_sound(policy, tmp_path / "policy")
 
 
-def test_threads_may_share_one_whose_reports_have_corruptions_of_their_own(tmp_path: Path) -> None:
+def test_threads_share_policy_with_masked_reports(tmp_path: Path) -> None:
     policy = specimen("sw-klucb-cf")
     together(lambda seed: play(policy, seed, own=True))
     is_sound(policy, tmp_path / "policy")
 
 
-def test_a_report_that_waits_while_another_brings_the_first_corruption(tmp_path: Path) -> None:
+def test_report_waits_for_first_masked_report(tmp_path: Path) -> None:
     """Whether reports have corruptions of their own is looked at when it is a report's turn, not before."""
     policy = specimen("sw-klucb-cf")
     play(policy, 0, 20)
@@ -98,7 +98,7 @@ def test_a_report_that_waits_while_another_brings_the_first_corruption(tmp_path:
     assert state.mask_numbers.sum() == 22
 
 
-def test_threads_may_save_one_while_others_play(tmp_path: Path) -> None:
+def test_threads_save_while_others_play(tmp_path: Path) -> None:
     """Every file is whole, and what is in it is a moment of the play."""
     policy = specimen("sw-klucb-cf")
     path = tmp_path / "policy"
@@ -115,7 +115,7 @@ def test_threads_may_save_one_while_others_play(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["policy"]
 
 
-def test_tasks_may_share_one(tmp_path: Path) -> None:
+def test_tasks_share_policy(tmp_path: Path) -> None:
     policy = specimen("sw-klucb-cf")
 
     async def main() -> None:
@@ -131,7 +131,7 @@ def drawn(policy: Policy) -> bytes:
 
 @forks
 @warned
-def test_after_a_fork_parent_and_children_draw_different_lots() -> None:
+def test_fork_draws_different_random_numbers() -> None:
     policy = make_policy("uniform", arms=1000, seed=1)
     policy.choose()  # compiled before the fork, as a server does that loads first
     with forked(lambda: drawn(policy)) as one, forked(lambda: drawn(policy)) as other:
@@ -142,7 +142,7 @@ def test_after_a_fork_parent_and_children_draw_different_lots() -> None:
 
 @forks
 @warned
-def test_the_parent_draws_on_as_if_there_had_been_no_fork() -> None:
+def test_parent_is_unaffected_by_fork() -> None:
     one, other = (make_policy("uniform", arms=1000, seed=1) for _ in range(2))
     expected = drawn(one)
     with forked(lambda: b"done") as reading:
@@ -152,7 +152,7 @@ def test_the_parent_draws_on_as_if_there_had_been_no_fork() -> None:
 
 @forks
 @warned
-def test_a_fork_in_the_middle_of_decisions_does_not_hang() -> None:
+def test_fork_during_decisions_does_not_hang() -> None:
     """Threads hold a policy's lock nearly all the time, and the child has none of them to let go of it."""
     policies = [specimen("sw-klucb-cf"), make_policy("uniform", arms=1000)]
     for policy in policies:
@@ -186,7 +186,7 @@ def test_a_fork_in_the_middle_of_decisions_does_not_hang() -> None:
 
 @forks
 @warned
-def test_policies_may_be_made_while_another_thread_forks() -> None:
+def test_policies_can_be_created_during_forks() -> None:
     alive = [make_policy("klucb", arms=1) for _ in range(300)]
     ended = threading.Event()
     raised: list[object] = []
@@ -209,7 +209,7 @@ def test_policies_may_be_made_while_another_thread_forks() -> None:
     assert not raised
 
 
-def test_two_that_load_one_file_draw_different_lots_unless_they_are_to_be_exact(tmp_path: Path) -> None:
+def test_loaded_copies_draw_differently_unless_exact(tmp_path: Path) -> None:
     policy = make_policy("uniform", arms=1000, corruption=RR, seed=3)
     drawn(policy)
     policy.save(tmp_path / "policy")

@@ -65,9 +65,7 @@ def swapped(arrays: Arrays) -> Arrays:
         (lambda arrays: {**arrays, "named": np.zeros(1 << 24, dtype=np.int64)}, "more in it than its description says"),
     ],
 )
-def test_a_file_that_contradicts_itself_is_refused(
-    change: Callable[[Arrays], Arrays], complaint: str, tmp_path: Path
-) -> None:
+def test_contradictory_file_is_refused(change: Callable[[Arrays], Arrays], complaint: str, tmp_path: Path) -> None:
     path = tmp_path / "policy"
     arrays = saved(path)
     assert load_contextual(path).observations == 10
@@ -78,7 +76,7 @@ def test_a_file_that_contradicts_itself_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_policies_of_another_epsilon_are_refused(tmp_path: Path) -> None:
+def test_policies_of_other_epsilon_are_refused(tmp_path: Path) -> None:
     one, other = saved(tmp_path / "one"), saved(tmp_path / "other", epsilon=1.1)
     with (tmp_path / "mixed").open("wb") as stream:
         np.savez(stream, **{**other, "about": one["about"]})
@@ -99,7 +97,7 @@ def test_policies_of_another_epsilon_are_refused(tmp_path: Path) -> None:
         {"groups": 1, "shares": None},
     ],
 )
-def test_every_kind_of_grouping_is_loaded_again(told: dict[str, Any], tmp_path: Path) -> None:
+def test_every_grouping_is_loaded(told: dict[str, Any], tmp_path: Path) -> None:
     saved(tmp_path / "one", **told)
     once = load_contextual(tmp_path / "one", exact=True)
     once.save(tmp_path / "two")
@@ -108,7 +106,7 @@ def test_every_kind_of_grouping_is_loaded_again(told: dict[str, Any], tmp_path: 
     assert [twice.ask() for _ in range(3)] == [once.ask() for _ in range(3)]
 
 
-def test_every_loader_names_the_right_one(tmp_path: Path) -> None:
+def test_wrong_loader_names_the_right_one(tmp_path: Path) -> None:
     make_policy("klucb-cf", arms=2, corruption=MASK).save(tmp_path / "load_policy")
     make_featured("logistic-ts-cf", arms=2, features=2, corruption=MASK).save(tmp_path / "load_featured")
     saved(tmp_path / "load_contextual")
@@ -120,7 +118,7 @@ def test_every_loader_names_the_right_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("load", [load_featured, load_contextual])
-def test_a_folder_is_no_file(load: Any, tmp_path: Path) -> None:
+def test_folder_is_refused(load: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot be read \(Is a directory\): name a file"):
         load(tmp_path)
     with pytest.raises(FileNotFoundError):

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from maskedbandits import ContextualProblem, Problem, RandomizedResponse, make_contextual, simulate
 from maskedbandits.contextual import contextual_bound, masks
 from maskedbandits.errors import UserError
-from naive import groups as naive
+from naive import contextual_bounds as naive
 
 MEANS = st.lists(st.lists(st.sampled_from([0.1, 0.4, 0.7, 0.95]), min_size=2, max_size=2), min_size=2, max_size=2)
 
 
 @settings(max_examples=10, deadline=None)
 @given(MEANS, MEANS, st.sampled_from([1.0, 4.0]), st.sampled_from([20, 80]), st.sampled_from(masks.KINDS))
-def test_the_bound_is_that_of_each_group_s_bandit(
+def test_bound_is_that_of_each_bandit(
     first: list[list[float]], second: list[list[float]], epsilon: float, window: int, kind: str
 ) -> None:
     problem = ContextualProblem([first, second], [0, 90], 150, [0.3, 0.7])
@@ -29,7 +29,7 @@ def test_the_bound_is_that_of_each_group_s_bandit(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", masks.KINDS)
 @pytest.mark.parametrize("changes", [False, True])
-def test_a_play_stays_below_its_bound(kind: str, changes: bool) -> None:
+def test_regret_stays_below_bound(kind: str, changes: bool) -> None:
     still = [[0.9, 0.1], [0.1, 0.9]]
     means, starts = ([still, still[::-1]], [0, 20_000]) if changes else ([still], [0])
     problem = ContextualProblem(means, starts, 40_000, [0.4, 0.6])
@@ -43,7 +43,7 @@ def test_a_play_stays_below_its_bound(kind: str, changes: bool) -> None:
     assert played.regret[:, -1].max() < bound.sum()
 
 
-def test_without_a_word_the_kind_is_the_better_one() -> None:
+def test_default_kind_is_the_better_one() -> None:
     problem = ContextualProblem([[[0.9, 0.1], [0.2, 0.6]]], [0], 1000)
     for epsilon, kind in ((1.0, "bit"), (3.0, "one of many")):
         assert np.array_equal(
@@ -59,7 +59,7 @@ def test_without_a_word_the_kind_is_the_better_one() -> None:
 
 
 @pytest.mark.parametrize(("groups", "switch"), [(2, 1.34), (5, 1.70), (10, 1.99), (20, 2.30), (50, 2.72)])
-def test_where_one_of_many_begins_to_need_fewer_visitors(groups: int, switch: float) -> None:
+def test_epsilon_at_which_one_of_many_is_better(groups: int, switch: float) -> None:
     equal = np.full(groups, 1 / groups)
     for epsilon, kind in ((switch - 0.006, "bit"), (switch + 0.006, "one of many")):
         assert masks.better_kind(epsilon, equal) == kind
@@ -71,7 +71,7 @@ def test_where_one_of_many_begins_to_need_fewer_visitors(groups: int, switch: fl
     ("groups", "arms", "ours", "triple"),
     [(5, 2, (83, 23, 6.6, 1.4), (522, 86, 11, 2)), (10, 5, (167, 47, 17, 1.9), (4938, 748, 69, 4))],
 )
-def test_how_many_visitors_it_takes(groups: int, arms: int, ours: tuple[float, ...], triple: tuple[float, ...]) -> None:
+def test_number_of_visitors(groups: int, arms: int, ours: tuple[float, ...], triple: tuple[float, ...]) -> None:
     for epsilon, few, many in zip((0.5, 1, 2, 4), ours, triple, strict=True):
         kind, times = page.fewest(epsilon, groups)
         assert times == pytest.approx(naive.times_as_many(epsilon, groups, kind))

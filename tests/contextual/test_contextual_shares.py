@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grouped import answer_of
+from group_runs import answer_of
 from maskedbandits import make_contextual
 from maskedbandits.contextual import masks
 from maskedbandits.contextual import shares as shares_module
@@ -38,7 +38,7 @@ def lived(policy: Contextual, visitors: int, shares: list[float], means: list[li
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "auto"])
-def test_estimates_are_by_the_shares_that_answers_tell(name: str) -> None:
+def test_estimates_use_revealed_shares(name: str) -> None:
     """12,000 answers, some 700 of them to an arm of the smallest group."""
     policy = make_contextual(name, groups=3, arms=2, epsilon=3, answers="one of many", pool=False, seed=1)
     lived(policy, 12_000, SHARES, MEANS)
@@ -58,7 +58,7 @@ def test_estimates_are_by_the_shares_that_answers_tell(name: str) -> None:
     assert np.array_equal(given.estimates(), [own.estimates() for own in given.by_group])
 
 
-def test_nobody_is_suspect_for_being_of_a_large_group() -> None:
+def test_large_group_is_not_suspect() -> None:
     """Nine of ten visitors are of one group, and always like one arm: more ones than a third could give."""
     policy = make_contextual("klucb-cf", groups=3, arms=2, epsilon=2, answers="one of many", pool=False, seed=1)
     lived(policy, 20_000, [0.9, 0.05, 0.05], [[1.0, 0.0]] * 3)
@@ -67,14 +67,14 @@ def test_nobody_is_suspect_for_being_of_a_large_group() -> None:
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "auto"])
-def test_answers_of_other_epsilons_are_put_right_in_part(name: str) -> None:
+def test_answers_of_other_epsilons_are_partly_corrected(name: str) -> None:
     policy = make_contextual(name, groups=3, arms=2, epsilon=3, answers="one of many", pool=False, seed=1)
     lived(policy, 12_000, SHARES, MEANS, Fraction(3), Fraction(2))
     as_equal = np.array([own.estimates() for own in policy.by_group])
     assert np.abs(policy.estimates() - MEANS).mean() < 0.5 * np.abs(as_equal - MEANS).mean()
 
 
-def test_what_is_learnt_and_chosen_does_not_change() -> None:
+def test_reading_estimates_changes_nothing() -> None:
     policy = make_contextual("auto", groups=3, arms=2, epsilon=3, answers="one of many", pool=False, seed=1)
     lived(policy, 500, SHARES, MEANS)
     before = policy.fold_digest()
@@ -84,7 +84,7 @@ def test_what_is_learnt_and_chosen_does_not_change() -> None:
     assert make_contextual("auto", groups=3, arms=2, epsilon=1, shares=policy.shares()).groups == 3
 
 
-def test_bits_tell_no_shares_and_cells_of_a_tree_have_those_of_theirs() -> None:
+def test_bits_reveal_no_shares() -> None:
     bits = make_contextual("klucb-cf", groups=3, arms=2, epsilon=1, answers="bit", pool=False, seed=1)
     lived(bits, 300, SHARES, MEANS)
     assert bits.shares() == pytest.approx([1 / 3] * 3)
@@ -99,7 +99,7 @@ def test_bits_tell_no_shares_and_cells_of_a_tree_have_those_of_theirs() -> None:
         assert shares_module.slope_factors(tree.grouping, grain, shares) == pytest.approx(ratio)
 
 
-def test_a_policy_that_may_be_lied_to_tells_by_the_shares_too() -> None:
+def test_contamination_uses_revealed_shares() -> None:
     policy, given = (
         make_contextual(
             "klucb-cf", groups=3, arms=2, epsilon=3, answers="one of many", contamination=0.1, shares=shares, pool=False
@@ -132,7 +132,7 @@ def told_bits(policy: Contextual, visitors: int) -> None:
     policy.observe_many([question for question, _ in told], [answer for _, answer in told])
 
 
-def test_where_nothing_tells_the_shares_honest_people_are_no_liars_and_bounds_hold() -> None:
+def test_bounds_hold_for_unknown_shares() -> None:
     """8,000 bits, of groups of which one is nearly everybody: more ones than a half of the visitors could give."""
     policy = of_bits()
     told_bits(policy, 8_000)
@@ -150,7 +150,7 @@ def test_where_nothing_tells_the_shares_honest_people_are_no_liars_and_bounds_ho
     assert np.array_equal(given.intervals(), [own.intervals() for own in given.by_group])
 
 
-def test_liars_are_seen_whatever_the_shares_are() -> None:
+def test_liars_are_suspect_for_any_shares() -> None:
     """All answers speak for ones of the second group, and no share of it can give as many."""
     policy = of_bits()
     questions = [policy.ask() for _ in range(300)]
@@ -161,7 +161,7 @@ def test_liars_are_seen_whatever_the_shares_are() -> None:
 
 @pytest.mark.parametrize("kind", masks.KINDS)
 @pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
-def test_a_bound_of_any_share_is_one_of_each(kind: str, share: float) -> None:
+def test_bound_for_any_share_holds_for_each(kind: str, share: float) -> None:
     """What is seen of a mean through the mask of a share, taken for what is seen through that of everybody."""
     seen, most = (masks.half_slopes(kind, 1.0, np.array([each, 1.0])) for each in (share, 1.0))
     for mean in np.linspace(0.0, 1.0, 21):
@@ -170,7 +170,7 @@ def test_a_bound_of_any_share_is_one_of_each(kind: str, share: float) -> None:
         assert low <= mean <= high
 
 
-def test_parts_of_a_tree_whose_shares_nothing_tells_are_taken_for_everybody() -> None:
+def test_unknown_shares_of_tree_use_largest_slope() -> None:
     grouping = make_contextual("klucb-cf", partition=Partition.tree(axes=1, depth=2), arms=2, epsilon=1).grouping
     assert shares_module.slope_factors(grouping, 0, None) == pytest.approx([1.0])
     assert shares_module.slope_factors(grouping, 1, None) == pytest.approx([2.0] * 2)

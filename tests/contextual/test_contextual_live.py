@@ -18,7 +18,7 @@ from maskedbandits.contextual import policy as contextual
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import Question
-from naive.grains import Pooled
+from naive.groups import Pooled
 
 SHARES = [0.2, 0.3, 0.5]
 EPSILONS = [Fraction(2), Fraction(2), Fraction(1, 2), Fraction(3, 2)]
@@ -59,7 +59,7 @@ def answered(policy: contextual.Contextual, many: int, seed: int = 1) -> list[tu
 
 @pytest.mark.parametrize("name", ["klucb-cf", "auto"])
 @pytest.mark.parametrize("kind", masks.KINDS)
-def test_answers_of_other_epsilons_are_weighed_as_reports_of_other_masks(kind: str, name: str) -> None:
+def test_answers_of_other_epsilons_equal_twin(kind: str, name: str) -> None:
     """Beside policies that are fed by hand, and grains that are worked out from all that was seen."""
     policy = made(kind, name)
     slopes = [[mask.slope for mask in masks.masks(own, 2.0, np.array(shares))] for own, shares in _grains(kind)]
@@ -96,7 +96,7 @@ def _halves(kind: str, epsilon: Fraction, shares: list[float]) -> list[float]:
 
 @settings(max_examples=15)
 @given(st.sampled_from(masks.KINDS), st.integers(1, 60), st.integers(0, 5), st.integers(1, 40))
-def test_many_answers_are_as_one_by_one_however_they_are_cut(kind: str, many: int, seed: int, at_once: int) -> None:
+def test_observe_many_equals_observe_in_any_batches(kind: str, many: int, seed: int, at_once: int) -> None:
     policy = made(kind)
     told = answered(policy, many, seed)
     for pieces in (at_once, 1000):
@@ -108,7 +108,7 @@ def test_many_answers_are_as_one_by_one_however_they_are_cut(kind: str, many: in
         assert other.observations == many
 
 
-def test_as_many_answers_as_questions() -> None:
+def test_number_of_answers_must_match() -> None:
     with pytest.raises(UserError, match="1 questions and 0 answers"):
         made().observe_many([made().ask()], [])
     asked: Any = [made().ask()]
@@ -122,7 +122,7 @@ def test_as_many_answers_as_questions() -> None:
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)
-def test_arms_come_and_go_in_every_group(kind: str, tmp_path: Path) -> None:
+def test_arms_change_in_every_group(kind: str, tmp_path: Path) -> None:
     policy = made(kind)
     answered(policy, 20)
     before = policy.estimates()
@@ -151,7 +151,7 @@ def test_arms_come_and_go_in_every_group(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "ts-cf"])
-def test_a_question_may_have_some_arms_alone(name: str) -> None:
+def test_question_among_some_arms(name: str) -> None:
     policy = made(name=name, arms=4, pool=False)
     before = policy.fold_digest()
     assert {arm for _ in range(40) for arm in policy.ask(among=[1, 3]).table} == {1, 3}
@@ -161,7 +161,7 @@ def test_a_question_may_have_some_arms_alone(name: str) -> None:
 
 @pytest.mark.plain
 @pytest.mark.parametrize("twin_of", [copy.copy, copy.deepcopy])
-def test_a_copy_shares_nothing_and_asks_the_same(twin_of: Any) -> None:
+def test_copy_is_independent_and_asks_alike(twin_of: Any) -> None:
     policy = made(name="ts-cf")
     answered(policy, 10)
     twin, before = twin_of(policy), policy.fold_digest()
@@ -171,7 +171,7 @@ def test_a_copy_shares_nothing_and_asks_the_same(twin_of: Any) -> None:
     assert twin.fold_digest() != before
 
 
-def test_what_is_awaited_is_counted_by_policy_and_arm() -> None:
+def test_pending_is_counted_by_part_and_arm() -> None:
     policy = made()
     grain, table = policy.draw()
     assert policy.pending.sum() == 0
@@ -185,7 +185,7 @@ def test_what_is_awaited_is_counted_by_policy_and_arm() -> None:
     assert [int(own._state.scalars[0].awaited) for own in policy._policies] == counts.sum(axis=1).tolist()
 
 
-def test_shares_are_told_by_answers_of_all_epsilons() -> None:
+def test_answers_of_all_epsilons_reveal_shares() -> None:
     """6,000 answers of devices by lots that repeat, at an epsilon of 2 or 3/2."""
     policy, lots = made(masks.ONE_OF_MANY, pool=False, shares=None), np.random.default_rng(1)
     questions, told = [], []
@@ -201,7 +201,8 @@ def test_shares_are_told_by_answers_of_all_epsilons() -> None:
     assert policy.shares() == pytest.approx(SHARES, abs=0.04)
 
 
-def test_a_policy_that_takes_no_masks_refuses_other_epsilons() -> None:
+@pytest.mark.plain
+def test_policy_without_masks_refuses_other_epsilons() -> None:
     policy = make_contextual("exp3s", groups=2, arms=2, epsilon=1, horizon=100)
     question = policy.ask()
     with pytest.raises(UserError, match="takes no answers with an epsilon of their own"):

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from detector_settings import DETECTORS
 from maskedbandits import Policy, RandomizedResponse, make_policy
 from naive import Twin
 from naive import detectors as naive_detectors
 from specimens import CERTAIN, RR
 from trials import examples
 from twins import changing, planned_look, play_both
-from watchers import DETECTORS
 
 pytestmark = pytest.mark.plain
 
@@ -33,7 +33,7 @@ class TestDetection:
     @pytest.mark.parametrize("name", DETECTORS)
     @pytest.mark.parametrize("kind", ["klucb", "ucb", "ts"])
     @pytest.mark.parametrize("local", [False, True])
-    def test_without_exploration(self, name: str, kind: str, local: bool) -> None:
+    def test_detected_restarts_equal_twin(self, name: str, kind: str, local: bool) -> None:
         follow_up = {"follow_up": 0.0} if name == "glr" else {}
         alarms = [
             self.play(name, kind, seed, 150, local=local, exploration=0.0, **follow_up).alarms for seed in range(2)
@@ -50,10 +50,10 @@ class TestDetection:
         delta=st.sampled_from([0.05, 1.0]),
         horizon=st.sampled_from([None, 200]),
     )
-    def test_likelihood_ratio_with_exploration(self, seed: int, kind: str, **given: Any) -> None:
+    def test_glr_with_exploration_equals_twin(self, seed: int, kind: str, **given: Any) -> None:
         self.play("glr", kind, seed, 120, **given)
 
-    def test_an_arm_left_alone_is_looked_at_and_its_change_found(self) -> None:
+    def test_change_of_unpulled_arm_is_found(self) -> None:
         policy = make_policy("glr-klucb-cf", arms=2, corruption=CERTAIN)
         rng = np.random.default_rng(0)
         means = [0.8, 0.2]
@@ -79,7 +79,7 @@ def planned(pulls: list[int], arms: int, alarms: int, exploration: float, prior:
 
 @pytest.mark.parametrize("exploration", [0.3, 3.0])
 @pytest.mark.parametrize("kind", ["klucb", "ts"])
-def test_looks_at_arms_left_alone_are_planned_as_described(kind: str, exploration: float) -> None:
+def test_forced_exploration_follows_its_plan(kind: str, exploration: float) -> None:
     given: dict[str, Any] = {"exploration": exploration, "prior_changes": 0.5, "follow_up": 0.0, "seed": 0}
     policy = make_policy(f"glr-{kind}-cf", arms=3, corruption=CERTAIN, **given)
     rng = np.random.default_rng(0)
@@ -99,7 +99,7 @@ def test_looks_at_arms_left_alone_are_planned_as_described(kind: str, exploratio
     assert looks > 5
 
 
-def test_evidence_is_followed_up() -> None:
+def test_evidence_leads_to_another_pull() -> None:
     """A look that raised the evidence above the level is followed by another; one that did not is the last."""
     policy = make_policy("glr-ts-cf", arms=2, corruption=CERTAIN, exploration=5.0, follow_up=1.0)
     seen: list[float] = []

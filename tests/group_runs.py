@@ -10,7 +10,7 @@ from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.privacy import Question
 from maskedbandits.problems import ContextualProblem
 from naive import Twin
-from naive.grains import Pooled
+from naive.groups import Pooled
 
 
 def naive_play(

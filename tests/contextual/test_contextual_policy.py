@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grouped import naive_play
+from group_runs import naive_play
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, make_policy, simulate
 from maskedbandits.contextual import check_contextual, masks
 from maskedbandits.corruption import Monotone, RandomizedResponse
@@ -33,7 +33,7 @@ def answered(kind: str, epsilon: float, shares: list[float], group: int, mean: f
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("shares", [[1.0], [0.5, 0.5], [0.1, 0.7, 0.2]])
-def test_each_group_sees_a_corrupt_bandit(shares: list[float], epsilon: float) -> None:
+def test_each_group_sees_corrupt_bandit(shares: list[float], epsilon: float) -> None:
     """The identity: summed over all visitors and signs, by the definition of randomised response."""
     means = np.linspace(0.1, 0.9, len(shares))
     for kind in masks.KINDS:
@@ -60,21 +60,21 @@ def test_each_group_sees_a_corrupt_bandit(shares: list[float], epsilon: float) -
 
 
 @pytest.mark.parametrize(("groups", "switch"), [(2, 1.34), (5, 1.70), (10, 1.99), (20, 2.30), (50, 2.72)])
-def test_the_kind_is_taken_that_needs_fewer_visitors(groups: int, switch: float) -> None:
+def test_better_kind_needs_fewer_visitors(groups: int, switch: float) -> None:
     equal = np.full(groups, 1 / groups)
     assert masks.better_kind(switch - 0.01, equal) == masks.BIT
     assert masks.better_kind(switch + 0.01, equal) == masks.ONE_OF_MANY
 
 
 @pytest.mark.parametrize(("groups", "expected"), [(5, [83, 23, 6.6, 1.4]), (10, [167, 47, 17, 1.9])])
-def test_how_many_more_visitors_it_takes(groups: int, expected: list[float]) -> None:
+def test_cost_in_visitors(groups: int, expected: list[float]) -> None:
     equal = np.full(groups, 1 / groups)
     found = [1 / max(masks.worth(kind, epsilon, equal)[0] for kind in masks.KINDS) for epsilon in (0.5, 1, 2, 4)]
     assert found == pytest.approx(expected, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "auto"])
-def test_one_group_is_the_policy_of_today(name: str) -> None:
+def test_one_group_equals_plain_policy(name: str) -> None:
     """Choice for choice, whatever the signs are."""
     contextual = make_contextual(name, groups=1, arms=3, epsilon=1, answers="bit", seed=4)
     plain = make_policy(name, arms=3, corruption=RandomizedResponse.from_epsilon(1))
@@ -91,7 +91,7 @@ def test_one_group_is_the_policy_of_today(name: str) -> None:
 @pytest.mark.parametrize("kind", masks.KINDS)
 @pytest.mark.parametrize("shares", [None, [0.3, 0.7]])
 @pytest.mark.parametrize("pool", [False, True])
-def test_a_run_is_the_naive_run(kind: str, shares: list[float] | None, pool: bool) -> None:
+def test_run_equals_twin(kind: str, shares: list[float] | None, pool: bool) -> None:
     problem = ContextualProblem(MEANS, [0, 150], 300, shares)
     policy = make_contextual("klucb-cf", groups=2, arms=3, epsilon=3, shares=shares, answers=kind, pool=pool)
     played = simulate(problem, policy, runs=2, seed=5, checkpoints=[100, 300])
@@ -114,7 +114,7 @@ def test_threads_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)
-def test_it_learns_what_is_best_for_each_group_and_is_saved(kind: str, tmp_path: Path) -> None:
+def test_learns_best_arm_of_each_group(kind: str, tmp_path: Path) -> None:
     """By real answers of devices: with epsilon = 8 they are true but for one in a thousand."""
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=8, answers=kind, pool=False, seed=1)
     for visitor in range(400):
@@ -133,7 +133,7 @@ def test_it_learns_what_is_best_for_each_group_and_is_saved(kind: str, tmp_path:
     assert [again.ask().table for _ in range(5)] == [policy.ask().table for _ in range(5)]
 
 
-def test_a_burst_of_questions_is_spread_and_may_expire() -> None:
+def test_burst_of_questions_is_spread() -> None:
     policy = make_contextual("klucb-cf", groups=3, arms=4, epsilon=1, pool=False)
     burst = [policy.ask() for _ in range(40)]
     assert {question.table[0] for question in burst} == {0, 1, 2, 3}
@@ -168,7 +168,7 @@ def test_a_burst_of_questions_is_spread_and_may_expire() -> None:
         ({"name": "dp-ucb"}, "dp-ucb does not learn through a mask"),
     ],
 )
-def test_mistakes_are_one_line(given: dict[str, Any], complaint: str) -> None:
+def test_invalid_arguments_are_refused_in_one_line(given: dict[str, Any], complaint: str) -> None:
     told: dict[str, Any] = {"name": "klucb-cf", "groups": 2, "arms": 2, "epsilon": 1, **given}
     name = told.pop("name")
     for make in (make_contextual, check_contextual):
@@ -177,7 +177,7 @@ def test_mistakes_are_one_line(given: dict[str, Any], complaint: str) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_unfitting_policy_is_refused(tmp_path: Path) -> None:
     policy = make_contextual("klucb-cf", groups=2, arms=3, epsilon=1)
     other = make_contextual("klucb-cf", groups=2, arms=3, epsilon=4)
     with pytest.raises(UserError, match="not one of this policy"):
@@ -204,12 +204,12 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         ([[[0.5, 0.5]]], [0, 5], "starts"),
     ],
 )
-def test_problems_that_are_none_are_refused(means: Any, starts: Any, complaint: str) -> None:
+def test_invalid_problems_are_refused(means: Any, starts: Any, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         ContextualProblem(means, starts, 10)
 
 
 @pytest.mark.parametrize("corruption", [3, Monotone(lambda mean: mean), [RandomizedResponse(0.8, 0.8), 3]])
-def test_a_problem_with_groups_takes_randomised_responses_alone(corruption: Any) -> None:
+def test_contextual_problem_takes_only_responses(corruption: Any) -> None:
     with pytest.raises(UserError, match=r"^corruption = .*: give a RandomizedResponse, or one for each arm$"):
         ContextualProblem(MEANS, [0, 10], 20, None, corruption)

@@ -35,7 +35,7 @@ def asked(policy: Contextual) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["bit", "one of many"])
-def test_parent_and_children_ask_different_questions(kind: str) -> None:
+def test_fork_asks_different_questions(kind: str) -> None:
     """With klucb-cf only signs differ, and with answers of one of many only what policies draw."""
     policy = made("klucb-cf" if kind == "bit" else "ts-cf", answers=kind)
     policy.ask()
@@ -45,7 +45,7 @@ def test_parent_and_children_ask_different_questions(kind: str) -> None:
     assert len(set(seen)) == 3
 
 
-def test_the_parent_asks_on_as_if_there_had_been_no_fork() -> None:
+def test_parent_is_unaffected_by_fork() -> None:
     one, other = made("ts-cf"), made("ts-cf")
     expected = asked(one)
     with forked(lambda: b"done") as reading:
@@ -68,7 +68,7 @@ def look(policy: Contextual) -> None:
 
 
 @pytest.mark.parametrize("work", [learn, look, change_arms, copy.copy], ids=["learn", "look", "change arms", "copy"])
-def test_a_fork_while_others_are_at_work_hangs_nobody(work: Callable[[Contextual], object]) -> None:
+def test_fork_during_questions_does_not_hang(work: Callable[[Contextual], object]) -> None:
     """Neither a child, who has none of the threads that hold locks, nor a parent whose threads wait for each other."""
     policy = made(groups=4, pool=True)
     ended = threading.Event()

@@ -14,7 +14,7 @@ from maskedbandits.policies import KINDS, names
 from maskedbandits.problems import random_segments
 from naive import Twin
 from naive import simulate as naive_simulate
-from naive.waiting import Waiting
+from naive.pending import Waiting
 from specimens import RR, specimen
 from trials import examples, generator
 
@@ -38,13 +38,13 @@ def pulls_of_better(policy: Policy, steps: int, dropped: int) -> int:
 
 class TestStarvation:
     @pytest.mark.parametrize(("name", "dropped"), [(name, n) for name in (*SOME, "adswitch") for n in (1, 5, 30)])
-    def test_lost_first_reports_do_not_ban_an_arm(self, name: str, dropped: int) -> None:
+    def test_lost_first_reports_do_not_ban_arm(self, name: str, dropped: int) -> None:
         """One lost report had the better arm pulled once in 20,000 steps."""
         policy = specimen(name, arms=2, seed=3)
         assert pulls_of_better(policy, 3000, dropped) > 150 + dropped
 
     @pytest.mark.parametrize("name", ["klucb-cf", "glr-klucb-cf"])
-    def test_an_arm_whose_reports_never_come_is_tried_for_ever_and_seldom(self, name: str) -> None:
+    def test_arm_without_reports_is_tried_rarely_forever(self, name: str) -> None:
         policy = make_policy(name, arms=2, corruption=RR)
         rng = np.random.default_rng(2)
         tried = []
@@ -57,7 +57,7 @@ class TestStarvation:
         assert len(tried) < 1000
         assert tried[-1] > 2000
 
-    def test_a_look_that_was_lost_is_taken_again(self) -> None:
+    def test_lost_forced_pull_is_repeated(self) -> None:
         policy = make_policy("glr-klucb-cf", arms=2, corruption=RR, exploration=2.0, prior_changes=2.0)
         rng = np.random.default_rng(2)
         looks = 0
@@ -69,7 +69,7 @@ class TestStarvation:
         assert looks >= 5
 
     @pytest.mark.parametrize("name", ["klucb-cf", "klucb-plus-cf", "dp-ucb"])
-    def test_outage_of_all_reports_does_not_starve_an_arm(self, name: str) -> None:
+    def test_outage_of_reports_does_not_starve_arm(self, name: str) -> None:
         """The better arm was pulled no more: all its decisions counted, and of the other one at most 32."""
         needed: dict[str, dict[str, Any]] = {"klucb-plus-cf": {"horizon": 10_000}, "dp-ucb": {"epsilon": 1.0}}
         policy = make_policy(name, arms=2, corruption=RR, seed=3, **needed.get(name, {}))
@@ -83,7 +83,7 @@ class TestStarvation:
         assert sum(arms[7000:]) > 1500
 
     @pytest.mark.parametrize("seed", [0, 1])
-    def test_late_report_is_not_taken_for_that_of_a_later_look(self, seed: int) -> None:
+    def test_late_report_is_not_that_of_later_pull(self, seed: int) -> None:
         """Reports that come 500 steps late gave 380 pulls of the worse arm; 250 are made before the first report."""
         problem = Problem([[0.32, 0.94]], [0], 10_000, RandomizedResponse(1, 1))
         result = simulate(problem, "glr-klucb-cf", runs=16, seed=seed, checkpoints=1, delay=500)
@@ -92,7 +92,7 @@ class TestStarvation:
 
 class TestLosses:
     @pytest.mark.parametrize("lost", [0.0, 0.1, 1.0])
-    def test_a_run_is_the_naive_run(self, lost: float) -> None:
+    def test_lossy_run_equals_twin(self, lost: float) -> None:
         policy = make_policy("klucb-cf", arms=3, corruption=RR, expire_after=60)
         horizon = 250
         problem = Problem([[0.9, 0.4, 0.5], [0.2, 0.4, 0.8]], [0, 100], horizon, RR)
@@ -110,7 +110,7 @@ class TestLosses:
             assert np.allclose(result.regret[run], regret)
             assert result.pulls[run].tolist() == pulls
 
-    def test_a_policy_of_ones_own_loses_as_many(self) -> None:
+    def test_external_policy_loses_as_many_reports(self) -> None:
         class Counting:
             heard = 0
 
@@ -134,15 +134,15 @@ class TestLosses:
             ({"expire_after": float("inf")}, "expire_after = inf"),
         ],
     )
-    def test_wrong_settings_are_refused(self, settings: dict[str, Any], complaint: str) -> None:
+    def test_invalid_losses_are_refused(self, settings: dict[str, Any], complaint: str) -> None:
         with pytest.raises(ValueError, match=complaint):
             simulate(Problem([[0.5, 0.6]], [0], 100, RR), "klucb-cf", runs=1, **settings)
 
-    def test_any_number_of_decisions_may_be_waited_for(self) -> None:
+    def test_expire_after_may_be_any_number(self) -> None:
         result = simulate(Problem([[0.5, 0.6]], [0], 100, RR), "klucb-cf", runs=1, lost=0.1, expire_after=2**63)
         assert result.pulls.sum() == 100
 
-    def test_settings_that_cannot_be_played_are_refused(self) -> None:
+    def test_unplayable_losses_are_refused(self) -> None:
         log = Problem.replay_log([0, 1] * 20, [0.0, 1.0] * 20, RR)
         with pytest.raises(ValueError, match="lost: a log is replayed without"):
             simulate(log, "klucb-cf", runs=1, lost=0.1)
@@ -158,7 +158,7 @@ class TestLosses:
         none, some = (simulate(problem, policy, runs=16, checkpoints=1, lost=lost).regret.mean() for lost in (0, 0.1))
         assert some <= 1.5 * none + 100
 
-    def test_mixed_delays_cost_little_more_than_ignoring_pending_reports(self) -> None:
+    def test_mixed_delays_cost_little(self) -> None:
         problem = random_segments(5, 10_000, corruption=RR, segments=1, seed=60)
         now, ignoring = (
             simulate(problem, "klucb-cf", runs=16, checkpoints=1, delay=[0, 1000], expire_after=after).regret.mean()
@@ -171,7 +171,7 @@ class TestGivingUp:
     @pytest.mark.parametrize("after", [0, 1, 5, 8, 9, 20, 100, None])
     @examples(20)
     @given(data=st.data())
-    def test_pending_reports_are_the_naive_ones(self, after: int | None, data: st.DataObject) -> None:
+    def test_pending_reports_equal_twin(self, after: int | None, data: st.DataObject) -> None:
         """Whatever is decided, noted, reported and given up."""
         fast, slow = make_policy("ts-cf", arms=3, corruption=RR, expire_after=after), Waiting(3, after)
         for _ in range(data.draw(st.integers(1, 60), label="steps")):
@@ -199,7 +199,7 @@ class TestGivingUp:
             assert fast._state.scalars[0].delay == pytest.approx(-1 if slow.delay is None else slow.delay)
 
     @pytest.mark.parametrize("after", [1, 5, 8, 9, 20, 100])
-    def test_it_waits_as_long_as_it_says_and_at_most_a_quarter_longer(self, after: int) -> None:
+    def test_expires_within_a_quarter_of_expire_after(self, after: int) -> None:
         policy = make_policy("ts-cf", arms=2, corruption=RR, expire_after=after)
         for start in range(30):
             arm = policy.choose()
@@ -213,14 +213,14 @@ class TestGivingUp:
             assert after <= ages[-1] <= 1.25 * after + 1
             policy.await_exactly([0, 0])
 
-    def test_many_noted_at_once_outlive_nothing(self) -> None:
+    def test_noted_decisions_expire_too(self) -> None:
         policy = make_policy("ts-cf", arms=2, corruption=RR, expire_after=16)
         policy.note(0, 3)
         policy.note(1, 1000)
         assert policy.pending.tolist() == [0, 1000]
 
     @pytest.mark.parametrize("after", [7, 100, None])
-    def test_a_saved_policy_gives_up_as_the_original_does(self, after: int | None, tmp_path: Path) -> None:
+    def test_saved_policy_gives_up_alike(self, after: int | None, tmp_path: Path) -> None:
         policy = make_policy("klucb-cf", arms=3, corruption=RR, expire_after=after)
         policy.choose(50)
         policy.save(tmp_path / "policy")
@@ -229,7 +229,7 @@ class TestGivingUp:
         assert copy.copy(policy).choose(90).tolist() == loaded.choose(90).tolist() == policy.choose(90).tolist()
         assert loaded.pending.tolist() == policy.pending.tolist()
 
-    def test_a_save_whose_ages_contradict_it_is_refused(self, tmp_path: Path) -> None:
+    def test_contradictory_ages_are_refused(self, tmp_path: Path) -> None:
         policy = make_policy("klucb-cf", arms=3, corruption=RR, expire_after=50)
         policy.choose(5)
         policy._state.by_age[0] += 1
@@ -237,7 +237,7 @@ class TestGivingUp:
         with pytest.raises(ValueError, match="damaged: its pending reports"):
             load_policy(tmp_path / "policy")
 
-    def test_the_default_is_generous_and_may_be_taken_away(self) -> None:
+    def test_default_expire_after_can_be_disabled(self) -> None:
         policy = make_policy("klucb-cf", arms=2, corruption=RR)
         assert policy.parameters["expire_after"] == 100_000
         policy.note(0, 100)
@@ -249,12 +249,12 @@ class TestGivingUp:
         assert patient.pending[0] == 100
 
     @pytest.mark.parametrize("value", [-1, 1.5, "soon", float("inf")])
-    def test_wrong_numbers_are_refused(self, value: Any) -> None:
+    def test_invalid_expire_after_is_refused(self, value: Any) -> None:
         with pytest.raises(ValueError, match="expire_after"):
             make_policy("klucb-cf", arms=2, corruption=RR, expire_after=value)
 
     @pytest.mark.parametrize("after", [None, 6])
-    def test_groups_give_up_too(self, after: int | None) -> None:
+    def test_contextual_policy_gives_up_too(self, after: int | None) -> None:
         policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1, seed=1, pool=False, expire_after=after)
         questions = [policy.ask() for _ in range(20)]
         assert policy.pending.sum(axis=1).tolist() == [20 if after is None else 6] * 2

@@ -6,21 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grouped import answer_of, lived, same_lots
+from group_runs import answer_of, lived, same_lots
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, simulate
 from maskedbandits.contextual import masks
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import Question
 from naive import Twin
-from naive.grains import Pooled
+from naive.groups import Pooled
 
 DIFFERENT = [[0.95, 0.05], [0.05, 0.95]]
 ALIKE = [[0.9, 0.3]] * 5
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)
-def test_a_live_policy_is_its_twin(kind: str) -> None:
+def test_pooled_policy_equals_twin(kind: str) -> None:
     """Question for question, with answers that nobody can foresee."""
     policy = make_contextual(
         "klucb-cf", groups=3, arms=2, epsilon=2, shares=[0.2, 0.3, 0.5], answers=kind, pool=True, seed=7
@@ -51,7 +51,7 @@ def test_a_live_policy_is_its_twin(kind: str) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1.5, 6])
-def test_groups_that_differ_are_never_asked_as_one_again(epsilon: float) -> None:
+def test_differing_groups_are_separated_for_good(epsilon: float) -> None:
     policy = make_contextual("auto", groups=2, arms=2, epsilon=epsilon, pool=True, seed=1)
     assert 0 < policy.pooled < 0.5
     first = policy.ask()
@@ -67,7 +67,7 @@ def test_groups_that_differ_are_never_asked_as_one_again(epsilon: float) -> None
     assert estimates[1, 1] > estimates[1, 0]
 
 
-def test_groups_that_are_alike_are_asked_as_one() -> None:
+def test_similar_groups_are_asked_as_one() -> None:
     policy = make_contextual("auto", groups=5, arms=2, epsilon=1.5, seed=1)
     asked = lived(policy, ALIKE, 6000)
     assert policy.pooled > 0.8
@@ -76,7 +76,7 @@ def test_groups_that_are_alike_are_asked_as_one() -> None:
 
 
 @pytest.mark.plain
-def test_while_groups_are_asked_as_one_what_is_told_of_means_is_of_all_of_them() -> None:
+def test_pooled_estimates_are_of_all_groups() -> None:
     """Intervals are by what a group alone was asked, so that they hold for one that differs."""
     policy = make_contextual("klucb-cf", groups=5, arms=2, epsilon=2, shares=[0.2] * 5, pool=True, seed=1)
     lived(policy, ALIKE, 300)
@@ -90,7 +90,7 @@ def test_while_groups_are_asked_as_one_what_is_told_of_means_is_of_all_of_them()
 
 
 @pytest.mark.plain
-def test_groups_that_differ_a_little_are_within_their_intervals_though_they_seem_alike() -> None:
+def test_intervals_hold_for_slightly_differing_groups() -> None:
     means = [[0.9, 0.3]] * 4 + [[0.8, 0.4]]
     policy = make_contextual("klucb-cf", groups=5, arms=2, epsilon=2, shares=[0.2] * 5, pool=True, seed=1)
     lived(policy, means, 3000)
@@ -101,7 +101,7 @@ def test_groups_that_differ_a_little_are_within_their_intervals_though_they_seem
     assert low[0] > 0.8  # of everybody, and not of the last group
 
 
-def test_where_groups_are_alike_less_is_lost() -> None:
+def test_pooling_lowers_regret_of_similar_groups() -> None:
     problem = ContextualProblem(np.tile([0.2, 0.5, 0.8], (4, 1)), [0], 20_000)
     lost = [
         simulate(
@@ -116,7 +116,7 @@ def test_where_groups_are_alike_less_is_lost() -> None:
     assert lost[0].mean() < 0.8 * lost[1].mean()
 
 
-def test_a_saved_policy_remembers_how_far_it_pools(tmp_path: Path) -> None:
+def test_saved_policy_remembers_pooling(tmp_path: Path) -> None:
     policy = make_contextual("klucb-cf", groups=5, arms=2, epsilon=1.5, seed=1)
     lived(policy, ALIKE, 200)
     policy.save(tmp_path / "policy")
@@ -127,12 +127,12 @@ def test_a_saved_policy_remembers_how_far_it_pools(tmp_path: Path) -> None:
     assert make_contextual("klucb-cf", groups=2, arms=2, epsilon=6, pool=False).pooled == 0
 
 
-def test_unasked_groups_are_pooled_where_answers_are_bits() -> None:
+def test_bits_are_pooled_by_default() -> None:
     assert make_contextual("klucb-cf", groups=5, arms=2, epsilon=1).pooled > 0
     assert make_contextual("klucb-cf", groups=5, arms=2, epsilon=4).pooled == 0
 
 
-def test_a_question_that_fits_no_grain_is_refused() -> None:
+def test_question_that_fits_no_grain_is_refused() -> None:
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1)
     for odd in (Question([0, 1], [0, 0], policy.epsilon, grain=0), Question([0, 0], [0, 1], policy.epsilon, grain=0)):
         with pytest.raises(UserError, match="not one of this policy"):
@@ -141,7 +141,7 @@ def test_a_question_that_fits_no_grain_is_refused() -> None:
         policy.observe(Question([0, 0], [0, 0], policy.epsilon, grain=2), 0)
 
 
-def test_a_question_is_rebuilt_as_it_was_asked() -> None:
+def test_question_can_be_rebuilt() -> None:
     """Groups that are alike, and answers to questions that came back as JSON: as if they had never left."""
     policies = [make_contextual("auto", groups=5, arms=2, epsilon=1, seed=1) for _ in range(2)]
     rng = np.random.default_rng(4)
@@ -156,7 +156,7 @@ def test_a_question_is_rebuilt_as_it_was_asked() -> None:
     assert all(policy.pending.sum() == 0 for policy in policies)
 
 
-def test_a_question_that_does_not_say_at_which_grain_it_was_asked() -> None:
+def test_question_without_grain() -> None:
     """It is taken if it can have been asked at one alone, and else refused: a guess would teach the wrong policies."""
     policy = make_contextual("klucb-cf", groups=3, arms=2, epsilon=1, seed=1)
     asked = policy.ask()

@@ -36,7 +36,7 @@ def naive_play(horizon: int, seed: int) -> tuple[np.ndarray[Any, Any], np.ndarra
     return regret, pulls
 
 
-def test_a_run_is_the_naive_run() -> None:
+def test_plain_policy_run_equals_twin() -> None:
     policy = make_policy("klucb-cf", arms=3, corruption=UNEVEN)
     played = simulate(problem(), policy, runs=2, seed=5, checkpoints=[100, 300])
     regret, pulls = naive_play(300, 5)
@@ -46,13 +46,13 @@ def test_a_run_is_the_naive_run() -> None:
     assert np.array_equal(played.pulls[0], pulls)
 
 
-def test_a_name_is_made_to_fit() -> None:
+def test_policy_name_is_resolved() -> None:
     by_name = simulate(problem(), "klucb-cf", runs=2, seed=5)
     made = simulate(problem(), make_policy("klucb-cf", arms=3, corruption=UNEVEN), runs=2, seed=5)
     assert np.array_equal(by_name.regret, made.regret)
 
 
-def test_it_meets_the_average() -> None:
+def test_plain_policy_meets_average_visitor() -> None:
     """The best arm on average is what it can find: with true rewards it does, and loses what this arm loses.
 
     Arms 0 and 1 are 0.34 and 0.48 on average at first, arm 2 0.33; so it ends with arm 1 nearly always, which costs
@@ -67,7 +67,8 @@ def test_it_meets_the_average() -> None:
     assert 0.9 < played.group_regret[:, -1, 0].mean() / (0.3 * 20_000 * 0.7) < 1.1
 
 
-def test_who_sees_rewards_sees_no_mask() -> None:
+@pytest.mark.slow  # it compiles a policy for this alone
+def test_dp_ucb_sees_rewards_without_mask() -> None:
     """The oracle knows; a policy that is shown rewards finds the best arm on average however strong the mask is."""
     blind = ContextualProblem(MEANS[0], [0], 20_000, SHARES, RandomizedResponse.from_epsilon(0.01))
     assert simulate(blind, make_policy("dp-ucb", arms=3, epsilon=16.0), runs=2, seed=1).pulls[:, :, 1].sum() > 20_000
@@ -81,12 +82,12 @@ def test_who_sees_rewards_sees_no_mask() -> None:
         ((problem(), make_policy("uniform", arms=2)), "2 arms and the problem 3"),
     ],
 )
-def test_what_does_not_fit_is_refused(given: tuple[Any, Any], complaint: str) -> None:
+def test_unfitting_policy_is_refused(given: tuple[Any, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         simulate(*given)
 
 
 @pytest.mark.parametrize("corruption", [GaussianNoise(1.0), [UNEVEN]])
-def test_a_corruption_is_a_randomised_response_for_each_arm(corruption: Any) -> None:
+def test_mask_is_response_for_each_arm(corruption: Any) -> None:
     with pytest.raises(UserError, match="give"):
         problem(corruption)

@@ -12,7 +12,7 @@ from twins import bits, choose, play_both
 
 @pytest.mark.parametrize("kind", INDICES)
 @pytest.mark.parametrize("before", MEMORIES)
-def test_planned_restarts_are_the_naive_ones(before: str, kind: str) -> None:
+def test_planned_restarts_equal_twin(before: str, kind: str) -> None:
     restarts = [0, 5, 6, 41, 60]
     each = [RandomizedResponse(0.8, 0.9), RandomizedResponse(0.2, 0.3), RR]
     given = {**MEMORIES[before], **INDICES[kind]}
@@ -21,13 +21,13 @@ def test_planned_restarts_are_the_naive_ones(before: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ucb", "ts"])
-def test_an_oracle_restarts_when_told(kind: str) -> None:
+def test_oracle_restarts_at_given_times(kind: str) -> None:
     fast = make_policy(f"oracle-{kind}-cf", arms=3, corruption=RR, restarts=[0, 30], **INDICES[kind])
     play_both(fast, Twin([RR] * 3, kind, restarts=[30], **INDICES[kind]), bits(2, 70))
 
 
 @pytest.mark.parametrize("kind", INDICES)
-def test_doubling_restarts_at_1000_times_powers_of_two(kind: str) -> None:
+def test_doubling_restarts_at_powers_of_two(kind: str) -> None:
     """A restart leaves no trace but the time, so a fresh policy goes on as a restarted one does.
 
     One that needs the horizon takes the length of the phase for it.
@@ -57,7 +57,7 @@ def test_doubling_is_for_an_unknown_horizon() -> None:
         make_policy("klucb-plus-cf", arms=2, corruption=RR, restarts="doubling", horizon=500)
 
 
-def test_doubling_is_the_naive_restart_at_1000() -> None:
+def test_doubling_equals_twin_at_1000() -> None:
     """The twin is shown the steps before the first restart, and plays around it."""
     fast = make_policy("ucb-cf", arms=2, corruption=RR, restarts="doubling")
     slow = Twin([RR] * 2, "ucb", c=0.0, restarts=[1000, 2000, 4000])

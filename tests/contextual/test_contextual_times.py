@@ -16,21 +16,21 @@ SHARES = [0.2, 0.3, 0.5]
 
 @pytest.mark.parametrize("name", ["oracle-klucb-cf", "sw-ts-cf"])
 @pytest.mark.parametrize("told", [{}, {"answers": "bit"}, {"answers": "one of many", "pool": False}, {"pool": True}])
-def test_times_of_visitors_are_refused_where_a_group_counts_fewer(name: str, told: dict[str, Any]) -> None:
+def test_restart_times_need_all_answers(name: str, told: dict[str, Any]) -> None:
     window: dict[str, Any] = {"window": 5} if name.startswith("sw-") else {}
     for make in (make_contextual, check_contextual):
         with pytest.raises(UserError, match=r"^restarts = \[0, 20\]: .*give answers=\"bit\" and pool=False$"):
             make(name, groups=3, **told, **PLAN, **window)
 
 
-def test_a_tree_takes_no_times_of_visitors() -> None:
+def test_tree_refuses_restart_times() -> None:
     with pytest.raises(UserError, match="restarts"):
         make_contextual("oracle-klucb-cf", partition=Partition.tree(1, 1), **PLAN)
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize(("groups", "told"), [(3, {"answers": "bit", "pool": False}), (1, {}), (1, {"pool": True})])
-def test_who_hears_every_answer_restarts_in_time(groups: int, told: dict[str, Any]) -> None:
+def test_restarts_happen_in_time(groups: int, told: dict[str, Any]) -> None:
     policy: Any = make_contextual("oracle-klucb-cf", groups=groups, **told, **PLAN)
     for _ in range(19):
         policy.observe(policy.ask(), 1)
@@ -39,13 +39,13 @@ def test_who_hears_every_answer_restarts_in_time(groups: int, told: dict[str, An
     assert np.isnan(policy.estimates()).all()
 
 
-def test_a_plan_without_a_restart_and_one_of_ones_own_are_no_times_of_visitors() -> None:
+def test_schedules_are_accepted_everywhere() -> None:
     for restarts in (None, [0], "doubling"):
         assert make_contextual("klucb-cf", groups=3, **{**PLAN, "restarts": restarts}).answers
 
 
 @pytest.mark.plain
-def test_one_of_many_answers_are_counted_by_the_group_that_hears_them() -> None:
+def test_named_group_alone_counts_answer() -> None:
     """4,000 visitors, and of them as many answers to each group as the page says: within four standard deviations."""
     policy, lots = (
         make_contextual("klucb-cf", groups=3, arms=1, epsilon=2, answers="one of many"),

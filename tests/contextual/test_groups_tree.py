@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grouped import answer_of, lived, naive_play, same_lots
+from group_runs import answer_of, lived, naive_play, same_lots
 from maskedbandits import ContextualProblem, load_contextual, make_contextual, simulate
 from maskedbandits.contextual import masks
 from maskedbandits.corruption import RandomizedResponse
 from maskedbandits.errors import UserError
 from maskedbandits.privacy import Partition, Question
 from naive import Twin
-from naive.grains import Pooled
+from naive.groups import Pooled
 
 LINE = Partition.tree(axes=1, depth=2)
 HALVES = [[0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]]
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.data())
-def test_a_cell_lies_in_those_of_all_coarser_grids(axes: int, depth: int, data: Any) -> None:
+def test_cell_lies_in_coarser_cells(axes: int, depth: int, data: Any) -> None:
     tree = Partition.tree(axes=axes, depth=depth)
     features = data.draw(st.lists(st.floats(0, 1), min_size=axes, max_size=axes))
     for level, row in enumerate(tree.parts):
@@ -32,13 +32,13 @@ def test_a_cell_lies_in_those_of_all_coarser_grids(axes: int, depth: int, data: 
 
 
 @pytest.mark.parametrize(("axes", "depth"), [(0, 1), (1, 0), (2, 7), (13, 1), (1, 10**9)])
-def test_what_is_no_tree_is_refused(axes: int, depth: int) -> None:
+def test_invalid_tree_is_refused(axes: int, depth: int) -> None:
     with pytest.raises(UserError, match="a tree has 1 axis"):
         Partition.tree(axes=axes, depth=depth)
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)
-def test_a_live_tree_is_its_twin(kind: str) -> None:
+def test_live_tree_equals_twin(kind: str) -> None:
     """Question for question, while people differ by halves: coarse cells decide, finer ones listen, decide, and win."""
     policy = make_contextual("klucb-cf", partition=LINE, arms=2, epsilon=3, answers=kind, seed=7)
     sizes, slopes = policy.grouping.sizes, iter([mask.slope for mask in policy.grouping.masks])
@@ -71,7 +71,7 @@ def test_a_live_tree_is_its_twin(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", masks.KINDS)
-def test_a_run_of_a_tree_is_the_naive_run(kind: str) -> None:
+def test_run_of_tree_equals_twin(kind: str) -> None:
     problem = ContextualProblem(HALVES, [0], 300)
     policy = make_contextual("klucb-cf", partition=LINE, arms=2, epsilon=3, answers=kind)
     played = simulate(problem, policy, runs=1, seed=5, checkpoints=1)
@@ -81,7 +81,7 @@ def test_a_run_of_a_tree_is_the_naive_run(kind: str) -> None:
     assert weights[0] == -np.inf  # halves have won
 
 
-def test_a_tree_finds_the_halves_and_tells_their_means(tmp_path: Path) -> None:
+def test_tree_finds_halves_and_their_means(tmp_path: Path) -> None:
     policy = make_contextual("auto", partition=LINE, arms=2, epsilon=6, seed=1)
     lived(policy, HALVES, 1500)
     assert policy.pooled == 0
@@ -94,7 +94,7 @@ def test_a_tree_finds_the_halves_and_tells_their_means(tmp_path: Path) -> None:
     assert np.array_equal(again.estimates(), policy.estimates())
 
 
-def test_a_tree_is_not_far_from_the_right_grid() -> None:
+def test_tree_is_close_to_right_grid() -> None:
     """Where all are alike the finest grid loses more, and where quarters differ one cell for all does."""
     tree = Partition.tree(axes=2, depth=2)
     alike, apart = np.tile([0.3, 0.7], (16, 1)), np.array([HALVES[part] for part in tree.parts[1]])
@@ -109,7 +109,7 @@ def test_a_tree_is_not_far_from_the_right_grid() -> None:
     assert lost(apart, partition=tree) < 0.2 * 20_000 * 0.4  # one arm for all loses 0.4 a visitor
 
 
-def test_groups_or_a_partition() -> None:
+def test_either_groups_or_partition() -> None:
     with pytest.raises(UserError, match="give one of the two"):
         make_contextual("auto", arms=2, epsilon=1)
     with pytest.raises(UserError, match="give one of the two"):
@@ -120,7 +120,7 @@ def test_groups_or_a_partition() -> None:
     assert (policy.groups, policy.grouping.tree) == (3, False)
 
 
-def test_a_question_about_other_parts_is_refused() -> None:
+def test_question_about_other_parts_is_refused() -> None:
     policy = make_contextual("klucb-cf", partition=LINE, arms=2, epsilon=6)
     for grain, parts in ((1, None), (1, [0, 1, 0, 1]), (2, [0, 0, 1, 1])):
         with pytest.raises(UserError, match="not one of this policy"):
@@ -131,6 +131,6 @@ def test_a_question_about_other_parts_is_refused() -> None:
 @pytest.mark.parametrize(
     ("signs", "parts"), [([0, 0], [0, 0]), (None, [0]), (None, [0, 2]), (None, [1, 1]), (None, [0, -1]), (None, 0)]
 )
-def test_what_are_no_parts_is_refused(signs: Any, parts: Any) -> None:
+def test_invalid_parts_are_refused(signs: Any, parts: Any) -> None:
     with pytest.raises(UserError, match="parts are"):
         Question([0, 0], signs, 1, parts)
