@@ -46,11 +46,11 @@ def naive_play(
             told = [own if part == visited else float(coins >> part & 1) for part in range(many)]
             twin.take_in_bit(grain, slope, table, told)
             continue
-        lot = lots.random()
-        if lot < slope:
+        draw = lots.random()
+        if draw < slope:
             twin.take_in_one(grain, visited, table[visited], float(lots.random() < mean))
         else:
-            place = int((lot - slope) / (1 - slope) * 2 * many)
+            place = int((draw - slope) / (1 - slope) * 2 * many)
             twin.take_in_one(grain, place >> 1, table[place >> 1], float(place & 1))
     return regret, pulls, twin.weights
 

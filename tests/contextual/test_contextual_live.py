@@ -49,10 +49,10 @@ def of_epsilon(question: Question, epsilon: Fraction) -> Question:
 
 def answered(policy: contextual.Contextual, many: int, seed: int = 1) -> list[tuple[Question, int]]:
     """Let a policy ask, and give answers at random, of several epsilons."""
-    lots, told = np.random.default_rng(seed), []
+    rng, told = np.random.default_rng(seed), []
     for _ in range(many):
-        question = of_epsilon(policy.ask(), EPSILONS[int(lots.integers(4))])
-        told.append((question, int(lots.integers(question.answers))))
+        question = of_epsilon(policy.ask(), EPSILONS[int(rng.integers(4))])
+        told.append((question, int(rng.integers(question.answers))))
         policy.observe(*told[-1])
     return told
 
@@ -187,16 +187,16 @@ def test_pending_is_counted_by_part_and_arm() -> None:
 
 def test_answers_of_all_epsilons_reveal_shares() -> None:
     """6,000 answers of devices by lots that repeat, at an epsilon of 2 or 3/2."""
-    policy, lots = made(masks.ONE_OF_MANY, pool=False, shares=None), np.random.default_rng(1)
+    policy, rng = made(masks.ONE_OF_MANY, pool=False, shares=None), np.random.default_rng(1)
     questions, told = [], []
     for _ in range(6000):
-        epsilon = [Fraction(2), Fraction(3, 2)][int(lots.integers(2))]
-        group = int(lots.choice(3, p=SHARES))
+        epsilon = [Fraction(2), Fraction(3, 2)][int(rng.integers(2))]
+        group = int(rng.choice(3, p=SHARES))
         truth, other = masks.truth_and_other(float(epsilon), 3)
         chances = np.full(6, other)
         chances[2 * group] = truth
         questions.append(of_epsilon(policy.question(0, np.zeros(3, dtype=np.int64), None), epsilon))
-        told.append(int(lots.choice(6, p=chances)))
+        told.append(int(rng.choice(6, p=chances)))
     policy.observe_many(questions, told)
     assert policy.shares() == pytest.approx(SHARES, abs=0.04)
 

@@ -21,16 +21,16 @@ def problem(corruption: Any = UNEVEN, horizon: int = 300) -> ContextualProblem:
 
 def naive_play(horizon: int, seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """One run of klucb-cf, as the simulator draws it: regret and pulls, by group."""
-    lots = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,))))
+    rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,))))
     policy = Twin([UNEVEN] * 3, "klucb")
     regret, pulls = np.zeros(2), np.zeros((2, 3))
     for step in range(horizon):
         means = MEANS[int(step >= horizon // 2)]
-        group = int(lots.random() >= SHARES[0])
+        group = int(rng.random() >= SHARES[0])
         arm = policy.choose()
         shown = 1 - 0.9 + (0.9 + 0.7 - 1) * means[group, arm]  # a masked reward is a one
-        policy.observe(arm, float(lots.random() < shown))
-        lots.bit_generator.random_raw()  # coins for groups that are not asked
+        policy.observe(arm, float(rng.random() < shown))
+        rng.bit_generator.random_raw()  # coins for groups that are not asked
         regret[group] += means[group].max() - means[group, arm]
         pulls[group, arm] += 1
     return regret, pulls

@@ -21,7 +21,7 @@ MEANS = [[0.9, 0.2]] * 3
 
 def lived(policy: Contextual, visitors: int, shares: list[float], means: list[list[float]], *other: Fraction) -> None:
     """Let visitors of groups of these shares answer; by lots that repeat, and each arm as often as the other."""
-    lots, told = np.random.default_rng(1), []
+    rng, told = np.random.default_rng(1), []
     grain = policy.grouping.finest
     epsilons = itertools.cycle(other or (policy.epsilon,))
     asked = [policy.question(grain, np.full(policy.groups, arm), policy.signs(grain)) for arm in range(2)]
@@ -32,8 +32,8 @@ def lived(policy: Contextual, visitors: int, shares: list[float], means: list[li
     }
     for visitor in range(visitors):
         question = questions[visitor % 2, next(epsilons)]
-        group = int(lots.choice(policy.groups, p=shares))
-        told.append((question, answer_of(question, group, means, lots)))
+        group = int(rng.choice(policy.groups, p=shares))
+        told.append((question, answer_of(question, group, means, rng)))
     policy.observe_many([question for question, _ in told], [answer for _, answer in told])
 
 
@@ -123,12 +123,12 @@ def of_bits(**others: Any) -> Contextual:
 
 def told_bits(policy: Contextual, visitors: int) -> None:
     """Let visitors of two unequal groups answer with bits: each arm as often as the other, and signs by lots."""
-    lots, told = np.random.default_rng(1), []
+    rng, told = np.random.default_rng(1), []
     signs = [np.array([first, second]) for first in range(2) for second in range(2)]
     questions = [[policy.question(0, np.full(2, arm), each) for each in signs] for arm in range(2)]
     for visitor in range(visitors):
-        question = questions[visitor % 2][int(lots.integers(4))]
-        told.append((question, answer_of(question, int(lots.random() > UNEQUAL[0]), APART, lots)))
+        question = questions[visitor % 2][int(rng.integers(4))]
+        told.append((question, answer_of(question, int(rng.random() > UNEQUAL[0]), APART, rng)))
     policy.observe_many([question for question, _ in told], [answer for _, answer in told])
 
 

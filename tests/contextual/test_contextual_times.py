@@ -47,12 +47,12 @@ def test_schedules_are_accepted_everywhere() -> None:
 @pytest.mark.plain
 def test_named_group_alone_counts_answer() -> None:
     """4,000 visitors, and of them as many answers to each group as the page says: within four standard deviations."""
-    policy, lots = (
+    policy, rng = (
         make_contextual("klucb-cf", groups=3, arms=1, epsilon=2, answers="one of many"),
         np.random.default_rng(1),
     )
     truth, other = masks.truth_and_other(2.0, 3)
-    groups, keeps, others = lots.choice(3, 4000, p=SHARES), lots.random(4000), lots.integers(0, 6, 4000)
+    groups, keeps, others = rng.choice(3, 4000, p=SHARES), rng.random(4000), rng.integers(0, 6, 4000)
     told = np.where(keeps < truth - other, 2 * groups, others)
     policy.observe_many([policy.ask()] * 4000, told.tolist())
     heard = np.array([own.observations for own in policy.by_group]) / 4000

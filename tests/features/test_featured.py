@@ -55,10 +55,10 @@ def test_policy_equals_twin(name: str, parameters: dict[str, float], mask: Rando
     ours, twin = pair(name, mask, parameters)
     rng = np.random.Generator(np.random.SFC64(7))
     seen = set()
-    for x, lot in stream(80):
+    for x, draw in stream(80):
         arm = ours.choose(x)
         assert arm == twin.choose(x, rng)
-        feedback = float(lot < mask(sigma(float(x[1]) - arm))) if lot < 0.9 else lot
+        feedback = float(draw < mask(sigma(float(x[1]) - arm))) if draw < 0.9 else draw
         ours.observe(x, arm, feedback)
         twin.observe(x, arm, feedback)
         seen.add(arm)
@@ -72,11 +72,11 @@ def test_policy_equals_twin(name: str, parameters: dict[str, float], mask: Rando
 def test_interpreter_gives_the_same(name: str, parameters: dict[str, float]) -> None:
     ours, _ = pair(name, MASK, parameters)
     other, _ = pair(name, MASK, parameters)
-    for x, lot in stream(40):
+    for x, draw in stream(40):
         arm = ours.choose(x)
         assert interpret(choose_live)(other._state, x) == arm
-        ours.observe(x, arm, float(lot < 0.5))
-        interpret(observe_live)(other._state, x, arm, float(lot < 0.5))
+        ours.observe(x, arm, float(draw < 0.5))
+        interpret(observe_live)(other._state, x, arm, float(draw < 0.5))
     for one, two in zip(ours._state, other._state, strict=True):
         assert two == pytest.approx(one, rel=1e-9)
 
@@ -201,13 +201,13 @@ def test_width_is_the_proved_one(parameters: dict[str, float], mask: RandomizedR
     half, _ = pair("d-linucb-cf", mask, parameters)
     half._state = half._state._replace(width=0.5)
     assert isinstance(twin, DiscountedLinUCB)
-    for step, (x, lot) in enumerate(stream(40)):
+    for step, (x, draw) in enumerate(stream(40)):
         for arm in range(ARMS):
             _, width = twin.interval(x, arm)
             assert half_width(ours._state, x, arm) == pytest.approx(width, rel=1e-6)
             assert half_width(half._state, x, arm) == pytest.approx(0.5 * width, rel=1e-6)
         for each in (ours, half, twin):
-            each.observe(x, step % ARMS, float(lot < 0.5))
+            each.observe(x, step % ARMS, float(draw < 0.5))
 
 
 def test_width_by_hand() -> None:
@@ -229,16 +229,16 @@ def test_width_by_hand() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_saved_policy_continues_exactly(name: str, tmp_path: Path) -> None:
     policy = make_featured(name, arms=ARMS, features=D, corruption=MASK, gamma=0.99)
-    for x, lot in stream(30):
-        policy.observe(x, policy.choose(x), float(lot < 0.5))
+    for x, draw in stream(30):
+        policy.observe(x, policy.choose(x), float(draw < 0.5))
     policy.save(tmp_path / "policy")
     again, other = load_featured(tmp_path / "policy", exact=True), load_featured(tmp_path / "policy")
     assert repr(again) == repr(policy)
-    for x, lot in stream(30, seed=2):
+    for x, draw in stream(30, seed=2):
         arm = policy.choose(x)
         assert again.choose(x) == arm
         for each in (policy, again, other):
-            each.observe(x, arm, float(lot < 0.5))
+            each.observe(x, arm, float(draw < 0.5))
         assert np.array_equal(again.estimates(x), policy.estimates(x), equal_nan=True)
     assert np.array_equal(other._state.pulls, policy._state.pulls)
     assert not np.array_equal(other._state.rng, policy._state.rng)
@@ -247,8 +247,8 @@ def test_saved_policy_continues_exactly(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_copies_are_independent_and_draw_alike(name: str) -> None:
     policy = make_featured(name, arms=ARMS, features=D, corruption=MASK, gamma=0.99, seed=1)
-    for x, lot in stream(20):
-        policy.observe(x, policy.choose(x), float(lot < 0.5))
+    for x, draw in stream(20):
+        policy.observe(x, policy.choose(x), float(draw < 0.5))
     before, again = policy.estimates(x), pickle.loads(pickle.dumps(policy))  # noqa: S301 -- our own
     for twin in (copy.copy(policy), copy.deepcopy(policy)):
         assert repr(twin) == repr(policy)
@@ -292,8 +292,8 @@ def test_threads_share_policy() -> None:
     policy = make_featured("logistic-ts-cf", arms=ARMS, features=D, corruption=MASK)
 
     def work() -> None:
-        for x, lot in stream(200):
-            policy.observe(x, policy.choose(x), float(lot < 0.5))
+        for x, draw in stream(200):
+            policy.observe(x, policy.choose(x), float(draw < 0.5))
 
     workers = [threading.Thread(target=work) for _ in range(4)]
     for each in workers:

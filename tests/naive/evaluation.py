@@ -152,13 +152,13 @@ def radius(squares: float, most: float, rho: float, delta: float) -> float:
     return high
 
 
-def run_over(found: list[Term], policy: Any, lots: list[float], least: float) -> tuple[list[bool], list[int]]:
+def run_over(found: list[Term], policy: Any, rng: list[float], least: float) -> tuple[list[bool], list[int]]:
     """Choose, compare, and learn if the lot says so, one report after the other."""
     matched, told = [], []
-    for place, (term, lot) in enumerate(zip(found, lots, strict=True)):
+    for place, (term, draw) in enumerate(zip(found, rng, strict=True)):
         same = policy.choose(term.open) == term.event.arm
         matched.append(same)
-        if same and lot < least / term.event.probability:
+        if same and draw < least / term.event.probability:
             policy.learn(term.event.arm, term.event.reward)
             told.append(place)
     return matched, told

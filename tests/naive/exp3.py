@@ -38,9 +38,9 @@ class Exp3:
         return [(1 - self.gamma) * weight / total + self.gamma / arms for weight in self.weights]
 
     def choose(self, rng: np.random.Generator) -> int:
-        lot = rng.random()
+        draw = rng.random()
         below = np.cumsum(self.probabilities())
-        return min(int(np.sum(below <= lot)), len(below) - 1)
+        return min(int(np.sum(below <= draw)), len(below) - 1)
 
     def observe(self, arm: int, feedback: float, rng: np.random.Generator) -> None:
         arms, total = len(self.weights), sum(self.weights)

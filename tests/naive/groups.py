@@ -39,7 +39,7 @@ class Pooled:
         left = [grain for grain, weight in enumerate(self.weights) if weight > -math.inf]
         return [g for g in left if not self.tree or g == left[0] or self.known(g) >= 4 * self.arms]
 
-    def drawn(self, lots: np.random.Generator) -> int:
+    def drawn(self, rng: np.random.Generator) -> int:
         """The grain that decides."""
         finest = len(self.parts) - 1
         if self.settled:
@@ -47,19 +47,19 @@ class Pooled:
         if len(self.seen[0][0]) < 3 * self.arms / self.slopes[0][0] ** 2:
             return 0
         may = self.may_decide()
-        best, lot, curious = max(may, key=lambda grain: self.weights[grain]), lots.random(), 0.01 if self.tree else 0.03
-        if lot < curious and best < finest:
-            return best + 1 + int(lot / curious * (finest - best))
+        best, draw, curious = max(may, key=lambda grain: self.weights[grain]), rng.random(), 0.01 if self.tree else 0.03
+        if draw < curious and best < finest:
+            return best + 1 + int(draw / curious * (finest - best))
         chances = [math.exp(self.weights[grain] - self.weights[best]) for grain in may]
-        return may[int(np.searchsorted(np.cumsum(chances), sum(chances) * lots.random(), side="right"))]
+        return may[int(np.searchsorted(np.cumsum(chances), sum(chances) * rng.random(), side="right"))]
 
-    def listening(self, grain: int, lots: np.random.Generator) -> int:
+    def listening(self, grain: int, rng: np.random.Generator) -> int:
         """The grain that learns from what this one decides."""
         finer = len(self.parts) - 1 - grain
         if not self.tree or finer == 0:
             return grain
-        lot, chance = lots.random(), 0.9 * self.known(grain) / (self.known(grain) + 50)
-        return grain if lot >= chance else grain + 1 + int(lot / chance * finer)
+        draw, chance = rng.random(), 0.9 * self.known(grain) / (self.known(grain) + 50)
+        return grain if draw >= chance else grain + 1 + int(draw / chance * finer)
 
     def decided(self, grain: int, listening: int) -> list[int]:
         """The arm of each part of the grain that listens: that of the part of the deciding one in which it lies."""

@@ -33,7 +33,7 @@ def test_doubling_restarts_at_powers_of_two(kind: str) -> None:
     One that needs the horizon takes the length of the phase for it.
     """
     feedbacks = bits(6, 4100)
-    lots = generator(1)
+    rng = generator(1)
     given = {key: value for key, value in INDICES[kind].items() if key != "horizon"}
     policy = make_policy(f"{kind}-cf", arms=3, corruption=RR, restarts="doubling", **given)
     fresh = [policy]
@@ -42,10 +42,10 @@ def test_doubling_restarts_at_powers_of_two(kind: str) -> None:
         fresh.append(make_policy(f"{kind}-cf", arms=3, corruption=RR, **given, **told))
     for step, feedback in enumerate(feedbacks):
         phase = sum(step >= start for start in (0, 1000, 2000, 4000))
-        before = lots.bit_generator.state
-        arm = choose(policy, lots)
-        lots.bit_generator.state = before
-        assert choose(fresh[phase], lots) == arm
+        before = rng.bit_generator.state
+        arm = choose(policy, rng)
+        rng.bit_generator.state = before
+        assert choose(fresh[phase], rng) == arm
         policy.observe(arm, feedback)
         fresh[phase].observe(arm, feedback)
         if step % 100 == 0:

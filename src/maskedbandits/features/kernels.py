@@ -14,7 +14,7 @@ from maskedbandits.math.logistic import masked, sigmoid
 from maskedbandits.policies.kernels import Tally
 
 
-class World(NamedTuple):
+class FeaturedWorld(NamedTuple):
     """A problem with features, as arrays."""
 
     starts: Ints  # (L + 1,), the horizon at the end
@@ -81,7 +81,7 @@ def _regret_of(weights: NDArray[np.float64], x: Floats, arm: int) -> float:
 
 
 @compiled
-def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: int) -> None:
+def advance(state: Any, world: FeaturedWorld, checkpoints: Ints, tally: Tally, until: int) -> None:
     """Continue a run up to step ``until``."""
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     x = world.features

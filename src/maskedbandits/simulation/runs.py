@@ -269,10 +269,10 @@ class FeaturedBatch(Runs):
         """Compile, or load what is compiled: no step is played."""
         features.advance(self.policy.for_simulation(), self._world(), self.times, self.tally(0, 0), 0)
 
-    def _world(self) -> features.World:
+    def _world(self) -> features.FeaturedWorld:
         problem, mask = self.problem, self.problem.corruption
         starts, drawn = np.append(problem.starts, problem.horizon), np.zeros(problem.features)
-        return features.World(starts, problem.weights.copy(), mask.p00, mask.p11, drawn)
+        return features.FeaturedWorld(starts, problem.weights.copy(), mask.p00, mask.p11, drawn)
 
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""

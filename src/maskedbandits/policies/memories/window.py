@@ -66,7 +66,7 @@ def configure(state: Memory, parameters: Mapping[str, Any]) -> None:
 
 
 @inlined
-def _played(state: Memory) -> int:
+def _steps_since_restart(state: Memory) -> int:
     """Return the number of steps since the last restart."""
     scalars = state.scalars[0]
     return scalars.time - scalars.since
@@ -75,7 +75,7 @@ def _played(state: Memory) -> int:
 @inlined
 def _is_turning(state: Memory) -> bool:
     """Return whether an observation evicts another."""
-    return state.scalars[0].ring > 0 and _played(state) >= state.scalars[0].ring
+    return state.scalars[0].ring > 0 and _steps_since_restart(state) >= state.scalars[0].ring
 
 
 @inlined
@@ -173,25 +173,25 @@ def resum_masked(state: Memory, evicted: int) -> bool:
 @inlined
 def total_count(state: Memory) -> float:
     """Return the number of observations of all arms that count."""
-    return float(min(_played(state), state.scalars[0].span))
+    return float(min(_steps_since_restart(state), state.scalars[0].span))
 
 
 @inlined
 def is_full(state: Memory) -> bool:
     """Return whether the window is full."""
-    return _played(state) >= state.scalars[0].span
+    return _steps_since_restart(state) >= state.scalars[0].span
 
 
 @inlined
 def total_count_after(state: Memory, steps: int) -> float:
     """Return the number of observations that will count after some steps."""
-    return float(min(_played(state) + steps, state.scalars[0].span))
+    return float(min(_steps_since_restart(state) + steps, state.scalars[0].span))
 
 
 @inlined
 def total_count_with(state: Memory, more: int) -> float:
     """Return the number of observations that would count with some more."""
-    return float(min(_played(state) + more, state.scalars[0].span))
+    return float(min(_steps_since_restart(state) + more, state.scalars[0].span))
 
 
 @inlined
