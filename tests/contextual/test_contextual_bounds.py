@@ -50,11 +50,11 @@ def test_default_kind_is_the_better_one() -> None:
             contextual_bound(problem, epsilon, 1000), contextual_bound(problem, epsilon, 1000, answers=kind)
         )
     without: Any = Problem([[0.5, 0.6]], [0], 10, RandomizedResponse(0.8, 0.8))
-    with pytest.raises(UserError, match="give a ContextualProblem"):
+    with pytest.raises(UserError, match="ContextualProblem"):
         contextual_bound(without, 1, 5)
-    with pytest.raises(UserError, match="epsilon = 0 leaves nothing"):
+    with pytest.raises(UserError, match="epsilon = 0"):
         contextual_bound(problem, 0, 1000)
-    with pytest.raises(UserError, match="give bit or one of many"):
+    with pytest.raises(UserError, match="one of many"):
         contextual_bound(problem, 1, 1000, answers="bits")
 
 

@@ -80,7 +80,7 @@ def test_policies_of_other_epsilon_are_refused(tmp_path: Path) -> None:
     one, other = saved(tmp_path / "one"), saved(tmp_path / "other", epsilon=1.1)
     with (tmp_path / "mixed").open("wb") as stream:
         np.savez(stream, **{**other, "about": one["about"]})
-    with pytest.raises(UserError, match="do not fit together"):
+    with pytest.raises(UserError, match="groups"):
         load_contextual(tmp_path / "mixed")
 
 
@@ -119,7 +119,7 @@ def test_wrong_loader_names_the_right_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("load", [load_featured, load_contextual])
 def test_folder_is_refused(load: Any, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"cannot be read \(Is a directory\): name a file"):
+    with pytest.raises(UserError, match="directory"):
         load(tmp_path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing")

@@ -135,9 +135,9 @@ def test_bits_are_pooled_by_default() -> None:
 def test_question_that_fits_no_grain_is_refused() -> None:
     policy = make_contextual("klucb-cf", groups=2, arms=2, epsilon=1)
     for odd in (Question([0, 1], [0, 0], policy.epsilon, grain=0), Question([0, 0], [0, 1], policy.epsilon, grain=0)):
-        with pytest.raises(UserError, match="not one of this policy"):
+        with pytest.raises(UserError, match="question"):
             policy.observe(odd, 0)
-    with pytest.raises(UserError, match="not one of this policy"):
+    with pytest.raises(UserError, match="question"):
         policy.observe(Question([0, 0], [0, 0], policy.epsilon, grain=2), 0)
 
 
@@ -161,9 +161,9 @@ def test_question_without_grain() -> None:
     policy = make_contextual("klucb-cf", groups=3, arms=2, epsilon=1, seed=1)
     asked = policy.ask()
     assert asked.grain == 0
-    with pytest.raises(UserError, match=r"rebuild it with its grain, as by Question\(\*\*question.as_dict\(\)\)"):
+    with pytest.raises(UserError, match="grain"):
         policy.observe(Question(asked.table, asked.signs, asked.epsilon), 1)
-    with pytest.raises(UserError, match="rebuild it with its grain"):
+    with pytest.raises(UserError, match="grain"):
         policy.expire(Question(asked.table, asked.signs, asked.epsilon))
     assert policy.observations == 0
     policy.observe(Question([0, 1, 0], [0, 0, 0], 1), 1)

@@ -156,16 +156,16 @@ def test_ledger_masks_with_requested_epsilon_or_refuses(signs: list[int] | None)
     ledger.reserve("less", "0.5")
     asked = Question([0, 1, 2], signs, 1)
     for group, reward in itertools.product(range(3), (0, 1)):
-        with pytest.raises(UserError, match="asks for epsilon = 1, and the decision is reserved at 16: reserve it at"):
+        with pytest.raises(UserError, match="reserved at 16"):
             asked.answer(group, reward, ledger, "more", max_epsilon=1)
-        with pytest.raises(UserError, match=r"asks for epsilon = 1, and the decision is reserved at 0\.5"):
+        with pytest.raises(UserError, match=r"reserved at 0\.5"):
             asked.answer(group, reward, ledger, "less")
     assert not ledger.is_drawn("more")
     assert not ledger.is_drawn("less")
     assert Question([0, 1, 2], signs, "0.50").answer(1, 1, ledger, "less", max_epsilon=1) in range(6)
-    with pytest.raises(UserError, match="above the device's own 1"):
+    with pytest.raises(UserError, match="device"):
         Question([0, 1, 2], signs, 16).answer(1, 1, ledger, "more", max_epsilon=1)
-    with pytest.raises(LedgerError, match="'never' is not reserved"):
+    with pytest.raises(LedgerError, match="never"):
         asked.answer(1, 1, ledger, "never")
     assert (ledger.epsilon_of("more"), ledger.epsilon_of("less")) == (Fraction(16), Fraction(1, 2))
 
@@ -175,13 +175,13 @@ def test_ledger_distinguishes_bits_from_answers() -> None:
     for decision in ("a", "b", "c"):
         ledger.reserve(decision, 1)
     ledger.report("a", 1)
-    with pytest.raises(LedgerError, match="was not answered with one of 6 answers before"):
+    with pytest.raises(LedgerError, match="6 answers"):
         ledger.answer("a", 3, 6)
     ledger.answer("b", 3, 6)
-    with pytest.raises(LedgerError, match="with one of several answers, not with a bit"):
+    with pytest.raises(LedgerError, match="bit"):
         ledger.report("b", 1)
     ledger.settle("b")
-    with pytest.raises(LedgerError, match="'b' is settled"):
+    with pytest.raises(LedgerError, match="'b'"):
         ledger.answer("b", 3, 6)
 
 
@@ -207,7 +207,7 @@ def test_errors_do_not_reveal_group(group: Any) -> None:
     with pytest.raises(UserError) as caught:
         Question([0, 1], None, 1).answer(group, 1)
     assert repr(group) not in str(caught.value).replace("0 to 1", "")
-    with pytest.raises(UserError, match="a ledger knows decisions by their names"):
+    with pytest.raises(UserError, match="ledger"):
         Question([0, 1], None, 1).answer(0, 1, Ledger(cap=1))
 
 

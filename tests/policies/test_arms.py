@@ -82,7 +82,7 @@ class TestAdding:
         shared.add_arm()
         assert np.array_equal(shared._state.lows, [shared._state.lows[0]] * 3)
         mixed = make_policy("klucb-cf", arms=2, corruption=MASKS[:2])
-        with pytest.raises(ValueError, match="say which one the new arm has"):
+        with pytest.raises(ValueError, match="new arm"):
             mixed.add_arm()
         assert mixed.arms == 2
         nodes = mixed._state.scalars[0].nodes
@@ -109,7 +109,7 @@ class TestAdding:
     def test_window_must_hold_all_arms(self) -> None:
         policy = make_policy("sw-klucb-cf", arms=2, corruption=RR, window=3)
         policy.add_arm()
-        with pytest.raises(ValueError, match="window 3 is smaller than the number of arms 4"):
+        with pytest.raises(ValueError, match="window"):
             policy.add_arm()
         assert policy.arms == 3
 
@@ -133,7 +133,7 @@ class TestAdding:
     def test_curved_mask_after_masked_reports_is_refused(self, name: str) -> None:
         policy = make_policy(name, arms=2, corruption=RR)
         policy.observe(0, 1, corruption=MASKS[1])
-        with pytest.raises(ValueError, match="give a RandomizedResponse"):
+        with pytest.raises(ValueError, match="RandomizedResponse"):
             policy.add_arm(Monotone(lambda x: 0.1 + 0.8 * x * x))
         assert policy.add_arm(MASKS[2]) == 2
         policy.observe(2, 1, corruption=MASKS[1])
@@ -178,12 +178,12 @@ class TestRetiring:
     def test_last_arm_cannot_retire(self) -> None:
         policy = make_policy("klucb-cf", arms=3, corruption=RR)
         policy.retire(0)
-        with pytest.raises(ValueError, match="arm 0 is retired already"):
+        with pytest.raises(ValueError, match="retired"):
             policy.retire(0)
         policy.retire(2)
-        with pytest.raises(ValueError, match="arm 1 is the last that is left"):
+        with pytest.raises(ValueError, match="last"):
             policy.retire(1)
-        with pytest.raises(ValueError, match="arm 3 does not exist"):
+        with pytest.raises(ValueError, match="arm 3"):
             policy.retire(3)
         assert policy.choose() == 1
         assert policy.add_arm() == 3
@@ -296,7 +296,7 @@ def test_policies_with_fixed_arms_refuse_changes(name: str) -> None:
         lambda: policy.sample(1, among=[0]),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match="made for a number of arms that stays: take auto") as caught:
+        with pytest.raises(ValueError, match="arms") as caught:
             call()
         assert "\n" not in str(caught.value)
 

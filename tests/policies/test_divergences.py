@@ -167,7 +167,7 @@ class TestChoice:
         if policy in ("uniform", "oracle", "ldp-ucb-l", "dp-ucb"):
             assert made(policy, NORMAL).arms == 2  # it does not see the noise
             return
-        with pytest.raises(ValueError, match="learns from feedback in") as caught:
+        with pytest.raises(ValueError, match="feedback") as caught:
             made(policy, NORMAL)
         assert "\n" not in str(caught.value)
 
@@ -192,9 +192,9 @@ class TestChoice:
         assert "\n" not in str(caught.value)
 
     def test_sigma_and_xi_exclude_each_other(self) -> None:
-        with pytest.raises(ValueError, match="give one of them"):
+        with pytest.raises(ValueError, match="sigma"):
             made("ucb-cf", NORMAL, sigma=1.0, xi=2.0)
-        with pytest.raises(ValueError, match="has no divergence 'kl'"):
+        with pytest.raises(ValueError, match="divergence"):
             made("ucb-cf", RR, divergence="kl")
 
 
@@ -213,16 +213,16 @@ class TestFeedback:
     @pytest.mark.parametrize("feedback", [math.nan, math.inf, -math.inf, 1.1e9, -1.1e9])
     def test_invalid_feedback_is_refused(self, feedback: float) -> None:
         policy = made("klucb-cf", NORMAL)
-        with pytest.raises(ValueError, match=r"out of range: give a number in \[-1e\+09, 1e\+09\]"):
+        with pytest.raises(ValueError, match=r"1e\+09"):
             policy.observe(0, feedback)
         with pytest.raises(ValueError, match="out of range"):
             policy.observe_many([0], [feedback])
         assert policy.observations == 0
 
     def test_report_mask_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="takes no corruption of a report's own"):
+        with pytest.raises(ValueError, match="corruption"):
             made("klucb-cf", NORMAL).observe(0, 0.5, RR)
-        with pytest.raises(ValueError, match="give a RandomizedResponse"):
+        with pytest.raises(ValueError, match="RandomizedResponse"):
             made("klucb-cf", RR).observe(0, 1, NORMAL)
 
     def test_estimates_are_clipped_means(self) -> None:

@@ -95,9 +95,9 @@ def test_check_policy_converts_times_for_log() -> None:
     given: dict[str, Any] = {"arms": 3, "corruption": RR, "window": 30}
     assert check_policy("sw-klucb-cf", **given)["window"] == 30
     assert check_policy("sw-klucb-cf", **given, pace=3.0)["window"] == 10
-    with pytest.raises(UserError, match="window = 30 in rows is 2 in plays"):
+    with pytest.raises(UserError, match="window = 30"):
         check_policy("sw-klucb-cf", **given, pace=20.0)
-    with pytest.raises(UserError, match="has no parameter 'windw'"):
+    with pytest.raises(UserError, match="windw"):
         check_policy("sw-klucb-cf", **{**given, "windw": 3}, pace=3.0)
 
 
@@ -105,5 +105,5 @@ def test_policy_without_begin_segment_is_refused() -> None:
     module = SimpleNamespace(**{key: value for key, value in vars(oracle).items() if key != "begin_segment"})
     module.__name__ = "deaf"
     kind = registry.alone("deaf", module)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="deaf has no begin_segment"):
+    with pytest.raises(UserError, match="begin_segment"):
         log_times.rows_of(kind, {"restarts": [0, 5], "best": [0, 1]})

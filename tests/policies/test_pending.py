@@ -121,7 +121,7 @@ class TestDecisions:
         assert copied.choose(9).tolist() == policy.choose(9).tolist()
         policy._state.pending[0] += 1
         policy.save(tmp_path / "policy")
-        with pytest.raises(ValueError, match="pending reports do not add up"):
+        with pytest.raises(ValueError, match="pending reports"):
             load_policy(tmp_path / "policy")
 
 
@@ -164,7 +164,7 @@ class TestDecisionsMadeElsewhere:
     )
     def test_invalid_pending_is_refused(self, pending: Any) -> None:
         policy = played("klucb-cf")
-        with pytest.raises(ValueError, match="pending: give 3 whole numbers"):
+        with pytest.raises(ValueError, match="pending"):
             policy.await_exactly(pending)
         with pytest.raises(ValueError, match=r"arm|n ="):
             policy.note(pending)

@@ -144,9 +144,9 @@ class TestLosses:
 
     def test_unplayable_losses_are_refused(self) -> None:
         log = Problem.replay_log([0, 1] * 20, [0.0, 1.0] * 20, RR)
-        with pytest.raises(ValueError, match="lost: a log is replayed without"):
+        with pytest.raises(ValueError, match="lost"):
             simulate(log, "klucb-cf", runs=1, lost=0.1)
-        with pytest.raises(ValueError, match="expire_after: a policy of your own"):
+        with pytest.raises(ValueError, match="expire_after"):
             simulate(Problem([[0.5]], [0], 100, RR), lambda rng: specimen("ts-cf"), runs=1, expire_after=5)
 
     @pytest.mark.parametrize("name", ["klucb-cf", "sw-klucb-cf", "glr-klucb-cf"])
@@ -234,7 +234,7 @@ class TestGivingUp:
         policy.choose(5)
         policy._state.by_age[0] += 1
         policy.save(tmp_path / "policy")
-        with pytest.raises(ValueError, match="damaged: its pending reports"):
+        with pytest.raises(ValueError, match="pending reports"):
             load_policy(tmp_path / "policy")
 
     def test_default_expire_after_can_be_disabled(self) -> None:

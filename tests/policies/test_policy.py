@@ -76,7 +76,7 @@ def test_invalid_parameter_is_refused_in_one_line(name: str, changed: dict[str, 
 
 @pytest.mark.parametrize("name", ["exp3s", "rexp3", "adswitch"])
 def test_curve_cannot_be_debiased(name: str) -> None:
-    with pytest.raises(ValueError, match="give a RandomizedResponse"):
+    with pytest.raises(ValueError, match="RandomizedResponse"):
         make_policy(name, arms=2, corruption=Monotone(lambda x: 0.1 + 0.8 * x * x), **ALONE[name])
 
 
@@ -92,7 +92,7 @@ class TestReadOnly:
         policy: Any = make_policy("klucb-cf", arms=3, corruption=RR)
         with pytest.raises(AttributeError):
             policy.arms += 1
-        with pytest.raises(ValueError, match="arm 3 does not exist: arms are numbered 0 to 2"):
+        with pytest.raises(ValueError, match="arm 3"):
             policy.observe(policy.arms, 0)
         assert policy.observations == 0
 

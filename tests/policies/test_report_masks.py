@@ -188,7 +188,7 @@ class TestCorruptionOfAReport:
     def test_line_with_ends_of_curve_is_not_the_curve(self) -> None:
         """It was taken for the arm's own."""
         policy = make_policy("klucb-cf", arms=1, corruption=CURVE)
-        with pytest.raises(ValueError, match="need arms with a RandomizedResponse"):
+        with pytest.raises(ValueError, match="RandomizedResponse"):
             policy.observe(0, 1, corruption=RandomizedResponse(0.9, 0.9))
 
 

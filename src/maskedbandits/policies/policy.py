@@ -430,7 +430,7 @@ class Policy:
 
         Examples
         --------
-        >>> from maskedbandits import make_policy
+        >>> from maskedbandits import RandomizedResponse, make_policy
         >>> policy = make_policy("klucb-cf", arms=2, corruption=RandomizedResponse.from_epsilon(1.0))
         >>> policy.add_arm()
         2
