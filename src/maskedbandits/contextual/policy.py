@@ -171,11 +171,6 @@ class Contextual:
         Question
             The table of arms by group, and the signs if the answer is a bit.
 
-        Raises
-        ------
-        UserError
-            If ``among`` holds an arm that is retired or does not exist.
-
         """
         grain, table = self.draw(among, decides=True)
         return self.question(grain, table, self.signs(grain))
@@ -330,17 +325,7 @@ class Contextual:
     def take_in(self, grains: Ints, tables: Ints, signs: Ints, values: Ints, epsilons: Sequence[Fraction]) -> None:
         """Take in answers whose questions are parsed already. Internal: nothing is checked.
 
-        Parameters
-        ----------
-        grains : ndarray
-            The grain of each question, of shape (n,).
-        tables, signs : ndarray
-            The arms and signs by part, of shape (n, G), padded with zeros.
-        values : ndarray
-            The answers, of shape (n,).
-        epsilons : sequence of Fraction
-            The epsilon of each answer.
-
+        Arms and signs are by part, and padded with zeros to the number of groups.
         """
         answers = hierarchy.build_answers(self.grouping, grains, tables, signs, values, epsilons, self.epsilon)
         first = hierarchy.first_masked(answers)
@@ -380,18 +365,7 @@ class Contextual:
         self.note(grain, table, -1)
 
     def note(self, grain: int, table: Ints, n: int = 1) -> None:
-        """Expect n more answers to a question, or fewer if n is negative.
-
-        Parameters
-        ----------
-        grain : int
-            The grain of the question.
-        table : ndarray
-            The arm for each part, or for some first parts only.
-        n : int, optional
-            Number of answers.
-
-        """
+        """Expect n more answers to a question, or fewer if n is negative; the table may have some first parts only."""
         parts = int(self._grains.firsts[grain]) + np.arange(table.size)
         with self._lock:
             pending_reports.note_many(self._state, parts, table, n)

@@ -85,6 +85,11 @@ MAX_DOUBT = 0.5  # probability of other hypotheses than the likeliest, unless th
 SURE = 1.0 - 1e-9  # probability from which on no random number is drawn
 
 
+def _slots(scalars: Any) -> int:
+    """Return the number of slots of all arms together."""
+    return int(scalars.arms * ROOM)
+
+
 @record
 class Policy(Arms):
     """The hypotheses, in slots: those of a kind are adjacent, and each arm has a row of them."""
@@ -109,15 +114,11 @@ class Policy(Arms):
     tallies: Floats = array(
         lambda scalars: KINDS * ROOM, least=0.0, most=lambda scalars: scalars.time + 1.0
     )  # changes of a kind
-    since_counts: Floats = array(
-        lambda scalars: scalars.arms * ROOM, least=0.0, most=VAST
-    )  # observations since the change
-    since_sums: Floats = array(lambda scalars: scalars.arms * ROOM, least=-VAST, most=VAST)
-    old_counts: Floats = array(lambda scalars: scalars.arms * ROOM, least=0.0, most=VAST)  # and before it
-    old_sums: Floats = array(lambda scalars: scalars.arms * ROOM, least=-VAST, most=VAST)
-    moved: Floats = array(
-        lambda scalars: scalars.arms * ROOM, least=0.0, most=1.0, added=1.0
-    )  # probability that the arm moved
+    since_counts: Floats = array(_slots, least=0.0, most=VAST)  # observations since the change
+    since_sums: Floats = array(_slots, least=-VAST, most=VAST)
+    old_counts: Floats = array(_slots, least=0.0, most=VAST)  # and before it
+    old_sums: Floats = array(_slots, least=-VAST, most=VAST)
+    moved: Floats = array(_slots, least=0.0, most=1.0, added=1.0)  # probability that the arm moved
     # Only with contamination: reports set aside as possible lies, and the sum of their gains.
     aside_counts: Floats = array(lambda scalars: scalars.wary * scalars.arms * ROOM, least=0.0, most=VAST)
     aside_sums: Floats = array(lambda scalars: scalars.wary * scalars.arms * ROOM, least=0.0, most=VAST)

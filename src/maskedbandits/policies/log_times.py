@@ -3,8 +3,8 @@
 It plays about one row in ``pace``: one in K where a log chose uniformly among K arms. So the declaration of a parameter
 that is a time says which kind of time it is:
 
-    POSITION   a row, such as one of ``restarts``: exact, because the loop that replays the log knows it
-    (``logging.py``) DURATION   a number of rows, such as ``window`` or ``horizon``: divided by the pace, and at least 1
+    POSITION   a row, such as one of ``restarts``: exact, because the loop that replays the log knows the row
+    DURATION   a number of rows, such as ``window`` or ``horizon``: divided by the pace, and at least 1
     DECAY      the weight that a row leaves, such as ``gamma``: to the power of the pace
 
 Everything else is in plays: counts of observations, such as ``samples``, and schedules of a policy, such as restarts

@@ -64,6 +64,16 @@ def check_expire_after(name: str, value: Any) -> int | None:
 check_expire_after.words = "a whole number, 0 or more, or nothing to wait for ever"  # type: ignore[attr-defined]
 
 
+def _arms(scalars: Any) -> int:
+    """Return the number of arms: the length of most arrays."""
+    return int(scalars.arms)
+
+
+def _decisions(scalars: Any) -> int:
+    """Return the number of decisions: the upper limit of their times."""
+    return int(scalars.decisions)
+
+
 @record
 class Pending(Record):
     """The pending reports of every arm."""
@@ -81,23 +91,13 @@ class Pending(Record):
     decisions: int = variable(0, most=FOREVER, scratch=True)  # decisions so far
     delay: float = variable(-1.0, least=-1.0, most=float(FOREVER), scratch=True)  # in decisions, or -1 if unknown
     prompt: float = variable(0.0, most=1.0, scratch=True)  # the share of reports that were prompt
-    pending: Ints = array(lambda scalars: scalars.arms, least=0, most=FOREVER, scratch=True)
-    unanswered: Floats = array(lambda scalars: scalars.arms, least=0.0, most=float(FOREVER), scratch=True)
-    decided: Floats = array(
-        lambda scalars: scalars.arms, least=0.0, most=float(FOREVER), scratch=True
-    )  # decisions, fading
-    asked: Ints = array(
-        lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.decisions, scratch=True
-    )  # last decision
-    first_asked: Ints = array(
-        lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.decisions, scratch=True
-    )  # after it
-    heard: Ints = array(
-        lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.decisions, scratch=True
-    )  # last report
-    timed: Ints = array(
-        lambda scalars: scalars.arms, least=0, most=lambda scalars: scalars.decisions, scratch=True
-    )  # decision, or 0
+    pending: Ints = array(_arms, least=0, most=FOREVER, scratch=True)
+    unanswered: Floats = array(_arms, least=0.0, most=float(FOREVER), scratch=True)
+    decided: Floats = array(_arms, least=0.0, most=float(FOREVER), scratch=True)  # decisions, fading
+    asked: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # last decision
+    first_asked: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # after it
+    heard: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # last report
+    timed: Ints = array(_arms, least=0, most=_decisions, scratch=True)  # decision, or 0
     by_age: Ints = array(
         lambda scalars: scalars.arms * scalars.ages, least=0, most=FOREVER, scratch=True
     )  # pending, by age group

@@ -541,18 +541,6 @@ class Policy:
         ndarray
             Lower and upper bounds, of shape (K, 2).
 
-        Raises
-        ------
-        UserError
-            If the policy holds no masked feedback, or feedback has a heavy tail.
-
-        Examples
-        --------
-        >>> from maskedbandits import make_policy
-        >>> policy = make_policy("klucb", arms=2)
-        >>> policy.intervals().tolist()
-        [[0.0, 1.0], [0.0, 1.0]]
-
         """
         return estimates.intervals(self._masked_snapshot(), self.contamination, delta, self.sigma)
 
@@ -614,17 +602,6 @@ class Policy:
         ----------
         path : str or Path
             The file. It appears whole or not at all.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from maskedbandits import load_policy, make_policy
-        >>> policy = make_policy("klucb", arms=2)
-        >>> policy.observe(1, 1)
-        >>> with tempfile.NamedTemporaryFile() as file:
-        ...     policy.save(file.name)
-        ...     load_policy(file.name).observations
-        1
 
         """
         from maskedbandits.policies import serialization
