@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from maskedbandits.device import Device, Timing
-from maskedbandits.device.http import HttpClient, HttpReply, ServerUnavailable, encode_body
+from maskedbandits.device.http import HttpClient
 
 START = 1_800_000_000.0  # a day in 2027
 QUICK = Timing(min_report_after=0.0, min_window=1.0, min_jitter=0.0)  # limits for tests: nobody is behind these devices
@@ -171,16 +171,15 @@ def raw(answer: Callable[[socket.socket, threading.Event], None]) -> Iterator[st
 def direct(service: Service) -> Iterator[str]:
     """Answer the requests of all devices by a call, much faster than over a network; yield the address."""
 
-    def post(self: HttpClient, path: str, content: dict[str, Any], length: int = 0) -> HttpReply:
-        body = encode_body(content).ljust(length)
-        is_decision = path.endswith("/decisions")
-        reply = service.decide(json.loads(body)) if is_decision else service.report(json.loads(body), len(body))
+    def exchange(self: HttpClient, path: str, body: bytes) -> tuple[int, str, bytes]:
+        content = json.loads(body)
+        reply = service.decide(content) if path.endswith("/decisions") else service.report(content, len(body))
         if reply is None:
-            raise ServerUnavailable("no reply")
-        return HttpReply(reply[0], json.loads(json.dumps(reply[1])), float(int(service.clock())))
+            raise ConnectionResetError
+        return reply[0], formatdate(service.clock(), usegmt=True), json.dumps(reply[1]).encode()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HttpClient, "post", post)
+        patch.setattr(HttpClient, "_exchange", exchange)
         yield "http://127.0.0.1:9"
 
 
