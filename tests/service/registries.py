@@ -28,8 +28,8 @@ def storage_in(folder: Path) -> str:
 
 
 def config(name: str = "headline", arms: int = 3, **others: Any) -> ExperimentConfig:
-    told = {"epsilon": 1.0, "policy": "klucb-cf", **others}
-    return ExperimentConfig(name, [NewArm(f"arm {place}") for place in range(arms)], **told)
+    values = {"epsilon": 1.0, "policy": "klucb-cf", **others}
+    return ExperimentConfig(name, [NewArm(f"arm {place}") for place in range(arms)], **values)
 
 
 def build_registry(storage: str, clock: Clock | None = None, **settings: Any) -> ExperimentRegistry:

@@ -1,4 +1,4 @@
-"""A real service in a process of its own, asked over loopback."""
+"""A real service in its own process, for requests over loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application over a registry on a store of its own; a test module asks for it with ``pytest_plugins``."""
+"""Fixtures of an application over a registry with a store; test modules list it in ``pytest_plugins``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of the application, read as they come, without a web server."""
+"""Streams of the application, read piece by piece without a web server."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class BodyDecoder:
 
 
 def scope_of(path: str, headers: Mapping[str, str], reader: BodyDecoder, method: str = "GET") -> dict[str, Any]:
-    told = {"host": "127.0.0.1:8080", **headers}
+    values = {"host": "127.0.0.1:8080", **headers}
     return {
         "type": "http",
         "method": method,
         "path": path,
-        "headers": [(name.encode(), value.encode()) for name, value in told.items()],
+        "headers": [(name.encode(), value.encode()) for name, value in values.items()],
         "client": ("127.0.0.1", 1234),
         "extensions": {"maskedbandits.abort": reader.abort},
     }

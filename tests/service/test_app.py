@@ -1,4 +1,4 @@
-"""The application as a whole: wrong requests, who may ask and how often, other sites' pages, and bad times."""
+"""The application as a whole: wrong requests, access, rate limits, CORS, and an unavailable store."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_long_body_gets_413(registry: ExperimentRegistry) -> None:
         assert reply.status == 413
         assert "2000 bytes" in reply.error
         assert reply.headers["connection"] == "close"
-        told = served.post(DECISIONS, pieces=pieces[:1], headers={"content-length": "99999999999999999999999"})
-        assert told.status == 0  # the rest did not come
+        values = served.post(DECISIONS, pieces=pieces[:1], headers={"content-length": "99999999999999999999999"})
+        assert values.status == 0  # the rest did not come
         assert served.post(DECISIONS, pieces=pieces[:1], headers={"content-length": "2001"}).status == 413
 
 
@@ -139,8 +139,8 @@ def test_internal_error_reveals_nothing(
     assert reply.status == 500
     logged = capsys.readouterr().err
     assert "alice" not in reply.error + logged
-    told = {line["event"]: line for line in map(json.loads, logged.splitlines())}
-    assert told["request failed"]["kind"] == "RuntimeError"
+    values = {line["event"]: line for line in map(json.loads, logged.splitlines())}
+    assert values["request failed"]["kind"] == "RuntimeError"
 
 
 # Bad times
@@ -212,8 +212,8 @@ def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.C
             served.run(asyncio.sleep(2 * log_writer.PAUSE_S))
             assert served.get("/readyz").status == 503
             assert served.post(REPORTS, {"token": token, "bit": 1}).status == 503
-    told = [line for line in map(json.loads, capsys.readouterr().err.splitlines()) if "written" in line["event"]]
-    assert [line["reason"] for line in told] == ["the disk is full: make room"]
+    values = [line for line in map(json.loads, capsys.readouterr().err.splitlines()) if "written" in line["event"]]
+    assert [line["reason"] for line in values] == ["the disk is full: make room"]
     served.run(until(lambda: served.registry.is_ready))
     assert served.post(REPORTS, {"token": token, "bit": 1}).json == {"status": "accepted"}
 

@@ -1,4 +1,4 @@
-"""Decisions beside a policy whose every draw is known."""
+"""Arm selection beside a policy with known draws."""
 
 import random
 from collections import Counter
@@ -15,7 +15,7 @@ from maskedbandits.service.arm_selection import DRAWS, PARTS, WHOLE, ArmSelector
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SHOWN, FLAG_SUBSET
 
 
-class Told:
+class FixedPolicy:
     """A policy that draws from shares which it is told, or always chooses the likeliest arm."""
 
     def __init__(self, shares: Sequence[float], *, posterior: bool) -> None:
@@ -48,12 +48,12 @@ class Told:
         self.noted[arm] += n
 
 
-def selector(policy: Told, floor: float = 0.0, holdout: float = 0.0, default: int = 0) -> ArmSelector:
+def selector(policy: FixedPolicy, floor: float = 0.0, holdout: float = 0.0, default: int = 0) -> ArmSelector:
     return ArmSelector(policy, range(policy.arms), floor, holdout, default)  # type: ignore[arg-type]
 
 
 def test_index_policy_alone_is_certain() -> None:
-    policy = Told([1, 5, 2], posterior=False)
+    policy = FixedPolicy([1, 5, 2], posterior=False)
     assert selector(policy).decide() == (1, WHOLE, 0)
     assert policy.noted == {1: 1}
 
@@ -68,17 +68,17 @@ def test_shares_are_rounded_up_to_1024ths(share: float) -> None:
 def test_probabilities_match_frequencies(posterior: bool, floor: float, holdout: float) -> None:
     """Given the draws of the policy, arms come as often as their probabilities say: 20,000 decisions, seeded."""
     random.seed(5)
-    policy = Told([1, 5, 2, 8], posterior=posterior)
+    policy = FixedPolicy([1, 5, 2, 8], posterior=posterior)
     deciding = selector(policy, floor, holdout, default=2)
     expected, came = np.zeros(4), np.zeros(4)
     variance = np.zeros(4)
     for _ in range(20_000):
         arm, probability, _ = deciding.decide()
         counts = deciding.counts if posterior else {3: DRAWS}
-        told = [each_probability(deciding, place, counts) for place in range(4)]
-        assert sum(told) == WHOLE
-        assert probability == told[arm] > 0
-        shares = np.array(told) / WHOLE
+        values = [each_probability(deciding, place, counts) for place in range(4)]
+        assert sum(values) == WHOLE
+        assert probability == values[arm] > 0
+        shares = np.array(values) / WHOLE
         expected += shares
         variance += shares * (1.0 - shares)
         came[arm] += 1
@@ -100,7 +100,7 @@ def in_parts_of(deciding: ArmSelector) -> tuple[int, int]:
 
 def test_floor_and_holdout_are_flagged() -> None:
     random.seed(1)
-    deciding = selector(Told([0, 1, 0], posterior=False), floor=0.1, holdout=0.1, default=2)
+    deciding = selector(FixedPolicy([0, 1, 0], posterior=False), floor=0.1, holdout=0.1, default=2)
     seen = Counter((decision.arm, decision.flags) for decision in (deciding.decide() for _ in range(5_000)))
     assert {flags for _, flags in seen} == {0, FLAG_FLOOR, FLAG_HOLDOUT}
     assert {arm for arm, flags in seen if flags == FLAG_HOLDOUT} == {2}
@@ -111,7 +111,7 @@ def test_floor_and_holdout_are_flagged() -> None:
 @pytest.mark.parametrize("posterior", [False, True])
 def test_only_eligible_arms_are_selected(posterior: bool) -> None:
     random.seed(2)
-    deciding = selector(Told([1, 5, 2, 8], posterior=posterior), floor=0.05, holdout=0.1, default=3)
+    deciding = selector(FixedPolicy([1, 5, 2, 8], posterior=posterior), floor=0.05, holdout=0.1, default=3)
     for _ in range(500):
         arm, probability, flags = deciding.decide((0, 2))
         assert arm in (0, 2)
@@ -122,17 +122,17 @@ def test_only_eligible_arms_are_selected(posterior: bool) -> None:
 @pytest.mark.parametrize("among", [None, (0, 2, 3)])
 def test_show_returns_policy_probability(among: tuple[int, ...] | None) -> None:
     random.seed(4)
-    policy = Told([1, 5, 2, 8], posterior=True)
+    policy = FixedPolicy([1, 5, 2, 8], posterior=True)
     deciding = selector(policy, floor=0.05, holdout=0.1)
-    told = {(decision.arm, decision.probability) for decision in (deciding.show(among) for _ in range(DRAWS))}
+    values = {(decision.arm, decision.probability) for decision in (deciding.show(among) for _ in range(DRAWS))}
     if among is None:  # all from one set of draws
-        assert told == {(arm, PARTS * count) for arm, count in deciding.counts.items()}
-    assert all(0 < probability < WHOLE and probability % PARTS == 0 for _, probability in told)
-    assert selector(Told([1, 5], posterior=False), floor=0.05).show() == (1, WHOLE, FLAG_SHOWN)
+        assert values == {(arm, PARTS * count) for arm, count in deciding.counts.items()}
+    assert all(0 < probability < WHOLE and probability % PARTS == 0 for _, probability in values)
+    assert selector(FixedPolicy([1, 5], posterior=False), floor=0.05).show() == (1, WHOLE, FLAG_SHOWN)
 
 
 def test_draws_are_renewed_after_news() -> None:
-    policy = Told([1, 1], posterior=True)
+    policy = FixedPolicy([1, 1], posterior=True)
     deciding = selector(policy)
     for _ in range(DRAWS):
         deciding.decide()
@@ -150,16 +150,16 @@ def test_untried_arm_gets_one_draw(among: tuple[int, ...] | None) -> None:
     """While it is untried, and though the policy never draws it; its probability is as exact as any."""
     random.seed(6)
     untried = np.array([False, True, False, True])
-    deciding = selector(Told([0, 0, 0, 1], posterior=True))
+    deciding = selector(FixedPolicy([0, 0, 0, 1], posterior=True))
     deciding.find_untried = lambda: untried
     assert {deciding.decide().arm for _ in range(100)} == {3}  # which is untried itself, and drawn
     untried[3] = False
-    deciding = selector(Told([0, 0, 0, 1], posterior=True))
+    deciding = selector(FixedPolicy([0, 0, 0, 1], posterior=True))
     deciding.find_untried = lambda: untried
-    told = Counter(deciding.decide(among) for _ in range(2000))
+    values = Counter(deciding.decide(among) for _ in range(2000))
     expected = {(1, PARTS): 1 / DRAWS, (3, WHOLE - PARTS): 1 - 1 / DRAWS} if among is None else {(3, WHOLE): 1.0}
-    assert {(arm, probability) for arm, probability, _ in told} == set(expected)
-    for (arm, probability, _), count in told.items():
+    assert {(arm, probability) for arm, probability, _ in values} == set(expected)
+    for (arm, probability, _), count in values.items():
         share = expected[arm, probability]
         assert abs(count - 2000 * share) <= 4.5 * np.sqrt(2000 * share * (1 - share))
 
@@ -167,7 +167,7 @@ def test_untried_arm_gets_one_draw(among: tuple[int, ...] | None) -> None:
 def test_untried_arm_among_many_gets_as_much() -> None:
     """One draw is made at once, and then used for 64 decisions: of 2,000 sets about 31 are of the untried arm."""
     random.seed(7)
-    policy = Told([1, *[0] * 9_999], posterior=True)
+    policy = FixedPolicy([1, *[0] * 9_999], posterior=True)
     deciding = selector(policy)
     untried = np.zeros(10_000, bool)
     untried[7_777] = True
@@ -178,7 +178,7 @@ def test_untried_arm_among_many_gets_as_much() -> None:
 
 
 def test_many_arms_mean_fewer_draws_with_exact_shares() -> None:
-    policy = Told([1] * 1000, posterior=True)
+    policy = FixedPolicy([1] * 1000, posterior=True)
     deciding = selector(policy)
     decision = deciding.decide()
     assert policy.sampled == 16

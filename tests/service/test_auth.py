@@ -1,4 +1,4 @@
-"""Who is let in, by the headers of a request as they came."""
+"""Access by the headers of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The module for people's pages is served as it stands in client/, to everybody, and not sent again to who has it."""
+"""The client module is served as in client/, to everyone, with an ETag."""
 
 from __future__ import annotations
 

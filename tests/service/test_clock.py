@@ -1,3 +1,5 @@
+"""The clock of a process, which never goes back."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,10 +72,10 @@ def test_clock_follows_another_clock() -> None:
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0, 1e4)), max_size=30))
 def test_clock_never_goes_back(moves: list[tuple[float, float]]) -> None:
     hands = Hands()
-    clock, told = clock_of(hands), 0.0
+    clock, values = clock_of(hands), 0.0
     for wall, steady in moves:
         hands.wall += wall
         hands.steady += steady
-        assert clock.now() >= told
+        assert clock.now() >= values
         assert clock.now() >= hands.wall
-        told = clock.now()
+        values = clock.now()

@@ -1,4 +1,4 @@
-"""Processes whose clocks differ: none makes what others have issued late for good, and no report counts twice."""
+"""Processes with different clocks: no decision becomes late too early, and no report counts twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment tells of itself: of one moment, without keeping others waiting, and what became of decisions."""
+"""The view of an experiment: of one moment, computed in pieces, with the outcomes of decisions."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def test_expired_decisions_are_missing(tmp_path: Path) -> None:
             arms = [each.arm for each in issued]
             assert await registry.log_writer.append([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]
             await until(lambda: sum(live.state.reported) == 3)
-            told = [arms.count(arm) for arm in range(3)]
+            values = [arms.count(arm) for arm in range(3)]
             view = await registry.view(live)  # which needs not wait until the store is told
-            assert view["issued"] == told
+            assert view["issued"] == values
             await until(lambda: sum(_issued(registry, live)) == 7)
             view = await registry.view(live)
-            assert view["issued"] == told
+            assert view["issued"] == values
             assert view["reported"] == [arms[:3].count(arm) for arm in range(3)]
             assert view["pending"] == [arms[3:].count(arm) for arm in range(3)]
             assert view["missing"] == [0, 0, 0]
@@ -110,7 +110,7 @@ def test_concurrent_decisions_are_not_missing(tmp_path: Path, monkeypatch: pytes
 
 
 def _issued(registry: Any, live: Any) -> list[int]:
-    """What the follower has told the store."""
+    """Return the counts of decisions in the store."""
     return list(registry.log_reader.store.sum_issued(live.id).values())
 
 

@@ -1,4 +1,4 @@
-"""Experiments with groups over HTTP: one question to everybody, and one masked answer that says who nobody is."""
+"""Experiments with groups over HTTP: one question to all devices, and masked answers."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def learnt(served: Served, answers: int) -> dict[str, Any]:
 
 def lived(served: Served, visitors: int, seed: int = 1) -> None:
     """Let visitors come: each group likes another arm."""
-    lots, reports = random.Random(seed), []
+    rng, reports = random.Random(seed), []
     for _ in range(visitors):
         answer = served.post(DECISIONS).json
-        group = lots.randrange(len(GROUPS))
+        group = rng.randrange(len(GROUPS))
         reward = int(answer["arms"][group] == ["short", "long", "long"][group])
         reports.append({"token": answer["token"], "answer": masked(answer, group, reward)})
     results = served.post(REPORTS, {"reports": reports}).json["results"]
@@ -72,8 +72,8 @@ def lived(served: Served, visitors: int, seed: int = 1) -> None:
 def test_an_experiment_shows_its_groups(grouped: Served) -> None:
     shown = grouped.get(ONE).json
     assert (shown["groups"], shown["shares"]) == (GROUPS, None)
-    told = {**KINDS, "name": "shared", "shares": [0.5, 0.25, 0.25]}
-    assert grouped.post(ALL, told).json["shares"] == [0.5, 0.25, 0.25]
+    values = {**KINDS, "name": "shared", "shares": [0.5, 0.25, 0.25]}
+    assert grouped.post(ALL, values).json["shares"] == [0.5, 0.25, 0.25]
     assert grouped.get("/v1/experiments/headline").json["groups"] is None
     refused = grouped.patch(ONE, {"groups": ["a", "b"]})
     assert (refused.status, "no field is called 'groups'" in refused.error) == (400, True)
@@ -125,8 +125,8 @@ def test_decision_is_a_question_to_all_groups(served: Served, store: Store, epsi
 
 
 def test_question_reveals_neither_threshold_nor_group(grouped: Served) -> None:
-    told = {"threshold", "p00", "p11", "arm", "payload", "probability", "group"}
-    assert not told & set(grouped.post(DECISIONS).json)
+    values = {"threshold", "p00", "p11", "arm", "payload", "probability", "group"}
+    assert not values & set(grouped.post(DECISIONS).json)
 
 
 def test_nonparticipant_gets_table_without_token(grouped: Served) -> None:
@@ -159,7 +159,7 @@ def test_visitor_keeps_question(grouped: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "status"),
+    ("values", "status"),
     [
         ({"answer": 1}, "accepted"),
         ({"answer": 0, "epsilon": 0.5}, "accepted"),
@@ -174,11 +174,11 @@ def test_visitor_keeps_question(grouped: Served) -> None:
         ({}, "invalid"),
     ],
 )
-def test_reports_are_answers(grouped: Served, told: dict[str, Any], status: str) -> None:
+def test_reports_are_answers(grouped: Served, values: dict[str, Any], status: str) -> None:
     token = grouped.post(DECISIONS).json["token"]
-    reply = grouped.post(REPORTS, {"token": token, **told})
+    reply = grouped.post(REPORTS, {"token": token, **values})
     assert reply.json["status"] == status
-    assert grouped.post("/v1/reports", {"reports": [{"token": token, **told}]}).json["results"][0]["status"] == (
+    assert grouped.post("/v1/reports", {"reports": [{"token": token, **values}]}).json["results"][0]["status"] == (
         "duplicate" if status == "accepted" else status
     )
     if status == "invalid":
@@ -255,8 +255,8 @@ def test_state_is_by_group(served: Served, storage: str) -> None:
 def test_new_process_expects_answers_of_others(grouped: Served, storage: str, store: Store) -> None:
     """Of questions, by policy and arm; and no more of those that were answered."""
     asked = [grouped.post(DECISIONS).json for _ in range(6)]
-    told = [{"token": each["token"], "answer": masked(each, 0, 1)} for each in asked[:2]]
-    assert grouped.post(REPORTS, {"reports": told}).status == 200
+    values = [{"token": each["token"], "answer": masked(each, 0, 1)} for each in asked[:2]]
+    assert grouped.post(REPORTS, {"reports": values}).status == 200
     learnt(grouped, 2)
     wait_for(lambda: grouped.get(STATE).json["pending"] == [4])
     ours = grouped.registry.get("kinds")
@@ -272,8 +272,8 @@ def test_new_process_expects_answers_of_others(grouped: Served, storage: str, st
 
 
 def test_holdout_is_whole_table_and_floor_by_part(served: Served, store: Store) -> None:
-    told = {**MANY, "floor": 0.25, "holdout": 0.25, "default_arm": "long"}
-    assert served.post(ALL, told).status == 201
+    values = {**MANY, "floor": 0.25, "holdout": 0.25, "default_arm": "long"}
+    assert served.post(ALL, values).status == 201
     held = drawn = 0
     answers = served.post(DECISIONS, {"n": 400}).json["decisions"]
     for answer in answers:

@@ -1,4 +1,4 @@
-"""Questions as bytes: those of the obvious twin, read back as they were, whatever else stands beside them."""
+"""Packed questions match the naive twin and round-trip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads of requests that are too long or too slow, on real connections to the web server."""
+"""Heads of requests that are too long or too slow, on real connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: who may do what, from the store to the answer; and that none is ever written down."""
+"""API keys and signing keys: rights by role, from the store to the response, and no key in the store."""
 
 from __future__ import annotations
 

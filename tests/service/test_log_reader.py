@@ -1,4 +1,4 @@
-"""An experiment that cannot be followed is set aside, and the others go on."""
+"""An experiment that cannot be followed is quarantined, and the others go on."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_quarantined_experiment_is_tried_again(
             assert (reply.status, "cannot be followed now" in reply.error) == (503, True)
             assert reply.headers["retry-after"]
         both = {"reports": [{"token": token, "bit": 1}, {"token": mine, "bit": 1}]}
-        told = [each["status"] for each in later.post("/v1/reports", both).json["results"]]
-        assert told == ["later", "accepted"]
+        values = [each["status"] for each in later.post("/v1/reports", both).json["results"]]
+        assert values == ["later", "accepted"]
         assert b"maskedbandits_experiments_aside 1\n" in later.get("/metrics").body
         monkeypatch.undo()
         later.run(until(lambda: later.registry.get("other") is not None))

@@ -1,4 +1,4 @@
-"""What the service says while it runs: one line of JSON each, and nothing that a device has sent."""
+"""The log of the service: one line of JSON for each event, without anything that a device sent."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_access_log_contains_nothing_of_request(chatty: tuple[Served, str], caps
     served.ask("ALICE", "/healthz")
     captured = capsys.readouterr()
     assert captured.out == ""
-    told = [json.loads(line) for line in captured.err.splitlines()]
-    assert {line["event"] for line in told} <= {"request", "experiment is live"}
-    lines = [line for line in told if line["event"] == "request"]
+    values = [json.loads(line) for line in captured.err.splitlines()]
+    assert {line["event"] for line in values} <= {"request", "experiment is live"}
+    lines = [line for line in values if line["event"] == "request"]
     assert [(line["route"], line["status"]) for line in lines] == [
         ("experiments", 201),
         ("decisions", 200),
@@ -76,10 +76,10 @@ def test_fault_names_lines_and_no_values(capsys: pytest.CaptureFixture[str]) -> 
         deep("alice")
     except ValueError as error:
         logs.fault("it failed", error)
-    told = json.loads(capsys.readouterr().err)
-    assert told["kind"] == "ValueError"
-    assert told["places"][0].startswith("test_logging.py:")
-    assert "alice" not in json.dumps(told)
+    values = json.loads(capsys.readouterr().err)
+    assert values["kind"] == "ValueError"
+    assert values["places"][0].startswith("test_logging.py:")
+    assert "alice" not in json.dumps(values)
 
 
 def test_fault_type_has_its_module(capsys: pytest.CaptureFixture[str]) -> None:

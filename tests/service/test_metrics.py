@@ -1,4 +1,4 @@
-"""Counts for Prometheus: what is counted, in a format that it reads, and the same from every worker."""
+"""Metrics for Prometheus: complete, well-formed, and the same from every worker."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_outcomes_of_decisions_are_exported(served: Served) -> None:
     token = served.post(DECISIONS, {"n": 5}).json["decisions"][0]["token"]
     served.post(REPORTS, {"token": token, "bit": 1})
 
-    def told(fate: str) -> float:
+    def values(fate: str) -> float:
         return sample(served.get("/metrics").body.decode(), f'decisions_{fate}{{experiment="headline"}}')
 
     for _ in range(300):  # it is told every second
-        if told("issued") == 5 and told("reported") == 1:
+        if values("issued") == 5 and values("reported") == 1:
             break
         served.run(asyncio.sleep(0.01))
-    assert {fate: told(fate) for fate in OUTCOMES} == {"issued": 5, "reported": 1, "pending": 4, "missing": 0}
+    assert {fate: values(fate) for fate in OUTCOMES} == {"issued": 5, "reported": 1, "pending": 4, "missing": 0}
 
 
 def test_metrics_work_without_store(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The description: it is one, and a program that asks everything it allows finds nothing else, and no 500."""
+"""The OpenAPI description: replies to any request that it allows match it, and no request causes a 500."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of a unit and an image: what they call exists, and what they set is read."""
+"""The examples of a unit and an image: their commands exist, and their variables are settings."""
 
 from __future__ import annotations
 

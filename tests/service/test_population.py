@@ -1,4 +1,4 @@
-"""A population of devices drives a real service: what is learned from masked, late reports is what was simulated.
+"""A population of devices with a real service: learning from masked, late reports matches the simulation.
 
 Devices live on a clock of their own, which runs as fast as they can ask; the service runs on the machine's. A step is a
 second of theirs. So a report comes as many steps late as ``report_after`` and the device's delay have seconds.
@@ -43,9 +43,9 @@ class Population:
     """Devices that visit one experiment in turn; each is one person's, with a ledger of its own."""
 
     def __init__(self, address: str, experiment: str, size: int, seed: int, **options: Any) -> None:
-        told: dict[str, Any] = {"cap": 10**6, "max_epsilon": 4, "jitter": JITTER, "background": False, **options}
-        told["timing"] = QUICK
-        self.devices = [Device(address, experiment, **told) for _ in range(size)]
+        values: dict[str, Any] = {"cap": 10**6, "max_epsilon": 4, "jitter": JITTER, "background": False, **options}
+        values["timing"] = QUICK
+        self.devices = [Device(address, experiment, **values) for _ in range(size)]
         self.turn = itertools.cycle(self.devices)
         self.rng = random.Random(seed)
         self.waiting: list[tuple[float, int]] = []  # when a device has something to do, and which
@@ -84,8 +84,8 @@ class Population:
 
 def created(service: Running, name: str, policy: str) -> None:
     arms = [{"name": str(place)} for place in range(len(MEANS))]
-    told = {"name": name, "epsilon": EPSILON, "policy": policy, "report_after": AFTER, "arms": arms}
-    status, answer = service.ask("POST", "/v1/experiments", told)
+    values = {"name": name, "epsilon": EPSILON, "policy": policy, "report_after": AFTER, "arms": arms}
+    status, answer = service.ask("POST", "/v1/experiments", values)
     assert status == 201, answer
 
 

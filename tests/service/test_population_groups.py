@@ -1,4 +1,4 @@
-"""Devices of two groups drive a real service: it learns of each what the library learns with the same delays."""
+"""Devices of two groups with a real service: it learns what the library learns with the same delays."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Crowd(Population):
 
     def __init__(self, address: str, experiment: str, size: int, seed: int) -> None:
         super().__init__(address, experiment, 0, seed)
-        told: dict[str, Any] = {"cap": 10**6, "max_epsilon": 4, "jitter": JITTER, "timing": QUICK, "groups": GROUPS}
-        told["background"] = False
-        self.devices += [Device(address, experiment, group=GROUPS[place % 2], **told) for place in range(size)]
+        values: dict[str, Any] = {"cap": 10**6, "max_epsilon": 4, "jitter": JITTER, "timing": QUICK, "groups": GROUPS}
+        values["background"] = False
+        self.devices += [Device(address, experiment, group=GROUPS[place % 2], **values) for place in range(size)]
 
     def visit(self, at: float) -> None:
         """Let one more person come, see, and click or not."""
@@ -45,8 +45,8 @@ class Crowd(Population):
 
 def created(service: Running, name: str, policy: str) -> None:
     arms = [{"name": str(place)} for place in range(4)]
-    told = {"name": name, "epsilon": EPSILON, "policy": policy, "report_after": AFTER, "arms": arms, "groups": GROUPS}
-    status, answer = service.ask("POST", "/v1/experiments", told)
+    values = {"name": name, "epsilon": EPSILON, "policy": policy, "report_after": AFTER, "arms": arms, "groups": GROUPS}
+    status, answer = service.ask("POST", "/v1/experiments", values)
     assert status == 201, answer
 
 
@@ -56,7 +56,7 @@ def both(address: str, experiment: str, seed: int) -> Crowd:
 
 def simulated(policy: str, runs: int, steps: int) -> list[float]:
     """The regrets of the same visits with the library's policy alone, and answers that come as late."""
-    lots = random.Random(1)
+    rng = random.Random(1)
     truth, _ = masks.truth_and_other(EPSILON, 2)
     regrets = []
     for run in range(runs):
@@ -67,12 +67,12 @@ def simulated(policy: str, runs: int, steps: int) -> list[float]:
             while coming and coming[0][0] <= step:
                 _, _, question, answer = heapq.heappop(coming)
                 own.observe(question, answer)
-            question, group = own.ask(), lots.randrange(2)
+            question, group = own.ask(), rng.randrange(2)
             mean = MEANS[group][question.arm(group)]
             regret += max(MEANS[group]) - mean
-            told = 2 * group + int(lots.random() < mean)
-            answer = told if lots.random() < truth else lots.choice([each for each in range(4) if each != told])
-            heapq.heappush(coming, (step + 1 + lots.randint(SHORTEST, SHORTEST + JITTER), step, question, answer))
+            values = 2 * group + int(rng.random() < mean)
+            answer = values if rng.random() < truth else rng.choice([each for each in range(4) if each != values])
+            heapq.heappush(coming, (step + 1 + rng.randint(SHORTEST, SHORTEST + JITTER), step, question, answer))
         regrets.append(regret)
     return regrets
 

@@ -1,4 +1,4 @@
-"""Limits: the buckets are the obvious ones, in bounded memory; and whose bucket it is."""
+"""Rate limits: token buckets match a naive twin in bounded memory, and addresses map to buckets."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def test_waiting_as_told_is_enough() -> None:
     buckets = TokenBuckets(2.0, 3.0)
     now = 1000.0
     assert [buckets.wait("a", now) for _ in range(6)] == [0.0] * 6
-    told = buckets.wait("a", now)
-    assert told == pytest.approx(0.5)
-    assert buckets.wait("a", now + told) == 0.0
+    values = buckets.wait("a", now)
+    assert values == pytest.approx(0.5)
+    assert buckets.wait("a", now + values) == 0.0
     assert buckets.wait("b", now) == 0.0  # another's bucket
 
 

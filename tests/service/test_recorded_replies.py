@@ -57,6 +57,8 @@ class Recorder:
         """Send a request, record the reply, and return it as JSON if it is some."""
         reply = self.served.ask(method, path, body, **more)
         headers = {name: value for name, value in reply.headers.items() if name not in UNSTABLE_HEADERS}
+        if reply.status == 429:  # it depends on the time since the last request
+            headers["retry-after"] = "SECONDS"
         kind = headers.get("content-type", "")
         found: Any = reply.body.decode()
         if kind == "application/json" and reply.body:
@@ -228,7 +230,7 @@ def record_all(folder: Path) -> list[dict[str, Any]]:
         if kind == "keyed":
             with open_store(storage) as store:
                 keys = {role: create_key(store, role, role, 0)[1] for role in ("device", "read", "admin")}
-        settings = Settings(cors=("https://shop.example",), key_rate=100.0) if keys else Settings()
+        settings = Settings(cors=("https://shop.example",), key_rate=0.001, burst=10_000.0) if keys else Settings()
         clock = Clock(lambda: NOW, lambda: 0.0)
         with Served(build_registry(storage, clock), settings) as served:
             recorder = Recorder(served)

@@ -1,3 +1,5 @@
+"""The registry: decisions, reports and changes across processes."""
+
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Experiments made, changed and looked at over HTTP."""
+"""Experiments created, changed and shown over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions over HTTP: what an answer says, and that its token says the same."""
+"""Decisions over HTTP: replies and their tokens agree."""
 
 from __future__ import annotations
 

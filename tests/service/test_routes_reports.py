@@ -1,4 +1,4 @@
-"""Reports over HTTP: each taken once, and every other refused, counted, and not learned from."""
+"""Reports over HTTP: each is accepted once, and every other one is refused and counted."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def counted(served: Served, store: Store) -> dict[int, dict[str, int]]:
 def test_report_is_accepted_once(served: Served, store: Store) -> None:
     answer = served.post(DECISIONS).json
     for _ in range(3):
-        told = status(served.post(REPORTS, {"token": answer["token"], "bit": 1}))
-        assert told == ((200, "accepted") if _ == 0 else (200, "duplicate"))
+        values = status(served.post(REPORTS, {"token": answer["token"], "bit": 1}))
+        assert values == ((200, "accepted") if _ == 0 else (200, "duplicate"))
     (event,) = [event for event in store.read_events(1, 0, 100) if event.kind == "report"]
     token = token_of(store, answer)
     assert (event.arm, event.bit, event.epsilon) == (token.arm, 1, 1_000_000)
@@ -155,8 +155,8 @@ def test_malformed_report_does_not_block_its_batch(served: Served, store: Store)
     batch = [{"token": token, **rest} for token, rest in zip(tokens, [{"bit": 1}, *others, {"bit": 0}], strict=True)]
     reply = served.post(REPORTS, {"reports": [*batch, {"bit": 1}, {"token": 5, "bit": 1}, 7, None, [batch[0]]]})
     assert reply.status == 200
-    told = [each["status"] for each in reply.json["results"]]
-    assert told == ["accepted", *["invalid"] * 5, "accepted", *["invalid"] * 5]
+    values = [each["status"] for each in reply.json["results"]]
+    assert values == ["accepted", *["invalid"] * 5, "accepted", *["invalid"] * 5]
     assert counted(served, store) == {0: {"invalid": 5}, 1: {"invalid": 5}}
     assert [event.bit for event in store.read_events(1, 0, 100) if event.kind == "report"] == [1, 0]
 
@@ -201,8 +201,8 @@ def test_batch_has_a_status_for_each_report(served: Served, store: Store) -> Non
     ]
     reply = served.post(REPORTS, {"reports": batch})
     assert reply.status == 200
-    told = [each["status"] for each in reply.json["results"]]
-    assert told == ["accepted", "duplicate", "forged", "invalid", "foreign", "accepted"]
+    values = [each["status"] for each in reply.json["results"]]
+    assert values == ["accepted", "duplicate", "forged", "invalid", "foreign", "accepted"]
     assert counted(served, store) == {0: {"foreign": 1, "forged": 1}, 1: {"duplicate": 1, "invalid": 1}}
     assert [event.bit for event in store.read_events(1, 0, 100) if event.kind == "report"] == [1, 0]
 
@@ -219,10 +219,10 @@ def test_too_many_reports_with_one_token(registry: ExperimentRegistry) -> None:
     with Served(registry, Settings(token_rate=0.001, burst=3000)) as served:
         served.post("/v1/experiments", SMALL)
         report = {"token": decided(served), "bit": 1}
-        told = [served.post(REPORTS, report) for _ in range(5)]
-        assert [reply.status for reply in told] == [200, 200, 200, 429, 429]
-        assert int(told[-1].headers["retry-after"]) > 900
-        assert "token" in told[-1].error
+        values = [served.post(REPORTS, report) for _ in range(5)]
+        assert [reply.status for reply in values] == [200, 200, 200, 429, 429]
+        assert int(values[-1].headers["retry-after"]) > 900
+        assert "token" in values[-1].error
         assert served.post(REPORTS, {"token": decided(served), "bit": 1}).status == 200
 
 
@@ -232,8 +232,8 @@ def test_batch_limits_reports_of_one_token(registry: ExperimentRegistry, store: 
         often, once = decided(served), decided(served)
         batch = {"reports": [{"token": token, "bit": 1} for token in (often, often, often, once)]}
         reply = served.post(REPORTS, batch)
-        told = [each["status"] for each in reply.json["results"]]
-        assert (reply.status, told) == (200, ["accepted", "duplicate", "limited", "accepted"])
+        values = [each["status"] for each in reply.json["results"]]
+        assert (reply.status, values) == (200, ["accepted", "duplicate", "limited", "accepted"])
         assert "send it again later" in reply.json["results"][2]["error"]
         assert counted(served, store) == {0: {}, 1: {"duplicate": 1}}
 
@@ -244,8 +244,8 @@ def test_reread_batch_is_charged_once(registry: ExperimentRegistry, store: Store
         token = decided(served)
         unknown = sign_token(store, token_of(store, {"token": token})._replace(experiment=99))
         batch = {"reports": [{"token": token, "bit": 1}, {"token": unknown, "bit": 1}]}
-        told = [each["status"] for each in served.post(REPORTS, batch).json["results"]]
-        assert told == ["accepted", "foreign"]
+        values = [each["status"] for each in served.post(REPORTS, batch).json["results"]]
+        assert values == ["accepted", "foreign"]
 
 
 def test_no_error_asks_for_a_second_draw(served: Served) -> None:
@@ -271,8 +271,8 @@ def test_new_key_and_new_experiment_in_one_batch(storage: str, served: Served, s
         rotate_signing_key(store)
         sign = load_secrets(store).ring.sign
         batch = {"reports": [{"token": sign(token), "bit": 1} for token in (known, other)]}
-        told = served.post(REPORTS, batch).json["results"]
-    assert [each["status"] for each in told] == ["accepted", "accepted"]
+        values = served.post(REPORTS, batch).json["results"]
+    assert [each["status"] for each in values] == ["accepted", "accepted"]
 
 
 def test_report_is_deferred_while_logs_are_unreadable(

@@ -1,4 +1,4 @@
-"""Messages: what is read, what is refused, and in which words."""
+"""Requests: decoding, and one-line errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`maskedbandits serve` as people start it: a real process, a real socket, signals."""
+"""`maskedbandits serve` as a real process, with sockets and signals."""
 
 from __future__ import annotations
 
@@ -208,8 +208,8 @@ def test_dead_worker_is_restarted(storage: str) -> None:
         code, logged = service.stop(signal.SIGTERM)
     assert code == 0
     assert not any(map(is_running, workers))
-    told = [line for line in logged if line["event"] == "worker ended and is started again"]
-    assert [line["code"] for line in told] == [-signal.SIGKILL]
+    values = [line for line in logged if line["event"] == "worker ended and is started again"]
+    assert [line["code"] for line in values] == [-signal.SIGKILL]
     assert "stopped" in [line["event"] for line in logged]
 
 

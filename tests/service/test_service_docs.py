@@ -1,4 +1,4 @@
-"""The commands of docs/service.md run as they stand, against a service of their own."""
+"""The commands of docs/service.md run as printed, against a service."""
 
 import json
 import os

@@ -1,3 +1,5 @@
+"""Counts of pending reports match a naive twin."""
+
 from types import SimpleNamespace
 
 from hypothesis import given

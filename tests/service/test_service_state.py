@@ -1,3 +1,5 @@
+"""The state of an experiment follows from its log, and survives snapshots."""
+
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Settings: which source wins, and every mistake in one line that names the nearest name."""
+"""Settings: precedence of sources, and one-line errors that suggest the nearest name."""
 
 from __future__ import annotations
 

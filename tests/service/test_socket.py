@@ -1,4 +1,4 @@
-"""The service on a real socket: what web servers and bad clients do to bodies and connections."""
+"""The service on a real socket: odd bodies, paths and connections."""
 
 from __future__ import annotations
 

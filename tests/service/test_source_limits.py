@@ -1,4 +1,4 @@
-"""Source limits: of 1,000 consecutive reports that an experiment learns from, few come from one source."""
+"""Source limits: of 1,000 consecutive reports, few come from one source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams as such: how many there may be, who is dropped, and how all of them end."""
+"""Streams: their number is limited, stalled readers are dropped, and all end with the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a browser fetches from the service: public, empty of content, and never from anybody else."""
+"""Static files: public, without data, and loading nothing from other sites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store holds of people: no time finer than an hour, and nothing that joins a visitor to a report."""
+"""Personal data in the store: no time finer than an hour, and no link from a visitor to a report."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def visited(request: pytest.FixtureRequest, storage: str, tmp_path: Path, restle
         for number in range(VISITORS):
             name = f"visitor {number} of many"
             tokens[name] = served.post(DECISIONS, {"visitor": name}).json["token"]
-            told = {"token": tokens[name], "answer" if request.param else "bit": 1}
-            assert served.post(REPORTS, told).json == {"status": "accepted"}
-            assert served.post(REPORTS, told).json == {"status": "duplicate"}
+            values = {"token": tokens[name], "answer" if request.param else "bit": 1}
+            assert served.post(REPORTS, values).json == {"status": "accepted"}
+            assert served.post(REPORTS, values).json == {"status": "duplicate"}
             assert served.post(DECISIONS, {"visitor": name}).json["token"] == tokens[name]
         served.close()
         yield tokens

@@ -1,4 +1,4 @@
-"""Tokens: read back as they were signed, equal to the obvious twin's, and none accepted that no key has signed."""
+"""Tokens: they round-trip, match a naive twin, and are refused without a valid signature."""
 
 from __future__ import annotations
 
@@ -71,41 +71,41 @@ def test_twin_agrees_on_damaged_tokens(token: Token, data: st.DataObject) -> Non
     assert is_refused(damaged) == (damaged != RING.sign(token))
 
 
-def fuzzed(lots: random.Random) -> str:
+def fuzzed(rng: random.Random) -> str:
     """Return a token with one thing wrong with it."""
     token = TOKEN._replace(
-        experiment=lots.getrandbits(32),
-        arm=lots.getrandbits(16),
-        epsilon=lots.getrandbits(32),
-        probability=lots.randint(1, 65_536),
-        id=lots.randbytes(11),
-        question=lots.randbytes(3 * max(0, lots.randrange(-3, 4))),
+        experiment=rng.getrandbits(32),
+        arm=rng.getrandbits(16),
+        epsilon=rng.getrandbits(32),
+        probability=rng.randint(1, 65_536),
+        id=rng.randbytes(11),
+        question=rng.randbytes(3 * max(0, rng.randrange(-3, 4))),
     )
     text = RING.sign(token)
-    place = lots.randrange(TOKEN_LENGTH)
-    match lots.randrange(7):
+    place = rng.randrange(TOKEN_LENGTH)
+    match rng.randrange(7):
         case 0:  # a bit, or some of one letter
             other = ALPHABET.replace(text[place], "")
-            return text[:place] + lots.choice(other) + text[place + 1 :]
+            return text[:place] + rng.choice(other) + text[place + 1 :]
         case 1:
             return text[:place]
         case 2:
-            return text + lots.choice(["A", "=", "==", "\n", " ", "AAAA", text])
+            return text + rng.choice(["A", "=", "==", "\n", " ", "AAAA", text])
         case 3:  # another key, of the same number
-            return Keyring({7: lots.randbytes(32)}, 7).sign(token)
+            return Keyring({7: rng.randbytes(32)}, 7).sign(token)
         case 4:  # a key that is not there
             return Keyring({8: SECRETS[7]}, 8).sign(token)
         case 5:  # the other spelling of base64, or any other letter
-            return text[:place] + lots.choice("+/=. é\0\n") + text[place + 1 :]
+            return text[:place] + rng.choice("+/=. é\0\n") + text[place + 1 :]
         case _:  # the end of another token, from somewhere behind the arm; not its last letter, which may be the same
-            place = lots.randrange(14, 50)
+            place = rng.randrange(14, 50)
             return text[:place] + RING.sign(token._replace(arm=token.arm ^ 1))[place:]
 
 
 def test_no_fuzzed_token_is_accepted() -> None:
-    lots = random.Random(20_260_729)
+    rng = random.Random(20_260_729)
     for _ in range(FUZZED):
-        text = fuzzed(lots)
+        text = fuzzed(rng)
         assert is_refused(text), text
 
 

@@ -1,4 +1,4 @@
-"""Visitors whose tokens come to their end: what they are given can always be reported."""
+"""Visitors with tokens near their expiry: every token that they get can still be reported."""
 
 from __future__ import annotations
 

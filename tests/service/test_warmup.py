@@ -1,4 +1,4 @@
-"""Machine code before anybody is let in: what is needed is found, compiled once by a child, and loaded."""
+"""Machine code: listed, compiled once by a child process, and loaded before decisions."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def children(monkeypatch: pytest.MonkeyPatch, script: str) -> list[subprocess.Po
 def test_failed_child_is_logged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     children(monkeypatch, "raise SystemExit(3)")
     warmup.compile_in_child(["some", "more"], threading.Event())
-    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line["event"] for line in told] == ["compiling for this machine, once", warmup.NO_CHILD]
-    assert (told[1]["code"], told[1]["kernels"]) == (3, 2)
+    values = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in values] == ["compiling for this machine, once", warmup.NO_CHILD]
+    assert (values[1]["code"], values[1]["kernels"]) == (3, 2)
 
 
 def test_child_is_killed_on_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,11 +182,11 @@ def test_experiment_that_cannot_compile_is_quarantined(
     monkeypatch.setattr(warmup, "compile_in_child", fail)
     with open_store(storage) as store:
         store.create_experiment("other", TERMS % "ucb-cf", [NewArmRow("x"), NewArmRow("y")], 0, 0)
-    told: list[str] = []
+    values: list[str] = []
 
     def is_said() -> bool:
-        told.extend(capsys.readouterr().err.splitlines())
-        return any("experiment is set aside" in line and "MemoryError" in line for line in told)
+        values.extend(capsys.readouterr().err.splitlines())
+        return any("experiment is set aside" in line and "MemoryError" in line for line in values)
 
     served.run(until(is_said))
     assert served.post("/v1/experiments/other/decisions").status == 503

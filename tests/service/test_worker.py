@@ -1,4 +1,4 @@
-"""The whole service, with policies and a store, as people use it over HTTP and from the command line."""
+"""The whole service with policies and a store, over HTTP and from the command line."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_acknowledged_reports_survive_restart_and_kill(storage: str) -> None:
             if not tokens:
                 assert service.ask("POST", "/v1/experiments", AUTO)[0] == 201
             for token in tokens:
-                told = service.ask("POST", REPORTS, {"token": token, "bit": 0})
-                assert told == (200, {"status": "duplicate"})
+                values = service.ask("POST", REPORTS, {"token": token, "bit": 0})
+                assert values == (200, {"status": "duplicate"})
             tokens.extend(report(service) for _ in range(5))
             wait_until(lambda: service.ask("GET", STATE)[1]["seq"] == 1 + len(tokens), service.process)
             assert service.ask("GET", STATE)[1]["observations"] == len(tokens)

@@ -1,4 +1,4 @@
-"""Calls to the operating system, watched with strace: whether what is acknowledged was on the disk before."""
+"""System calls, traced with strace, to see whether data was on disk before its acknowledgement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application called as a web server would, without one."""
+"""The application called in process, without a web server."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class Client:
         """Ask; a body that is not bytes is sent as JSON, and ``pieces`` are ASGI messages in its place."""
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
         messages = pieces or [{"type": "http.request", "body": sent, "more_body": False}]
-        told = {"host": self.host} | ({"authorization": f"Bearer {self.key}"} if self.key else {})
+        values = {"host": self.host} | ({"authorization": f"Bearer {self.key}"} if self.key else {})
         if pieces is None:
-            told["content-length"] = str(len(sent))
-        told |= {name.lower(): value for name, value in (headers or {}).items()}
+            values["content-length"] = str(len(sent))
+        values |= {name.lower(): value for name, value in (headers or {}).items()}
         bare, _, query = path.partition("?")
         scope = {
             "type": "http",
@@ -78,7 +78,7 @@ class Client:
             "raw_path": bare.encode(),
             "query_string": query.encode(),
             "root_path": "",
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in told.items()],
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in values.items()],
             "client": (client, 1234),
             "server": ("127.0.0.1", 8080),
         }

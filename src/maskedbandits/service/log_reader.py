@@ -65,7 +65,7 @@ class LogReader:
         self._open_store = open_store
         self._store: Store | None = None
         self._news, self._stopping = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="maskedbandits-follower", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="maskedbandits-log-reader", daemon=True)
         self._next_second = self._next_minute = 0.0
 
     def start(self) -> None:

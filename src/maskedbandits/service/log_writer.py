@@ -59,7 +59,7 @@ class LogWriter:
         self._waiting = 0  # reports in the queue
         self._wake = threading.Condition()
         self._is_stopping = False
-        self._thread = threading.Thread(target=self._run, name="maskedbandits-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="maskedbandits-log-writer", daemon=True)
         self.trouble: StoreUnavailable | None = None  # why nothing can be written now
 
     def start(self) -> None:

@@ -225,8 +225,8 @@ class ExperimentRegistry:
             lambda store: (store.sum_issued(experiment.id), store.sum_refused(experiment.id))
         )
         issued = _add_unflushed(experiment, known)
-        learnt = await asyncio.get_running_loop().run_in_executor(None, experiment.view)
-        return {**learnt, **_balance(issued, learnt["reported"], learnt["pending"]), "refused": refused}
+        state = await asyncio.get_running_loop().run_in_executor(None, experiment.view)
+        return {**state, **_balance(issued, state["reported"], state["pending"]), "refused": refused}
 
     async def outcomes(self) -> dict[str, dict[str, int]]:
         """Return the outcomes of the decisions of every experiment, by its name."""

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from maskedbandits._util import extras
 from maskedbandits._util.signals import heard
 from maskedbandits.errors import UserError
 from maskedbandits.service.server.settings import Settings, hide_password
@@ -25,7 +24,6 @@ T = TypeVar("T")
 
 def serve(settings: Settings, say: Callable[[str], None]) -> int:
     """Serve until a signal; return the exit code."""
-    extras.need("serve", extras.SERVICE, "service")
     if settings.workers > 1 and sys.platform == "win32":
         raise UserError("workers: on Windows there is one: leave it out")
     with listen(settings.host, settings.port) as listener, heard(_leave, signal.SIGTERM):

@@ -140,7 +140,7 @@ class CodeLoader:
         self._stop = threading.Event()
         self._tasks: dict[Names, Future[None]] = {}
         self._tasks_lock = threading.Lock()
-        self._executor = ThreadPoolExecutor(1, "maskedbandits-warming")  # it starts its thread when it is needed
+        self._executor = ThreadPoolExecutor(1, "maskedbandits-code-loader")  # it starts its thread when it is needed
 
     def has(self, names: Names) -> bool:
         """Tell whether code is loaded; load it if it is cached, or else start to compile it.
