@@ -14,8 +14,14 @@ from log_samples import change, create_event, draw_log, report, settings, simula
 
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import WHOLE
-from maskedbandits.service.evaluation import Log, evaluate, read_log
-from maskedbandits.service.evaluation.estimators import Choice, ChoiceEstimate, Estimate, ReportsByArm, estimate_arms
+from maskedbandits.service.evaluation import ReportLog, evaluate, read_log
+from maskedbandits.service.evaluation.estimators import (
+    ChoiceEstimate,
+    FixedChoice,
+    MeanEstimate,
+    ReportsByArm,
+    estimate_arms,
+)
 from maskedbandits.service.evaluation.intervals import EmpiricalBernstein, NormalApproximation
 from maskedbandits.service.schemas import MILLION
 from maskedbandits.service.state import get_mask
@@ -80,7 +86,7 @@ def test_intervals_follow_from_radius() -> None:
     events = simulate_log([0.3, 0.6], 400, seed=5, floor=0.2)
     log, terms = read_log("log", events), naive.terms(to_naive(events))
     wanted, found = naive.judge(terms, 1), estimate_arms(log)[1]
-    method = Choice(log, slice(None), np.ones(log.size)).method
+    method = FixedChoice(log, slice(None), np.ones(log.size)).method
     assert found.ips is not None
     assert found.robust is not None
     assert found.normalised is not None
@@ -133,7 +139,7 @@ def test_estimates_are_exactly_unbiased(arm: int | None) -> None:
         whole = exact["whole"]
         log = read_log("log", events)
         shares = np.full(log.size, 1.0 if arm is not None else 0.5)
-        choice, by_arm = Choice(log, slice(None), shares), ReportsByArm(log)
+        choice, by_arm = FixedChoice(log, slice(None), shares), ReportsByArm(log)
         sums = [by_arm.sum_arm(each, choice) for each in log.arms if arm in (None, each.index)]
         assert sum(each.rewards for each in sums) / choice.worth == pytest.approx(float(exact["ips"]), abs=1e-12)
         assert sum(each.robust for each in sums) / choice.worth == pytest.approx(float(exact["robust"]), abs=1e-12)
@@ -149,7 +155,7 @@ def test_expected_evidence_is_at_most_one(arm: int, side: int) -> None:
     mean, mistaken = np.zeros((3, parts.size)), np.zeros(parts.size)
     for chance, events in outcomes():
         log, truth = read_log("log", events), float(truth_of(events, arm))
-        choice = Choice(log, slice(None), np.ones(log.size))
+        choice = FixedChoice(log, slice(None), np.ones(log.size))
         sums, most = ReportsByArm(log).sum_arm(log.arms[arm], choice), choice.method.reach
 
         def evidence(deviation: float, squares: float, most: float = most) -> Any:
@@ -174,7 +180,7 @@ def misses(logs: list[list[EventRow]], truths: list[float]) -> tuple[float, floa
         for judged, truth in zip(estimate_arms(read_log("log", events)), truths, strict=True):
             assert judged.show_ratio is None or judged.show_ratio.fits
             for way in WAYS:
-                estimate: Estimate = getattr(judged, way)
+                estimate: MeanEstimate = getattr(judged, way)
                 for kind, interval in enumerate((estimate.interval, estimate.approximate)):
                     if interval is not None:
                         missed[kind] += 1, not interval.low <= truth <= interval.high
@@ -312,7 +318,7 @@ def test_arm_is_estimated_while_open() -> None:
 
 
 def test_floor_counts_after_earlier_reports_are_due() -> None:
-    def log_with(*later: EventRow) -> Log:
+    def log_with(*later: EventRow) -> ReportLog:
         events = [create_event(2, settings(MILLION, 0.0, 0.0)), report(2, 0, 0, 1, WHOLE)]
         events.append(change(3, 5, "config", config=settings(MILLION, 0.25, 0.0), default_arm=0))
         return read_log("log", [*events, *later])

@@ -11,7 +11,7 @@ from log_samples import change, create_event, draw_log, report, settings, simula
 from maskedbandits import Problem, make_policy, simulate
 from maskedbandits.errors import UserError
 from maskedbandits.service.arm_selection import WHOLE
-from maskedbandits.service.evaluation import Log, evaluate, policy_trial, read_log
+from maskedbandits.service.evaluation import ReportLog, evaluate, policy_trial, read_log
 from maskedbandits.service.evaluation.estimators import build_bound
 from maskedbandits.service.evaluation.log import Ints
 from maskedbandits.service.schemas import MILLION
@@ -86,7 +86,7 @@ def test_all_arms_can_be_replaced_at_once() -> None:
     assert evaluate(log).whole.uniform.considered == 3
 
 
-def even(seed: int, reports: int, means: tuple[float, ...], epsilon: int = 2 * MILLION) -> Log:
+def even(seed: int, reports: int, means: tuple[float, ...], epsilon: int = 2 * MILLION) -> ReportLog:
     """A log of arms that were all shown equally often."""
     floor = 1 / len(means) - 0.002
     return read_log("log", simulate_log(means, reports, seed=seed, floor=floor, epsilon=epsilon))

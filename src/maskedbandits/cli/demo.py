@@ -24,6 +24,6 @@ def demo(port: int, no_browser: bool, seconds: float | None) -> None:
     from maskedbandits._util import extras
 
     extras.need("demo", extras.SERVICE, "service")
-    from maskedbandits.demo.runner import run
+    from maskedbandits.demo.program import run
 
     run(port, seconds, open_browser=not no_browser, say=echo)

@@ -13,7 +13,7 @@ from maskedbandits.cli.storage import StoreOptions, find_experiments, open_for_v
 from maskedbandits.cli.verb import Verb, json_option
 
 if TYPE_CHECKING:
-    from maskedbandits.service.evaluation import Log
+    from maskedbandits.service.evaluation import ReportLog
 
 
 @click.command(
@@ -75,7 +75,7 @@ def is_file(log: str, storage: StoreOptions) -> bool:
     return storage == StoreOptions(None, None) and bool(Path(log).suffix or Path(log).name != log)
 
 
-def read_store(storage: StoreOptions, name: str, progress: SlowProgress) -> Log:
+def read_store(storage: StoreOptions, name: str, progress: SlowProgress) -> ReportLog:
     """Return the log of an experiment in a store."""
     with open_for_verb(storage, "evaluate") as store:
         from maskedbandits.service.evaluation.log import read_log, read_stored_events
@@ -84,7 +84,7 @@ def read_store(storage: StoreOptions, name: str, progress: SlowProgress) -> Log:
         return read_log(name, read_stored_events(store, row, progress))
 
 
-def read_file(file: Path) -> Log:
+def read_file(file: Path) -> ReportLog:
     """Return the log in an exported file."""
     from maskedbandits.service.evaluation.export import read_export
     from maskedbandits.service.evaluation.log import read_log

@@ -18,22 +18,22 @@ from maskedbandits.service.evaluation import policy_trial
 from maskedbandits.service.evaluation.estimators import (
     UNIFORM,
     ChoiceEstimate,
-    Estimate,
+    MeanEstimate,
     estimate_arms,
     estimate_mean,
 )
-from maskedbandits.service.evaluation.log import Ints, Log, read_log
+from maskedbandits.service.evaluation.log import Ints, ReportLog, read_log
 from maskedbandits.service.evaluation.policy_trial import PolicyEstimate, RunSteps
 from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT
 
 __all__ = [
     "Baseline",
     "ChoiceEstimate",
-    "Estimate",
     "Evaluation",
-    "Log",
+    "MeanEstimate",
     "Part",
     "PolicyEstimate",
+    "ReportLog",
     "evaluate",
     "read_log",
 ]
@@ -47,14 +47,14 @@ class Baseline(NamedTuple):
 
     name: str
     reports: int
-    estimate: Estimate
+    estimate: MeanEstimate
 
 
 @dataclass(frozen=True)
 class Part:
     """The estimates from a part of the log."""
 
-    log: Log
+    log: ReportLog
     baselines: tuple[Baseline, ...]
     arms: tuple[ChoiceEstimate, ...]
     uniform: ChoiceEstimate
@@ -72,7 +72,7 @@ class Evaluation:
 
 
 def evaluate(
-    log: Log,
+    log: ReportLog,
     policies: Sequence[str] = (),
     *,
     periods: int = 1,
@@ -126,14 +126,14 @@ def evaluate(
     return Evaluation(_evaluate_part(log, steps, 0, log.size), tuple(in_periods), runs, seed)
 
 
-def _evaluate_part(log: Log, steps: Mapping[str, Sequence[RunSteps]], start: int, end: int) -> Part:
+def _evaluate_part(log: ReportLog, steps: Mapping[str, Sequence[RunSteps]], start: int, end: int) -> Part:
     part = log.cut(start, end)
     *arms, uniform = estimate_arms(part)
     policies = [policy_trial.estimate_policy(log, name, runs, start, end) for name, runs in steps.items()]
     return Part(part, tuple(_estimate_baselines(part)), tuple(arms), uniform, tuple(policies))
 
 
-def _estimate_baselines(log: Log) -> list[Baseline]:
+def _estimate_baselines(log: ReportLog) -> list[Baseline]:
     """Return the mean rewards of all decisions, of the policy's own, and of those held out."""
     beside = log.flags & (FLAG_FLOOR | FLAG_HOLDOUT)
     chosen: dict[str, Ints] = {"as it was": np.arange(log.size)}

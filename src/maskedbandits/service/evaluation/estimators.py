@@ -37,14 +37,14 @@ from maskedbandits.service.evaluation.intervals import (
     build_interval,
     invert_test,
 )
-from maskedbandits.service.evaluation.log import ArmSpan, Floats, Ints, Log
+from maskedbandits.service.evaluation.log import ArmSpan, Floats, Ints, ReportLog
 
 MIN_REPORTS_FOR_NORMAL = 100
 MISMATCH_DELTA = 0.001  # probability of a false alarm about logged probabilities, for all arms together
 UNIFORM = "uniform"
 
 
-class Estimate(NamedTuple):
+class MeanEstimate(NamedTuple):
     """A mean reward with its interval, and an approximate interval if there are many reports."""
 
     value: float
@@ -68,9 +68,9 @@ class ChoiceEstimate:
     name: str
     reports: int  # of the arms that it shows
     considered: int  # reports of all arms while it was open
-    ips: Estimate | None = None
-    normalised: Estimate | None = None
-    robust: Estimate | None = None
+    ips: MeanEstimate | None = None
+    normalised: MeanEstimate | None = None
+    robust: MeanEstimate | None = None
     limits: Interval | None = None
     unseen: float = 0.0  # estimated share of decisions that could not show it
     show_ratio: ShowRatio | None = None
@@ -94,10 +94,10 @@ class Sums(NamedTuple):
         return max(0.0, self.squares - 2.0 * mean * self.crossed + mean * mean * self.weight_squares)
 
 
-class Choice:
+class FixedChoice:
     """A fixed choice: the reports to estimate it by, and its probability of an open arm at each."""
 
-    def __init__(self, log: Log, at: slice | Ints, shares: Floats) -> None:
+    def __init__(self, log: ReportLog, at: slice | Ints, shares: Floats) -> None:
         self.shares = shares
         self.considered = int(log.worth[at].size)
         self.worth = float(log.worth[at].sum())
@@ -106,7 +106,7 @@ class Choice:
         self.method = build_bound(log, at, WHOLE / log.min_probability * float(shares[at].max(initial=0.0)))
 
 
-def build_bound(log: Log, at: slice | Ints, max_weight: float) -> EmpiricalBernstein:
+def build_bound(log: ReportLog, at: slice | Ints, max_weight: float) -> EmpiricalBernstein:
     """Return the bound for terms over some reports, with weights up to a largest one.
 
     The size of their squares is guessed: h (r - 1/2) has the same square for either bit, and weights are between 1 and
@@ -125,7 +125,7 @@ def compute_earlier_means(rewards: Floats, worth: Floats) -> Floats:
 class ReportsByArm:
     """The reports of each arm."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: ReportLog) -> None:
         self.log = log
         order = np.argsort(log.arm, kind="stable")
         ends = np.searchsorted(log.arm[order], np.arange(len(log.arms) + 1))
@@ -139,7 +139,7 @@ class ReportsByArm:
         """Tell whether an arm has reports while it was open."""
         return bool(self._find_while_open(arm).size)
 
-    def sum_arm(self, arm: ArmSpan, choice: Choice) -> Sums:
+    def sum_arm(self, arm: ArmSpan, choice: FixedChoice) -> Sums:
         """Return the sums of a choice over an arm's reports while it was open."""
         log, at = self.log, self._find_while_open(arm)
         if not at.size:  # m(a) is always 1/2
@@ -164,11 +164,11 @@ class ReportsByArm:
         )
 
 
-def estimate_arms(log: Log) -> list[ChoiceEstimate]:
+def estimate_arms(log: ReportLog) -> list[ChoiceEstimate]:
     """Estimate each arm that was open, by index, and last all of them at random."""
     by_arm, ones = ReportsByArm(log), np.ones(log.size)
     arms = [arm for arm in log.arms if arm.start < arm.end]
-    choices = {window: Choice(log, slice(*window), ones) for window in {(arm.start, arm.end) for arm in arms}}
+    choices = {window: FixedChoice(log, slice(*window), ones) for window in {(arm.start, arm.end) for arm in arms}}
     found, without_reports = [], dict[tuple[int, int, bool], ChoiceEstimate]()  # many arms may share one estimate
     for arm in arms:
         choice, key = choices[arm.start, arm.end], (arm.start, arm.end, log.is_supported(arm))
@@ -189,14 +189,14 @@ def _estimate_uniform(by_arm: ReportsByArm, arms: list[ArmSpan]) -> ChoiceEstima
     at = np.flatnonzero(open_arms)
     shares = np.zeros(log.size)
     shares[at] = 1.0 / open_arms[at]
-    choice = Choice(log, at, shares)
+    choice = FixedChoice(log, at, shares)
     each = [by_arm.sum_arm(arm, choice) for arm in arms]
     sums = Sums(*(math.fsum(column) for column in zip(*each, strict=True)))
     return _estimate_choice(UNIFORM, sums, choice, all(log.is_supported(arm) for arm in arms))
 
 
 def _estimate_choice(
-    name: str, sums: Sums, choice: Choice, is_supported: bool, show_ratio: ShowRatio | None = None
+    name: str, sums: Sums, choice: FixedChoice, is_supported: bool, show_ratio: ShowRatio | None = None
 ) -> ChoiceEstimate:
     reports, worth, method = int(sums.reports), choice.worth, choice.method
     if not is_supported or not reports:
@@ -218,13 +218,15 @@ def _estimate_choice(
         reports,
         choice.considered,
         build_estimate(sums.rewards, sums.squares, worth, method, reports),
-        Estimate(ratio, invert_test(method, sum_at, ratio), normal),
+        MeanEstimate(ratio, invert_test(method, sum_at, ratio), normal),
         build_estimate(sums.robust, sums.robust_squares, worth, method, reports),
         show_ratio=show_ratio,
     )
 
 
-def _compute_show_ratio(sums: Sums, choice: Choice, max_weight: float, is_supported: bool, delta: float) -> ShowRatio:
+def _compute_show_ratio(
+    sums: Sums, choice: FixedChoice, max_weight: float, is_supported: bool, delta: float
+) -> ShowRatio:
     """Compare how often an arm was shown with its probabilities: h (w - 1) is 0 on average.
 
     For an arm that some decisions could not show it is less, never more. The bound of intervals.py depends on the
@@ -241,7 +243,7 @@ def _compute_show_ratio(sums: Sums, choice: Choice, max_weight: float, is_suppor
     return ShowRatio(ratio, low, high, low <= 1.0 and (high >= 1.0 or not is_supported))
 
 
-def estimate_mean(log: Log, at: Ints) -> Estimate:
+def estimate_mean(log: ReportLog, at: Ints) -> MeanEstimate:
     """Return the mean reward of some reports, selected at random or all."""
     worth, rewards = log.worth[at], log.rewards[at]
     residuals = worth * (rewards - compute_earlier_means(rewards, worth)[:-1])
@@ -249,8 +251,10 @@ def estimate_mean(log: Log, at: Ints) -> Estimate:
     return build_estimate(total, squares, weight, build_bound(log, at, 1.0), at.size)
 
 
-def build_estimate(total: float, squares: float, weight: float, bound: EmpiricalBernstein, reports: int) -> Estimate:
+def build_estimate(
+    total: float, squares: float, weight: float, bound: EmpiricalBernstein, reports: int
+) -> MeanEstimate:
     """Return a mean with its intervals, from the sum of all terms and the squares of their prediction errors."""
     has_normal = reports >= MIN_REPORTS_FOR_NORMAL
     normal = build_interval(NormalApproximation(), total, squares, weight) if has_normal else None
-    return Estimate(total / weight, build_interval(bound, total, squares, weight), normal)
+    return MeanEstimate(total / weight, build_interval(bound, total, squares, weight), normal)

@@ -40,7 +40,7 @@ from maskedbandits.service.state import build_policy
 from maskedbandits.service.storage.models import EventRow
 
 
-class Column(NamedTuple):
+class ExportColumn(NamedTuple):
     """A column of a file."""
 
     type: str = "int64"  # of Arrow
@@ -51,18 +51,18 @@ class Column(NamedTuple):
 
 # All columns, in the order of the file. Those that are not computed below are columns of ``EventRow``.
 COLUMNS = {
-    "seq": Column(is_required=True),
-    "hour": Column(is_required=True),
-    "kind": Column("string", is_required=True),
-    "arm": Column(),
-    "name": Column("string"),
-    "bit": Column(),
-    "epsilon": Column("float64", MILLION),
-    "probability": Column("float64", WHOLE),
-    "flags": Column(),
-    "detail": Column("string"),
-    "config": Column(is_original=False),
-    "question": Column("string", is_original=False),
+    "seq": ExportColumn(is_required=True),
+    "hour": ExportColumn(is_required=True),
+    "kind": ExportColumn("string", is_required=True),
+    "arm": ExportColumn(),
+    "name": ExportColumn("string"),
+    "bit": ExportColumn(),
+    "epsilon": ExportColumn("float64", MILLION),
+    "probability": ExportColumn("float64", WHOLE),
+    "flags": ExportColumn(),
+    "detail": ExportColumn("string"),
+    "config": ExportColumn(is_original=False),
+    "question": ExportColumn("string", is_original=False),
 }
 READ_COLUMNS = [name for name in COLUMNS if name in EventRow._fields and name != "question"]
 FORMATS = (".csv", ".jsonl", ".parquet")
@@ -193,7 +193,7 @@ def _read_event(row: Mapping[str, Any]) -> EventRow:
     return EventRow(**{name: _read_value(name, COLUMNS[name], row) for name in READ_COLUMNS}, expires=None)
 
 
-def _read_value(name: str, column: Column, row: Mapping[str, Any]) -> Any:
+def _read_value(name: str, column: ExportColumn, row: Mapping[str, Any]) -> Any:
     """Return the stored value of a column."""
     value = row[name] if column.is_required else row.get(name)
     if _is_blank(value) and not column.is_required:

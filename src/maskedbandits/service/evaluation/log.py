@@ -74,7 +74,7 @@ class Support(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Log:
+class ReportLog:
     """Reports, as an array for each column, with the arms and their support.
 
     Arrays of integers are columns of ``EventRow`` with the same name. They are read in the order given here.
@@ -103,7 +103,7 @@ class Log:
         """The number of reports."""
         return self.seq.size
 
-    def cut(self, start: int, end: int) -> Log:
+    def cut(self, start: int, end: int) -> ReportLog:
         """Return the reports from start up to end as a log."""
         columns = {name: getattr(self, name)[start:end] for name in ARRAYS}
         arms = tuple(
@@ -127,8 +127,8 @@ class Log:
         return np.cumsum(steps)[:-1]
 
 
-STORED_COLUMNS = tuple(each.name for each in fields(Log) if each.type == "Ints")
-ARRAYS = tuple(each.name for each in fields(Log) if each.type in ("Ints", "Floats"))
+STORED_COLUMNS = tuple(each.name for each in fields(ReportLog) if each.type == "Ints")
+ARRAYS = tuple(each.name for each in fields(ReportLog) if each.type in ("Ints", "Floats"))
 
 
 def _clip(index: int, start: int, end: int) -> int:
@@ -172,7 +172,7 @@ def build_damage_error(name: str, what: str) -> UserError:
     return UserError(f"{name}: {what}; {DAMAGED}")
 
 
-def read_log(name: str, events: Iterable[EventRow]) -> Log:
+def read_log(name: str, events: Iterable[EventRow]) -> ReportLog:
     """Read a log from its first event on.
 
     Parameters
@@ -184,7 +184,7 @@ def read_log(name: str, events: Iterable[EventRow]) -> Log:
 
     Returns
     -------
-    Log
+    ReportLog
         The reports to evaluate by.
 
     Raises
@@ -341,7 +341,7 @@ class _LogReader:
             raise ValueError("no open arm")
         self.ends[event.arm] = self.size
 
-    def finish(self) -> Log:
+    def finish(self) -> ReportLog:
         """Return the log."""
         if not self.size:
             others = [f"{self.left_out:,} that were among eligible_arms"] if self.left_out else []
@@ -351,7 +351,7 @@ class _LogReader:
         self._end_block()
         columns = dict(zip(STORED_COLUMNS, np.concatenate(self.blocks).T.copy(), strict=True))
         rewards, worth, reach = debias(columns["bit"], columns["epsilon"])
-        return Log(
+        return ReportLog(
             name=self.name,
             arms=self._list_arms(),
             supports=_drop_empty(self.supports),

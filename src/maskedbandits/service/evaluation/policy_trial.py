@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from maskedbandits.errors import UserError, WrongValueError
 from maskedbandits.policies import check_policy, kind_of, log_times, make_policy
 from maskedbandits.service.arm_selection import WHOLE
-from maskedbandits.service.evaluation.estimators import Estimate, build_bound, build_estimate, compute_earlier_means
-from maskedbandits.service.evaluation.log import NO_ARM, Floats, Ints, Log
+from maskedbandits.service.evaluation.estimators import MeanEstimate, build_bound, build_estimate, compute_earlier_means
+from maskedbandits.service.evaluation.log import NO_ARM, Floats, Ints, ReportLog
 from maskedbandits.service.state import check_offered, get_mask
 
 DEFAULT_REPEATS = 10
@@ -75,7 +75,7 @@ class PolicyEstimate:
     """The estimate of a policy that learns."""
 
     name: str
-    estimate: Estimate | None  # None if not every arm could be shown
+    estimate: MeanEstimate | None  # None if not every arm could be shown
     learned: float = 0.0  # reports that a run learned from, on average
     spread: float = 0.0  # standard deviation over runs
 
@@ -96,7 +96,7 @@ def parse_candidate(text: str) -> Candidate:
     return Candidate(text, name, parameters)
 
 
-def check_candidate(log: Log, candidate: Candidate) -> None:
+def check_candidate(log: ReportLog, candidate: Candidate) -> None:
     """Refuse parameters that the policy does not take, or that do not fit the reports a run learns from."""
     arms, mask, pace = len(log.arms), get_mask(log.created_epsilon), compute_pace(log) if can_run(log) else None
     check_policy(candidate.name, arms=arms, corruption=mask, pace=pace, **candidate.parameters)
@@ -104,21 +104,21 @@ def check_candidate(log: Log, candidate: Candidate) -> None:
         raise UserError(f"{candidate.label}: restarts at given reports cannot be tried on a log; leave them out")
 
 
-def compute_pace(log: Log) -> float:
+def compute_pace(log: ReportLog) -> float:
     """Return the mean number of reports for each one that a run learns from."""
     return WHOLE / log.min_probability
 
 
-def _count_first_arms(log: Log) -> int:
+def _count_first_arms(log: ReportLog) -> int:
     return sum(arm.start == 0 for arm in log.arms)
 
 
-def can_run(log: Log) -> bool:
+def can_run(log: ReportLog) -> bool:
     """Tell whether every arm that a policy may choose could be shown for sure."""
     return all(log.is_supported(arm) for arm in log.arms)
 
 
-def run_candidate(log: Log, candidate: Candidate, seed: int, run: int) -> RunSteps:
+def run_candidate(log: ReportLog, candidate: Candidate, seed: int, run: int) -> RunSteps:
     """Run a policy over the log with the random numbers of a seed and a run."""
     words = np.random.SeedSequence([seed, run]).generate_state(2, np.uint64)
     mask = get_mask(log.created_epsilon)
@@ -129,7 +129,7 @@ def run_candidate(log: Log, candidate: Candidate, seed: int, run: int) -> RunSte
     return run_policy(log, policy, uniforms, is_random=bool(policy.kind.draws_from))
 
 
-def run_policy(log: Log, policy: Learner, uniforms: Floats, *, is_random: bool) -> RunSteps:
+def run_policy(log: ReportLog, policy: Learner, uniforms: Floats, *, is_random: bool) -> RunSteps:
     """Run a policy over the log once; a matching report counts if its uniform number is below c / p.
 
     The policy's choice changes only when it learns, so many reports are compared at once: with as many draws, or with
@@ -154,13 +154,13 @@ def run_policy(log: Log, policy: Learner, uniforms: Floats, *, is_random: bool) 
     return RunSteps(matched, np.array(learned, dtype=np.int64))
 
 
-def _observe(log: Log, policy: Learner, index: int) -> None:
+def _observe(log: ReportLog, policy: Learner, index: int) -> None:
     epsilon = int(log.epsilon[index])
     mask = None if epsilon == log.created_epsilon else get_mask(epsilon)
     policy.observe(int(log.arm[index]), int(log.bit[index]), mask)
 
 
-def _split_by_arms(log: Log, policy: Learner) -> Iterator[tuple[int, int]]:
+def _split_by_arms(log: ReportLog, policy: Learner) -> Iterator[tuple[int, int]]:
     """Yield ranges of reports with the same open arms, if any; in between, add and retire arms of the policy."""
     later = [(arm.start, True, arm.index) for arm in log.arms if arm.start > 0]
     gone = [(arm.end, False, arm.index) for arm in log.arms if arm.end < log.size]
@@ -180,7 +180,7 @@ def _split_by_arms(log: Log, policy: Learner) -> Iterator[tuple[int, int]]:
             policy.retire(leaving.pop())
 
 
-def estimate_policy(log: Log, name: str, runs: Sequence[RunSteps], start: int, end: int) -> PolicyEstimate:
+def estimate_policy(log: ReportLog, name: str, runs: Sequence[RunSteps], start: int, end: int) -> PolicyEstimate:
     """Estimate a policy on a part of the log, from its runs over all of it."""
     if not runs:
         return PolicyEstimate(name, None)

@@ -13,11 +13,11 @@ from maskedbandits.service.evaluation import Baseline, Evaluation, Part
 from maskedbandits.service.evaluation.estimators import (
     MIN_REPORTS_FOR_NORMAL,
     ChoiceEstimate,
-    Estimate,
+    MeanEstimate,
     ShowRatio,
 )
 from maskedbandits.service.evaluation.intervals import DELTA, Interval
-from maskedbandits.service.evaluation.log import Log
+from maskedbandits.service.evaluation.log import ReportLog
 from maskedbandits.service.evaluation.policy_trial import PolicyEstimate, compute_pace
 from maskedbandits.service.schemas import MILLION
 
@@ -96,7 +96,7 @@ class EvaluationText:
         first = plain if len(plain) <= width else plain[: width - 3] + "..."
         return f"{first:{width}}{'' if width == LONG_NAME_WIDTH else '  '}{'  '.join(cells)}".rstrip()
 
-    def format_estimate(self, estimate: Estimate) -> str:
+    def format_estimate(self, estimate: MeanEstimate) -> str:
         """Return an estimate, clipped to [0, 1], with its interval."""
         interval = estimate.interval
         if self.approximate:
@@ -139,7 +139,7 @@ def select_arms(arms: Sequence[ChoiceEstimate]) -> list[ChoiceEstimate]:
     return [arm for arm in arms if id(arm) in best]
 
 
-def describe_log(log: Log) -> str:
+def describe_log(log: ReportLog) -> str:
     """Return a summary of a log."""
     epsilons = _list_epsilons(log)
     several = f"epsilon {epsilons[0]:g} to {epsilons[-1]:g}; they weigh as much as they tell"
@@ -149,13 +149,13 @@ def describe_log(log: Log) -> str:
     return f"{log.name}: {log.size:,} reports in the order in which they came, {describe_span(log)}; {privacy}.{left}"
 
 
-def describe_span(log: Log) -> str:
+def describe_span(log: ReportLog) -> str:
     """Return the events and hours of a log."""
     first, last = (datetime.fromtimestamp(3600 * int(hour), UTC) for hour in (log.hour.min(), log.hour.max()))
     return f"events {log.seq[0]:,} to {log.seq[-1]:,}, {first:%Y-%m-%d %H:00} to {last:%Y-%m-%d %H:00} UTC"
 
 
-def describe_arms(log: Log) -> Iterator[str]:
+def describe_arms(log: ReportLog) -> Iterator[str]:
     """Yield a note for each arm that was added or retired."""
     for arm in log.arms:
         if arm.start >= arm.end:
@@ -213,11 +213,11 @@ def _part_to_json(part: Part) -> dict[str, Any]:
     }
 
 
-def _list_epsilons(log: Log) -> list[float]:
+def _list_epsilons(log: ReportLog) -> list[float]:
     return [epsilon / MILLION for epsilon in sorted(set(log.epsilon.tolist()))]
 
 
-def _estimate_to_json(estimate: Estimate | None) -> dict[str, Any] | None:
+def _estimate_to_json(estimate: MeanEstimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
     approximate = None if estimate.approximate is None else list(estimate.approximate)

@@ -45,7 +45,7 @@ class Transaction(Protocol):
         """Insert rows with all columns of the table; ``on_conflict`` is the clause for rows that exist."""
 
 
-class Backend(ABC):
+class StoreBackend(ABC):
     """One connection to a database.
 
     Any thread may call it (threads take turns), a forked process may not. A method that returns has done its work

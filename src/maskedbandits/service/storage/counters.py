@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maskedbandits.service.storage.base import MAX_PARAMETERS, Backend, Transaction, placeholders
+from maskedbandits.service.storage.base import MAX_PARAMETERS, StoreBackend, Transaction, placeholders
 from maskedbandits.service.storage.models import MINUTES_PER_DAY, check_name
 
 MINUTES_PER_HOUR = 60
@@ -19,7 +19,7 @@ def last_compacted_minute(forgotten: int) -> int:
     return forgotten // MINUTES_PER_HOUR * MINUTES_PER_HOUR - MINUTES_PER_DAY
 
 
-class Counters(Backend):
+class Counters(StoreBackend):
     """The counters of a store."""
 
     def set_issued(self, process: str, rows: Sequence[tuple[int, int, int, int]]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from maskedbandits.errors import UserError, nearest
-from maskedbandits.service.storage.base import Backend
+from maskedbandits.service.storage.base import StoreBackend
 from maskedbandits.service.storage.models import KeyRow, check_name
 
 MAX_SIGNING_KEYS = 256  # a token names its key in one byte
 
 
-class Keys(Backend):
+class Keys(StoreBackend):
     """The keys of a store."""
 
     def add_key(self, id: str, role: str, digest: bytes, hour: int) -> None:  # noqa: A002 - the column's name
