@@ -131,7 +131,7 @@ def table_kind(table: Table) -> str:
 def find_periods(names: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
     """Return the starts and labels of periods, given the label of every row.
 
-    >>> periods_of(["May", "May", "June"])
+    >>> find_periods(["May", "May", "June"])
     (array([0, 2]), ('May', 'June'))
     """
     starts = [row for row, name in enumerate(names) if row == 0 or name != names[row - 1]]

@@ -76,7 +76,21 @@ class Timing(NamedTuple):
         return self
 
     def find_violation(self, report_in: float, expires_in: float) -> str:
-        """Return why the device refuses an offer with these times; an empty text if it accepts."""
+        """Return why the device refuses an offer with these times.
+
+        Parameters
+        ----------
+        report_in
+            Seconds until the report may leave.
+        expires_in
+            Seconds until the decision expires.
+
+        Returns
+        -------
+        str
+            The reason, empty if the device accepts.
+
+        """
         if not report_in >= self.min_report_after - ROUNDING_S:  # true for NaN, too
             return f"the server's times let a report leave within {self.min_report_after:g} s of the decision"
         if not expires_in - report_in >= self.min_window:
@@ -86,7 +100,21 @@ class Timing(NamedTuple):
         return ""
 
     def compute_spread(self, jitter: float, window: float) -> float:
-        """Return the seconds over which sending is spread: the jitter, or a quarter of the window."""
+        """Return the seconds over which sending is spread.
+
+        Parameters
+        ----------
+        jitter
+            The requested seconds.
+        window
+            Seconds in which the report may leave; at most a quarter of it is used.
+
+        Returns
+        -------
+        float
+            The seconds, at least ``min_jitter``.
+
+        """
         return max(self.min_jitter, min(jitter, window / 4))
 
 

@@ -270,7 +270,19 @@ class Randomizer:
         return self.as_report(self.bit(value))
 
     def as_report(self, bit: int) -> Report:
-        """Return a bit that this randomiser masked before as its report."""
+        """Return a bit that this randomiser masked before as its report.
+
+        Parameters
+        ----------
+        bit
+            The masked bit.
+
+        Returns
+        -------
+        Report
+            The bit with the epsilon and the probabilities.
+
+        """
         return Report(bit, self.epsilon, self.p00, self.p11)
 
     def bits(self, values: ArrayLike) -> NDArray[np.uint8]:
@@ -459,6 +471,20 @@ class KaryRandomizer:
         return self.mask_with_word(index, draw_word(self.word_bits))
 
     def mask_with_word(self, truth: int, word: int) -> int:
-        """Return the answer that a word makes of the truth: so many steps further, without a branch."""
+        """Return the answer that a word makes of the truth: so many steps further, without a branch.
+
+        Parameters
+        ----------
+        truth
+            The true answer.
+        word
+            A random word, below ``2 ** word_bits``.
+
+        Returns
+        -------
+        int
+            The masked answer.
+
+        """
         steps = (word // self.words_per_answer + 1) * (word < (self.answers - 1) * self.words_per_answer)
         return (truth + steps) % self.answers
