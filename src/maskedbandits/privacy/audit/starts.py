@@ -153,9 +153,8 @@ def judge_side_channels(short: Sequence[FinishedStart], singles: Sequence[Bits])
         starts = short[SHORT_STARTS * number : SHORT_STARTS * (number + 1)]
         reports = [b"\n".join(start.out.split(b"\n")[before:]) for start in starts]
         for name, kind in kinds.items():
-            chance = len(SHARED_LINES) * compute_dependence(
-                [kind(start) for start in starts], bits, reports
-            )  # Bonferroni
+            values = [kind(start) for start in starts]
+            chance = len(SHARED_LINES) * compute_dependence(values, bits, reports)  # Bonferroni
             chances[name] = min(chances[name], chance)
     return chances
 
