@@ -30,7 +30,7 @@ class Running:
         self.key = ""
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Return the status, 0 if nobody answered, and what was said."""
+        """Return the status, 0 without a response, and the body."""
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
         sent = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, sent, headers, method=method)  # noqa: S310 -- loopback
@@ -48,7 +48,7 @@ class Running:
         wait_until(lambda: all(self.ask("GET", "/readyz")[0] == 200 for _ in range(times)), self.process)
 
     def wait_until_all_are_ready(self, workers: int) -> None:
-        """Wait until each worker has said that it is ready: which of them answers a request, nobody knows."""
+        """Wait until each worker has logged that it is ready, since any of them may answer a request."""
         assert self.process.stderr is not None
         ready = 0
         while ready < workers:
@@ -58,7 +58,7 @@ class Running:
             ready += line.startswith("{") and json.loads(line)["event"] == "ready"
 
     def stop(self, number: int) -> tuple[int, list[dict[str, Any]]]:
-        """Send a signal, and return the exit code and what was logged."""
+        """Send a signal, and return the exit code and the log."""
         self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=LONGEST)
         return self.process.returncode, [json.loads(line) for line in errors.splitlines() if line.startswith("{")]

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message
 
 
 class BodyDecoder:
-    """Somebody who reads a stream, until they leave; one who has stopped reading takes nothing more."""
+    """A reader of a stream, who may stall or leave."""
 
     def __init__(self) -> None:
         self.start: Message = {}

@@ -197,7 +197,7 @@ def test_requests_get_503_while_store_is_gone(served: Served) -> None:
 
 
 def test_full_disk_is_logged_once_and_not_ready(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    """Everything can be read then, so that whoever only reads notices nothing."""
+    """Reading still works then, so only writing shows it."""
 
     def full(*_: object, **__: object) -> None:
         raise StoreUnavailable("the disk is full: make room")
@@ -238,7 +238,7 @@ def test_closing_app_stops_registry(registry: ExperimentRegistry, store: Store) 
         assert served.get("/readyz").status == 200
         assert not store.list_snapshots(1, get_kernel_key())
     assert not registry.is_ready
-    assert [seq for seq, _ in store.list_snapshots(1, get_kernel_key())] == [1]  # it has written down what it knows
+    assert [seq for seq, _ in store.list_snapshots(1, get_kernel_key())] == [1]  # the snapshot at the end
 
 
 # The time
@@ -327,7 +327,7 @@ def test_json_is_never_cached(served: Served) -> None:
     "header", ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"]
 )
 def test_forwarded_requests_need_a_key(served: Served, header: str) -> None:
-    """It stands on this machine; those whom it asks for do not."""
+    """The proxy is on this machine, but its clients are not."""
     for method, path in (("POST", DECISIONS), ("GET", STATE), ("PATCH", "/v1/experiments/headline")):
         reply = served.ask(method, path, {}, headers={header: "198.51.100.1"}, client="127.0.0.1")
         assert reply.status == 403
@@ -385,7 +385,7 @@ def test_unlisted_origin_is_refused(listed: Served, served: Served) -> None:
         assert preflight.status == 403
         assert "access-control-allow-origin" not in preflight.headers
         reply = service.post(DECISIONS, headers=other)
-        assert reply.status == 403  # without keys nothing else stands between this machine and that page
+        assert reply.status == 403  # without keys this is the only protection from that page
         assert "access-control-allow-origin" not in reply.headers
 
 

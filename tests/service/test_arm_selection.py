@@ -16,7 +16,7 @@ from maskedbandits.service.tokens import FLAG_FLOOR, FLAG_HOLDOUT, FLAG_SHOWN, F
 
 
 class FixedPolicy:
-    """A policy that draws from shares which it is told, or always chooses the likeliest arm."""
+    """A policy that draws from given shares, or always chooses the likeliest arm."""
 
     def __init__(self, shares: Sequence[float], *, posterior: bool) -> None:
         self.shares = np.array(shares) / sum(shares)

@@ -53,7 +53,7 @@ def test_clock_goes_on_from_forgotten_minute() -> None:
 
 
 def test_clock_follows_another_clock() -> None:
-    """As of a database: whoever is fast goes back before anything is decided, and never afterwards."""
+    """Like the clock of a database: a fast clock goes back before the first decision, and never afterwards."""
     hands = Hands()
     clock = clock_of(hands)
     clock.now()

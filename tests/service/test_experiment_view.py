@@ -71,7 +71,7 @@ def test_expired_decisions_are_missing(tmp_path: Path) -> None:
             assert await registry.log_writer.append([report_of(live, each, 1) for each in issued[:3]]) == [2, 3, 4]
             await until(lambda: sum(live.state.reported) == 3)
             values = [arms.count(arm) for arm in range(3)]
-            view = await registry.view(live)  # which needs not wait until the store is told
+            view = await registry.view(live)  # without waiting for a flush
             assert view["issued"] == values
             await until(lambda: sum(_issued(registry, live)) == 7)
             view = await registry.view(live)
@@ -123,7 +123,7 @@ def test_issued_is_at_least_reported_and_pending() -> None:
 
 
 def test_unflushed_remote_decisions_count_as_issued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its reports are in the log, and nobody but itself knows of its decisions."""
+    """Its reports are in the log, but only the process itself knows its decisions."""
     monkeypatch.setattr(LogReader, "_flush_issued", lambda self: None)
     storage = storage_in(tmp_path)
 

@@ -41,7 +41,7 @@ def grouped(served: Served) -> Served:
 
 
 def masked(answer: dict[str, Any], group: int, reward: int, epsilon: float | None = None) -> int:
-    """What a device of somebody in this group would send."""
+    """Return the answer of a device in this group."""
     table = [["short", "long", "third"].index(arm) for arm in answer["arms"]]
     return Question(table, answer["signs"], epsilon or answer["epsilon"]).answer(group, reward)
 
@@ -261,7 +261,7 @@ def test_new_process_expects_answers_of_others(grouped: Served, storage: str, st
     wait_for(lambda: grouped.get(STATE).json["pending"] == [4])
     ours = grouped.registry.get("kinds")
     assert ours is not None
-    wait_for(lambda: ours.total_issued(store.sum_issued(ours.id)) == [6])  # it is told every second
+    wait_for(lambda: ours.total_issued(store.sum_issued(ours.id)) == [6])  # flushed every second
     with Served(build_registry(storage)) as other:
         assert other.get(STATE).json["pending"] == [4]
         theirs = other.registry.get("kinds")
@@ -281,7 +281,7 @@ def test_holdout_is_whole_table_and_floor_by_part(served: Served, store: Store) 
         held += bool(flags & FLAG_HOLDOUT)
         drawn += bool(flags & FLAG_FLOOR)
         assert not flags & FLAG_HOLDOUT or answer["arms"] == ["long"] * 3
-    # Of 400: 100 held out, standard deviation 8.7; of the others each of three parts misses 2/3 of the lots.
+    # Of 400: 100 held out, standard deviation 8.7; of the others each of three parts misses 2/3 of the draws.
     assert abs(held - 100) < 6 * 8.7
     assert abs(drawn - 300 * (1 - (1 / 3) ** 3)) < 6 * 8.7
 
@@ -290,4 +290,4 @@ def test_tables_use_eligible_arms(grouped: Served, store: Store) -> None:
     answer = grouped.post(DECISIONS, {"eligible_arms": ["long"]}).json
     assert answer["arms"] == ["long"] * 3
     assert token_of(store, answer).flags == FLAG_SUBSET
-    assert set(answer["payloads"]) == {"short", "long"}  # what is fetched does not tell what may be shown
+    assert set(answer["payloads"]) == {"short", "long"}  # fetching them reveals nothing about eligible arms

@@ -31,7 +31,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
 
 
 def talked(talk: Talk, keep_alive: int = 60, app: ASGIApp | None = None) -> bytes:
-    """Return what a client hears."""
+    """Return the bytes that a client receives."""
 
     async def run() -> bytes:
         config = uvicorn.Config(
@@ -58,7 +58,7 @@ def talked(talk: Talk, keep_alive: int = 60, app: ASGIApp | None = None) -> byte
 
 
 async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, piece: bytes) -> bytes:
-    """Send a head that never ends, and return what is answered."""
+    """Send a head that never ends, and return the response."""
     heard = asyncio.create_task(reader.read())
     try:
         writer.write(GET)

@@ -57,7 +57,7 @@ def let_in(service: Served, role: str, **more: Any) -> bool:
 def test_arms_are_named_only_to_readers(
     locked: Served, made: dict[str, str], role: str, is_told: bool, unknown: str
 ) -> None:
-    """An error that lists arms, or the nearest one, would tell a public key what will be tried."""
+    """An error that suggests arms would reveal to a public key which arms come next."""
     locked.client.key = made[role]
     reply = locked.post("/v1/experiments/headline/decisions", {"eligible_arms": [unknown]})
     assert reply.status == 400
@@ -158,7 +158,7 @@ def test_only_pages_of_service_are_local(served: Served) -> None:
 
 
 def test_cross_site_fetch_without_origin_is_refused(served: Served) -> None:
-    """A picture or a script at an address of the service: whether it is there would tell what experiments there are."""
+    """An image or a script at an address of the service: its existence would reveal which experiments there are."""
     for site, status in (("none", 200), ("same-origin", 200), ("same-site", 403), ("cross-site", 403)):
         for path in ("/v1/experiments/headline", "/v1/experiments", "/metrics"):
             assert served.get(path, headers={"sec-fetch-site": site}).status == status
@@ -255,7 +255,7 @@ def test_damaged_signing_key_is_not_used(store: Store, damage: str, capsys: pyte
     assert capsys.readouterr().err.count("signing key is damaged and not used") == 1
     with store._begin_write() as tx:
         tx.execute("DELETE FROM signing_key WHERE id = ?", (first.current,))
-    with pytest.raises(UserError, match="all signing keys are damaged: restore a backup, or run") as caught:
+    with pytest.raises(UserError, match="damaged") as caught:
         load_secrets(store)
     assert "\n" not in str(caught.value)
     rotate_signing_key(store, keep=0)
@@ -265,7 +265,7 @@ def test_damaged_signing_key_is_not_used(store: Store, damage: str, capsys: pyte
 def test_old_signing_keys_can_be_dropped_at_limit(store: Store) -> None:
     for _ in range(256):
         rotate_signing_key(store)
-    with pytest.raises(UserError, match="maskedbandits key rotate --keep 20"):
+    with pytest.raises(UserError, match="--keep 20"):
         rotate_signing_key(store)
     made, dropped = rotate_signing_key(store, keep=20)
     assert len(dropped) == 236

@@ -93,7 +93,7 @@ def test_web_server_and_cache_log_json(capsys: pytest.CaptureFixture[str], monke
     logs.capture_web_server()
     cache.say("compiling a policy that was never heard of")
     logger = logging.getLogger("uvicorn.error")
-    logger.warning("Invalid HTTP request received.")  # anybody can make it say this any number of times
+    logger.warning("Invalid HTTP request received.")  # any client can cause this any number of times
     logger.error("something is wrong")
     logger.error("Exception in ASGI application\n", exc_info=RuntimeError("alice"))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]

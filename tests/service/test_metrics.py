@@ -41,7 +41,7 @@ def test_requests_decisions_and_reports_are_counted(served: Served) -> None:
     served.get("/nowhere")
     served.run(
         until(lambda: [live.state.seq for live in served.registry.experiments()] == [2])
-    )  # the report is learnt from
+    )  # the policy has observed the report
     reply = served.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
     text = reply.body.decode()
@@ -64,7 +64,7 @@ def test_outcomes_of_decisions_are_exported(served: Served) -> None:
     def values(fate: str) -> float:
         return sample(served.get("/metrics").body.decode(), f'decisions_{fate}{{experiment="headline"}}')
 
-    for _ in range(300):  # it is told every second
+    for _ in range(300):  # flushed every second
         if values("issued") == 5 and values("reported") == 1:
             break
         served.run(asyncio.sleep(0.01))

@@ -97,7 +97,7 @@ def test_replies_to_invalid_requests_match_description(service: Served, method: 
 @pytest.mark.slow
 @pytest.mark.long
 def test_real_service_matches_description(tmp_path: Path) -> None:
-    """Over a socket, with a web server in between that has an opinion of its own on what a request is."""
+    """Over a socket, with a web server in between that judges requests as well."""
     storage = f"sqlite:///{tmp_path}/bandits.db"
     with open_store(storage, create=True) as store:
         key = create_key(store, "admin", "admin", 0)[1]
@@ -119,7 +119,7 @@ def test_real_service_matches_description(tmp_path: Path) -> None:
 
 
 def ask_everything(operation: Any, mode: GenerationMode, key: str | None, examples: int = EXAMPLES) -> None:
-    """Ask all that one operation allows, or what it does not, of an experiment that is here and of others."""
+    """Send valid or invalid requests of one operation, to an existing experiment and to others."""
     here = {"name": "headline", "arm": "long", "file": "plots.js"}
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)

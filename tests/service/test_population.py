@@ -28,7 +28,7 @@ MEANS = [0.2, 0.4, 0.8, 0.3]
 EPSILON = 2.0
 AFTER, JITTER = 175, 50  # seconds
 SHORTEST = AFTER + JITTER // 2  # from a decision to its report: half of the jitter passes before the random part
-QUICK = Timing(min_jitter=0.0)  # nobody is behind these devices
+QUICK = Timing(min_jitter=0.0)  # no person owns these devices
 
 
 class Clock:
@@ -40,7 +40,7 @@ class Clock:
 
 
 class Population:
-    """Devices that visit one experiment in turn; each is one person's, with a ledger of its own."""
+    """Devices that visit one experiment in turn, each with its own ledger."""
 
     def __init__(self, address: str, experiment: str, size: int, seed: int, **options: Any) -> None:
         values: dict[str, Any] = {"cap": 10**6, "max_epsilon": 4, "jitter": JITTER, "background": False, **options}
@@ -64,7 +64,7 @@ class Population:
         self._await(self.devices.index(own), at)
 
     def catch_up(self, at: float) -> None:
-        """Send what is due."""
+        """Send all reports that are due."""
         while self.waiting and self.waiting[0][0] <= at:
             _, place = heapq.heappop(self.waiting)
             self.sent += self.devices[place].send_due()
@@ -97,7 +97,7 @@ def state_of(service: Running, name: str) -> dict[str, Any]:
 
 
 def settled(service: Running, name: str, steps: int) -> bool:
-    """Whether the service has taken in all that it was told, and counted all that it has said."""
+    """Tell whether the service has observed all reports and counted all decisions."""
     state = state_of(service, name)
     return (state["observations"], sum(state["issued"]), sum(state["pending"])) == (steps, steps, 0)
 

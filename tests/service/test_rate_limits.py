@@ -84,7 +84,7 @@ def test_reply_size_is_limited(served: Served, monkeypatch: pytest.MonkeyPatch) 
     assert "20 fit in one answer" in reply.error
     for one in (b"", {}, {"visitor": "v"}):
         assert served.post(f"{here}/decisions", one).status == 200
-    assert sum(served.get(f"{here}/state").json["pending"]) == 1023  # nothing was decided for whoever was refused
+    assert sum(served.get(f"{here}/state").json["pending"]) == 1023  # refused requests leave nothing pending
     assert served.post(f"{here}/arms", {"name": "film", "payload": "x" * 30_000}).status == 201
     assert served.post(f"{here}/decisions", {"n": 2}).status == 400
     assert served.post(f"{here}/decisions").status == 200  # one always fits
@@ -105,9 +105,9 @@ def test_reply_size_counts_names_of_groups(served: Served, monkeypatch: pytest.M
     ("peer", "forwarded", "address"),
     [
         ("203.0.113.7", "", "203.0.113.7"),
-        ("203.0.113.7", "198.51.100.1", "203.0.113.7"),  # not from a proxy of ours: anybody can write that
+        ("203.0.113.7", "198.51.100.1", "203.0.113.7"),  # not from a trusted proxy: any client can write that
         ("10.0.0.1", "198.51.100.1", "198.51.100.1"),
-        ("10.0.0.1", "6.6.6.6, 198.51.100.1", "198.51.100.1"),  # what the client wrote itself comes first
+        ("10.0.0.1", "6.6.6.6, 198.51.100.1", "198.51.100.1"),  # the client's own entries come first
         ("10.0.0.1", "198.51.100.1, 10.0.0.2", "198.51.100.1"),
         ("10.0.0.1", "10.0.0.3", "10.0.0.3"),
         ("10.0.0.1", "nonsense", "10.0.0.1"),
@@ -132,7 +132,7 @@ def test_without_proxies_peer_counts() -> None:
         ("2001:db8:1:2:3::4", "2001:db8:1::/48"),
         ("2001:db8:1:ffff:ffff::", "2001:db8:1::/48"),  # another household of the same site
         ("2001:db8:2:2:3::4", "2001:db8:2::/48"),
-        ("fe80::1%" + "x" * 70_000, ""),  # kept nowhere
+        ("fe80::1%" + "x" * 70_000, ""),  # never cached
         ("::ffff:203.0.113.7", "203.0.113.7"),
         ("testclient", ""),
     ],

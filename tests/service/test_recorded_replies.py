@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 RECORDED = Path(__file__).with_name("recorded_replies.json")
-NOW = 1_800_000_000.0  # unix seconds, at which the clock of the service stands still
+NOW = 1_800_000_000.0  # unix seconds: the clock of the service does not advance
 ONE, REPORTS = "/v1/experiments/headline", "/v1/reports"
 GROUPED = {
     "name": "grouped",
@@ -47,7 +47,7 @@ def mask(value: Any, *, is_grouped: bool = False) -> Any:
 
 
 class Recorder:
-    """Sends requests and keeps what came back."""
+    """Sends requests and records the replies."""
 
     def __init__(self, served: Any) -> None:
         self.served = served
@@ -189,7 +189,7 @@ def record_groups(recorder: Recorder) -> None:
     for note in ("answer", "answer again"):
         ask("POST", f"{path}/reports", {"token": query["token"], "answer": 1}, note=note)
     ask("POST", f"{ONE}/reports", {"token": query["token"], "answer": 1}, note="foreign")
-    state = recorder.served.get(f"{path}/state")  # what it learns depends on the random query
+    state = recorder.served.get(f"{path}/state")  # its values depend on the random question
     recorder.replies.append({"request": f"GET {path}/state", "status": state.status, "body": list(state.json)})
     ask("PATCH", path, {"status": "paused"}, note="pause")
     ask("POST", f"{path}/decisions", note="paused")

@@ -80,7 +80,7 @@ def test_processes_share_state_and_pending_counts(tmp_path: Path) -> None:
             await until(lambda: live.state.seq == twin.state.seq == 71)
             assert live.state.compute_digest() == twin.state.compute_digest()
             live.decide(7)
-            await until(lambda: sum(twin.policy.pending) == 7)  # told every second
+            await until(lambda: sum(twin.policy.pending) == 7)  # flushed every second
             await until(lambda: twin.policy.pending.tolist() == live.policy.pending.tolist())
 
     storage = storage_in(tmp_path)
@@ -118,7 +118,7 @@ def test_arms_and_config_change_while_running(tmp_path: Path) -> None:
             live = await registry.create(config())
             await registry.add_arm(live, NewArm("late", {"colour": "red"}))
             assert {each.arm for each in live.decide(8)} == {0, 1, 2, 3}
-            with pytest.raises(UserError, match="is, or was, called"):
+            with pytest.raises(UserError, match="called"):
                 await registry.add_arm(live, NewArm("late"))
             await registry.retire(live, "arm 1")
             assert 1 not in {each.arm for each in live.decide(50)}
@@ -130,7 +130,7 @@ def test_arms_and_config_change_while_running(tmp_path: Path) -> None:
             await registry.retire(live, "late")
             with pytest.raises(UserError, match="last open arm"):
                 await registry.retire(live, "arm 2")
-            with pytest.raises(UserError, match="leave the policy some"):
+            with pytest.raises(UserError, match="policy"):
                 await registry.change(live, {"floor": 1.0})
 
     storage = storage_in(tmp_path)
@@ -169,7 +169,7 @@ def test_arm_too_many_is_refused_before_writing(tmp_path: Path) -> None:
             live = await registry.create(config(arms=2, policy="sw-klucb-cf", parameters={"window": 3}))
             await registry.add_arm(live, NewArm("third"))
             await registry.retire(live, "third")
-            with pytest.raises(UserError, match="window 3 is smaller than the number of arms 4"):
+            with pytest.raises(UserError, match="window"):
                 await registry.add_arm(live, NewArm("fourth"))
             assert registry.is_ready
 

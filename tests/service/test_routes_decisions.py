@@ -106,7 +106,7 @@ def test_visitor_keeps_arm_and_token(served: Served) -> None:
     for _ in range(10):
         again = served.post(DECISIONS, {"visitor": "somebody"}).json
         assert again == first
-    assert sum(served.get(STATE).json["pending"]) == 1  # decisions that nobody was told of are taken back
+    assert sum(served.get(STATE).json["pending"]) == 1  # decisions that no device received are cancelled
     others = {served.post(DECISIONS, {"visitor": f"visitor {place}"}).json["token"] for place in range(10)}
     assert len(others | {first["token"]}) == 11
 
@@ -195,7 +195,7 @@ def test_visitor_name_is_never_stored(served: Served, store: Store, tmp_path: An
     assert not any(b"alice" in content for content in files)
 
 
-# Those who take no part
+# Without participation
 
 
 @pytest.mark.parametrize("more", [{}, {"eligible_arms": ["long"]}, {"n": 3}])
@@ -207,7 +207,7 @@ def test_nonparticipant_gets_arm_without_token(served: Served, more: dict[str, A
 
 
 def test_nonparticipant_gets_probability(served: Served) -> None:
-    """Of two arms that nobody has reported, 64 draws are not all of one."""
+    """Of two arms without reports, 64 draws are not all of one."""
     assert served.post("/v1/experiments", {**SMALL, "name": "drawn", "policy": "auto"}).status == 201
     path = "/v1/experiments/drawn/decisions"
     shown = served.post(path, {"n": 20, "participate": False}).json["decisions"]
@@ -252,7 +252,7 @@ def test_new_arm_is_tried_beside_perfect_one(served: Served) -> None:
     served.run(until(lambda: live.selector.open_arms == [0, 1, 2]))
     live.decide()
     assert live.selector.counts[2] > 0
-    live.decide(1, (2,))  # its report is awaited: from now on it is the policy's affair
+    live.decide(1, (2,))  # with a report pending, the arm is no longer untried
     assert not live.find_untried().any()
 
 

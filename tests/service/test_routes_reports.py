@@ -82,7 +82,7 @@ def test_late_report_is_refused(storage: str, store: Store) -> None:
         token = decided(served)
         now += 3660
         assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (410, "late")
-        now -= 500  # somebody sets the clock back
+        now -= 500  # the clock is set back
         assert status(served.post(REPORTS, {"token": token, "bit": 1})) == (410, "late")
         assert counted(served, store) == {0: {}, 1: {"late": 2}}
 
@@ -255,7 +255,7 @@ def test_no_error_asks_for_a_second_draw(served: Served) -> None:
 
 
 def test_new_signing_key_is_read_for_a_batch(served: Served, store: Store) -> None:
-    """However soon after they were read: one who is told of forgery drops the report for good."""
+    """However soon after they were read: a device drops a report for good if it counts as forged."""
     token = token_of(store, served.post(DECISIONS).json)
     served.expire_keys(time.monotonic())
     rotate_signing_key(store)

@@ -52,7 +52,7 @@ def test_duplicate_arm_check_is_linear() -> None:
             return str.__eq__(self, other)
 
     arms = [NewArm(Name(f"arm {place}")) for place in range(2000)]
-    with pytest.raises(UserError, match="two arms are called 'arm 1999'"):
+    with pytest.raises(UserError, match="arm 1999"):
         check_experiment(ExperimentConfig("a", [*arms, NewArm(Name("arm 1999"))], 1.0))
     assert Name.looked < 10 * len(arms)
 
@@ -60,10 +60,7 @@ def test_duplicate_arm_check_is_linear() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        (
-            {"name": "Headline"},
-            "fit: `$.name` is to be of letters a to z, digits and hyphens, at most 64, with a hyphen at neither end",
-        ),
+        ({"name": "Headline"}, "`$.name` is to be of letters a to z"),
         ({"name": "a" * 65}, "`$.name`"),
         ({"name": "-a"}, "`$.name`"),
         ({"arms": []}, "length >= 1"),
@@ -72,10 +69,10 @@ def test_duplicate_arm_check_is_linear() -> None:
         ({"arms": [{"name": "a" * 201}]}, "length <= 200"),
         ({"epsilon": 0}, "`float` > 0.0"),
         ({"epsilon": 17}, "`float` <= 16.0"),
-        ({"epsilon": 0.1234567}, "epsilon = 0.1234567: give a multiple of one millionth"),
+        ({"epsilon": 0.1234567}, "epsilon = 0.1234567"),
         ({"epsilon": "1"}, "Expected `float`, got `str`"),
         ({"default_arm": "c"}, "default_arm = 'c' is none of the arms; known are a, b"),
-        ({"report_after": 86_400}, "expires_after = 86400: give more seconds than report_after = 86400"),
+        ({"report_after": 86_400}, "expires_after = 86400"),
         ({"floor": 1.5}, "`float` <= 1.0"),
         ({"holdout": -0.5}, "`float` >= 0.0"),
         ({"polcy": "auto"}, "no field is called 'polcy'; did you mean 'policy'?"),

@@ -50,7 +50,7 @@ HEAVY = {"numba", "numpy", "scipy"}
 
 @pytest.mark.parametrize("module", ["worker", "supervisor"])
 def test_first_response_needs_no_heavy_imports(module: str) -> None:
-    """That takes longer than all else: it is done beside those who ask, and never by whoever looks after workers."""
+    """These imports are slow: a worker does them beside its event loop, and the supervisor never."""
     script = (
         f"import sys, maskedbandits.service.server.{module}; print({{'numba', 'numpy', 'scipy'}} & {{*sys.modules}})"
     )
@@ -58,7 +58,7 @@ def test_first_response_needs_no_heavy_imports(module: str) -> None:
 
 
 def test_service_stops_while_starting(storage: str, tmp_path: Path) -> None:
-    """With nothing kept, compiling takes long; nobody has to wait for it, and its child is ended."""
+    """With an empty cache compiling takes long, but a stop does not wait for it, and ends the child."""
     with running(storage, environment={"MASKEDBANDITS_CACHE": str(tmp_path / "cache")}) as service:
         wait_until(lambda: any((tmp_path / "cache").glob("compiled-*/warm.lock")), service.process)
         assert service.ask("GET", "/readyz")[0] == 503
@@ -72,16 +72,17 @@ def test_taken_port_is_one_line(storage: str) -> None:
         port = taken.getsockname()[1]
         done = finished([*PROGRAM, "serve", "--storage", storage, "--port", port])
     assert done.returncode == 2
-    expected = f"port {port} of 127.0.0.1 is taken by another program: end that one, or give another with --port"
-    assert done.stderr == f"maskedbandits: {expected}\n"
+    assert f"port {port}" in done.stderr
+    assert "--port" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (["--host", "0.0.0.0"], "there is no key: make one with maskedbandits key create --role admin"),  # noqa: S104
+        (["--host", "0.0.0.0"], "there is no key"),  # noqa: S104
         (["--host", "192.0.2.1"], "is no address of this machine"),
-        (["--workers", "0"], "--workers = 0: give a whole number of at least 1"),
+        (["--workers", "0"], "--workers = 0"),
         (["--config", "none.toml"], "none.toml: no such file"),
         (["--storage", "mysql://x"], "storage: give a URL such as"),
         (["--storage", "sqlite:////nowhere/at/all.db"], "nowhere"),
@@ -203,7 +204,7 @@ def test_dead_worker_is_restarted(storage: str) -> None:
         wait_until(lambda: len({*workers_of(service.process.pid)} - {first, second}) == 1, service.process)
         assert second in workers_of(service.process.pid)
         statuses = {service.ask("GET", "/readyz")[0] for _ in range(500)}
-        assert statuses == {200}  # nobody hears of it: the new one lets the other answer until it is ready
+        assert statuses == {200}  # the new worker lets the other one answer until it is ready
         workers = workers_of(service.process.pid)
         code, logged = service.stop(signal.SIGTERM)
     assert code == 0

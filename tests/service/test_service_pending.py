@@ -42,7 +42,7 @@ steps = st.lists(
 def test_open_counts_match_twin(
     done: list[tuple[str, int, int, int]],
 ) -> None:
-    """Whatever is told, heard or forgotten meanwhile; slots are far apart where there are groups."""
+    """Through any flush, merge or forgetting; slots of groups are far apart."""
     pending, slips, now = PendingReports(), Slips(), 0
     elsewhere: dict[tuple[int, int], int] = {}
     for what, arm, life, which in done:

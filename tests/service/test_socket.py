@@ -149,7 +149,7 @@ def test_head_and_options(service: Running) -> None:
 
 
 def is_closed(service: Running) -> bool:
-    """Tell whether a connection is refused at once: one that nobody takes would wait."""
+    """Tell whether a connection is refused at once, instead of waiting."""
     try:
         connected(service).close()
     except ConnectionRefusedError:
@@ -166,7 +166,7 @@ def test_request_in_progress_is_finished_at_stop(tmp_path: Path, workers: int) -
         wire.sendall(head("POST", DECISIONS, "content-length: 2") + b"{")
         assert service.ask("GET", "/healthz")[0] == 200  # by now the request has begun
         service.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: is_closed(service), service.process)  # nobody new is let in
+        wait_until(lambda: is_closed(service), service.process)  # no new connection is accepted
         wire.sendall(b"}")
         assert received(wire).startswith(b"HTTP/1.1 404 ")
         assert service.process.wait(LONGEST) == 0

@@ -83,7 +83,7 @@ def test_source_digest_is_of_one_process() -> None:
 
 
 class Proxied(Served):
-    """A service behind a proxy on this machine; each request comes from an address of its own."""
+    """A service behind a local proxy; each request has another address."""
 
     def send(self, method: str, path: str, body: Any = b"", address: str = "198.51.100.1", **more: Any) -> Reply:
         return self.ask(method, path, body, client="127.0.0.1", headers={"x-forwarded-for": address}, **more)
@@ -241,7 +241,7 @@ def test_snapshot_without_held_back_count_is_refused(proxied: Proxied) -> None:
 
 
 def test_keys_and_seconds_are_sources(proxied: Proxied, store: Store, now: list[float]) -> None:
-    """After a restart, and after a change, what came before is not counted."""
+    """After a restart or a change, earlier reports do not count."""
     proxied.create(source_limit={"key": 2, "second": 4})
     _, other = create_key(store, "device", "other", 0)
     proxied.renew_keys()
@@ -262,7 +262,7 @@ def test_keys_and_seconds_are_sources(proxied: Proxied, store: Store, now: list[
 
 
 def test_duplicate_does_not_count_for_source(proxied: Proxied, store: Store) -> None:
-    """Duplicates and what the store could not take do not use a source up."""
+    """Duplicates and failed writes do not count for a source."""
     proxied.create(source_limit={"address": 2})
     first, second, third, fourth = proxied.tokens(4)
     assert proxied.report(first) == "accepted"

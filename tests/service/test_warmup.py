@@ -80,7 +80,7 @@ def test_a_child_fills_the_cache(tmp_path: Path) -> None:
 
 
 def children(monkeypatch: pytest.MonkeyPatch, script: str) -> list[subprocess.Popen[bytes]]:
-    """Let a script be what compiles; return who ran it."""
+    """Let a script replace the compiler; return its processes."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(names: Iterable[str]) -> subprocess.Popen[bytes]:

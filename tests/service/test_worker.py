@@ -13,7 +13,7 @@ from web import SMALL
 from children import wait_until
 from commands import call
 
-AUTO = {**SMALL, "policy": "auto"}  # as for people who name none
+AUTO = {**SMALL, "policy": "auto"}  # the default
 DECISIONS, REPORTS, STATE = (f"/v1/experiments/headline/{what}" for what in ("decisions", "reports", "state"))
 
 

@@ -32,12 +32,12 @@ needs_strace = pytest.mark.skipif(
 
 
 def traced(trace: Path, calls: Sequence[str]) -> list[str]:
-    """Return what a command begins with if its calls, and those of all that it starts, are to be written to a file."""
+    """Return the prefix of a command that traces the calls of its processes to a file."""
     return [STRACE, "-f", "-y", "-s", "64", "-e", f"trace={','.join(calls)}", "-o", str(trace)]
 
 
 class Call(NamedTuple):
-    """A call to the system: whose, on which file, in which line of the trace it begins and ends, and what is said."""
+    """A system call: its thread and file, the lines of the trace where it begins and ends, and its text."""
 
     thread: str
     name: str

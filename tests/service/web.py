@@ -38,7 +38,7 @@ class Reply:
 
     @property
     def error(self) -> str:
-        """The one line that says what is wrong; there must be one."""
+        """The error of the reply, in one line."""
         text = self.json["error"]
         assert isinstance(text, str)
         assert "\n" not in text
@@ -46,7 +46,7 @@ class Reply:
 
 
 class Client:
-    """Asks an application; ``key`` is sent along unless a request has headers of its own for it."""
+    """Sends requests to an application, with ``key`` unless a request has its own header for it."""
 
     def __init__(self, app: ASGIApp, key: str | None = None, host: str = "127.0.0.1:8080") -> None:
         self.app, self.key, self.host = app, key, host
@@ -101,7 +101,7 @@ async def exchanged(app: ASGIApp, scope: Scope, messages: Iterable[Message]) -> 
 
 def _reply(answers: list[Message]) -> Reply:
     if not answers:
-        return Reply(0, {}, b"")  # nobody was there to be answered
+        return Reply(0, {}, b"")  # the client had gone
     start, *rest = answers
     assert start["type"] == "http.response.start"
     assert all(message["type"] == "http.response.body" for message in rest)
@@ -138,11 +138,11 @@ class Served:
         self._runner.close()
 
     def close(self) -> None:
-        """Let the registry write down what it knows, and end; a test that looks at its store calls this first."""
+        """Stop the registry, which then writes its snapshots and counts."""
         self.run(self.app.close())
 
     async def from_another_loop(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The application for a program with a loop of its own; the registry answers in the loop that started it."""
+        """The application for a program with another event loop; the registry runs in the loop that started it."""
         messages = [await receive()]
         while messages[-1].get("more_body"):
             messages.append(await receive())
