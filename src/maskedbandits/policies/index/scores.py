@@ -178,10 +178,10 @@ def _tangent(state: Scores, arm: int, spread: float) -> float:
 
 
 @inlined
-def _ceiling(state: Scores, arm: int, fading: float) -> float:
-    """Return an upper bound on the arm's score in this epoch, while it is not pulled."""
+def _ceiling(state: Scores, arm: int, count: float) -> float:
+    """Return an upper bound on the arm's score in this epoch, while it is not pulled, given its count at the end."""
     scalars = state.scalars[0]
-    spread = spread_of(state, arm, state.counts[arm] * fading, scalars.level_ahead, scalars.epoch)
+    spread = spread_of(state, arm, count, scalars.level_ahead, scalars.epoch)
     return mean_of(state, arm, _tangent(state, arm, spread))
 
 
@@ -193,9 +193,9 @@ def _place(state: Scores, arm: int) -> None:
     elif state.counts[arm] <= 0.0:
         value = math.inf
     elif state.scalars[0].growing:
-        fading = memories.inverse_weight(state)
-        _anchor(state, arm, _spread_now(state, arm, fading))
-        value = _ceiling(state, arm, fading * memories.epoch_fade(state))
+        scalars = state.scalars[0]
+        _anchor(state, arm, spread_of(state, arm, memories.count_now(state, arm), scalars.level, scalars.time))
+        value = _ceiling(state, arm, memories.count_at_epoch(state, arm))
     else:
         value = score(state, arm)
     max_tree.place(state.values, state.winners, arm, value)
@@ -244,7 +244,7 @@ def _begin_epoch(state: Scores) -> None:
     fading = memories.epoch_fade(state) / memories.weight(state)
     for arm in range(scalars.arms):
         if state.counts[arm] > 0.0 and state.leaders[arm] == ties.NONE and not state.closed[arm]:
-            max_tree.place(state.values, state.winners, arm, _ceiling(state, arm, fading))
+            max_tree.place(state.values, state.winners, arm, _ceiling(state, arm, state.counts[arm] * fading))
 
 
 @inlined

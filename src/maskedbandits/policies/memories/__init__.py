@@ -18,7 +18,10 @@ def forget_all(state: Axes) -> None:
 
 @dispatch("memory")
 def weight(state: Axes) -> float:
-    """Return the weight of the latest observation in the counts."""
+    """Return the weight of the latest observation in the counts.
+
+    A memory with other weights than 1 also has ``push``, ``count_now`` and ``count_at_epoch`` of its own.
+    """
     return 1.0
 
 
@@ -100,6 +103,18 @@ def fades(state: Axes) -> bool:
 
 
 @dispatch("memory")
+def count_now(state: Axes, arm: int) -> float:
+    """Return the effective number of observations of an arm."""
+    return state.counts[arm]
+
+
+@dispatch("memory")
+def count_at_epoch(state: Axes, arm: int) -> float:
+    """Return the effective number of observations of an arm at the end of the epoch, if it is not pulled."""
+    return state.counts[arm]
+
+
+@dispatch("memory")
 def epoch_fade(state: Axes) -> float:
     """Return the factor by which counts fade until the end of the epoch."""
     return 1.0
@@ -118,7 +133,6 @@ def push_fast(state: Axes, arm: int, feedback: float) -> bool:
 
 @inlined
 def add(state: Axes, arm: int, feedback: float) -> None:
-    """Count an observation."""
-    heavy = weight(state)
-    state.counts[arm] += heavy
-    state.sums[arm] += heavy * feedback
+    """Count an observation where all weights are 1."""
+    state.counts[arm] += 1.0
+    state.sums[arm] += feedback

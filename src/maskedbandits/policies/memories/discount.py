@@ -8,6 +8,7 @@ from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import DECAY, REQUIRED, param, record, variable
 from maskedbandits.policies import validation
 from maskedbandits.policies.index.state import Axes
+from maskedbandits.policies.memories import NO_ARM
 
 MAX_WEIGHT = 1e100  # larger weights are scaled down
 
@@ -108,6 +109,27 @@ def total_count_with(state: Memory, more: int) -> float:
 def fades(state: Memory) -> bool:
     """Return True: counts fade."""
     return True
+
+
+@inlined
+def push(state: Memory, arm: int, feedback: float) -> int:
+    """Add an observation; nothing is evicted."""
+    heavy = state.scalars[0].weight
+    state.counts[arm] += heavy
+    state.sums[arm] += heavy * feedback
+    return NO_ARM
+
+
+@inlined
+def count_now(state: Memory, arm: int) -> float:
+    """Return the effective number of observations of an arm."""
+    return state.counts[arm] * inverse_weight(state)
+
+
+@inlined
+def count_at_epoch(state: Memory, arm: int) -> float:
+    """Return the effective number of observations of an arm at the end of the epoch, if it is not pulled."""
+    return state.counts[arm] * (inverse_weight(state) * state.scalars[0].ahead)
 
 
 @inlined
