@@ -166,8 +166,8 @@ def _select_known(options: dict[str, Any]) -> dict[str, Any]:
     return {} if found is None else {key: value for key, value in options.items() if hasattr(found.known, key)}
 
 
-# Kernels allocate nothing, so they need not count references: that took two thirds of the time to compile. Only functions
-# that return an array must count them, which the replacement of ``arrays`` does.
+# Kernels allocate nothing, so they need not count references: that took two thirds of the time to compile. Functions
+# that return an array must count them, as the replacement of ``arrays`` does.
 NO_REFERENCES = _select_known({"_nrt": False}) if find("arrays") else {}
 # Only other kernels call these functions: they need no wrapper for Python or C.
 NO_WRAPPERS = _select_known({"no_cpython_wrapper": True, "no_cfunc_wrapper": True}) if CAN_SWITCH else {}
