@@ -120,5 +120,5 @@ class Shop(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def arrived(site: Site, many: int) -> Callable[[], bool]:
+def has_arrived(site: Site, many: int) -> Callable[[], bool]:
     return lambda: len(site.said) >= many

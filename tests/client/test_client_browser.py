@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from client_site import DECIDE, EXPERIMENT, OPEN, PAGE, Shop, Site, arrived, stop_clock
+from client_site import DECIDE, EXPERIMENT, OPEN, PAGE, Shop, Site, has_arrived, stop_clock
 from running import Running
 
 from browsers import needs_browser, one_at_a_time
@@ -32,7 +32,7 @@ def test_click_is_masked_and_sent_at_its_time(site: Site) -> None:
     assert page.evaluate("() => decision.report(0)") is False
     site.pass_time(page, 115)
     assert site.reports == []  # not at the click
-    site.pass_time(page, 80, arrived(site, 1))
+    site.pass_time(page, 80, has_arrived(site, 1))
     site.wait_until_reported(page, 1)
     report = site.reports[0]
     assert set(report) == {"token", "bit", "epsilon"}
@@ -52,7 +52,7 @@ def test_closed_tab_reports_after_next_visit(site: Site) -> None:
     page.close()
     later = site.page("2027-01-15T14:00:00Z")
     assert site.reports == []
-    site.pass_time(later, 75, arrived(site, 1))
+    site.pass_time(later, 75, has_arrived(site, 1))
     site.wait_until_reported(later, 1)
     assert len(site.said) == 1
     later.reload()
@@ -111,9 +111,9 @@ def test_cleared_storage_ends_participation(site: Site) -> None:
     page.evaluate(DECIDE)
     page.evaluate("() => new Promise((done) => { indexedDB.deleteDatabase('maskedbandits').onsuccess = done; })")
     assert page.evaluate("() => decision.report(1)") is False
-    told = page.evaluate(DECIDE)
-    assert (told["arm"], told["participates"]) == ("plain", False)
-    assert "nothing can be kept here" in told["why"]
+    decision = page.evaluate(DECIDE)
+    assert (decision["arm"], decision["participates"]) == ("plain", False)
+    assert "nothing can be kept here" in decision["why"]
     site.pass_time(page, 200)
     assert site.reports == []
     assert len(site.complaints) == 1
@@ -126,9 +126,9 @@ def test_cleared_storage_ends_participation(site: Site) -> None:
 def test_browser_without_storage_takes_no_part(site: Site) -> None:
     site.context.add_init_script("Object.defineProperty(window, 'indexedDB', { value: undefined })")
     page = site.page()
-    told = page.evaluate(DECIDE)
-    assert (told["arm"], told["participates"]) == ("plain", False)
-    assert "nothing can be kept here" in told["why"]
+    decision = page.evaluate(DECIDE)
+    assert (decision["arm"], decision["participates"]) == ("plain", False)
+    assert "nothing can be kept here" in decision["why"]
     site.pass_time(page, 200)
     assert site.reports == []
     assert site.state()["issued"] == [0]
@@ -150,8 +150,8 @@ GROUPS = ["young-people", "old-people"]
 def test_groups_look_alike_and_are_counted(site: Site, epsilon: float, answers: int) -> None:
     site.name = f"groups-{answers}"
     arms = [{"name": name, "payload": {"title": name.title()}} for name in ("plain", "bright")]
-    told = {**EXPERIMENT, "name": site.name, "epsilon": epsilon, "arms": arms, "groups": GROUPS}
-    assert site.service.ask("POST", "/v1/experiments", told)[0] == 201
+    decision = {**EXPERIMENT, "name": site.name, "epsilon": epsilon, "arms": arms, "groups": GROUPS}
+    assert site.service.ask("POST", "/v1/experiments", decision)[0] == 201
     wait_until_compiled(site)
     questions = []
     for many, group in enumerate(GROUPS, 1):
@@ -167,7 +167,7 @@ def test_groups_look_alike_and_are_counted(site: Site, epsilon: float, answers: 
         kept = page.evaluate(KEPT)
         assert offer["token"] in kept  # it was looked where things are
         assert not any(name in kept for name in GROUPS)
-        site.pass_time(page, 200, arrived(site, many))
+        site.pass_time(page, 200, has_arrived(site, many))
         site.wait_until_reported(page, many)
         assert page.evaluate("() => device.remaining()") == 8 - many * epsilon
         page.close()
@@ -235,7 +235,7 @@ def test_corrected_clock_loses_nothing(site: Site, days: str) -> None:
     site.pass_time(page, 10)
     page.clock.set_system_time("2027-01-15T12:01:00Z")
     expected = 1 if days.startswith("1970") else 2
-    site.pass_time(page, 240, arrived(site, expected))
+    site.pass_time(page, 240, has_arrived(site, expected))
     site.wait_until_reported(page, expected)
     assert len(site.said) == len({token for token, _ in site.said}) == expected
 
@@ -248,7 +248,7 @@ def test_clock_set_back_and_ahead_sends_once(site: Site) -> None:
     site.pass_time(page, 50)
     assert site.reports == []
     page.clock.set_system_time("2027-01-19T18:00:00Z")  # believed: it leaves early, whatever it says
-    site.pass_time(page, 120, arrived(site, 1))
+    site.pass_time(page, 120, has_arrived(site, 1))
     site.wait_until_reported(page, 1)
     page.clock.set_system_time("2027-01-15T12:00:00Z")
     site.pass_time(page, 240)
@@ -297,7 +297,7 @@ def test_writes_are_durable(site: Site) -> None:
     page = site.page()
     page.evaluate(DECIDE)
     page.evaluate("() => decision.report(1)")
-    site.pass_time(page, 200, arrived(site, 1))
+    site.pass_time(page, 200, has_arrived(site, 1))
     kinds = Counter(map(tuple, page.evaluate("() => window.kinds")))
     assert kinds["readwrite", "strict"] >= 3
     assert not any(mode == "readwrite" and durability != "strict" for mode, durability in kinds)
@@ -330,7 +330,7 @@ def test_network_log_of_1000_visits_reveals_only_epsilon(site: Site, service: Ru
         left, tokens = page.evaluate(MANY, [service.address, site.name, start, rewards[start : start + 100]])
         assert left == 0
         offers += tokens
-    site.pass_time(page, 40_000, arrived(site, visits))  # a device sends one after the other
+    site.pass_time(page, 40_000, has_arrived(site, visits))  # a device sends one after the other
     site.wait_until_reported(page, visits)
     assert len(site.said) == len({token for token, _ in site.said}) == visits  # each is there, and once
     assert len({len(json.dumps(report)) for report in site.reports}) == 1  # and all are as long

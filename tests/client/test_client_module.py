@@ -167,9 +167,9 @@ def test_invalid_questions_get_no_answer() -> None:
     lines = b"0,1 0,1,1 1 1 1\n" + b"0,1 - 17 1 1\n" + b"0,1 - 0 1 1\n" + b"0,1 - 16 1 1\n" * 400
     command = [str(NODE), str(CLIENT / "cli.js"), "0.5"]
     done = subprocess.run(command, input=lines, capture_output=True, timeout=LONGEST, check=True)
-    told = done.stdout.decode().split("\n")
-    assert told[:3] == ["", "", ""]
-    assert set(told[3:-1]) == set("0123")  # each false answer has a fifth; all true at epsilon = 16
+    answers_given = done.stdout.decode().split("\n")
+    assert answers_given[:3] == ["", "", ""]
+    assert set(answers_given[3:-1]) == set("0123")  # each false answer has a fifth; all true at epsilon = 16
 
 
 def test_proof_interval_contains_audit_interval() -> None:
@@ -195,7 +195,7 @@ USES = """
 """
 
 
-def packed(folder: Path) -> Path:
+def pack(folder: Path) -> Path:
     """Return a folder in which the package is installed, from what npm packs."""
     (made,) = json.loads(run(NPM, "pack", "--json", "--offline", "--cache", folder, "--pack-destination", folder))
     home = folder / "node_modules" / "maskedbandits-client"
@@ -209,7 +209,7 @@ def packed(folder: Path) -> Path:
 
 @needs_npm
 def test_npm_package_can_be_used(tmp_path: Path) -> None:
-    home = packed(tmp_path)
+    home = pack(tmp_path)
     names = {file.name for file in home.iterdir()}
     assert names == {"LICENSE", "README.md", "cli.js", "client.d.ts", "client.js", "package.json", "vectors.json"}
     assert json.loads((home / "package.json").read_text(encoding="utf-8"))["version"] == __version__
@@ -247,7 +247,7 @@ STRICT = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", 
 @pytest.mark.slow
 def test_types_pass_the_compiler(tmp_path: Path) -> None:
     """The types fit their use, and what the module really is: everything that it has, is called as they say."""
-    packed(tmp_path)
+    pack(tmp_path)
     install = [str(NPM), "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(tmp_path), "typescript@5"]
     done = subprocess.run(install, capture_output=True, timeout=LONGEST, check=False, cwd=tmp_path)
     if done.returncode:
@@ -295,11 +295,11 @@ def test_every_option_is_documented_once() -> None:
     assert len(names) == 12
 
 
-def first(log: Sequence[dict[str, Any]], reward: float) -> list[float]:
+def list_first(log: Sequence[dict[str, Any]], reward: float) -> list[float]:
     return [visit["requests"][0]["at"] for visit in log if visit["reward"] == reward]
 
 
-def early(times: list[float]) -> list[float]:
+def drop_late(times: list[float]) -> list[float]:
     """Return those of pages that were not left."""
     return [time for time in times if time < 190]
 
@@ -319,8 +319,10 @@ def judge_traffic(visits: int, widest: float) -> None:
         event = Event(f"says {value}", (known[0].count(value), known[1].count(value)), trials, 5e-8)
         assert event.epsilon <= 1 <= epsilon_upper_bound(event)
         assert epsilon_upper_bound(event) - event.epsilon < widest
-    assert ks_2samp(first(free, 1), first(free, 0)).pvalue > 1e-7
-    assert ks_2samp(early(first(seen["hidden"], 1)), early(first(free, 0))).pvalue > 1e-7  # a click hides the page
+    assert ks_2samp(list_first(free, 1), list_first(free, 0)).pvalue > 1e-7
+    assert (
+        ks_2samp(drop_late(list_first(seen["hidden"], 1)), drop_late(list_first(free, 0))).pvalue > 1e-7
+    )  # a click hides the page
 
 
 @pytest.mark.slow  # client/test/traffic.test.js compares fewer visits, without the statistics

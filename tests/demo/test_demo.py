@@ -100,7 +100,7 @@ def demo(*flags: object, folder: Path, ignoring: tuple[signal.Signals, ...] = ()
         yield process, found[0].rstrip(".")
 
 
-def followed(page: Any) -> None:
+def wait_until_followed(page: Any) -> None:
     """Wait until nearly all visitors get the best picture, and again after a change."""
     seen: set[str] = set()
     until = time.monotonic() + LONGEST
@@ -123,7 +123,7 @@ def test_demo_page_shows_learning(browser: Any, tmp_path: Path) -> None:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: asked.add(request.url.split("/")[2].split(":")[0]))
         page.goto(address)
-        followed(page)
+        wait_until_followed(page)
         assert page.locator("#noise i").count() == 3 * crowd.MAX_BITS
         assert page.locator("#bars div").count() == len(crowd.EPSILONS)
         wire = page.locator("#wire").get_by_text(re.compile('"bit":[01],"epsilon":1')).inner_text(timeout=60_000)

@@ -36,7 +36,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
 
 
 @asynccontextmanager
-async def opened(folder: Path, **terms: Any) -> AsyncIterator[tuple[App, ExperimentRegistry]]:
+async def open_app(folder: Path, **terms: Any) -> AsyncIterator[tuple[App, ExperimentRegistry]]:
     async with open_registry(storage_in(folder)) as registry:
         await registry.create(config(**terms))
         app = App(Settings())
@@ -47,22 +47,22 @@ async def opened(folder: Path, **terms: Any) -> AsyncIterator[tuple[App, Experim
 
 def test_stream_sends_history_then_states(tmp_path: Path) -> None:
     async def use() -> None:
-        async with opened(tmp_path) as (app, registry), reading(app, LIVE) as reader:
+        async with open_app(tmp_path) as (app, registry), reading(app, LIVE) as reader:
             kind, history = await reader.event()
             assert (kind, history["reports"], len(history["arms"])) == ("history", [0], 3)
             assert await reader.event() == ("you", {"may": ["admin", "device", "read"]})
             kind, first = await reader.event()
             assert (kind, first["sums"]["reports"]) == ("state", 0)
             await reported(registry, live_of(registry), 50)
-            while (told := await reader.event("state"))["sums"]["decisions"] < 50 or told["sums"]["reports"] < 50:
+            while (state := await reader.event("state"))["sums"]["decisions"] < 50 or state["sums"]["reports"] < 50:
                 pass
             view = await registry.view(live_of(registry))
-            assert [arm["estimate"] for arm in told["arms"]] == view["estimates"]
-            assert [[arm["low"], arm["high"]] for arm in told["arms"]] == view["intervals"]
-            assert sum(arm["share"] for arm in told["arms"]) == pytest.approx(1)
-            assert told["point"]["reports"] == [50]
-            assert (told["epsilon"], told["concerns"]) == (1.0, [])
-            assert "it is true 73.1 % of the time" in told["meaning"]
+            assert [arm["estimate"] for arm in state["arms"]] == view["estimates"]
+            assert [[arm["low"], arm["high"]] for arm in state["arms"]] == view["intervals"]
+            assert sum(arm["share"] for arm in state["arms"]) == pytest.approx(1)
+            assert state["point"]["reports"] == [50]
+            assert (state["epsilon"], state["concerns"]) == (1.0, [])
+            assert "it is true 73.1 % of the time" in state["meaning"]
 
     asyncio.run(use())
 
@@ -77,7 +77,7 @@ def test_later_viewer_gets_history(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.0)
 
     async def use() -> None:
-        async with opened(tmp_path) as (app, registry):
+        async with open_app(tmp_path) as (app, registry):
             await reported(registry, live_of(registry), 20)
             seen = app.broadcaster.feeds
             await until(lambda: seen and any(p.get_total("reports") == 20 for p in seen[live_of(registry).id].points))
@@ -99,15 +99,15 @@ def test_history_event_is_built_once_in_a_thread(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(broadcast, "INTERVAL_S", 3600.0)  # there is one look
 
     async def use() -> None:
-        async with opened(tmp_path, arms=300) as (app, registry), AsyncExitStack() as stack:
+        async with open_app(tmp_path, arms=300) as (app, registry), AsyncExitStack() as stack:
             seen = await app.broadcaster.refresh(live_of(registry))
             for at in range(400):
                 rows = [{"place": (at + 7 * each) % 300, **dict.fromkeys(ARM_NUMBERS, 0.5)} for each in range(MAX_ARMS)]
                 seen.points.append(Point.build(float(at), dict.fromkeys(TOTALS, 0), rows))
             readers = [await stack.enter_async_context(reading(app, LIVE)) for _ in range(20)]
-            told = [await reader.event("history") for reader in readers]
-            assert len(told[0]["arms"]) == MAX_ARMS  # of 300
-            assert all(each == told[0] for each in told)
+            state = [await reader.event("history") for reader in readers]
+            assert len(state[0]["arms"]) == MAX_ARMS  # of 300
+            assert all(each == state[0] for each in state)
             assert len(threads) == 2  # of the refresh, and of the history
             assert threading.get_ident() not in threads
 
@@ -125,7 +125,7 @@ def test_store_is_queried_once_for_all_viewers(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(ExperimentRegistry, "view", view)
 
     async def use() -> None:
-        async with opened(tmp_path) as (app, _), AsyncExitStack() as stack:
+        async with open_app(tmp_path) as (app, _), AsyncExitStack() as stack:
             readers = [await stack.enter_async_context(reading(app, LIVE)) for _ in range(20)]
             for reader in readers:
                 await reader.event("state")
@@ -177,7 +177,7 @@ def test_stream_needs_read_role(tmp_path: Path) -> None:
 
 def test_too_many_streams_are_rejected(tmp_path: Path) -> None:
     async def use() -> None:
-        async with opened(tmp_path) as (app, _):
+        async with open_app(tmp_path) as (app, _):
             app.streams.max_streams = 1
             async with reading(app, LIVE) as reader:
                 await reader.event("state")
@@ -193,28 +193,28 @@ def test_too_many_streams_are_rejected(tmp_path: Path) -> None:
 
 def test_list_stream_has_every_experiment(tmp_path: Path) -> None:
     async def use() -> None:
-        async with opened(tmp_path) as (app, registry), reading(app, "/v1/live") as reader:
+        async with open_app(tmp_path) as (app, registry), reading(app, "/v1/live") as reader:
             first = await reader.event("experiments")
             assert [(one["name"], one["status"], one["reports"]) for one in first["experiments"]] == [
                 ("headline", "running", 0)
             ]
             await registry.create(config("second"))
             await registry.change(live_of(registry), {"status": "paused"})
-            while len((told := await reader.event("experiments"))["experiments"]) < 2:
+            while len((state := await reader.event("experiments"))["experiments"]) < 2:
                 pass
-            while told["experiments"][0]["status"] != "paused":
-                told = await reader.event("experiments")
+            while state["experiments"][0]["status"] != "paused":
+                state = await reader.event("experiments")
             registry.log_reader._quarantine(live_of(registry).id, MemoryError())
-            while told["experiments"][-1]["status"] != "aside":
-                told = await reader.event("experiments")
-            assert [one["name"] for one in told["experiments"]] == ["second", "headline"]
+            while state["experiments"][-1]["status"] != "aside":
+                state = await reader.event("experiments")
+            assert [one["name"] for one in state["experiments"]] == ["second", "headline"]
 
     asyncio.run(use())
 
 
 def test_unavailable_store_is_announced_until_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use() -> None:
-        async with opened(tmp_path) as (app, _), reading(app, LIVE) as reader:
+        async with open_app(tmp_path) as (app, _), reading(app, LIVE) as reader:
             await reader.event("state")
             with monkeypatch.context() as patch:
 
@@ -233,7 +233,7 @@ def test_failed_refresh_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def use() -> None:
-        async with opened(tmp_path) as (app, _), reading(app, LIVE) as reader:
+        async with open_app(tmp_path) as (app, _), reading(app, LIVE) as reader:
             await reader.event("state")
             with monkeypatch.context() as patch:
                 patch.setattr(ExperimentFeed, "update", lambda *_: 1 / 0)
@@ -257,7 +257,7 @@ def test_failing_experiment_does_not_block_others(
         monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.02)
         monkeypatch.setattr(broadcast, "MAX_IDLE_REFRESHES", 1)
         monkeypatch.setattr(ExperimentRegistry, "view", view)
-        async with opened(tmp_path) as (app, registry):
+        async with open_app(tmp_path) as (app, registry):
             await registry.create(config("another"))
             number = registry.get("another").id  # type: ignore[union-attr]
             await until(lambda: "an experiment could not be looked at" in capsys.readouterr().err)
@@ -271,7 +271,7 @@ def test_stream_sends_keepalives_and_ends(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(broadcast, "MAX_STREAM_S", 0.5)
 
     async def use() -> None:
-        async with opened(tmp_path) as (app, _), reading(app, "/v1/live") as reader:
+        async with open_app(tmp_path) as (app, _), reading(app, "/v1/live") as reader:
             await until(lambda: reader.ended)
             assert b": still here\n\n" in reader.rest
 
@@ -291,7 +291,7 @@ def test_archived_feed_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.0)
 
     async def use() -> None:
-        async with opened(tmp_path) as (app, registry):
+        async with open_app(tmp_path) as (app, registry):
             watch: Broadcaster = app.broadcaster
             await until(lambda: live_of(registry).id in watch.feeds)
             await registry.change(live_of(registry), {"status": "archived"})

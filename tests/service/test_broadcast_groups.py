@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from registries import config, until
 from streaming import reading
-from test_broadcast import opened
+from test_broadcast import open_app
 from web import Client
 
 from maskedbandits.service.app import App
@@ -29,47 +29,47 @@ def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
     monkeypatch.setattr(broadcast, "INTERVAL_S", 0.02)
 
 
-async def asked(app: App, path: str, body: Any, method: str = "POST") -> Any:
+async def ask(app: App, path: str, body: Any, method: str = "POST") -> Any:
     reply = await Client(app).ask(method, path, body)
     assert reply.status in (200, 201), reply
     return reply.json
 
 
-async def lived(app: App, registry: ExperimentRegistry, visitors: int) -> None:
+async def send_answers(app: App, registry: ExperimentRegistry, visitors: int) -> None:
     """Create an experiment whose answers are one of many, and let visitors of all groups answer, unmasked."""
     await registry.create(config("kinds", arms=2, groups=GROUPS, epsilon=10.0))
     for visitor in range(visitors):
-        question = await asked(app, f"{KINDS}/decisions", {})
+        question = await ask(app, f"{KINDS}/decisions", {})
         group = visitor % len(GROUPS)
         answer = 2 * group + int(question["arms"][group] == LIKED[group])
-        assert (await asked(app, f"{KINDS}/reports", {"token": question["token"], "answer": answer}))["status"] == (
+        assert (await ask(app, f"{KINDS}/reports", {"token": question["token"], "answer": answer}))["status"] == (
             "accepted"
         )
 
 
 def test_group_stream_has_estimates_by_group(tmp_path: Path) -> None:
     async def use() -> None:
-        async with opened(tmp_path) as (app, registry):
-            await lived(app, registry, 90)
+        async with open_app(tmp_path) as (app, registry):
+            await send_answers(app, registry, 90)
             async with reading(app, f"{KINDS}/live") as reader:
                 history = await reader.event("history")
                 assert (history["arms"], len(history["at"])) == ([], len(history["reports"]))
-                while (told := await reader.event("state"))["sums"]["reports"] < 90 or told["sums"]["awaited"]:
+                while (state := await reader.event("state"))["sums"]["reports"] < 90 or state["sums"]["awaited"]:
                     pass
                 live = registry.get("kinds")
                 assert live is not None
                 view = await registry.view(live)
-                assert [group["name"] for group in told["groups"]] == GROUPS
-                assert [group["share"] for group in told["groups"]] == view["shares"]
-                for place, group in enumerate(told["groups"]):
+                assert [group["name"] for group in state["groups"]] == GROUPS
+                assert [group["share"] for group in state["groups"]] == view["shares"]
+                for place, group in enumerate(state["groups"]):
                     assert [arm["estimate"] for arm in group["arms"]] == view["estimates"][place]
                     assert [[arm["low"], arm["high"]] for arm in group["arms"]] == view["intervals"][place]
                     assert [arm["probability"] for arm in group["arms"]] == view["probabilities"][place]
                     assert group["best"]["name"] == LIKED[place]
-                assert "one of 6 answers, masked, that hides group, arm and reward together" in told["meaning"]
-                assert told["lead"] == describe_group_leader(build_groups(view, [0, 1]), 90)
-                assert (told["point"]["arms"], told["point"]["reports"]) == ([], [90])
-                assert told["concerns"] == []
+                assert "one of 6 answers, masked, that hides group, arm and reward together" in state["meaning"]
+                assert state["lead"] == describe_group_leader(build_groups(view, [0, 1]), 90)
+                assert (state["point"]["arms"], state["point"]["reports"]) == ([], [90])
+                assert state["concerns"] == []
 
     asyncio.run(use())
 
@@ -80,15 +80,15 @@ def test_grouped_experiment_is_refreshed_and_listed(
     monkeypatch.setattr(broadcast, "IDLE_INTERVAL_S", 0.0)
 
     async def use() -> None:
-        async with opened(tmp_path) as (app, registry):
-            await lived(app, registry, 5)
+        async with open_app(tmp_path) as (app, registry):
+            await send_answers(app, registry, 5)
             seen = app.broadcaster.feeds
             await until(lambda: len(seen) == 2)
             await until(lambda: all(each.number > 2 for each in seen.values()))
             async with reading(app, "/v1/live") as reader:
-                while (told := (await reader.event("experiments"))["experiments"])[1]["reports"] < 5:
+                while (state := (await reader.event("experiments"))["experiments"])[1]["reports"] < 5:
                     pass
-            assert [(one["name"], one["arms"], one["alarms"]) for one in told] == [("headline", 3, 0), ("kinds", 2, 0)]
+            assert [(one["name"], one["arms"], one["alarms"]) for one in state] == [("headline", 3, 0), ("kinds", 2, 0)]
         assert "could not be looked at" not in capsys.readouterr().err
 
     asyncio.run(use())
@@ -96,21 +96,21 @@ def test_grouped_experiment_is_refreshed_and_listed(
 
 def test_group_stream_follows_changes_of_arms(tmp_path: Path) -> None:
     async def use() -> None:
-        async with opened(tmp_path) as (app, registry):
+        async with open_app(tmp_path) as (app, registry):
             await registry.create(config("kinds", arms=2, groups=GROUPS))  # at epsilon = 1 answers are bits
             async with reading(app, f"{KINDS}/live") as reader:
-                told = await reader.event("state")
-                assert told["lead"] == "No report has been learnt yet."
-                assert "a masked bit that hides group, arm and reward together: it is true 73.1 %" in told["meaning"]
-                assert "asks all groups as one with a chance of 12 %" in told["note"]  # exp(-2) to 1
-                await asked(app, f"{KINDS}/arms", {"name": "third"})
-                await asked(app, f"{KINDS}/arms/arm%201/retire", b"")
-                while [arm["name"] for arm in told["arms"]] != ["arm 0", "third"]:
-                    told = await reader.event("state")
-                assert [[arm["name"] for arm in group["arms"]] for group in told["groups"]] == [["arm 0", "third"]] * 3
-                assert (told["open"], told["retired"]) == (2, 1)
-                await asked(app, KINDS, {"status": "paused"}, "PATCH")
-                while told["status"] != "paused":
-                    told = await reader.event("state")
+                state = await reader.event("state")
+                assert state["lead"] == "No report has been learnt yet."
+                assert "a masked bit that hides group, arm and reward together: it is true 73.1 %" in state["meaning"]
+                assert "asks all groups as one with a chance of 12 %" in state["note"]  # exp(-2) to 1
+                await ask(app, f"{KINDS}/arms", {"name": "third"})
+                await ask(app, f"{KINDS}/arms/arm%201/retire", b"")
+                while [arm["name"] for arm in state["arms"]] != ["arm 0", "third"]:
+                    state = await reader.event("state")
+                assert [[arm["name"] for arm in group["arms"]] for group in state["groups"]] == [["arm 0", "third"]] * 3
+                assert (state["open"], state["retired"]) == (2, 1)
+                await ask(app, KINDS, {"status": "paused"}, "PATCH")
+                while state["status"] != "paused":
+                    state = await reader.event("state")
 
     asyncio.run(use())

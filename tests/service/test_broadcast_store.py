@@ -34,7 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, restless: None) -> None:
 
 
 @asynccontextmanager
-async def opened(storage: str, clock: Clock | None = None) -> AsyncIterator[App]:
+async def open_app(storage: str, clock: Clock | None = None) -> AsyncIterator[App]:
     async with open_registry(storage, clock) as registry:
         await registry.create(config())
         app = App(Settings())
@@ -73,15 +73,15 @@ def test_streams_do_not_block_writers(kind: str, tmp_path: Path, request: pytest
         open_store(storage, create=True).close()
 
     async def use() -> None:
-        async with opened(storage) as app, AsyncExitStack() as stack:
+        async with open_app(storage) as app, AsyncExitStack() as stack:
             with locked(storage) as connection:
                 readers = [await stack.enter_async_context(reading(app, LIVE)) for _ in range(READERS)]
                 for reader in readers:
                     times = {(await reader.event("state"))["at"] for _ in range(2)}
                     while len(times) < 3:  # they go on
-                        told = await reader.event("state")
-                        times.add(told["at"])
-                    assert told["sums"]["late"] == 0
+                        state = await reader.event("state")
+                        times.add(state["at"])
+                    assert state["sums"]["late"] == 0
                 connection.execute(COUNTED)
                 connection.execute("COMMIT")
                 for reader in readers:
@@ -95,7 +95,7 @@ def test_history_is_monotone_when_clock_is_set_back(tmp_path: Path) -> None:
     wall = [1_700_000_000.0]
 
     async def use() -> None:
-        async with opened(storage_in(tmp_path), Clock(lambda: wall[0])) as app, reading(app, LIVE) as reader:
+        async with open_app(storage_in(tmp_path), Clock(lambda: wall[0])) as app, reading(app, LIVE) as reader:
             before = (await reader.event("state"))["point"]["at"][0]
             wall[0] -= 3600
             while (await reader.event("state"))["point"]["at"][0] <= before:

@@ -29,7 +29,7 @@ BROKEN = ["{", "[]", "null", "{}", '{"policy": 7}', DEEP, '{"epsilon": "x"}']  #
 
 
 @pytest.fixture
-def two(storage: str, served: Served) -> Iterator[Path]:
+def two_experiments(storage: str, served: Served) -> Iterator[Path]:
     """A store with two experiments, in the current folder; its service has ended."""
     assert served.post("/v1/experiments", {**SMALL, "name": "other"}).status == 201
     for name in ("headline", "other"):
@@ -46,7 +46,7 @@ def change(path: Path, statement: str, *values: object) -> None:
         connection.execute(statement, values)
 
 
-def saved(path: Path, statement: str, *values: object) -> Path:
+def back_up(path: Path, statement: str, *values: object) -> Path:
     """Return a backup with a change."""
     backup = path.with_name("saved")
     assert call("backup", backup, "--storage", f"sqlite:///{path}").exit_code == 0
@@ -120,33 +120,35 @@ def test_invalid_rows_are_quarantined(served: Served, storage: str) -> None:
         assert abs(service.registry.clock.now() - time.time()) < 5.0
 
 
-def test_broken_first_event_is_reported(two: Path) -> None:
-    change(two, "UPDATE event SET detail = '{}' WHERE seq = 1 AND experiment = 1")
+def test_broken_first_event_is_reported(two_experiments: Path) -> None:
+    change(two_experiments, "UPDATE event SET detail = '{}' WHERE seq = 1 AND experiment = 1")
     replayed = call("replay", "--storage", "sqlite:///bandits.db")
     assert replayed.stdout.splitlines()[0].startswith("headline: event 1 or one soon after it is damaged (KeyError)")
     assert replayed.stdout.splitlines()[1].startswith("other: 2 events")
     assert replayed.exit_code == cli.FAILED
 
 
-def test_invalid_versions_are_reported(two: Path) -> None:
-    backup = saved(two, "SELECT 1")
+def test_invalid_versions_are_reported(two_experiments: Path) -> None:
+    backup = back_up(two_experiments, "SELECT 1")
     for value in ("", "three", "3.5", "-1", "1" * 5000, b"\xff", "\u0663"):
-        for path in (backup, two):
+        for path in (backup, two_experiments):
             change(path, "UPDATE meta SET value = ? WHERE key = 'schema'", value)
         refused(call("restore", backup, "--storage", "sqlite:///restored.db"), "saved: damaged")
         refused(call("backup", "again", "--storage", "sqlite:///bandits.db"), "bandits.db: damaged")
 
 
-def test_values_of_wrong_type_are_damage(two: Path) -> None:
+def test_values_of_wrong_type_are_damage(two_experiments: Path) -> None:
     for statement in (
         "UPDATE event SET bit = 'x' WHERE seq = 2",
         "UPDATE experiment SET config = X'00'",
         "UPDATE arm SET name = X'ff'",
     ):
-        refused(call("restore", saved(two, statement), "--storage", "sqlite:///restored.db"), "saved: damaged")
+        refused(
+            call("restore", back_up(two_experiments, statement), "--storage", "sqlite:///restored.db"), "saved: damaged"
+        )
 
 
-def test_deep_json_is_reported(two: Path) -> None:
+def test_deep_json_is_reported(two_experiments: Path) -> None:
     Path("deep.jsonl").write_text(DEEP)
     refused(call("evaluate", "deep.jsonl"), "deep.jsonl: line 1 is no JSON object")
     assert call("export", "headline", "log.jsonl", "--storage", "sqlite:///bandits.db").exit_code == 0
@@ -154,11 +156,11 @@ def test_deep_json_is_reported(two: Path) -> None:
     for detail in (DEEP, f'{{"groups": {DEEP}'):
         Path("log.jsonl").write_text("\n".join(json.dumps({**row, "detail": detail}) for row in rows))
         refused(call("evaluate", "log.jsonl"), "does not say what it changes")
-    change(two, "UPDATE event SET detail = ? WHERE seq = 1 AND experiment = 1", DEEP)
+    change(two_experiments, "UPDATE event SET detail = ? WHERE seq = 1 AND experiment = 1", DEEP)
     refused(call("evaluate", "headline", "--storage", "sqlite:///bandits.db"), "does not say what it changes")
 
 
-def test_export_is_readable_by_owner_only(two: Path) -> None:
+def test_export_is_readable_by_owner_only(two_experiments: Path) -> None:
     for kind in ("csv", "jsonl", "parquet"):
         file = Path(f"log.{kind}")
         file.touch(0o666)
@@ -167,8 +169,8 @@ def test_export_is_readable_by_owner_only(two: Path) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_damaged_store_is_not_exported(store: Store, two: Path) -> None:
-    change(two, "UPDATE event SET detail = ? WHERE seq = 1 AND experiment = 1", DEEP)
+def test_damaged_store_is_not_exported(store: Store, two_experiments: Path) -> None:
+    change(two_experiments, "UPDATE event SET detail = ? WHERE seq = 1 AND experiment = 1", DEEP)
     refused(call("export", "headline", "log.csv", "--storage", "sqlite:///bandits.db"), "damaged")
     with open_store("sqlite:///bandits.db") as again:
         assert again.read_heads() == store.read_heads()

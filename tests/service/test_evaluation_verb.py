@@ -24,7 +24,7 @@ from maskedbandits.service.tokens import FLAG_HELD_BACK
 FORMATS = ("csv", "jsonl", "parquet")
 
 
-def saved(events: Sequence[EventRow], file: Path) -> Path:
+def save_log(events: Sequence[EventRow], file: Path) -> Path:
     export.export(events, file)
     return file
 
@@ -71,25 +71,25 @@ def test_export_has_held_back_reports(tmp_path: Path, ending: str) -> None:
     flags = [0, FLAG_HELD_BACK, FLAG_HELD_BACK | 1]
     events = [create_event(2, settings(MILLION, 0.25, 0.0))]
     events += [report(place + 2, 0, 0, 1, WHOLE // 2, flags=each) for place, each in enumerate(flags)]
-    file = saved(events, tmp_path / f"log.{ending}")
+    file = save_log(events, tmp_path / f"log.{ending}")
     assert [event.flags for event in export.read_export(file)][1:] == flags
-    told = json.loads(call("evaluate", file, "--json").stdout)
-    assert (told["reports"], told["held_back"]) == (1, 2)
+    result = json.loads(call("evaluate", file, "--json").stdout)
+    assert (result["reports"], result["held_back"]) == (1, 2)
     assert "Held back: 2 reports over the source limit." in " ".join(call("evaluate", file).stdout.split())
 
 
 def test_store_and_exports_give_same_evaluation(storage: str, tmp_path: Path) -> None:
-    told = json.loads(call("evaluate", "headlines", "--storage", storage, "--json", "--periods", 2).stdout)
-    assert (told["reports"], told["left_out"]) == (810, 90)
-    assert [arm["name"] for arm in told["arms"]] == ["red, 'hot'", "blé", "green"]
-    assert [arm["of"] for arm in told["arms"]] == [810, 810, 270]
-    assert [part["reports"] for part in told["periods"]] == [405, 405]
+    result = json.loads(call("evaluate", "headlines", "--storage", storage, "--json", "--periods", 2).stdout)
+    assert (result["reports"], result["left_out"]) == (810, 90)
+    assert [arm["name"] for arm in result["arms"]] == ["red, 'hot'", "blé", "green"]
+    assert [arm["of"] for arm in result["arms"]] == [810, 810, 270]
+    assert [part["reports"] for part in result["periods"]] == [405, 405]
     for ending in FORMATS:
         file = tmp_path / f"log.{ending}"
         done = call("export", "headlines", file, "--storage", storage)
         assert (done.exit_code, done.stdout) == (0, f"902 events: {file}\n"), done.output
         again = json.loads(call("evaluate", file, "--json", "--periods", 2).stdout)
-        assert again == {**told, "experiment": str(file)}
+        assert again == {**result, "experiment": str(file)}
 
 
 def test_exports_have_no_ids_and_payloads(storage: str, tmp_path: Path) -> None:
@@ -114,13 +114,13 @@ def test_exported_events_are_read_unchanged(ending: str, tmp_path: Path) -> None
         change(4, 480_001, "status", status="paused"),
         report(5, 480_002, 0, 1, WHOLE, 7 * MILLION),
     ]
-    found = list(export.read_export(saved(events, tmp_path / f"log.{ending}")))
+    found = list(export.read_export(save_log(events, tmp_path / f"log.{ending}")))
     for before, after in zip(events, found, strict=True):
         assert after._replace(detail=None) == before._replace(detail=None)
-        told = json.loads(before.detail or "{}")
-        for arm in told.get("arms", ()):
+        result = json.loads(before.detail or "{}")
+        for arm in result.get("arms", ()):
             del arm["payload"]
-        assert json.loads(after.detail or "{}") == told
+        assert json.loads(after.detail or "{}") == result
 
 
 # Words
@@ -136,7 +136,7 @@ def test_text_fits_eighty_columns(tmp_path: Path) -> None:
     events = simulate_log([0.2, 0.5, 0.4], 600, seed=1, holdout=0.1)
     events[0] = create_event(["a" * 200, "\x1b[2J", "ordinary"], settings(MILLION, 0.05, 0.1))
     tried = ("--policy", "klucb-cf", "--policy", f"klucb-cf:c=0.5{'0' * 60}", "--repeats", 2)
-    text = words(saved(events, tmp_path / "log.csv"), "--periods", 2, *tried)
+    text = words(save_log(events, tmp_path / "log.csv"), "--periods", 2, *tried)
     assert max(map(len, text.splitlines())) <= 80
     assert gives_no_orders(text)
     assert "aaaaaaaaaaaaaa..." in text
@@ -154,7 +154,7 @@ def test_text_clips_means(tmp_path: Path) -> None:
     """Few noisy reports give estimates beyond 0 and 1, which the JSON has unclipped."""
     events = [create_event(2, settings(MILLION // 10, 0.25, 0.0))]
     events += [report(place + 2, 0, place % 2, place % 2, WHOLE // 2, MILLION // 10) for place in range(20)]
-    file = saved(events, tmp_path / "log.csv")
+    file = save_log(events, tmp_path / "log.csv")
     shown = {line.split("  ")[0]: line for line in words(file).splitlines()}
     low, high = json.loads(words(file, "--json"))["arms"]
     assert low["ips"]["value"] < 0.0 < 1.0 < high["ips"]["value"]
@@ -166,7 +166,7 @@ def test_text_clips_means(tmp_path: Path) -> None:
 def test_text_shows_best_of_many_arms(tmp_path: Path) -> None:
     events = [create_event(100, settings(MILLION, 0.009, 0.0))]
     events += [report(place + 2, 0, place % 100, int(place % 100 > 69), WHOLE // 100) for place in range(1000)]
-    text = words(saved(events, tmp_path / "log.csv"))
+    text = words(save_log(events, tmp_path / "log.csv"))
     assert "and 70 more arms, which --json shows" in text
     assert "\narm 99 " in text
     assert "\narm 5 " not in text
@@ -174,7 +174,9 @@ def test_text_shows_best_of_many_arms(tmp_path: Path) -> None:
 
 
 def test_text_explains_missing_estimates(tmp_path: Path) -> None:
-    text = words(saved(simulate_log([0.2, 0.5], 500, seed=1, floor=0.0), tmp_path / "log.csv"), "--policy", "klucb-cf")
+    text = words(
+        save_log(simulate_log([0.2, 0.5], 500, seed=1, floor=0.0), tmp_path / "log.csv"), "--policy", "klucb-cf"
+    )
     assert "not judged: about 100 % of decisions could not have shown it;" in text
     assert " give arms a floor; it is between 0.000 and 1.000\n" in text
     assert "klucb-cf" in text
@@ -186,19 +188,19 @@ def test_text_warns_of_wrong_probabilities(tmp_path: Path) -> None:
     events = with_probabilities(
         simulate_log([0.2, 0.9], 4000, seed=1), lambda event: max(3328, (event.probability or 0) / 2)
     )
-    text = " ".join(words(saved(events, tmp_path / "log.csv")).split())
+    text = " ".join(words(save_log(events, tmp_path / "log.csv")).split())
     assert "DO NOT TRUST 'arm 1': its reports are" in text
-    told = json.loads(words(tmp_path / "log.csv", "--json"))
-    assert told["arms"][1]["shown"]["fits"] is False
+    result = json.loads(words(tmp_path / "log.csv", "--json"))
+    assert result["arms"][1]["shown"]["fits"] is False
 
 
 def test_approximate_intervals_need_many_reports(tmp_path: Path) -> None:
-    file = saved(simulate_log([0.2, 0.9], 1500, seed=1), tmp_path / "log.csv")
-    told = json.loads(words(file, "--json"))["arms"]
-    assert told[0]["doubly_robust"]["approximate"] is None  # it has fewer than a hundred
-    low, high = told[1]["doubly_robust"]["approximate"]
+    file = save_log(simulate_log([0.2, 0.9], 1500, seed=1), tmp_path / "log.csv")
+    result = json.loads(words(file, "--json"))["arms"]
+    assert result[0]["doubly_robust"]["approximate"] is None  # it has fewer than a hundred
+    low, high = result[1]["doubly_robust"]["approximate"]
     assert f"({low:.3f}–{high:.3f})" in words(file, "--approximate")
-    assert high - low < told[1]["doubly_robust"]["interval"][1] - told[1]["doubly_robust"]["interval"][0]
+    assert high - low < result[1]["doubly_robust"]["interval"][1] - result[1]["doubly_robust"]["interval"][0]
     assert "With fewer than 100 reports" in " ".join(words(file, "--approximate").split())
     assert "hold for any number of reports" in " ".join(words(file).split())
 
@@ -216,15 +218,15 @@ def test_text_describes_changes(storage: str) -> None:
 def test_evaluate_uses_service_storage(storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the variable or the file that the service itself goes by; a log with a dot in its name is a file."""
     monkeypatch.chdir(tmp_path)
-    told = call("evaluate", "headlines", "--storage", storage, "--json").stdout
+    result = call("evaluate", "headlines", "--storage", storage, "--json").stdout
     refused(call("evaluate", "headlines"), "bandits.db: there is no such file")
     with monkeypatch.context() as patch:
         patch.setenv("MASKEDBANDITS_STORAGE", storage)
-        assert call("evaluate", "headlines", "--json").stdout == told
+        assert call("evaluate", "headlines", "--json").stdout == result
         assert call("export", "headlines", "log.csv").exit_code == 0
-        assert json.loads(call("evaluate", "log.csv", "--json").stdout)["reports"] == json.loads(told)["reports"]
+        assert json.loads(call("evaluate", "log.csv", "--json").stdout)["reports"] == json.loads(result)["reports"]
     Path("service.toml").write_text(f"storage = '{storage}'\nport = 9000\n", encoding="utf-8")
-    assert call("evaluate", "headlines", "--config", "service.toml", "--json").stdout == told
+    assert call("evaluate", "headlines", "--config", "service.toml", "--json").stdout == result
     assert call("export", "headlines", "other.csv", "--config", "service.toml").exit_code == 0
     assert Path("other.csv").read_bytes() == Path("log.csv").read_bytes()
 
@@ -235,9 +237,9 @@ def test_export_replaces_file_with_force_only(storage: str, tmp_path: Path) -> N
     refused(call("export", "headlines", file, "--storage", storage), "log.csv: it is there already")
     assert file.read_text(encoding="utf-8") == "mine"
     done = call("export", "headlines", file, "--storage", storage, "--force", "--json")
-    told = json.loads(done.stdout)
-    assert (told["file"], told["experiment"]) == (str(file), "headlines")
-    assert len(file.read_text(encoding="utf-8").splitlines()) == told["events"] + 1
+    result = json.loads(done.stdout)
+    assert (result["file"], result["experiment"]) == (str(file), "headlines")
+    assert len(file.read_text(encoding="utf-8").splitlines()) == result["events"] + 1
 
 
 def test_missing_logs_are_rejected(storage: str, tmp_path: Path) -> None:
@@ -271,8 +273,8 @@ def test_log_with_gap_is_rejected(storage: str, tmp_path: Path, lost: str, compl
     assert "a log is damaged" in done.stderr
     assert [each.partition(":")[0] for each in done.stdout.splitlines()] == ["headlines", "empty"]
     assert complaint in done.stdout
-    told = json.loads(call("replay", "--storage", url, "--json").stdout)
-    assert [(each["experiment"], each["holds"]) for each in told] == [("headlines", False), ("empty", True)]
+    result = json.loads(call("replay", "--storage", url, "--json").stdout)
+    assert [(each["experiment"], each["holds"]) for each in result] == [("headlines", False), ("empty", True)]
 
 
 @pytest.mark.parametrize(

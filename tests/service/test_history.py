@@ -54,9 +54,9 @@ def test_history_is_bounded() -> None:
 def test_point_keeps_its_numbers() -> None:
     made = point(1.0, [row(0), row(7, None, share=None)], reports=3, late=2)
     assert (made.get_total("reports"), made.get_total("late"), made.get_total("missing")) == (3, 2, 0)
-    told = to_columns([made], [f"arm {place}" for place in range(8)], MOST)
-    assert told["reports"] == [3]
-    assert [(arm["place"], arm["name"], arm["estimate"], arm["share"]) for arm in told["arms"]] == [
+    columns = to_columns([made], [f"arm {place}" for place in range(8)], MOST)
+    assert columns["reports"] == [3]
+    assert [(arm["place"], arm["name"], arm["estimate"], arm["share"]) for arm in columns["arms"]] == [
         (0, "arm 0", [0.5], [0.5]),
         (7, "arm 7", [None], [None]),
     ]
@@ -64,18 +64,18 @@ def test_point_keeps_its_numbers() -> None:
 
 def test_missing_arm_leaves_gaps() -> None:
     points = [point(1.0, [row(0)]), point(2.0, [row(0), row(1)]), point(3.0, [row(1, 0.25)])]
-    told = to_columns(points, ["a", "b"], MOST)
-    assert told["at"] == [1.0, 2.0, 3.0]
-    assert [arm["estimate"] for arm in told["arms"]] == [[0.5, 0.5, None], [None, 0.5, 0.25]]
+    columns = to_columns(points, ["a", "b"], MOST)
+    assert columns["at"] == [1.0, 2.0, 3.0]
+    assert [arm["estimate"] for arm in columns["arms"]] == [[0.5, 0.5, None], [None, 0.5, 0.25]]
 
 
 def test_columns_have_arms_shown_last() -> None:
     """At every point other arms of 1,000 are shown: the history would grow with each."""
     names = [f"arm {place}" for place in range(1000)]
     rows = [[row((7 * at + 31 * each) % 1000) for each in range(MOST)] for at in range(438)]
-    told = to_columns([point(float(at), some) for at, some in enumerate(rows)], names, MOST)
-    assert len(told["at"]) == 438
-    assert [arm["place"] for arm in told["arms"]] == sorted(each["place"] for each in rows[-1])
+    columns = to_columns([point(float(at), some) for at, some in enumerate(rows)], names, MOST)
+    assert len(columns["at"]) == 438
+    assert [arm["place"] for arm in columns["arms"]] == sorted(each["place"] for each in rows[-1])
     few = [point(1.0, [row(0), row(1)]), point(2.0, [row(2)]), point(3.0, [row(3)])]
     assert [arm["place"] for arm in to_columns(few, names, 3)["arms"]] == [
         0,

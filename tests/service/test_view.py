@@ -24,8 +24,8 @@ from maskedbandits.service.dashboard.view import (
 
 def view(arms: int, **others: Any) -> dict[str, Any]:
     numbers = {name: [0] * arms for name in ("issued", "reported", "pending", "missing")}
-    told = {"arms": [f"arm {place}" for place in range(arms)], "estimates": [0.5] * arms, "alarms": 0, "refused": {}}
-    return {**told, "held_back": 0, "intervals": [[0.4, 0.6]] * arms, "suspects": [False] * arms, **numbers, **others}
+    sample = {"arms": [f"arm {place}" for place in range(arms)], "estimates": [0.5] * arms, "alarms": 0, "refused": {}}
+    return {**sample, "held_back": 0, "intervals": [[0.4, 0.6]] * arms, "suspects": [False] * arms, **numbers, **others}
 
 
 def row(name: str, estimate: float | None, low: float, high: float, share: float | None = 0.25) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def row(name: str, estimate: float | None, low: float, high: float, share: float
 
 
 def test_rows_are_open_arms_by_index() -> None:
-    told = view(4, issued=[5, 6, 7, 8], missing=[1, 2, 3, 4])
-    rows = build_rows(told, [0.1, 0.2, 0.3, 0.4], [0, 2, 3])
+    sample = view(4, issued=[5, 6, 7, 8], missing=[1, 2, 3, 4])
+    rows = build_rows(sample, [0.1, 0.2, 0.3, 0.4], [0, 2, 3])
     assert [row["name"] for row in rows] == ["arm 0", "arm 2", "arm 3"]
     assert [row["decisions"] for row in rows] == [5, 7, 8]
     assert [row["missing"] for row in rows] == [1, 3, 4]
@@ -58,10 +58,10 @@ def test_arm_unknown_to_policy_has_no_row() -> None:
 
 
 def test_totals_are_of_all_arms_and_reasons() -> None:
-    told = view(2, issued=[5, 6], reported=[1, 2], pending=[3, 0], missing=[0, 4], alarms=7, held_back=2)
-    told["refused"] = {"duplicate": 1, "late": 2, "forged": 3, "foreign": 4}
+    sample = view(2, issued=[5, 6], reported=[1, 2], pending=[3, 0], missing=[0, 4], alarms=7, held_back=2)
+    sample["refused"] = {"duplicate": 1, "late": 2, "forged": 3, "foreign": 4}
     numbers = {"decisions": 11, "reports": 3, "awaited": 3, "missing": 4}
-    assert sum_arms(told) == {**numbers, "duplicate": 1, "late": 2, "refused": 7, "alarms": 7, "held_back": 2}
+    assert sum_arms(sample) == {**numbers, "duplicate": 1, "late": 2, "refused": 7, "alarms": 7, "held_back": 2}
 
 
 def test_leader_text_follows_intervals() -> None:
@@ -99,8 +99,8 @@ def group_view(estimates: list[list[float | None]], width: float, shares: list[f
     }
 
 
-def describe_groups(told: dict[str, Any], *known: int, reports: int = 9) -> str:
-    return describe_group_leader(build_groups(told, known), reports)
+def describe_groups(sample: dict[str, Any], *known: int, reports: int = 9) -> str:
+    return describe_group_leader(build_groups(sample, known), reports)
 
 
 def test_group_leader_text_follows_intervals() -> None:
@@ -128,12 +128,12 @@ def test_retired_arm_is_not_best() -> None:
 
 def test_groups_and_arms_are_limited() -> None:
     many, arms = 256, 200
-    told = group_view([[0.5] * arms for _ in range(many)], WIDE, [0.001] * many)
-    told["shares"][200] = 0.5
-    told["estimates"][200][150] = 0.9
-    told["probabilities"] = [[0.0] * arms for _ in range(many)]
-    told["probabilities"][200][180] = 1.0
-    shown = select_groups(build_groups(told, range(arms)))
+    sample = group_view([[0.5] * arms for _ in range(many)], WIDE, [0.001] * many)
+    sample["shares"][200] = 0.5
+    sample["estimates"][200][150] = 0.9
+    sample["probabilities"] = [[0.0] * arms for _ in range(many)]
+    sample["probabilities"][200][180] = 1.0
+    shown = select_groups(build_groups(sample, range(arms)))
     assert [group["name"] for group in shown] == [f"group {place}" for place in [*range(MAX_GROUPS - 1), 200]]
     assert {len(group["arms"]) for group in shown} == {MAX_ARMS}
     places = [arm["place"] for arm in shown[-1]["arms"]]

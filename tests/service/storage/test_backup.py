@@ -36,15 +36,15 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
+def backup_file(tmp_path: Path) -> Path:
     """A backup of a SQLite store."""
     with open_store(f"sqlite:///{tmp_path}/source.db?durable=no", create=True) as store:
-        used(store)
+        fill_tables(store)
         backup(store, tmp_path / "backup")
     return tmp_path / "backup"
 
 
-def used(store: Store) -> Store:
+def fill_tables(store: Store) -> Store:
     """Write rows to every table."""
     create_sample(store)
     create_sample(store, ODD)
@@ -66,7 +66,7 @@ def used(store: Store) -> Store:
     return store
 
 
-def content(store: Store) -> dict[str, list[Any]]:
+def read_content(store: Store) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {table: [] for table in schema.TABLES}
     with store.dump() as tables:
         for table, rows in tables:
@@ -76,12 +76,12 @@ def content(store: Store) -> dict[str, list[Any]]:
 
 def test_backup_restores_all_tables(any_store: Store, target: str, tmp_path: Path) -> None:
     file = tmp_path / "backup"
-    before = content(used(any_store))
+    before = read_content(fill_tables(any_store))
     assert all(before.values())  # of every table
     assert backup(any_store, file) == CopyCounts(2, 3004)
     assert restore(file, target) == CopyCounts(2, 3004)
     with open_store(target) as restored:
-        assert content(restored) == before
+        assert read_content(restored) == before
         assert restored.append([report(1, to_id(1000 * 20)), report(), report(2)]) == [0, 3003, -2]
         assert restored.append([report(1, to_id(1), expires=90)]) == [-1]  # still forgotten
         assert create_sample(restored, "another").id == 3
@@ -117,8 +117,8 @@ def test_backup_is_consistent_while_others_write(any_url: str, any_store: Store,
             assert log == any_store.read_events(experiment, 0, len(log))
 
 
-def test_failed_backup_leaves_earlier_backup(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = saved.read_bytes()
+def test_failed_backup_leaves_earlier_backup(backup_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = backup_file.read_bytes()
 
     @contextmanager
     def dump() -> Iterator[Iterator[TableRows]]:
@@ -128,67 +128,67 @@ def test_failed_backup_leaves_earlier_backup(saved: Path, monkeypatch: pytest.Mo
         yield "meta", [("schema", "1")]
         raise StoreUnavailable("the server has gone")
 
-    with open_store(f"sqlite:///{saved.with_name('source.db')}") as store:
+    with open_store(f"sqlite:///{backup_file.with_name('source.db')}") as store:
         monkeypatch.setattr(store, "dump", dump)
         with refused("the server has gone", kind=StoreUnavailable):
-            backup(store, saved)
+            backup(store, backup_file)
         with refused("the server has gone", kind=StoreUnavailable):
-            backup(store, saved.with_name("new"))
-    assert saved.read_bytes() == before
-    assert not [path for path in saved.parent.iterdir() if path.name.startswith((".", "new"))]
+            backup(store, backup_file.with_name("new"))
+    assert backup_file.read_bytes() == before
+    assert not [path for path in backup_file.parent.iterdir() if path.name.startswith((".", "new"))]
 
 
-def test_backup_is_readable_by_owner_only(saved: Path) -> None:
-    assert stat.S_IMODE(saved.stat().st_mode) == 0o600
+def test_backup_is_readable_by_owner_only(backup_file: Path) -> None:
+    assert stat.S_IMODE(backup_file.stat().st_mode) == 0o600
 
 
-def test_backup_replaces_only_backups(saved: Path) -> None:
-    source = saved.with_name("source.db")
-    notes = saved.with_name("notes")
+def test_backup_replaces_only_backups(backup_file: Path) -> None:
+    source = backup_file.with_name("source.db")
+    notes = backup_file.with_name("notes")
     notes.write_text("mine")
     with open_store(f"sqlite:///{source}") as store:
         for path in (source, notes):
             with refused(str(path), "no backup: give another name"):
                 backup(store, path)
         with pytest.raises(OSError, match="No such file") as caught:
-            backup(store, saved.with_name("missing") / "backup")
-        assert caught.value.filename == str(saved.with_name("missing") / "backup")
+            backup(store, backup_file.with_name("missing") / "backup")
+        assert caught.value.filename == str(backup_file.with_name("missing") / "backup")
         assert store.read_heads() == {1: 3002, 2: 2}
     assert notes.read_text() == "mine"
 
 
-def test_restore_needs_empty_store(saved: Path, any_store: Store, any_url: str) -> None:
+def test_restore_needs_empty_store(backup_file: Path, any_store: Store, any_url: str) -> None:
     any_store.set_meta("a note", "does not matter")
-    restore(saved, any_url)
-    before = content(any_store)
+    restore(backup_file, any_url)
+    before = read_content(any_store)
     with refused("it is not empty: restore into a new store"):
-        restore(saved, any_url)
-    assert content(any_store) == before
+        restore(backup_file, any_url)
+    assert read_content(any_store) == before
 
 
 @pytest.mark.parametrize("table", [table for table in schema.TABLES if table != "meta"])
-def test_any_row_prevents_restore(saved: Path, tmp_path: Path, table: str) -> None:
+def test_any_row_prevents_restore(backup_file: Path, tmp_path: Path, table: str) -> None:
     url = f"sqlite:///{tmp_path}/restored.db"
-    restore(saved, url)
+    restore(backup_file, url)
     with closing(sqlite3.connect(tmp_path / "restored.db", isolation_level=None)) as connection:
         for other in schema.TABLES:
             if other not in ("meta", table):
                 connection.execute(f"DELETE FROM {other}")  # noqa: S608 - our own names
     with refused("it is not empty"):
-        restore(saved, url)
+        restore(backup_file, url)
 
 
-def test_other_files_are_not_restored(saved: Path, target: str) -> None:
-    source = saved.with_name("source.db")
-    notes = saved.with_name("notes")
+def test_other_files_are_not_restored(backup_file: Path, target: str) -> None:
+    source = backup_file.with_name("source.db")
+    notes = backup_file.with_name("notes")
     notes.write_text("mine")
     for path in (source, notes):
         with refused(str(path), "not a backup"):
             restore(path, target)
     with refused("no such file"):
-        restore(saved.with_name("missing"), target)
+        restore(backup_file.with_name("missing"), target)
     with refused("a backup: restore it into a store"):
-        open_store(f"sqlite:///{saved}")
+        open_store(f"sqlite:///{backup_file}")
     with refused("create the store first" if "postgresql" in target else "no such file"):
         open_store(target)  # nothing was made
 
@@ -207,19 +207,19 @@ def test_other_files_are_not_restored(saved: Path, target: str) -> None:
         ("DELETE FROM meta", "with the version that wrote it"),
     ],
 )
-def test_damaged_backup_is_rejected(saved: Path, target: str, change: str, words: str) -> None:
-    with closing(sqlite3.connect(saved, isolation_level=None)) as connection:
+def test_damaged_backup_is_rejected(backup_file: Path, target: str, change: str, words: str) -> None:
+    with closing(sqlite3.connect(backup_file, isolation_level=None)) as connection:
         connection.execute(change)
-    with refused(str(saved), words):
-        restore(saved, target)
+    with refused(str(backup_file), words):
+        restore(backup_file, target)
 
 
-def test_truncated_backup_is_rejected(saved: Path, target: str) -> None:
-    whole = saved.read_bytes()
+def test_truncated_backup_is_rejected(backup_file: Path, target: str) -> None:
+    whole = backup_file.read_bytes()
     for broken in (whole[: len(whole) // 2], whole[:20_000] + bytes(8192) + whole[28_192:], whole[:100]):
-        saved.write_bytes(broken)
-        with refused(str(saved), "damaged"):
-            restore(saved, target)
+        backup_file.write_bytes(broken)
+        with refused(str(backup_file), "damaged"):
+            restore(backup_file, target)
 
 
 # Tables of other versions
@@ -237,7 +237,7 @@ def set_version(store: Store, version: int) -> None:
 def test_older_tables_are_upgraded(
     any_url: str, any_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    used(any_store)
+    fill_tables(any_store)
     with any_store._begin_write() as tx:  # a version that knew no visitors, and called arms otherwise
         tx.execute("DROP TABLE visitor")
         tx.execute("ALTER TABLE arm RENAME COLUMN place TO number")
@@ -265,7 +265,7 @@ def test_older_tables_are_upgraded(
 
 def test_store_of_version_1_is_upgraded(any_url: str, any_store: Store, tmp_path: Path) -> None:
     """The first version has no groups: old reports stay as they are, and new ones of both kinds follow."""
-    used(any_store)
+    fill_tables(any_store)
     before = any_store.read_events(1, 0, 10_000)
     with any_store._begin_write() as tx:
         tx.execute("ALTER TABLE event DROP COLUMN question")
@@ -293,8 +293,8 @@ def test_newer_tables_are_rejected(any_url: str, any_store: Store) -> None:
         store.upgrade(as_it_is)
 
 
-def test_copied_sqlite_file_is_a_store(saved: Path) -> None:
-    source = saved.with_name("source.db")
-    shutil.copy(source, saved.with_name("copy.db"))
-    with open_store(f"sqlite:///{saved.with_name('copy.db')}") as store:
+def test_copied_sqlite_file_is_a_store(backup_file: Path) -> None:
+    source = backup_file.with_name("source.db")
+    shutil.copy(source, backup_file.with_name("copy.db"))
+    with open_store(f"sqlite:///{backup_file.with_name('copy.db')}") as store:
         assert store.read_heads() == {1: 3002, 2: 2}

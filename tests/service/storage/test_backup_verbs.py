@@ -53,10 +53,10 @@ def test_backup_verb_and_restore_verb_are_inverse(any_store: Store, any_url: str
     done = call("backup", "--storage", any_url, "b.backup")
     assert (done.exit_code, done.stdout) == (0, "Backed up: 1 experiment, 2,001 events. b.backup\n")
     done = call("restore", "b.backup", "--storage", "sqlite:///restored.db", "--json")
-    told = json.loads(done.stdout)
-    (fault,) = told.pop("faults")  # its configuration names no policy
+    result = json.loads(done.stdout)
+    (fault,) = result.pop("faults")  # its configuration names no policy
     assert fault.startswith("headlines: its configuration is damaged")
-    assert told == {"file": "b.backup", "experiments": 1, "events": 2001}
+    assert result == {"file": "b.backup", "experiments": 1, "events": 2001}
     with open_store("sqlite:///restored.db") as restored:
         assert restored.read_events(1, 0, 9999) == any_store.read_events(1, 0, 9999)
     refused(call("restore", "b.backup", "--storage", "sqlite:///restored.db"), "not empty")

@@ -297,8 +297,8 @@ class TestContract:
         store.set_meta(odd, odd)
         assert (store.list_experiments()[0].name, store.list_experiments()[0].config) == (odd, document)
         assert [(arm.name, arm.payload) for arm in store.list_arms(row.id)] == [(odd, document), (odd + odd, document)]
-        told = json.loads(store.read_events(row.id, 0, 1)[0].detail or "")
-        assert told["arms"] == [{"name": odd, "payload": {"text": odd}}]
+        detail = json.loads(store.read_events(row.id, 0, 1)[0].detail or "")
+        assert detail["arms"] == [{"name": odd, "payload": {"text": odd}}]
         assert store.list_issued(row.id, 0) == [(0, odd, 5, 1)]
         assert store.sum_refused(row.id) == {odd: 1}
         assert store.list_keys() == [KeyRow(odd, odd, odd.encode(), 1, None)]

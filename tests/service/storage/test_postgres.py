@@ -73,7 +73,7 @@ def start(work: Callable[[], object]) -> Future[object]:
 
 
 @contextmanager
-def locked(url: str) -> Iterator[None]:
+def hold_lock(url: str) -> Iterator[None]:
     """Hold the lock that every append to the first experiment needs."""
     with psycopg.connect(url) as connection:
         connection.execute("SELECT 1 FROM experiment WHERE id = 1 FOR UPDATE")
@@ -135,7 +135,7 @@ def test_connection_lost_before_commit_writes_nothing(place: str, postgres_serve
     with open_store(place, create=True) as store:
         create_sample(store)
         process, one = backend(store), report()
-        with locked(place):
+        with hold_lock(place):
             answer = start(lambda: store.append([one]))
             wait_until(lambda: waiting_for(postgres_server, process) in ("transactionid", "tuple"))
             postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
@@ -149,7 +149,7 @@ def test_change_lost_before_commit_is_known_as_failed(place: str, postgres_serve
     with open_store(place, create=True) as store:
         create_sample(store)
         process = backend(store)
-        with locked(place):
+        with hold_lock(place):
             answer = start(lambda: store.change(1, Change("status", 1, status="paused")))
             wait_until(lambda: waiting_for(postgres_server, process) in ("transactionid", "tuple"))
             postgres_server.execute("SELECT pg_terminate_backend(%s, 60000)", process)
@@ -233,7 +233,7 @@ def test_lock_timeout_is_unavailable(place: str, monkeypatch: pytest.MonkeyPatch
     with open_store(place, create=True) as store:
         create_sample(store)
         process = backend(store)
-        with locked(place):
+        with hold_lock(place):
             for work in (
                 lambda: store.append([report()]),
                 lambda: store.change(1, Change("status", 1, status="paused")),

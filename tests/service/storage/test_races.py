@@ -23,7 +23,7 @@ WRITERS, EXPERIMENTS = 4, 2
 POOLS: dict[str, Callable[[int], Executor]] = {"threads": ThreadPoolExecutor, "processes": children.processes}
 
 
-def followed(store: Store, done: Callable[[], bool]) -> Iterator[EventRow]:
+def follow(store: Store, done: Callable[[], bool]) -> Iterator[EventRow]:
     """Follow a log as the service does, until all is written and read."""
     after = 1
     while True:
@@ -41,7 +41,7 @@ def test_concurrent_appends_leave_no_gaps(any_url: str, any_store: Store, pool: 
         create_sample(any_store, f"experiment {each}")
     with POOLS[pool](WRITERS) as writers:
         written = [writers.submit(children.write, any_url, who, EXPERIMENTS) for who in range(WRITERS)]
-        read = list(followed(any_store, lambda: all(each.done() for each in written)))
+        read = list(follow(any_store, lambda: all(each.done() for each in written)))
         given = [each.result(children.LONGEST) for each in written]
     batches = [children.decisions(who, batch) for who in range(WRITERS) for batch in range(children.BATCHES)]
     unique = {decision for batch in batches for decision in batch}
@@ -49,8 +49,8 @@ def test_concurrent_appends_leave_no_gaps(any_url: str, any_store: Store, pool: 
         log = any_store.read_events(experiment, 1, 100_000)
         assert [event.seq for event in log] == list(range(2, len(unique) + 2))
         assert {event.epsilon for event in log} == unique
-        told = [(row[1], seq) for each in given for row, seq in each.items() if row[0] == experiment]
-        assert sorted(told) == sorted((event.epsilon, event.seq) for event in log)  # to one writer each
+        given_numbers = [(row[1], seq) for each in given for row, seq in each.items() if row[0] == experiment]
+        assert sorted(given_numbers) == sorted((event.epsilon, event.seq) for event in log)  # to one writer each
         assert any_store.read_heads()[experiment] == len(unique) + 1
     assert read == any_store.read_events(1, 1, 100_000)
 

@@ -63,20 +63,20 @@ def test_key_file_location_by_backend(any_store: Store, tmp_path: Path) -> None:
 
 
 def test_machines_share_secret_by_variable(any_url: str, any_store: Store, tmp_path: Path) -> None:
-    told = {"MASKEDBANDITS_SECRET": OTHER}
+    environment = {"MASKEDBANDITS_SECRET": OTHER}
     with open_store(any_url) as second:
-        assert load_secret(any_store, told) == load_secret(second, told) == OTHER.encode()
+        assert load_secret(any_store, environment) == load_secret(second, environment) == OTHER.encode()
         with pytest.raises(UserError, match="not the secret of"):
             load_secret(second, {"MASKEDBANDITS_SECRET": OTHER[::-1]})
     assert not list(tmp_path.glob("*.key"))
 
 
 def test_secret_file_can_be_named(store: Store, tmp_path: Path) -> None:
-    told = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}
+    environment = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}
     (tmp_path / "credential").write_text(f"{OTHER}\n")
     (tmp_path / "credential").chmod(0o600)
-    assert load_secret(store, told) == OTHER.encode()
-    assert load_settings({}, {**told, "MASKEDBANDITS_SECRET": OTHER}) == Settings()  # neither is a setting
+    assert load_secret(store, environment) == OTHER.encode()
+    assert load_settings({}, {**environment, "MASKEDBANDITS_SECRET": OTHER}) == Settings()  # neither is a setting
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_key_file_open_to_others_is_rejected(store: Store, storage: str, tmp_pat
 def test_mounted_secret_is_accepted_with_warning(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str
 ) -> None:
-    told, path = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}, tmp_path / "credential"
+    environment, path = {"MASKEDBANDITS_SECRET_FILE": str(tmp_path / "credential")}, tmp_path / "credential"
     path.write_text(OTHER)
     path.chmod(0o444 if why == "writable by nobody" else 0o644)
     if why == "of another owner":
@@ -127,7 +127,7 @@ def test_mounted_secret_is_accepted_with_warning(
         found[8] |= os.ST_RDONLY  # f_flag
         monkeypatch.setattr(os, "fstatvfs", lambda handle: os.statvfs_result(found))
     for _ in range(2):  # it is said once
-        assert load_secret(store, told) == OTHER.encode()
+        assert load_secret(store, environment) == OTHER.encode()
     assert capsys.readouterr().err.count("key file is open to others") == 1
 
 

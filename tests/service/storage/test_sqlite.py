@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-def opened(path: Path, options: str = "") -> Store:
+def open_sqlite(path: Path, options: str = "") -> Store:
     return open_store(f"sqlite:///{path}{options}")
 
 
@@ -45,7 +45,7 @@ def test_writer_times_out_behind_another_process(path: Path, monkeypatch: pytest
     monkeypatch.setattr(errors, "LOCK_TIMEOUT_S", 0.05)
     receiving, ready = children.PROCESSES.Pipe(duplex=False)
     waiting, release = children.PROCESSES.Pipe(duplex=False)
-    with opened(path) as store:
+    with open_sqlite(path) as store:
         process = children.PROCESSES.Process(target=children.hold_a_lock, args=(str(path), ready, waiting))
         process.start()
         try:
@@ -81,7 +81,7 @@ def test_store_recovers_from_full_disk(path: Path) -> None:
 
 
 def test_file_size_limit_is_a_full_disk(path: Path) -> None:
-    with opened(path) as store:
+    with open_sqlite(path) as store:
         store._connection.execute("PRAGMA max_page_count = 40")  # type: ignore[attr-defined]
         with refused("the disk is full: make room", kind=StoreUnavailable):
             store.append([report() for _ in range(5000)])
@@ -93,7 +93,7 @@ def test_file_size_limit_is_a_full_disk(path: Path) -> None:
 
 def test_deleted_file_is_not_written(path: Path) -> None:
     away = path.with_name("away.db")
-    with opened(path) as store:
+    with open_sqlite(path) as store:
         path.rename(away)
         for work in (store.read_heads, store.ping, lambda: store.append([report()])):
             with refused("deleted or replaced while in use", kind=StoreUnavailable):
@@ -130,7 +130,7 @@ def test_read_only_file_is_rejected(path: Path) -> None:
 def test_other_files_are_rejected(path: Path, content: bytes, words: str) -> None:
     path.write_bytes(content)
     with refused(str(path), words):
-        opened(path)
+        open_sqlite(path)
     assert path.read_bytes()[:9] == content[:9] or content == b""
 
 
@@ -180,7 +180,7 @@ def test_url_options_are_checked(tmp_path: Path) -> None:
 
 
 def test_store_file_is_private(path: Path) -> None:
-    with opened(path) as store:
+    with open_sqlite(path) as store:
         store.add_signing_key(b"secret")
         for file in path.parent.iterdir():
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -188,7 +188,7 @@ def test_store_file_is_private(path: Path) -> None:
 
 def test_store_is_durable_unless_url_says_no(path: Path) -> None:
     for options, level in [("", 2), ("?durable=yes", 2), ("?durable=no", 0)]:
-        with opened(path, options) as store:
+        with open_sqlite(path, options) as store:
             connection = store._connection  # type: ignore[attr-defined]
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
@@ -196,10 +196,10 @@ def test_store_is_durable_unless_url_says_no(path: Path) -> None:
 
 def test_forgotten_ids_are_overwritten(path: Path) -> None:
     marks = [bytes([1, 2, 3]) + number.to_bytes(2, "big") + b"SECRET" for number in range(400)]
-    with opened(path) as store:
+    with open_sqlite(path) as store:
         store.append([report(decision=mark, expires=100) for mark in marks])
     assert sum(mark in path.read_bytes() for mark in marks) == 400
-    with opened(path) as store:
+    with open_sqlite(path) as store:
         store.forget(100)
     assert sum(mark in path.read_bytes() for mark in marks) == 0
 
