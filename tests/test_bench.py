@@ -39,7 +39,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_regret_is_told_as_a_table_a_figure_and_a_document(
+def test_regret_report_has_table_figure_and_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["regret", "--policies", "klucb-cf", "uniform", "--out", str(tmp_path)])
@@ -64,7 +64,7 @@ def test_regret_is_told_as_a_table_a_figure_and_a_document(
 
 
 @pytest.mark.usefixtures("small")
-def test_the_ratio_is_that_of_the_regrets() -> None:
+def test_ratio_is_that_of_the_regrets() -> None:
     case = next(case for case in suite.cases(3000) if case.family == "abrupt")
     told = make_policy("oracle-klucb-cf", arms=3, corruption=case.problem.corruption, restarts=[0])
     expected = simulate(case.problem, told, runs=2, seed=1, checkpoints=1).regret.mean()
@@ -78,7 +78,7 @@ def row_of(policy: str, ratios: dict[str, float], tail: float) -> regret.Row:
     )
 
 
-def test_those_told_nothing_are_compared_problem_by_problem_with_the_better_of_the_others() -> None:
+def test_untuned_policies_are_compared_with_best_tuned() -> None:
     rows = [
         row_of("auto", {"a": 1.0, "b": 4.0}, 2.5),
         row_of("glr-klucb-cf", {"a": 2.0, "b": 8.0}, 1.5),
@@ -90,18 +90,18 @@ def test_those_told_nothing_are_compared_problem_by_problem_with_the_better_of_t
     assert len(others) == 2
 
 
-def test_the_exponent_of_a_power_is_its_exponent() -> None:
+def test_fitted_exponent_of_a_power() -> None:
     values = [2.0, 8.0, 32.0]
     middle, low, high = growth.exponent(values, np.array([[3.0 * each**0.7] * 5 for each in values]))
     assert (middle, low, high) == pytest.approx((0.7, 0.7, 0.7))
 
 
-def test_bounds_and_plays_on_the_hardest_gaps_are_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gaps_report_is_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gaps, "HORIZONS", (10_000,))
     assert "| 10,000 | 208 | 535 | 292 | " in gaps.two_thirds_table()
 
 
-def test_growth_is_told_as_a_table_and_a_figure(
+def test_growth_report_has_table_and_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = {"PROBLEMS": 3, "HORIZON": 500, "HORIZONS": (300, 900), "COUNTS": (2, 4), "EPSILONS": (1.0, math.inf)}
@@ -113,21 +113,21 @@ def test_growth_is_told_as_a_table_and_a_figure(
     assert (tmp_path / "growth.png").stat().st_size > 10_000
 
 
-def test_liars_turn_a_policy_where_theory_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_liars_turn_policy_where_theory_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(liars, "RUNS", 4)
     share = theory.turning_share(liars.GAP, math.tanh(0.5))
     assert liars.better_pulls("klucb-cf", 1.0, 0.7 * share) > 0.6
     assert liars.better_pulls("klucb-cf", 1.0, 1.3 * share) < 0.4
 
 
-def test_a_burst_of_lies_turns_a_policy_later_if_it_allows_for_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_robust_policy_survives_longer_bursts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bursts, "HONEST", 2000)
     trusting, wary = (bursts.burst("auto", each, math.inf, 0) for each in ({}, {"contamination": 0.05}))
     assert 5 < trusting.lies < 40 < 80 < wary.lies
     assert trusting.reports < 1000
 
 
-def test_bursts_are_told_as_medians_with_an_interval() -> None:
+def test_bursts_report_has_medians_with_intervals() -> None:
     found = [bursts.Burst(float(place), math.inf) for place in range(20)]
     *_, row = bursts.burst_table({"auto": [found] * len(bursts.EPSILONS)}).splitlines()
     assert row == "| `auto` |" + " 10 (5 to 14) | > 5,000 |" * len(bursts.EPSILONS)
@@ -135,7 +135,7 @@ def test_bursts_are_told_as_medians_with_an_interval() -> None:
     assert row == "| a problem |" + " 1,234 ± 56 |" * 3
 
 
-def test_delays_are_told_as_a_table(
+def test_delays_report_is_a_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -159,15 +159,13 @@ def test_delays_are_told_as_a_table(
     assert "| `klucb-cf` |" in capsys.readouterr().out
 
 
-def test_a_step_over_features_takes_some_time() -> None:
+def test_featured_steps_are_timed() -> None:
     mask = RandomizedResponse.from_epsilon(1.0)
     policy = make_featured("logistic-ts-cf", arms=features.ARMS, features=features.FEATURES, corruption=mask)
     assert features.step(policy, steps=500) > 0
 
 
-def test_what_knowing_the_mask_saves_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_features_report_shows_savings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name, value in {"HORIZON": 500, "EPSILONS": (1.0, 16.0), "SIZES": (1.0,), "step": lambda policy: 1.5}.items():
         monkeypatch.setattr(features, name, value)
     monkeypatch.setattr(sys, "argv", ["features", "--problems", "3", "--runs", "1"])
@@ -184,7 +182,7 @@ def test_what_knowing_the_mask_saves_is_told(
 
 
 @pytest.mark.slow
-def test_knowing_the_mask_saves_what_is_its_goal() -> None:
+def test_features_report_meets_its_goal() -> None:
     """Weights of 1, 8 problems of 100,000 steps: the interval is above 15 %; hardly masked, both lose alike."""
     saved, error = features.measured(1.0, 1.0, 8, 2).saved
     assert saved - error > 15.0
@@ -192,13 +190,13 @@ def test_knowing_the_mask_saves_what_is_its_goal() -> None:
     assert plain.known.sum() == pytest.approx(plain.face_value.sum(), rel=5e-4)
 
 
-def test_speed_is_measured_of_what_is_played() -> None:
+def test_speed_counts_played_steps() -> None:
     assert speed.simulated(3, 50, 500, ramp=100) > 0
     assert speed.bare_loop(3, 50, 500) > 0
     assert speed.live("sw-klucb-cf", 3, 50, 200, window=50) > 0
 
 
-def test_every_goal_names_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_goal_has_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("simulated", "bare_loop", "live", "timed"):
         monkeypatch.setattr(speed, name, lambda *arguments, **parameters: 1.0)
     monkeypatch.setattr(peers, "measure", lambda *arguments, **parameters: SimpleNamespace(cpu_seconds_per_step=1.0))
@@ -207,7 +205,7 @@ def test_every_goal_names_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> N
     assert "live auto" in measured
 
 
-def test_cold_starts_are_told_with_their_goals(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cold_start_report_has_goals(capsys: pytest.CaptureFixture[str]) -> None:
     speed._print_starts([cold.Start("one", 1.5, 2.0), cold.Start("other", 12.0, 10.0)])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
     assert lines == [["one", "1.5", "<=", "2", "met"], ["other", "12.0", "<=", "10", "missed"]]
@@ -215,7 +213,7 @@ def test_cold_starts_are_told_with_their_goals(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are watched in /proc")
 @pytest.mark.slow
-def test_what_a_sweep_takes_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweep_report_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sweep, "SIZES", {"short": (500, 2), "very short": (100, 2)})
     monkeypatch.setattr(sys, "argv", ["sweep", "--cells", "20", "--backends", "processes", "--sizes", "short"])
     sweep.main()
@@ -231,7 +229,7 @@ def test_what_a_sweep_takes_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     )
 
 
-def test_what_contextual_policies_lose_is_told_beside_the_goals(
+def test_context_report_shows_regret_and_goals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(context, "lost", lambda policy, pool, problem, epsilon, runs, seed: 100.0 * epsilon + seed)
@@ -247,7 +245,7 @@ def test_what_contextual_policies_lose_is_told_beside_the_goals(
     assert lines[-3].split("|")[1:4] == [" groups all alike ", " 4 ", "  "]
 
 
-def test_worlds_of_groups_are_what_they_are_called() -> None:
+def test_grouped_worlds_match_their_names() -> None:
     uniform, near, far, changing, alike = (world(3) for world, _ in context.WORLDS.values())
     assert [each.segments for each in (uniform, near, far, changing, alike)] == [1, 1, 1, 4, 1]
     for world, gap in ((near, 0.15), (far, 0.2), (changing, 0.2)):
@@ -257,7 +255,7 @@ def test_worlds_of_groups_are_what_they_are_called() -> None:
 
 
 @pytest.mark.parametrize(("gap", "spread"), [(0.0, 1600), (0.15, 1340), (0.2, 1250)])
-def test_an_arm_at_random_loses_what_the_law_of_means_says(gap: float, spread: float) -> None:
+def test_regret_of_random_arms_matches_means(gap: float, spread: float) -> None:
     """0.3 + 7 gap / 15 a visitor, in 200 worlds within four standard errors; means of eight spread as the page says."""
     lost = [context.at_random(context.independent(seed, gap)) for seed in range(200)]
     off = np.std(lost, ddof=1)
@@ -265,7 +263,7 @@ def test_an_arm_at_random_loses_what_the_law_of_means_says(gap: float, spread: f
     assert off / 8**0.5 == pytest.approx(spread, rel=0.15)
 
 
-def test_at_random_and_without_groups_count_every_segment() -> None:
+def test_baselines_count_every_segment() -> None:
     """Two groups that like different arms, and change their minds: one arm for all loses 0.4 in every step."""
     means = [[[0.9, 0.1], [0.1, 0.9]], [[0.2, 0.6], [0.6, 0.2]]]
     problem = ContextualProblem(means, [0, 750], 1000)
@@ -273,7 +271,7 @@ def test_at_random_and_without_groups_count_every_segment() -> None:
     assert context.without_groups(problem, 1.0, 400, 1) == pytest.approx(350, rel=0.02)  # half of the visitors lose
 
 
-def test_a_goal_is_met_by_all_backends_or_by_none() -> None:
+def test_goal_covers_all_backends() -> None:
     rows = [sweep.Spent("short", name, 10, kernels, 1.0, "a") for name, kernels in (("threads", 0.95), ("ray", 0.9))]
     assert "met" in sweep.verdicts(rows)[0]
     rows.append(sweep.Spent("short", "processes", 10, 0.89, 1.0, "b"))

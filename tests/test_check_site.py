@@ -23,18 +23,18 @@ QUIET = {
 
 
 @pytest.mark.parametrize("page", FETCHING.values(), ids=FETCHING)
-def test_what_fetches_is_found(page: str, tmp_path: Path) -> None:
+def test_fetching_elements_are_found(page: str, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text(page, encoding="utf-8")
     (complaint,) = complaints(tmp_path)
     assert complaint.startswith("index.html fetches ")
 
 
 @pytest.mark.parametrize("page", QUIET.values(), ids=QUIET)
-def test_what_does_not_fetch_is_left_alone(page: str, tmp_path: Path) -> None:
+def test_harmless_elements_are_ignored(page: str, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text(page, encoding="utf-8")
     assert not [*complaints(tmp_path)]
 
 
-def test_style_sheets_are_read_too(tmp_path: Path) -> None:
+def test_style_sheets_are_checked(tmp_path: Path) -> None:
     (tmp_path / "x.css").write_text("a { src: url('https://host.example/x.woff') } b { src: url(x.woff) }")
     assert [*complaints(tmp_path)] == ["x.css fetches https://host.example/x.woff"]

@@ -30,7 +30,7 @@ def spread(ratios: list[float], low: str, high: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_block_is_written_by_the_page_s_own_script_in_make_docs(page: Path) -> None:
+def test_blocks_are_written_by_script_of_their_page(page: Path) -> None:
     commands = MARK.findall(page.read_text(encoding="utf-8"))
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in commands:
@@ -47,12 +47,12 @@ def test_scripts_are_named_after_their_page() -> None:
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.stem)
-def test_links_of_the_root_lead_somewhere(page: Path) -> None:
+def test_links_of_root_files_resolve(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (ROOT / target).is_file(), f"{page.name} links to {target}, which is no file"
 
 
-def test_filling_a_block_leaves_the_rest_alone(tmp_path: Path) -> None:
+def test_filling_a_block_changes_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "x.md"
     page.write_text("a\n<!-- begin: python -m docs.x -->\nold\n<!-- end -->\nb\n", encoding="utf-8")
     page.write_text(page.read_text() + "<!-- begin: python -m docs.x two -->\n<!-- end -->\n", encoding="utf-8")
@@ -62,7 +62,7 @@ def test_filling_a_block_leaves_the_rest_alone(tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8").startswith("a\n<!-- begin: python -m docs.x -->\nnew\n<!-- end -->\nb\n")
 
 
-def test_what_the_theory_page_says_of_its_windows() -> None:
+def test_theory_page_windows_match_code() -> None:
     text = " ".join((ROOT / "docs" / "theory.md").read_text(encoding="utf-8").split())
     table = rows("theory.md", "windows")
     paper, corrected, twice, best = ([number(row[column]) for row in table] for column in (3, 5, 6, 8))
@@ -77,7 +77,7 @@ def test_what_the_theory_page_says_of_its_windows() -> None:
     assert f"a smaller mean in every row, by {saved} %" in text
 
 
-def test_what_the_theory_page_says_of_its_bounds() -> None:
+def test_theory_page_bounds_match_code() -> None:
     text = " ".join((ROOT / "docs" / "theory.md").read_text(encoding="utf-8").split())
     table = rows("theory.md", "pulls")
     assert f"by a factor of {max(number(row[5]) for row in table):.1f} in the worst case" in text
@@ -86,7 +86,7 @@ def test_what_the_theory_page_says_of_its_bounds() -> None:
     assert all(number(row[6]) > number(row[3]) for row in table)
 
 
-def test_what_the_theory_page_says_of_gaps() -> None:
+def test_theory_page_gaps_match_table() -> None:
     """The formula for equal gaps holds where they are equal, and not where they differ."""
     from bench import gaps
 
@@ -101,13 +101,13 @@ def test_what_the_theory_page_says_of_gaps() -> None:
     assert len(rows("theory.md", "two thirds")) == len(gaps.HORIZONS)
 
 
-def test_no_page_takes_glr_klucb_cf_for_the_policy_of_others() -> None:
+def test_pages_distinguish_glr_klucb_cf() -> None:
     """Threshold and forced exploration differ, as two pages say."""
     for page in PAGES:
         assert "exactly as GLR-klUCB" not in " ".join(page.read_text(encoding="utf-8").split())
 
 
-def test_what_the_policies_page_says_of_auto() -> None:
+def test_policies_page_claims_about_auto() -> None:
     text = " ".join((ROOT / "docs" / "policies.md").read_text(encoding="utf-8").split())
     for which, horizon in (("regret", "100,000"), ("long", "1,000,000")):
         auto = [row for row in rows("policies.md", f"{which} untold") if row[0] == "auto"]
@@ -121,7 +121,7 @@ def test_what_the_policies_page_says_of_auto() -> None:
     assert f"{number(table['auto'][1]):.2f} and {number(long['auto'][1]):.2f} times" in text
 
 
-def test_what_the_experiments_page_says_of_auto() -> None:
+def test_experiments_page_claims_about_auto() -> None:
     table = {row[0]: row for row in rows("experiments.md", "paper")}
     text = " ".join((ROOT / "docs" / "experiments.md").read_text(encoding="utf-8").split())
     more = {epsilon: round(100 * (number(row[4]) / number(row[2]) - 1)) for epsilon, row in table.items()}
@@ -129,7 +129,7 @@ def test_what_the_experiments_page_says_of_auto() -> None:
     assert more["0.5"] == min(more.values())
 
 
-def test_the_example_of_the_planner_s_page_agrees_with_itself() -> None:
+def test_planner_example_is_consistent() -> None:
     page = ROOT / "docs" / "planner.md"
     shown = " ".join(blocks.read(page, "example").split())
     patterns = r"Simulated in (\d+) worlds", r"Take ε = (\S+):", r"000 people, (\S+ % \([^)]*\)) of the gain"
@@ -142,7 +142,7 @@ def test_the_example_of_the_planner_s_page_agrees_with_itself() -> None:
 
 
 @pytest.mark.slow
-def test_the_example_of_the_planner_s_page_is_what_its_command_prints() -> None:
+def test_planner_example_matches_command() -> None:
     from docs import planner as page
 
     from maskedbandits.planner import plan
@@ -150,7 +150,7 @@ def test_the_example_of_the_planner_s_page_is_what_its_command_prints() -> None:
     assert blocks.read(page.PAGE, "example") == page.example(plan(5, 200_000, 4, 0.1, 0.3))
 
 
-def test_the_computed_table_of_the_noise_page_is_what_the_code_computes() -> None:
+def test_noise_table_matches_code() -> None:
     """And it shows what the page says: without the tail's term an index is too low too often, with it never."""
     from docs import noise as page
 
@@ -162,13 +162,13 @@ def test_the_computed_table_of_the_noise_page_is_what_the_code_computes() -> Non
 
 
 @pytest.mark.parametrize("which", ["visitors", "naive", "switch"])
-def test_the_computed_tables_of_the_page_on_groups_are_what_the_code_computes(which: str) -> None:
+def test_context_tables_match_code(which: str) -> None:
     from docs import context as page
 
     assert blocks.read(page.PAGE, which) == page.TABLES[which]()
 
 
-def test_what_the_page_on_groups_says_of_wrong_shares() -> None:
+def test_context_page_claims_about_wrong_shares() -> None:
     """Intervals overlap in every row; policies that compare arms alone choose the same, unless groups are pooled."""
     table = {cells[0]: cells[1:] for cells in rows("context.md", "shares")}
     for cells in table.values():
@@ -179,13 +179,13 @@ def test_what_the_page_on_groups_says_of_wrong_shares() -> None:
         assert len(set(table[f"`{name}`"])) == 3
 
 
-def test_the_noise_of_others_on_the_page_on_groups_is_what_the_code_computes() -> None:
+def test_context_page_peer_noise_matches_code() -> None:
     from docs import context as page
 
     assert blocks.read(page.PAGE, "noise") == page.noise()
 
 
-def test_the_page_on_groups_says_of_trees_what_was_measured() -> None:
+def test_context_page_claims_about_trees() -> None:
     played = [cells for cells in rows("context.md", "partitions") if cells[1]]
     assert len(played) == 40
     lost = np.array([[number(cell) for cell in cells[3:9]] for cells in played])
@@ -198,7 +198,7 @@ def test_the_page_on_groups_says_of_trees_what_was_measured() -> None:
     assert all(3 * number(cells[5]) < number(cells[8]) for cells in published[:3])  # 3 x 3 at 1 to 4
 
 
-def test_the_noise_page_says_what_was_measured() -> None:
+def test_noise_page_claims_match_measurements() -> None:
     lost = {cells[0]: int(cells[2].split()[0]) for cells in rows("noise.md", "stuck")}
     assert all((count == 0) == index.startswith("sub-gamma") for index, count in lost.items())
     response, laplace, _, _ = rows("noise.md", "costs")
@@ -206,7 +206,7 @@ def test_the_noise_page_says_what_was_measured() -> None:
     assert 1.5 < min(ratios) <= max(ratios) < 2.5
 
 
-def test_what_the_evaluation_says_of_its_tables() -> None:
+def test_evaluation_claims_match_tables() -> None:
     text = " ".join((ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8").split())
     retail, blind, films = (
         {row[0]: [number(cell) for cell in row[1:]] for row in rows("evaluation.md", which)}
@@ -233,7 +233,7 @@ def test_what_the_evaluation_says_of_its_tables() -> None:
     assert films["auto"][0] < films["ts-cf, never forgets"][0]
 
 
-def test_what_the_evaluation_says_of_logs() -> None:
+def test_evaluation_claims_about_logs() -> None:
     text = " ".join((ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8").split())
     worth = {row[0]: row[1:] for row in rows("data.md", "worth")}
     size, arms, periods = (int(number(cell.split()[0])) for cell in worth["`movielens-100k`"][:3])

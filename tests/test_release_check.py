@@ -17,13 +17,13 @@ SDIST |= {"client/client.js", "src/maskedbandits/a.py", "src/maskedbandits/py.ty
 WHEEL = {"maskedbandits/a.py", "maskedbandits/py.typed", "maskedbandits/service/client.js"}
 
 
-def test_whole_archives_are_fit() -> None:
+def test_complete_archives_pass() -> None:
     assert not [*contents_complaints(SDIST, WHEEL, SDIST - {"PKG-INFO"})]
     assert not [*contents_complaints(SDIST, WHEEL, None)]
     assert not [*strays(WHEEL)]
 
 
-def test_what_lacks_or_strays_is_named() -> None:
+def test_missing_and_stray_files_are_named() -> None:
     without_tests = {name for name in SDIST if not name.startswith("tests/")}
     assert [*contents_complaints(without_tests, WHEEL, None)] == ["the sdist lacks tests/"]
     assert [*contents_complaints(SDIST | {"notes.txt"}, WHEEL, SDIST)] == [
@@ -34,7 +34,7 @@ def test_what_lacks_or_strays_is_named() -> None:
     assert [*strays(WHEEL | {"maskedbandits/__pycache__/a.pyc"})] == ["the wheel holds maskedbandits/__pycache__/a.pyc"]
 
 
-def test_the_root_and_what_is_in_packaging_are_distributions(tmp_path: Path) -> None:
+def test_distributions_are_root_and_packaging(tmp_path: Path) -> None:
     assert distributions()[0].name == "maskedbandits"
     for folder in (tmp_path, tmp_path / "packaging" / "small"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def test_the_root_and_what_is_in_packaging_are_distributions(tmp_path: Path) -> 
     assert [one.folder for one in distributions(tmp_path)] == [tmp_path, tmp_path / "packaging" / "small"]
 
 
-def test_the_digest_of_the_client_is_what_a_page_pins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_client_digest_matches_integrity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with zipfile.ZipFile(tmp_path / "some.whl", "w") as archive:
         archive.writestr(release_check.CLIENT, "alert('Hello, world.');")
     told: list[dict[str, Any]] = [
@@ -71,7 +71,7 @@ def test_the_digest_of_the_client_is_what_a_page_pins(tmp_path: Path, capsys: py
     ]
 
 
-def test_an_environment_lists_all_that_it_needs() -> None:
+def test_sbom_lists_all_dependencies() -> None:
     """Of this one: whatever a component needs and is installed is a component, too, once."""
     found = sbom.bill(sbom.installed(Path(sys.executable)), "maskedbandits")
     listed = [each["purl"] for each in found["components"]] + [found["metadata"]["component"]["purl"]]
@@ -80,7 +80,7 @@ def test_an_environment_lists_all_that_it_needs() -> None:
     assert {each for line in found["dependencies"] for each in [line["ref"], *line["dependsOn"]]} == set(listed)
 
 
-def test_the_lock_has_every_need_at_the_pinned_version_with_digests_and_no_address() -> None:
+def test_lock_pins_every_dependency_with_digests() -> None:
     text = lock.LOCK.read_text(encoding="utf-8")
     assert "://" not in text
     locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+) \\$", text, re.MULTILINE))
@@ -96,7 +96,7 @@ def test_the_lock_has_every_need_at_the_pinned_version_with_digests_and_no_addre
     assert {re.split(r"[\[>=<;]", need)[0] for need in needs} <= set(locked)
 
 
-def test_a_lock_is_sorted_and_has_each_digest_once() -> None:
+def test_lock_is_sorted_and_unique() -> None:
     hashes: lock.Hashes = {}
     for digest in ("bb", "aa", "bb"):
         told = {"metadata": {"name": "Some_Thing", "version": "1"}}
@@ -104,20 +104,20 @@ def test_a_lock_is_sorted_and_has_each_digest_once() -> None:
     assert lock.text(hashes).endswith("some-thing==1 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n")
 
 
-def test_a_program_that_fails_is_told_in_one_line() -> None:
+def test_failed_program_is_a_one_line_error() -> None:
     assert call(sys.executable, "-c", "raise SystemExit(2)", code=2) == ""
     with pytest.raises(UnfitError, match=r"ended with 1, not 0: ValueError: why$"):
         call(sys.executable, "-c", "raise ValueError('why')")
 
 
 @pytest.mark.slow  # `make release-check` does the same with what is released
-def test_a_service_is_tried(tmp_path: Path) -> None:
+def test_service_is_tried(tmp_path: Path) -> None:
     release_check.smoke_service(Path(sys.executable).parent, tmp_path)
     assert (tmp_path / "bandits.db").exists()
     assert '"stopped"' in (tmp_path / "log").read_text(encoding="utf-8")
 
 
-def test_a_service_that_does_not_start_is_not_fit(tmp_path: Path) -> None:
+def test_service_that_does_not_start_fails_check(tmp_path: Path) -> None:
     program = tmp_path / "maskedbandits"
     program.write_text(f"#!{sys.executable}\nprint('no')\n", encoding="utf-8")
     program.chmod(0o755)
@@ -125,7 +125,7 @@ def test_a_service_that_does_not_start_is_not_fit(tmp_path: Path) -> None:
         release_check.smoke_service(tmp_path, tmp_path)
 
 
-def test_all_places_that_name_the_version_agree() -> None:
+def test_version_is_the_same_everywhere() -> None:
     project = (release_check.ROOT / "pyproject.toml").read_text(encoding="utf-8")
     citation = (release_check.ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r'^version = "(.*)"', project, re.MULTILINE) == [maskedbandits.__version__]

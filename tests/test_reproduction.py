@@ -16,13 +16,13 @@ FOLDER = Path(__file__).parent.parent / "experiments"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("label", "cells"), [("klUCB-CF", 8), ("UCB-CF", 1), ("TS-CF", 8)])
-def test_gajane_2018(tmp_path: Path, label: str, cells: int) -> None:
+def test_regrets_match_gajane_2018(tmp_path: Path, label: str, cells: int) -> None:
     check("gajane2018", label, cells, tmp_path)  # panel a, and seven epsilons of panel b where they are published
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("label", "cells"), [("klUCB", 2), ("SW-klUCB", 2), ("TS", 1)])
-def test_besson_2019(tmp_path: Path, label: str, cells: int) -> None:
+def test_regrets_match_besson_2019(tmp_path: Path, label: str, cells: int) -> None:
     check("published", label, cells, tmp_path)
 
 

@@ -32,7 +32,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["none.toml"], "none.toml: no such file"),
     ],
 )
-def test_mistakes_are_refused(file: Path, arguments: list[str], complaint: str) -> None:
+def test_mistakes_are_usage_errors(file: Path, arguments: list[str], complaint: str) -> None:
     refused(call("bound", *arguments), complaint)
 
 

@@ -62,7 +62,7 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize("verb", [[], ["data"]])
-def test_who_names_no_verb_is_shown_them_line_by_line(verb: list[str]) -> None:
+def test_missing_verb_prints_help(verb: list[str]) -> None:
     result = call(*verb)
     assert result.exit_code == cli.USAGE
     assert "\nCommands:\n" in result.stderr
@@ -80,7 +80,7 @@ def test_help_names_every_option(verb: str) -> None:
 
 @pytest.mark.parametrize("columns", [20, 100])
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_shows_examples_on_lines_of_their_own(verb: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_shows_examples_on_single_lines(verb: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = call(verb, "--help").stdout.splitlines()
     examples = [line.strip() for line in lines[lines.index("Examples:") :] if line.strip()][1:]
@@ -111,14 +111,14 @@ def test_help_shows_examples_on_lines_of_their_own(verb: str, columns: int, monk
         (["runn"], "No such command 'runn'"),
     ],
 )
-def test_mistakes_are_refused(file: Path, arguments: list[str], complaint: str) -> None:
+def test_mistakes_are_usage_errors(file: Path, arguments: list[str], complaint: str) -> None:
     Path("bad.toml").write_text(SMALL.replace("[[0.9", "[[1.9"), encoding="utf-8")
     Path("empty").mkdir()
     Path("empty/results.json").touch()
     refused(call(*arguments), complaint)
 
 
-def test_a_complaint_gives_no_orders() -> None:
+def test_errors_have_no_control_characters() -> None:
     given = os.fsdecode(ORDERS.encode())  # as a command line comes in, whatever the locale
     for arguments in (
         ["run", given],
@@ -147,7 +147,7 @@ def test_a_closed_pipe_is_quiet(verb: list[str]) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is played by /dev/full")
 @pytest.mark.parametrize("verb", [["policies"], ["bound", "--horizon", "100", "--changes", "2"]])
-def test_output_that_nobody_gets_is_one_line(verb: list[str]) -> None:
+def test_full_disk_is_a_one_line_error(verb: list[str]) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = finished([*PROGRAM, *verb], stdout=full)
     assert (done.returncode, done.stderr) == (cli.FAILED, "maskedbandits: error: No space left on device\n")
@@ -155,7 +155,7 @@ def test_output_that_nobody_gets_is_one_line(verb: list[str]) -> None:
 
 @pytest.mark.parametrize("environment", ENCODINGS, ids=lambda environment: "-".join(environment.values()))
 @pytest.mark.slow
-def test_a_run_survives_an_output_that_is_not_unicode(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_run_works_without_unicode_output(tmp_path: Path, environment: dict[str, str]) -> None:
     file = small_file(tmp_path, ODD.replace("[1, inf]", "[inf]"))
     command = [*PROGRAM, "run", file, "--out", tmp_path / "out", "--no-progress"]
     done = finished(command, environment=environment)
@@ -168,7 +168,7 @@ def test_a_run_survives_an_output_that_is_not_unicode(tmp_path: Path, environmen
 
 
 @pytest.mark.parametrize("encoding", ["ascii", *SELDOM])
-def test_every_verb_survives_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbs_work_in_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "build_plots", lambda *arguments: [])  # they are the same in every encoding
     file = odd.parent / "small.toml"
     commands: list[list[object]] = [
@@ -191,13 +191,13 @@ def test_every_verb_survives_any_encoding(odd: Path, encoding: str, monkeypatch:
             assert gives_no_orders(written.decode(encoding)), arguments
 
 
-def test_letters_that_an_encoding_lacks_are_spelled() -> None:
+def test_missing_letters_are_spelled_out() -> None:
     assert "Menard" in call("policies", "klucb-plus-cf", encoding="ascii").stdout
     assert "Ménard" in call("policies", "klucb-plus-cf", encoding="latin-1").stdout
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_a_table_stays_straight_in_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_is_aligned_in_any_encoding(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "build_plots", lambda *arguments: [])
     lines = call("report", odd, encoding=encoding).stdout.splitlines()
     heading = next(line for line in lines if "regret, 95 %" in line)
@@ -211,18 +211,18 @@ def test_a_table_stays_straight_in_any_encoding(odd: Path, encoding: str, monkey
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-def test_a_document_holds_names_as_they_are(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_has_names_unchanged(odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "build_plots", lambda *arguments: [])
     result = call("report", odd, "--json", encoding=encoding)
     assert gives_no_orders(result.stdout)
     assert json.loads(result.stdout)["cells"][2]["label"] == LETTERS
 
 
-def test_progress_gives_no_orders() -> None:
+def test_progress_has_no_control_characters() -> None:
     assert gives_no_orders(progress_bar.format_label(Label("", ORDERS, ORDERS, 1.0)))
 
 
-def test_a_file_name_that_the_locale_cannot_read(tmp_path: Path) -> None:
+def test_undecodable_file_name_works(tmp_path: Path) -> None:
     name, folder = os.fsdecode("é".encode() + b"\xff.toml"), os.fsdecode("ü".encode())
     small_file(tmp_path, SMALL.replace("[1, inf]", "[1]")).rename(tmp_path / name)
     command = [*PROGRAM, "run", name, "--runs", "1", "--out", folder, "--no-progress"]

@@ -54,7 +54,7 @@ def test_help_names_every_option_and_shows_examples(verb: str, columns: int, mon
         VERBS[verb].make_context(verb, arguments)  # it can be read, or this raises
 
 
-def test_all_are_listed() -> None:
+def test_list_has_all() -> None:
     listed = call("data", "list").stdout.splitlines()
     document = json.loads(call("data", "list", "--json").stdout)
     assert [line.split()[0] for line in listed] == [entry["name"] for entry in document] == data.names()
@@ -64,13 +64,13 @@ def test_all_are_listed() -> None:
     assert document[-1]["package"] is None
 
 
-def test_the_list_says_what_is_here(made_up: catalogue.DataSet, folder: Path) -> None:
+def test_list_marks_cached_data_sets(made_up: catalogue.DataSet, folder: Path) -> None:
     assert call("data", "list").stdout.split() == ["made-up", "here", "a", "title"]
     assert json.loads(call("data", "list", "--json").stdout)[0]["kept"] == str(folder / "made-up.npz")
 
 
 @pytest.mark.parametrize("name", data.names())
-def test_what_is_not_here_is_explained_all_the_same(name: str) -> None:
+def test_uncached_data_set_is_described(name: str) -> None:
     entry = catalogue.find_data_set(name)
     shown = call("data", "show", name)
     assert shown.exit_code == 0
@@ -83,7 +83,7 @@ def test_what_is_not_here_is_explained_all_the_same(name: str) -> None:
     assert json.loads(call("data", "show", name, "--json").stdout)["kept"] is None
 
 
-def test_a_data_set_is_shown_with_its_means(made_up: catalogue.DataSet, folder: Path) -> None:
+def test_data_set_is_shown_with_means(made_up: catalogue.DataSet, folder: Path) -> None:
     lines = call("data", "show", "made-up").stdout.splitlines()
     assert f"  kept    {folder / 'made-up.npz'}" in lines
     assert "4 rounds, 5 arms, 3 periods of a month" in lines
@@ -95,7 +95,7 @@ def test_a_data_set_is_shown_with_its_means(made_up: catalogue.DataSet, folder: 
     ]
 
 
-def test_a_document_holds_the_same_means(made_up: catalogue.DataSet) -> None:
+def test_json_has_the_same_means(made_up: catalogue.DataSet) -> None:
     document = json.loads(call("data", "show", "made-up", "--json").stdout)
     got = json.loads(call("data", "get", "made-up", "--json").stdout)
     assert document["kind"] == "rounds"
@@ -111,7 +111,7 @@ def test_a_document_holds_the_same_means(made_up: catalogue.DataSet) -> None:
     assert got["periods"] == document["periods"]
 
 
-def test_a_log_of_ones_own_is_shown(tmp_path: Path) -> None:
+def test_own_log_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "log.csv"
     file.write_text("day,arm,reward\n2020-01-02,b,1\n2020-01-01,a,0.02\n2020-01-09,b,0\n", encoding="utf-8")
     arguments = ["data", "show", "--csv", file, "--time", "day", "--arm", "arm", "--reward", "reward"]
@@ -127,14 +127,14 @@ def test_a_log_of_ones_own_is_shown(tmp_path: Path) -> None:
     assert document["periods"][0]["means"] == [0.02, None]
 
 
-def test_of_very_many_arms_the_first_are_shown(tmp_path: Path) -> None:
+def test_first_of_many_arms_are_shown(tmp_path: Path) -> None:
     file = tmp_path / "log.csv"
     file.write_text("arm,reward\n" + "".join(f"{arm},1\n" for arm in range(MAX_LINES + 7)), encoding="utf-8")
     lines = call("data", "show", "--csv", file, "--arm", "arm", "--reward", "reward").stdout.splitlines()
     assert lines[lines.index("") + 1 :][MAX_LINES + 1] == "and 7 more; --json has all"
 
 
-def test_of_many_arms_the_best_is_shown_and_of_many_periods_the_first(tmp_path: Path) -> None:
+def test_many_arms_and_periods_are_shortened(tmp_path: Path) -> None:
     file = tmp_path / "wide.csv"
     heading = ",".join(f"a{arm}" for arm in range(20))
     days = [f"{1990 + month // 12}-{month % 12 + 1:02}-01" for month in range(MAX_LINES + 2)]
@@ -158,12 +158,12 @@ def test_of_many_arms_the_best_is_shown_and_of_many_periods_the_first(tmp_path: 
         (["got"], "No such command 'got'"),
     ],
 )
-def test_mistakes_are_refused(arguments: list[str], complaint: str) -> None:
+def test_mistakes_are_usage_errors(arguments: list[str], complaint: str) -> None:
     refused(call("data", *arguments), complaint)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_any_encoding_can_write_it(tmp_path: Path, encoding: str, made_up: catalogue.DataSet) -> None:
+def test_output_fits_any_encoding(tmp_path: Path, encoding: str, made_up: catalogue.DataSet) -> None:
     file = tmp_path / "odd.csv"
     file.write_text(f'"{LETTERS}",b\n1,0\n', encoding="utf-8")
     for arguments in (["list"], ["show", "made-up"], ["get", "made-up"], ["show", "--csv", file], ["--help"]):

@@ -24,7 +24,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "plan", lambda *told, **others: USUAL)
 
 
-def test_a_plan_from_the_command_line_is_that_of_python(tmp_path: Path) -> None:
+def test_plan_matches_python(tmp_path: Path) -> None:
     options = ("--epsilon", 1, "--epsilon", 3, "--worlds", 4, "--seed", 5, "--policy", "klucb-cf", "--tolerance", 0.3)
     done = call("plan", *TOLD, *options, "--out", tmp_path / "out", "--json")
     assert done.exit_code == 0, done.output
@@ -38,7 +38,7 @@ def test_a_plan_from_the_command_line_is_that_of_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("known")
-def test_the_table_ends_with_the_advice_and_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_ends_with_advice_and_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_figure, "write_figure", lambda made, folder: [folder / "plan.png", folder / "plan.pdf"])
     done = call("plan", *TOLD, "--out", tmp_path)
     assert done.exit_code == 0, done.output
@@ -50,7 +50,7 @@ def test_the_table_ends_with_the_advice_and_the_figure(tmp_path: Path, monkeypat
 @pytest.mark.usefixtures("known")
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 @pytest.mark.parametrize("columns", [20, 60, 200])
-def test_any_terminal_will_do(encoding: str, columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_fits_any_terminal(encoding: str, columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(plan_figure, "write_figure", lambda *told: [])
     done = call("plan", *TOLD, "--out", tmp_path, encoding=encoding)
@@ -73,20 +73,20 @@ def test_any_terminal_will_do(encoding: str, columns: int, tmp_path: Path, monke
         ((*TOLD, "--worlds", "few"), "Invalid value for '--worlds'"),
     ],
 )
-def test_mistakes_are_refused(
+def test_mistakes_are_usage_errors(
     arguments: tuple[object, ...], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     refused(call("plan", *arguments), complaint)
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
+def test_unwritable_folder_is_an_early_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused(call("plan", *TOLD, "--out", tmp_path / "file"), "file: cannot be written")
 
 
 @pytest.mark.usefixtures("known")
-def test_without_matplotlib_there_is_the_table_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_plan_works_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda module: None)
     monkeypatch.chdir(tmp_path)
     done = call("plan", *TOLD)
@@ -102,7 +102,7 @@ def test_without_matplotlib_there_is_the_table_alone(monkeypatch: pytest.MonkeyP
     ("trouble", "complaint"),
     [(OSError(28, "No space left on device", "plan.png"), "plan.png: No space left"), (RuntimeError("font"), "font")],
 )
-def test_what_cannot_be_drawn_costs_no_number(
+def test_failed_figure_keeps_the_numbers(
     trouble: Exception, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*told: Any) -> None:
@@ -118,7 +118,7 @@ def test_what_cannot_be_drawn_costs_no_number(
     assert (document["figures"], document["advice"]["epsilon"]) == ([], 2.0)
 
 
-def test_an_interrupt_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*told: Any, **others: Any) -> None:
         raise KeyboardInterrupt
 
@@ -153,7 +153,7 @@ def five(told: dict[str, Any]) -> list[float]:
     return [told[name] for name in ("arms", "horizon", "changes", "gap", "base_rate")]
 
 
-def test_what_is_not_given_is_asked_for_with_a_proposal(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_missing_inputs_are_asked_for(asked: list[dict[str, Any]], tmp_path: Path) -> None:
     done = answers("\n" * 5, "--json", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["figures"] == []
@@ -168,26 +168,26 @@ def test_what_is_not_given_is_asked_for_with_a_proposal(asked: list[dict[str, An
     assert five(asked[1]) == [3, 900, 0, 0.2, 0.25]
 
 
-def test_an_answer_that_cannot_be_used_is_asked_for_again(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_invalid_answers_are_asked_again(asked: list[dict[str, Any]], tmp_path: Path) -> None:
     done = answers("many\n1\n6\n5\n9\n9\n8\n0\n2\n0.9\n0.2\n0.1\n", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert five(asked[0]) == [6, 9, 8, 0.9, 0.1]
     assert done.stderr.count("Error: ") == 7
 
 
-def test_nothing_is_proposed_that_would_not_fit(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_proposals_are_within_limits(asked: list[dict[str, Any]], tmp_path: Path) -> None:
     answers("300000\n\n\n0.95\n\n", "--out", tmp_path)
     assert five(asked[0]) == [300_000, 300_000, 4, 0.95, 0.05]
 
 
-def test_who_leaves_is_let_go(asked: list[dict[str, Any]]) -> None:
+def test_end_of_input_is_an_interrupt(asked: list[dict[str, Any]]) -> None:
     done = answers("5\n")
     assert done.exit_code == cli.INTERRUPTED
     assert done.stderr.endswith("maskedbandits: interrupted\n")
     assert asked == []
 
 
-def test_where_nobody_can_answer_one_line_says_so() -> None:
+def test_interactive_requires_a_terminal() -> None:
     done = answers("5\n", "--arms", 3)
     refused(done, "--interactive asks at a terminal, and there is none: give --horizon, --changes, --gap, --base-rate")
     assert done.stderr.count("\n") == 1

@@ -10,13 +10,13 @@ from commands import call, refused
 from maskedbandits.policies import KINDS, names
 
 
-def test_all_are_listed() -> None:
+def test_list_has_all() -> None:
     listed = call("policies").stdout
     document = json.loads(call("policies", "--json").stdout)
     assert [line.split()[0] for line in listed.splitlines()] == [entry["name"] for entry in document] == names()
 
 
-def test_a_parameter_says_whether_it_must_be_given() -> None:
+def test_required_parameters_are_marked() -> None:
     document = {entry["name"]: entry for entry in json.loads(call("policies", "--json").stdout)}
     parameters = document["sw-klucb-cf"]["parameters"]
     assert parameters["window"]["required"]
@@ -58,7 +58,7 @@ def test_times_say_what_they_are_on_a_log() -> None:
 
 
 @pytest.mark.parametrize(("name", "paper"), [("klucb", "Cappé et al. 2013"), ("ldp-ucb-b", "Ren et al. 2020")])
-def test_an_old_name_is_that_of_its_own_paper(name: str, paper: str) -> None:
+def test_references_name_the_right_paper(name: str, paper: str) -> None:
     assert f"Reference: {paper}\n" in call("policies", name).stdout
 
 
@@ -71,13 +71,13 @@ def test_an_old_name_is_that_of_its_own_paper(name: str, paper: str) -> None:
         ("zzzzzz", "no policy is called 'zzzzzz'; known are auto, "),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest(name: str, complaint: str) -> None:
+def test_unknown_name_suggests_the_nearest(name: str, complaint: str) -> None:
     result = call("policies", name)
     refused(result, complaint)
     assert result.stderr.count("\n") == 1
 
 
-def test_a_policy_over_features_is_explained_too() -> None:
+def test_featured_policy_is_explained() -> None:
     printed = call("policies", "d-linucb-cf").stdout
     assert printed.startswith("d-linucb-cf: discounted linear UCB")
     assert "  gamma (must be given)\n" in printed
@@ -85,7 +85,7 @@ def test_a_policy_over_features_is_explained_too() -> None:
     assert (document["parameters"]["prior"]["default"], document["for_groups"]) == (1.0, False)
 
 
-def test_who_may_choose_for_groups_says_so() -> None:
+def test_support_for_groups_is_shown() -> None:
     assert "make_contextual" in call("policies", "auto").stdout
     document = {entry["name"]: entry["for_groups"] for entry in json.loads(call("policies", "--json").stdout)}
     assert (document["auto"], document["uniform"], document["dp-ucb"]) == (True, False, False)

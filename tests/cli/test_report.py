@@ -41,7 +41,7 @@ def test_csv_is_the_same_in_every_encoding(folder: Path, encoding: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["--csv", "--latex"])
-def test_a_file_holds_what_standard_output_would(folder: Path, tmp_path: Path, form: str) -> None:
+def test_file_equals_standard_output(folder: Path, tmp_path: Path, form: str) -> None:
     result = call("report", folder, form, "--out", tmp_path / "table")
     assert (result.exit_code, result.output) == (0, "")
     assert (tmp_path / "table").read_bytes() == call("report", folder, form).stdout_bytes
@@ -53,14 +53,14 @@ def test_parquet_is_written(folder: Path, tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "table").num_rows == 4 * 8 * 10
 
 
-def test_what_is_not_finished_is_said_beside_the_table(tmp_path: Path) -> None:
+def test_unfinished_cells_are_named_on_stderr(tmp_path: Path) -> None:
     result = call("report", saved(tmp_path, of_cells(named(NAMES).cells), 1), "--csv")
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 1 + 8 * 10
     assert result.stderr.startswith("maskedbandits: 1 of 2 cells are not finished; go on with: ")
 
 
-def test_mistakes_are_one_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_one_line_errors(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused(call("report", folder, "--out", tmp_path / "x"), "say which, with --csv, --parquet or --latex")
     refused(call("report", folder, "--csv", "--json"), "--json and --csv are two documents")
     refused(call("report", folder, "--latex", "--csv"), "--csv and --latex are two tables: ask for one of them")
@@ -74,7 +74,7 @@ def test_mistakes_are_one_line(folder: Path, tmp_path: Path, monkeypatch: pytest
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_very_many_cells_those_are_drawn_that_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_cells_are_drawn_only_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "MAX_CELLS", 7)
     monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
     saved(tmp_path, results(epsilons=(1.0, 2.0), problems=("one", "two")), 8)
@@ -95,6 +95,6 @@ def test_of_very_many_cells_those_are_drawn_that_are_asked_for(tmp_path: Path, m
     assert page.count("<tbody>") == 3
 
 
-def test_a_problem_that_is_asked_for_is_shown_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problem_option_shows_one_problem(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
     assert call("report", folder, "--problem", "one").stdout == call("report", folder).stdout

@@ -32,14 +32,14 @@ def names(*flags: str) -> list[str]:
     return [each["name"] for each in json.loads(call("key", "list", "--json", *flags).stdout)]
 
 
-def test_a_flag_over_the_environment_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flag_overrides_environment_and_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(*CONFIG) == ["of-file"]
     monkeypatch.setenv("MASKEDBANDITS_STORAGE", "sqlite:///of-variable.db")
     assert names(*CONFIG) == ["of-variable"]
     assert names(*CONFIG, "--storage", "sqlite:///of-flag.db") == ["of-flag"]
 
 
-def test_every_verb_reads_the_file(folder: Path) -> None:
+def test_every_verb_reads_the_config_file(folder: Path) -> None:
     assert call("key", "create", "--role", "admin", "--name", "ops", *CONFIG).exit_code == 0
     assert names(*CONFIG) == ["of-file", "ops"]
     assert call("key", "revoke", "ops", *CONFIG).exit_code == 0
@@ -53,18 +53,18 @@ def test_every_verb_reads_the_file(folder: Path) -> None:
     assert not (folder / "bandits.db").exists()
 
 
-def test_a_mistake_in_the_file_is_one_line(folder: Path) -> None:
+def test_bad_config_file_is_a_one_line_error(folder: Path) -> None:
     (folder / "maskedbandits.toml").write_text("storge = 1", encoding="utf-8")
     refused(call("backup", "all.backup", *CONFIG), "no setting is called 'storge'; did you mean 'storage'?")
     refused(call("key", "list", "--config", "none.toml"), "none.toml: no such file")
 
 
-def test_a_replay_of_nothing_says_so() -> None:
+def test_replay_of_empty_store() -> None:
     assert call("replay", *CONFIG).stdout == "There is no experiment: nothing to replay.\n"
     assert json.loads(call("replay", "--json", *CONFIG).stdout) == []
 
 
-def test_others_are_said_to_hear_of_a_new_signing_key_later() -> None:
+def test_rotate_says_when_services_follow() -> None:
     call("key", "rotate", *CONFIG)
     said = call("key", "rotate", "--keep", "0", *CONFIG).stdout
     assert "within seconds" in said

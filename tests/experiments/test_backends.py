@@ -85,12 +85,12 @@ def survives(folder: Path, backend: backends.Backend) -> None:
         assert np.array_equal(one.outcome.pulls_over_time, other.outcome.pulls_over_time)
 
 
-def test_a_process_that_dies_loses_nothing(tmp_path: Path) -> None:
+def test_processes_survive_death_of_worker(tmp_path: Path) -> None:
     survives(tmp_path, Processes(2))
 
 
 @pytest.mark.slow
-def test_a_worker_of_ray_that_dies_loses_nothing(tmp_path: Path) -> None:
+def test_ray_survives_death_of_worker(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'maskedbandits[ray]'")
     survives(tmp_path, backends.open_backend("ray", workers=2))
 
@@ -126,7 +126,7 @@ class Here:
         return played
 
 
-def test_cells_that_are_cut_are_whole_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_cells_are_joined_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_units, "MAX_LOAD_S", 1e-4)
     write(tmp_path)
     there = Here()
@@ -152,7 +152,9 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path, monkeypatch:
 
 @examples(30)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.floats(1e-9, 1e-3))
-def test_loads_hold_every_run_once(tmp_path_factory: pytest.TempPathFactory, runs: list[int], seconds: float) -> None:
+def test_loads_contain_every_run_once(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[int], seconds: float
+) -> None:
     folder = tmp_path_factory.mktemp("cut")
     task = experiments.load(write(folder)).tasks[0]
     splitter = LoadSplitter([WorkUnit(number, task, 0, 1, 0, count) for number, count in enumerate(runs)])
@@ -166,13 +168,13 @@ def test_loads_hold_every_run_once(tmp_path_factory: pytest.TempPathFactory, run
     assert found == [(number, run) for number, count in enumerate(runs) for run in range(count)]
 
 
-def test_short_cells_go_together(tmp_path: Path) -> None:
+def test_short_cells_share_a_load(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path))
     todo = [WorkUnit(n, task, 0, 1, 0, 4) for n, task in enumerate(experiment.tasks)]
     assert len(LoadSplitter(todo).next_load()) == len(todo)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_conflicting_backend_options_are_errors() -> None:
     with pytest.raises(UserError, match="expected only with --backend threads; for processes, --workers"):
         backends.open_backend("processes", threads=2)
     with pytest.raises(UserError, match="expected only with --backend ray"):
@@ -181,7 +183,7 @@ def test_what_does_not_fit_is_refused() -> None:
         backends.open_backend("threads", workers=2)
 
 
-def test_a_process_that_dies_before_a_load_is_sent_loses_nothing(tmp_path: Path) -> None:
+def test_process_death_between_loads_loses_nothing(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path))
     load = [WorkUnit(n, task, 0, 1, 0, 4) for n, task in enumerate(experiment.tasks)]
     with Processes(1) as players:
@@ -198,15 +200,15 @@ def test_a_process_that_dies_before_a_load_is_sent_loses_nothing(tmp_path: Path)
     assert [part.regret.shape for part in played[0][1]] == [(4, 1)] * len(load)
 
 
-def test_workers_that_all_die_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "MAX_DEATHS", 1)
+def test_repeated_worker_deaths_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "MAX_DEATHS", 0)
     write(tmp_path, EXPERIMENT.replace("runs = 6", "runs = 1").replace('[[policies]]\nname = "klucb-cf"\n', ""))
     (tmp_path / "deadly.py").write_text(DEADLY.replace('open("x")', 'open("w")'))
     with pytest.raises(UserError, match="again and again"):
         play(tmp_path, "out", Processes(1))
 
 
-def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_with_other_code_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its numbers would be stored as those of the code that has planned the experiment."""
     harmless = DEADLY.replace("os.kill(", "print(")
     write(tmp_path, EXPERIMENT)
@@ -228,7 +230,7 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest
     refuse_in_new_process()
 
 
-def test_a_module_of_another_folder_is_not_taken_for_the_experiments_own(tmp_path: Path) -> None:
+def test_policy_module_of_another_folder_is_an_error(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         write(tmp_path / name, EXPERIMENT)

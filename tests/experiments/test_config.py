@@ -17,7 +17,7 @@ from small_experiment import GOOD, write
 FILES = Path(__file__).parents[2] / "experiments"
 
 
-def test_file_becomes_every_combination(tmp_path: Path) -> None:
+def test_file_expands_to_every_combination(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path))
     assert (experiment.title, experiment.runs, experiment.seed, experiment.checkpoints) == ("Small", 4, 5, 10)
     cells = [(task.condition.name, task.condition.epsilon, task.label) for task in experiment.tasks]
@@ -34,7 +34,7 @@ def test_file_becomes_every_combination(tmp_path: Path) -> None:
     assert [mask(1.0) for mask in experiment.tasks[-1].condition.masks] == [0.8, 0.7]
 
 
-def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
+def test_options_override_the_file(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path), runs=9, seed=1)
     assert (experiment.runs, experiment.seed) == (9, 1)
 
@@ -131,7 +131,7 @@ def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
         ('title = "Small"', 'title = "a"\ntitle = "b"', "line 3"),
     ],
 )
-def test_bad_files_are_refused_in_one_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+def test_bad_files_are_one_line_errors(tmp_path: Path, old: str, new: str, complaint: str) -> None:
     assert GOOD.count(old) == 1
     path = write(tmp_path, GOOD.replace(old, new))
     with pytest.raises(UserError) as caught:
@@ -149,14 +149,14 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path, old: str, new: str, c
         ("problems = [3]", "problems[0]: expected a table such as [[problems]], got 3"),
     ],
 )
-def test_files_without_problems_are_refused(tmp_path: Path, text: str, complaint: str) -> None:
+def test_files_without_problems_are_errors(tmp_path: Path, text: str, complaint: str) -> None:
     path = write(tmp_path, text + '\n[[policies]]\nname = "klucb-cf"\n')
     with pytest.raises(UserError) as caught:
         experiments.load(path)
     assert complaint in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file"):
         experiments.load(tmp_path / "none.toml")
     with pytest.raises(UserError, match="is a folder"):
@@ -170,7 +170,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     ("name", "cells"),
     [("paper", 16), ("collapse", 3), ("gajane2018", 24), ("gajane2018_others", 96), ("published", 28)],
 )
-def test_the_files_in_experiments_are_good(name: str, cells: int) -> None:
+def test_shipped_experiments_load(name: str, cells: int) -> None:
     experiment = experiments.load(FILES / f"{name}.toml")
     assert len(experiment.tasks) == cells
 
@@ -210,7 +210,7 @@ WALK = 'generator = "random-walk"\narms = 2'
     ],
     ids=range(23),
 )
-def test_numbers_beyond_all_measure_are_refused(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+def test_huge_numbers_are_errors(tmp_path: Path, old: str, new: str, complaint: str) -> None:
     assert GOOD.count(old) == 1
     with pytest.raises(UserError) as caught:
         experiments.load(write(tmp_path, GOOD.replace(old, new)))
@@ -218,13 +218,13 @@ def test_numbers_beyond_all_measure_are_refused(tmp_path: Path, old: str, new: s
     assert len(str(caught.value)) < 400
 
 
-def test_a_long_play_in_fine_steps_is_refused(tmp_path: Path) -> None:
+def test_too_many_segments_are_an_error(tmp_path: Path) -> None:
     text = GOOD.replace("horizon = 400", "horizon = 9e15").replace("means = [0.8, 0.3]", f"{WALK}\nresolution = 1")
     with pytest.raises(UserError, match=r"problems\[1\]: 9000000000000000 segments of 2 arms are too many"):
         experiments.load(write(tmp_path, text))
 
 
-def test_results_of_all_cells_together_must_fit(tmp_path: Path) -> None:
+def test_results_must_fit_into_memory(tmp_path: Path) -> None:
     of_all_runs = 4 * 10 * 3 + 2 * 10 * 2  # pulls up to every checkpoint
     most = (config.MAX_NUMBERS - of_all_runs) // (4 * (10 + 2 * 3) + 2 * (10 + 2 * 2))
     assert experiments.load(write(tmp_path), runs=most).runs == most
@@ -251,7 +251,7 @@ def test_whole_numbers_may_have_an_exponent(tmp_path: Path) -> None:
     ],
     ids=range(6),
 )
-def test_nothing_in_a_file_reaches_the_terminal_raw(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+def test_errors_escape_control_characters(tmp_path: Path, old: str, new: str, complaint: str) -> None:
     assert GOOD.count(old) == 1
     with pytest.raises(UserError, match=complaint) as caught:
         experiments.load(write(tmp_path, GOOD.replace(old, new)))
@@ -275,6 +275,6 @@ sys.exit(f"compiled: {{compiled}}" if compiled or not (kernels or numba.config.D
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_brackets_without_end_are_refused(tmp_path: Path) -> None:
+def test_deeply_nested_brackets_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nested too deeply"):
         experiments.load(write(tmp_path, f"title = {'[' * 5000}{']' * 5000}"))

@@ -26,7 +26,7 @@ def loaded(folder: Path, text: str) -> Experiment:
     st.lists(st.integers(0, 99), min_size=1, max_size=3, unique=True),
     st.lists(st.integers(10, 99), min_size=1, max_size=3, unique=True),
 )
-def test_a_grid_is_as_good_as_writing_it_out(
+def test_grid_equals_tables_written_out(
     tmp_path_factory: pytest.TempPathFactory, horizons: list[int], seeds: list[int], windows: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("grid")
@@ -43,7 +43,7 @@ def test_a_grid_is_as_good_as_writing_it_out(
     assert len({(task.label, str(task.condition)) for task in swept.tasks}) == len(swept.tasks)
 
 
-def test_names_tell_what_varies(tmp_path: Path) -> None:
+def test_names_include_grid_values(tmp_path: Path) -> None:
     swept = loaded(
         tmp_path, "[grid.problems]\nhorizon = [50, 60]\n[grid.policies]\nwindow = [9, 'paper']\n" + PROBLEM + POLICIES
     )
@@ -54,7 +54,7 @@ def test_names_tell_what_varies(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_table_has_itself_stands(tmp_path: Path) -> None:
+def test_table_value_overrides_grid(tmp_path: Path) -> None:
     text = (
         "[grid.problems]\nhorizon = [50, 60]\n"
         + PROBLEM
@@ -87,7 +87,7 @@ def test_what_a_table_has_itself_stands(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_grid_is_refused(tmp_path: Path, grid: str, complaint: str) -> None:
+def test_bad_grids_are_errors(tmp_path: Path, grid: str, complaint: str) -> None:
     problem = PROBLEM.replace("segments = 2\n", "") if "segments" in grid else PROBLEM
     with pytest.raises(ValueError, match=complaint) as caught:
         loaded(tmp_path, f"{grid}\n{problem}horizon = 300\n{POLICIES}")

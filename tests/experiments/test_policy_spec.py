@@ -17,7 +17,7 @@ VARYING = "starts = [0, 100]\nmeans = [[0.8, 0.3], [0.3, 0.3]]"
 
 
 @pytest.mark.parametrize("rule", ["paper", "lambert", "corrected", "variation"])
-def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
+def test_window_rules_match_theory(tmp_path: Path, rule: str) -> None:
     task = experiments.load(write(tmp_path, GOOD.replace('"paper"', f'"{rule}"'))).tasks[0]
     problem = task.condition.averaged_problem
     expected = {
@@ -29,20 +29,20 @@ def test_window_rules_are_the_theorys(tmp_path: Path, rule: str) -> None:
     assert task.parameters["window"] == expected[rule]
 
 
-def test_corrected_window_follows_the_policys_exploration(tmp_path: Path) -> None:
+def test_corrected_window_uses_exploration_constant(tmp_path: Path) -> None:
     text = GOOD.replace('window = "paper"', 'window = "corrected"\nc = 0')
     task = experiments.load(write(tmp_path, text)).tasks[0]
     assert task.parameters["window"] == theory.corrected_window(task.condition.averaged_problem, 0)
 
 
-def test_variation_window_follows_each_arms_slope(tmp_path: Path) -> None:
+def test_variation_window_uses_slope_of_each_arm(tmp_path: Path) -> None:
     text = GOOD.replace('"paper"', '"variation"').replace("means = [0.8, 0.3]", VARYING)
     task = experiments.load(write(tmp_path, text)).tasks[-2]
     assert task.condition.name == "still"
     assert task.parameters["window"] == theory.variation_window(400, 2, 0.5, [0.7, 0.6])
 
 
-def test_a_bad_parameter_of_a_window_rule_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+def test_bad_parameter_of_window_rule_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD.replace('window = "paper"', 'window = "variation"\nc = -1'))
     with pytest.raises(
         UserError, match=r"policies\[0\]\.c: expected a number of at least 0, got -1 \(on swap, epsilon 1\)"
@@ -84,11 +84,11 @@ def told(tmp_path: Path, policy: str, lines: str = "") -> dict[str, Any]:
         ("auto", {}),
     ],
 )
-def test_policies_are_told_what_the_problem_knows(tmp_path: Path, policy: str, expected: dict[str, Any]) -> None:
+def test_required_parameters_are_filled_from_problem(tmp_path: Path, policy: str, expected: dict[str, Any]) -> None:
     assert told(tmp_path, policy) == expected
 
 
-def test_every_policy_can_be_named_with_no_more_than_a_window_or_a_discount(tmp_path: Path) -> None:
+def test_every_policy_needs_only_window_or_discount(tmp_path: Path) -> None:
     own = {"window": 'window = "corrected"', "gamma": "gamma = 0.99"}
     sections = []
     for name in names():
@@ -110,11 +110,11 @@ def test_every_policy_can_be_named_with_no_more_than_a_window_or_a_discount(tmp_
         ("dp-ucb", "epsilon = 0.25", {"epsilon": 0.25}),
     ],
 )
-def test_what_the_file_gives_wins(tmp_path: Path, policy: str, lines: str, expected: dict[str, Any]) -> None:
+def test_file_overrides_filled_parameters(tmp_path: Path, policy: str, lines: str, expected: dict[str, Any]) -> None:
     assert told(tmp_path, policy, lines) == expected
 
 
-def test_changes_of_the_best_arm_count_for_exp3s(tmp_path: Path) -> None:
+def test_exp3s_gets_changes_of_the_best_arm(tmp_path: Path) -> None:
     drawn = 'generator = "best-stays-best"\narms = 2\nsegments = 5'
     text = GOOD.replace("means = [0.8, 0.3]", drawn).replace(
         'name = "klucb-cf"\nlabel = "plain"\nc = 0', 'name = "exp3s"'
@@ -122,7 +122,7 @@ def test_changes_of_the_best_arm_count_for_exp3s(tmp_path: Path) -> None:
     assert experiments.load(write(tmp_path, text)).tasks[-1].parameters == {"horizon": 400, "changes": 1}
 
 
-def test_what_is_filled_in_is_not_part_of_the_label(tmp_path: Path) -> None:
+def test_filled_parameters_are_not_in_label(tmp_path: Path) -> None:
     text = GOOD.replace(PLAIN, 'name = "oracle"')
     assert experiments.load(write(tmp_path, text)).tasks[1].label == "oracle"
 
@@ -135,17 +135,17 @@ def test_what_is_filled_in_is_not_part_of_the_label(tmp_path: Path) -> None:
         ("sw-ucb-cf", "", r"needs the parameter 'window': .*; theory\.corrected_window\(problem\)"),
     ],
 )
-def test_what_nobody_knows_is_asked_for(tmp_path: Path, policy: str, lines: str, complaint: str) -> None:
+def test_unknown_required_parameters_are_errors(tmp_path: Path, policy: str, lines: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         experiments.load(write(tmp_path, GOOD.replace(PLAIN, f'name = "{policy}"\n{lines}')))
 
 
-def test_the_hint_for_a_missing_window_works(tmp_path: Path) -> None:
+def test_hint_for_missing_window_works(tmp_path: Path) -> None:
     window = told(tmp_path, "sw-ucb-cf", 'window = "corrected"')["window"]
     assert window > theory.paper_window(600, 2)
 
 
-def test_klucb_is_not_played_by_klucb_cf(tmp_path: Path) -> None:
+def test_policy_cache_separates_klucb_from_klucb_cf(tmp_path: Path) -> None:
     text = GOOD.replace(PLAIN, 'name = "klucb-cf"\n[[policies]]\nname = "klucb"')
     policies = [work_units.get_policy(task).name for task in experiments.load(write(tmp_path, text)).tasks]
     assert policies == ["sw-klucb-cf", "klucb-cf", "klucb"] * 3

@@ -17,7 +17,7 @@ DRAWN = 'generator = "random-segments"\narms = 2\nsegments = 3\ngap = 0.2'
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-def test_a_problem_may_be_drawn_from_a_seed(tmp_path: Path, generator: str) -> None:
+def test_generators_draw_problems_from_a_seed(tmp_path: Path, generator: str) -> None:
     segments = {"segments": 3} if "segments" in inspect.signature(GENERATORS[generator]).parameters else {}
     lines = [f'generator = "{generator}"', "arms = 2", "seed = 7", *(f"{key} = {n}" for key, n in segments.items())]
     drawn = GOOD.replace("means = [0.8, 0.3]", "\n".join(lines))
@@ -28,7 +28,7 @@ def test_a_problem_may_be_drawn_from_a_seed(tmp_path: Path, generator: str) -> N
     np.testing.assert_array_equal(task.condition.averaged_problem.feedback_means, expected.feedback_means)
 
 
-def test_a_drawn_problem_runs_and_does_not_depend_on_the_files_seed(tmp_path: Path) -> None:
+def test_generated_problem_is_independent_of_file_seed(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD.replace("means = [0.8, 0.3]", DRAWN))
     assert run(path, tmp_path / "out").complete
     one, other = (experiments.load(path, seed=seed).tasks[-1].condition.problem for seed in (1, 2))
@@ -56,7 +56,7 @@ def test_a_drawn_problem_runs_and_does_not_depend_on_the_files_seed(tmp_path: Pa
         ("gap = 0.2", "starts = [0]", "starts: expected either a generator or means, got both"),
     ],
 )
-def test_bad_generators_are_refused_in_one_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+def test_bad_generators_are_one_line_errors(tmp_path: Path, old: str, new: str, complaint: str) -> None:
     assert DRAWN.count(old) == 1
     path = write(tmp_path, GOOD.replace("means = [0.8, 0.3]", DRAWN.replace(old, new)))
     with pytest.raises(UserError) as caught:

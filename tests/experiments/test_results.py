@@ -1,10 +1,13 @@
-"""Results on disk: loaded again exactly, and refused in one line where somebody or something has changed them."""
+"""Results on disk: loaded exactly, and a one-line error if a file is damaged or edited."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +16,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+import made_up
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import results
-from maskedbandits.experiments.results import Cell, CellOutcome, Label, Manifest
+from maskedbandits.experiments.canonical_json import to_plain
+from maskedbandits.experiments.results import (
+    Cell,
+    CellOutcome,
+    Label,
+    Manifest,
+    Results,
+    load,
+    save_manifest,
+    save_outcome,
+)
 
 KEY = "0123456789abcdef01234567"
 SPEC: dict[str, Any] = {
@@ -66,7 +80,7 @@ def refused(folder: Path) -> str:
     return complaint
 
 
-def test_what_nobody_touched_is_loaded(folder: Path) -> None:
+def test_results_load_exactly(folder: Path) -> None:
     [cell] = results.load(folder).cells
     assert cell.label == Label(KEY, "swap", "sw-klucb-cf", 1.0, "paper", 12.5)
     for name in (*results.ARRAYS, *results.OPTIONAL_ARRAYS):
@@ -74,7 +88,7 @@ def test_what_nobody_touched_is_loaded(folder: Path) -> None:
     assert cell.outcome.spec == SPEC
 
 
-def test_a_folder_of_an_earlier_version_is_loaded(folder: Path) -> None:
+def test_folder_of_earlier_version_loads(folder: Path) -> None:
     results.save_outcome(folder, KEY, outcome(pulls_over_time=None))
     [cell] = results.load(folder).cells
     assert cell.outcome.pulls_over_time is None
@@ -141,7 +155,7 @@ def edited(document: Any, where: tuple[Any, ...], value: Any) -> None:
     ],
     ids=str,
 )
-def test_an_edited_plan_is_refused(folder: Path, where: tuple[Any, ...], value: Any) -> None:
+def test_edited_manifest_is_an_error(folder: Path, where: tuple[Any, ...], value: Any) -> None:
     path = folder / results.MANIFEST_FILE
     document = json.loads(path.read_text(encoding="utf-8"))
     edited(document, where, value)
@@ -165,12 +179,12 @@ def test_an_edited_plan_is_refused(folder: Path, where: tuple[Any, ...], value: 
     ],
     ids=range(10),
 )
-def test_a_plan_that_is_no_plan_is_refused(folder: Path, text: str) -> None:
+def test_malformed_manifest_is_an_error(folder: Path, text: str) -> None:
     (folder / results.MANIFEST_FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
     assert f"{results.MANIFEST_FILE}: damaged results file" in refused(folder)
 
 
-def test_numbers_without_end_in_a_plan_are_refused(folder: Path) -> None:
+def test_infinite_numbers_in_manifest_are_errors(folder: Path) -> None:
     path = folder / results.MANIFEST_FILE
     path.write_text(path.read_text(encoding="utf-8").replace("12.5", "1e999"), encoding="utf-8")
     assert "published = inf: give a number above 0" in refused(folder)
@@ -178,13 +192,13 @@ def test_numbers_without_end_in_a_plan_are_refused(folder: Path) -> None:
     assert "published = nan: give a number above 0" in refused(folder)
 
 
-def test_a_folder_in_the_place_of_a_file_is_refused(folder: Path) -> None:
+def test_folder_in_place_of_manifest_is_an_error(folder: Path) -> None:
     (folder / results.MANIFEST_FILE).unlink()
     (folder / results.MANIFEST_FILE).mkdir()
     assert "cannot be read: Is a directory" in refused(folder)
 
 
-def test_a_folder_in_the_place_of_a_cell_is_refused(folder: Path) -> None:
+def test_folder_in_place_of_cell_is_an_error(folder: Path) -> None:
     path = folder / "cells" / f"{KEY}.npz"
     path.unlink()
     path.mkdir()
@@ -241,14 +255,14 @@ def test_a_folder_in_the_place_of_a_cell_is_refused(folder: Path) -> None:
     ],
     ids=str,
 )
-def test_an_edited_question_is_refused(folder: Path, where: tuple[Any, ...], value: Any) -> None:
+def test_edited_specification_is_an_error(folder: Path, where: tuple[Any, ...], value: Any) -> None:
     spec = json.loads(json.dumps(SPEC))
     edited(spec, where, value)
     results.save_outcome(folder, KEY, outcome(spec=spec))
     assert f"{KEY}.npz: damaged results file" in refused(folder)
 
 
-def test_a_question_that_is_no_table_is_refused(folder: Path) -> None:
+def test_specification_that_is_no_table_is_an_error(folder: Path) -> None:
     nothings: list[Any] = [None, [], "why", 3]
     for spec in nothings:
         results.save_outcome(folder, KEY, outcome(spec=spec))
@@ -304,7 +318,7 @@ UNEVEN = np.array([[50, 30, 20]] * 3 + [[50, 30, 21]])
     ],
     ids=range(39),
 )
-def test_arrays_that_are_none_or_disagree_are_refused(folder: Path, changes: dict[str, Any]) -> None:
+def test_inconsistent_arrays_are_errors(folder: Path, changes: dict[str, Any]) -> None:
     results.save_outcome(folder, KEY, outcome(**changes))
     assert f"{KEY}.npz: damaged results file" in refused(folder)
 
@@ -364,17 +378,17 @@ def with_facts(facts: str) -> Callable[[Path], None]:
     ],
     ids=range(16),
 )
-def test_a_damaged_cell_is_refused(folder: Path, damage: Callable[[Path], object]) -> None:
+def test_damaged_cell_is_an_error(folder: Path, damage: Callable[[Path], object]) -> None:
     damage(folder / "cells" / f"{KEY}.npz")
     assert f"{KEY}.npz: damaged results file" in refused(folder)
 
 
-def test_another_format_is_named(folder: Path) -> None:
+def test_other_format_is_named_in_error(folder: Path) -> None:
     with_facts('{"format": 99}')(folder / "cells" / f"{KEY}.npz")
     assert "format 99, this version reads format 1" in refused(folder)
 
 
-def test_a_cell_knows_its_means_and_whether_they_drift() -> None:
+def test_cell_has_means_and_drift() -> None:
     label = Label(KEY, "p", "a", 1.0)
     assert Cell(label, outcome()).means.tolist() == SPEC["means"]
     assert not Cell(label, outcome()).drifts
@@ -383,6 +397,79 @@ def test_a_cell_knows_its_means_and_whether_they_drift() -> None:
     assert Cell(label, outcome(spec=drifting)).drifts
 
 
-def test_reading_results_needs_no_policy() -> None:
+def test_reading_results_imports_no_policies() -> None:
     script = "import sys, maskedbandits.experiments.results; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def saved(folder: Path) -> Results:
+    made = made_up.results(epsilons=(1.0,))
+    save_manifest(folder, made.manifest)
+    for cell in made.cells:
+        save_outcome(folder, cell.label.key, cell.outcome)
+    return made
+
+
+def test_manifest_and_cells_load_exactly(tmp_path: Path) -> None:
+    made = saved(tmp_path)
+    loaded = load(tmp_path)
+    assert loaded.manifest == made.manifest
+    assert loaded.complete
+    for one, other in zip(made.cells, loaded.cells, strict=True):
+        assert one.label == other.label
+        assert one.outcome.spec == other.outcome.spec
+        for name in ("times", "regret", "pulls", "suboptimal_pulls"):
+            np.testing.assert_array_equal(getattr(one.outcome, name), getattr(other.outcome, name), strict=True)
+
+
+def cell_file(folder: Path) -> Path:
+    return min((folder / "cells").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda folder: (folder / "results.json").write_text("{"), "results.json: damaged"),
+        (lambda folder: (folder / "results.json").write_text('{"format": 1}'), "results.json: damaged"),
+        (lambda folder: (folder / "results.json").write_text("[]"), "results.json: damaged"),
+        (
+            lambda folder: (folder / "results.json").write_text('{"format": 99}'),
+            "format 99, this version reads format 1",
+        ),
+        (lambda folder: (folder / "results.json").unlink(), "no results here"),
+        (lambda folder: cell_file(folder).write_bytes(b"PK\x03\x04 rubbish"), ".npz: damaged"),
+        (lambda folder: cell_file(folder).write_bytes(b""), ".npz: damaged"),
+        (lambda folder: cell_file(folder).write_bytes(cell_file(folder).read_bytes()[:200]), ".npz: damaged"),
+    ],
+)
+def test_damaged_results_are_one_line_errors(tmp_path: Path, damage: Callable[[Path], object], complaint: str) -> None:
+    saved(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(UserError) as caught:
+        load(tmp_path)
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_oversized_arrays_are_not_unpacked(tmp_path: Path) -> None:
+    """Zeros pack a thousand to one: 64 MiB of them would still be a small file."""
+    saved(tmp_path)
+    with np.load(cell_file(tmp_path)) as stored:
+        arrays = {**stored, "regret": np.zeros((8, 1 << 20))}
+    np.savez_compressed(cell_file(tmp_path), **arrays)
+    with pytest.raises(UserError, match="damaged results file"):
+        load(tmp_path)
+    tracemalloc.start()
+    with contextlib.suppress(UserError):
+        load(tmp_path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1 << 24
+
+
+def test_plain_values_keep_infinity_and_lose_numpy() -> None:
+    assert to_plain({"a": np.float64(math.inf), "b": np.arange(2), "c": (math.nan, -math.inf)}) == {
+        "a": "inf",
+        "b": [0, 1],
+        "c": [None, "-inf"],
+    }

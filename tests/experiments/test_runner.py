@@ -1,8 +1,9 @@
-"""Cells are run one after the other, and nothing finished is lost."""
+"""Runs of experiments: seeds, reuse of finished cells, keys of code, provenance."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ from maskedbandits import experiments
 from maskedbandits._numba import cache
 from maskedbandits.errors import UserError
 from maskedbandits.experiments import cache_key, results, work_units
+from maskedbandits.experiments.cache_key import code_key
 from maskedbandits.experiments.canonical_json import encode_canonical
 from maskedbandits.experiments.progress_bar import SilentWatcher
+from maskedbandits.experiments.runner import commit_of, version_of
 from maskedbandits.fingerprint import CELLS, hash_package
 from maskedbandits.policies import make_policy
 from maskedbandits.simulation import simulator
@@ -22,7 +25,7 @@ from maskedbandits.simulation.simulator import simulate
 from small_experiment import GOOD, run, same_numbers, write
 
 
-def test_a_cell_is_one_call_of_simulate(tmp_path: Path) -> None:
+def test_cell_equals_one_call_of_simulate(tmp_path: Path) -> None:
     cell = run(write(tmp_path), tmp_path / "out").cells[0]
     task = experiments.load(tmp_path / "x.toml").tasks[0]
     problem, spec = task.condition.problem, cell.outcome.spec
@@ -32,7 +35,7 @@ def test_a_cell_is_one_call_of_simulate(tmp_path: Path) -> None:
     np.testing.assert_array_equal(by_hand.pulls, cell.outcome.pulls)
 
 
-def test_results_load_again_exactly(tmp_path: Path) -> None:
+def test_run_results_load_exactly(tmp_path: Path) -> None:
     made = run(write(tmp_path), tmp_path / "out")
     loaded = results.load(tmp_path / "out")
     assert loaded.manifest == made.manifest
@@ -42,7 +45,7 @@ def test_results_load_again_exactly(tmp_path: Path) -> None:
         assert one.outcome.seconds == other.outcome.seconds
 
 
-def test_numbers_do_not_depend_on_threads_order_or_other_cells(tmp_path: Path) -> None:
+def test_numbers_are_independent_of_threads_and_other_cells(tmp_path: Path) -> None:
     first, second = GOOD.index("[[policies]]"), GOOD.rindex("[[policies]]")
     swapped = GOOD[:first] + GOOD[second:] + GOOD[first:second]
     alone = GOOD[:second]
@@ -54,14 +57,14 @@ def test_numbers_do_not_depend_on_threads_order_or_other_cells(tmp_path: Path) -
         assert all(same_numbers(cell.outcome, by_key[cell.label.key]) for cell in other.cells)
 
 
-def test_cells_have_seeds_of_their_own(tmp_path: Path) -> None:
+def test_cells_have_different_seeds(tmp_path: Path) -> None:
     made = run(write(tmp_path), tmp_path / "a")
     other = run(write(tmp_path), tmp_path / "b", seed=6)
     seeds = [cell.outcome.spec["seed"] for cell in (*made.cells, *other.cells)]
     assert len(set(seeds)) == len(seeds)
 
 
-def test_more_runs_repeat_the_first_ones(tmp_path: Path) -> None:
+def test_more_runs_continue_the_first_ones(tmp_path: Path) -> None:
     few, many = run(write(tmp_path), tmp_path / "a", runs=2), run(write(tmp_path), tmp_path / "b", runs=5)
     for one, other in zip(few.cells, many.cells, strict=True):
         np.testing.assert_array_equal(one.outcome.regret, other.outcome.regret[:2])
@@ -101,7 +104,7 @@ def test_after_an_interrupt_finished_cells_are_kept(tmp_path: Path) -> None:
     assert all(same_numbers(a.outcome, b.outcome) for a, b in zip(made.cells, whole.cells, strict=True))
 
 
-def test_cells_that_ask_the_same_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_cells_are_played_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     twice = GOOD + '\n[[policies]]\nname = "klucb-cf"\nlabel = "again"\nc = 0\n'
     watcher = Listener()
     monkeypatch.setattr(work_units, "LOAD", 1e-9)  # a run at a time
@@ -115,7 +118,7 @@ def test_cells_that_ask_the_same_are_played_once(tmp_path: Path, monkeypatch: py
     assert (again.reused, again.ended) == (9, [])
 
 
-def test_what_a_cell_asks_has_one_text(tmp_path: Path) -> None:
+def test_spec_text_is_canonical_json(tmp_path: Path) -> None:
     for spec in cache_key.build_specs(experiments.load(write(tmp_path))):
         assert spec.text == encode_canonical(spec.facts)
         asked = {key: spec.facts[key] for key in spec.facts if key not in ("runs", "seed", "checkpoints", "code")}
@@ -134,7 +137,7 @@ def test_what_a_cell_asks_has_one_text(tmp_path: Path) -> None:
         ("[1, inf]", "[1, 2]", [2, 3]),
     ],
 )
-def test_only_cells_whose_question_changed_run_again(tmp_path: Path, old: str, new: str, played: list[int]) -> None:
+def test_only_changed_cells_run_again(tmp_path: Path, old: str, new: str, played: list[int]) -> None:
     run(write(tmp_path), tmp_path / "out")
     watcher = Listener()
     run(write(tmp_path, GOOD.replace(old, new)), tmp_path / "out", watcher)
@@ -149,7 +152,7 @@ def test_cells_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(watcher.ended) == 6
 
 
-def test_fresh_runs_everything_and_a_damaged_cell_is_replaced(tmp_path: Path) -> None:
+def test_fresh_runs_all_and_damaged_cells_are_replaced(tmp_path: Path) -> None:
     path, out = write(tmp_path), tmp_path / "out"
     run(path, out)
     watcher = Listener()
@@ -162,26 +165,26 @@ def test_fresh_runs_everything_and_a_damaged_cell_is_replaced(tmp_path: Path) ->
     assert len(results.load(out).cells) == 6
 
 
-def test_a_table_tells_the_regret_of_the_whole_play(tmp_path: Path) -> None:
+def test_horizon_is_always_a_checkpoint(tmp_path: Path) -> None:
     short = GOOD.replace("checkpoints = 10", "checkpoints = [5, 50]")
     for cell in run(write(tmp_path, short), tmp_path / "out").cells:
         assert cell.outcome.times.tolist() == [5, 50, cell.horizon]
 
 
-def test_an_endless_window_is_shown(tmp_path: Path) -> None:
+def test_infinite_window_is_shown(tmp_path: Path) -> None:
     from maskedbandits.report import tables
 
     made = run(write(tmp_path, GOOD.replace('window = "paper"', "window = inf")), tmp_path / "out")
     assert tables.format_window(made.cells[0]) == "∞"
 
 
-def test_policies_that_are_told_by_the_problem_run(tmp_path: Path) -> None:
+def test_oracle_gets_its_parameters_from_the_problem(tmp_path: Path) -> None:
     text = GOOD.replace('name = "klucb-cf"\nlabel = "plain"\nc = 0', 'name = "oracle"')
     cells = [cell for cell in run(write(tmp_path, text), tmp_path / "out").cells if cell.label.policy == "oracle"]
     assert [float(cell.mean[-1]) for cell in cells] == [0.0, 0.0, 0.0]
 
 
-def test_a_cell_that_answers_another_question_runs_again(tmp_path: Path) -> None:
+def test_cell_with_other_specification_runs_again(tmp_path: Path) -> None:
     made = run(write(tmp_path), tmp_path / "out")
     one, other = made.cells[0], made.cells[1]
     results.save_outcome(tmp_path / "out", one.label.key, other.outcome)
@@ -198,7 +201,7 @@ def test_a_cell_that_answers_another_question_runs_again(tmp_path: Path) -> None
         (ValueError("the results would take 99 GiB"), "plain on swap, epsilon 1: the results would take 99 GiB"),
     ],
 )
-def test_what_the_machine_cannot_do_is_told_in_one_line(
+def test_simulation_errors_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, complaint: str
 ) -> None:
     def fail(*arguments: object, **options: object) -> None:
@@ -219,7 +222,7 @@ class TestCode:
         return shutil.copytree(Path(maskedbandits.__file__).parent, tmp_path / "maskedbandits", ignore=ignore)
 
     @pytest.mark.slow
-    def test_a_change_anywhere_changes_it_but_in_what_is_only_shown(self, package: Path) -> None:
+    def test_any_source_change_changes_key_except_display(self, package: Path) -> None:
         before = hash_package(CELLS, package)
         assert before == hash_package(CELLS)
         unseen = []
@@ -242,7 +245,7 @@ class TestCode:
             "experiments/progress_bar.py",
         ]
 
-    def test_files_that_come_go_or_change_places_change_it(self, package: Path) -> None:
+    def test_added_moved_and_removed_files_change_key(self, package: Path) -> None:
         codes = [hash_package(CELLS, package)]
         (package / "new").mkdir()
         (package / "new" / "table.json").write_text("{}")
@@ -253,13 +256,13 @@ class TestCode:
         codes.append(hash_package(CELLS, package))
         assert len(set(codes)) == 4
 
-    def test_what_the_interpreter_leaves_does_not(self, package: Path) -> None:
+    def test_bytecode_does_not_change_key(self, package: Path) -> None:
         before = hash_package(CELLS, package)
         (package / "problems" / "__pycache__").mkdir()
         (package / "problems" / "__pycache__" / "problem.cpython-311.pyc").write_bytes(b"rubbish")
         assert hash_package(CELLS, package) == before
 
-    def test_a_package_may_lie_anywhere(self, package: Path) -> None:
+    def test_key_does_not_depend_on_folder(self, package: Path) -> None:
         elsewhere = package.parent / "report" / "cli"
         elsewhere.mkdir(parents=True)
         assert hash_package(CELLS, shutil.copytree(package, elsewhere / "maskedbandits")) == hash_package(
@@ -292,3 +295,45 @@ def test_cell_is_not_stored_if_its_files_change_during_the_run(
     assert made.cells[0].mean[-1] == 0.0
     assert "files were edited during the run, so the cell is not stored" in capsys.readouterr().err
     assert not results.load(tmp_path / "out").complete
+
+
+def git(folder: Path, *words: str) -> str:
+    given = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org", *words]
+    return subprocess.run(given, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_results_store_provenance(tmp_path: Path) -> None:
+    run(write(tmp_path), tmp_path / "out", runs=1)
+    told = results.load(tmp_path / "out").manifest.provenance
+    assert told["numpy"] == np.__version__
+    assert told["code"] == code_key()
+    assert "cores" in told["system"]
+    assert "commit" not in told
+
+
+def test_commit_is_that_of_the_folder(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "a").write_text("1")
+    git(tmp_path, "add", "a")
+    git(tmp_path, "commit", "-q", "-m", "a")
+    head = git(tmp_path, "rev-parse", "HEAD")
+    assert commit_of(tmp_path) == head
+    (tmp_path / "a").write_text("2")
+    assert commit_of(tmp_path) == f"{head}-dirty"
+
+
+def test_missing_provenance_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert commit_of(tmp_path) == ""
+    assert version_of("no-such-package-at-all") == ""
+    monkeypatch.setenv("PATH", "")
+    assert commit_of(tmp_path) == ""
+
+
+def test_damaged_provenance_is_an_error(tmp_path: Path) -> None:
+    run(write(tmp_path), tmp_path / "out", runs=1)
+    index = tmp_path / "out" / "results.json"
+    index.write_text(
+        index.read_text(encoding="utf-8").replace('"python": "', '"python": 3, "other": "'), encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match="provenance"):
+        results.load(tmp_path / "out")

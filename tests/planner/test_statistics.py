@@ -18,14 +18,14 @@ samples = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=12)
 
 
 @given(st.lists(numbers, min_size=2, max_size=12))
-def test_an_estimate_is_a_mean_with_its_interval(values: list[float]) -> None:
+def test_estimate_is_a_mean_with_its_interval(values: list[float]) -> None:
     found = statistics.estimate(np.array(values))
     assert (found.low, found.high) == pytest.approx(naive.interval(values), abs=1e-6)
     assert found.mean == pytest.approx(np.mean(values), abs=1e-9)
 
 
 @given(samples)
-def test_the_interval_of_a_ratio_holds_what_is_not_refuted(pairs: list[tuple[float, float]]) -> None:
+def test_ratio_interval_matches_tests(pairs: list[tuple[float, float]]) -> None:
     parts, wholes = [part for part, _ in pairs], [whole for _, whole in pairs]
     found = statistics.estimate_ratio(np.array(parts), np.array(wholes))
     low = naive.interval(wholes)[0]
@@ -42,34 +42,32 @@ def test_the_interval_of_a_ratio_holds_what_is_not_refuted(pairs: list[tuple[flo
         assert not naive.may_be(found.high + outside * width, parts, wholes)
 
 
-def test_a_ratio_without_spread_is_a_point() -> None:
+def test_ratio_without_variance_is_a_point() -> None:
     assert statistics.estimate_ratio(np.full(3, 2.0), np.full(3, 8.0)) == Estimate(0.25, 0.25, 0.25)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 60)), max_size=8), st.integers(1, 40), st.floats(1e-4, 1))
-def test_a_change_is_followed_when_the_best_arm_has_its_traffic(
-    plays: list[tuple[bool, int]], stretch: int, gap: float
-) -> None:
+def test_settling_matches_naive_count(plays: list[tuple[bool, int]], stretch: int, gap: float) -> None:
     right = [shown for shown, times in plays for _ in range(times)]
     regret = np.concatenate([[0.0], np.cumsum([0.0 if shown else gap for shown in right])])
     marks = statistics.split_segment(0, len(right), stretch)
     assert statistics.find_settling(regret[marks], gap, stretch) == naive.settled_after(right, stretch)
 
 
-def test_nine_of_ten_are_enough_and_one_less_is_not() -> None:
+def test_nine_of_ten_people_are_enough() -> None:
     assert statistics.find_settling(np.array([0.0, 5 * 0.1]), 0.1, 50) == 50
     assert statistics.find_settling(np.array([0.0, 6 * 0.1]), 0.1, 50) == math.inf
 
 
 @given(st.lists(st.sampled_from([50.0, 100.0, 150.0, math.inf]), min_size=1, max_size=9))
-def test_half_of_all_changes_are_followed_as_soon(times: list[float]) -> None:
+def test_settling_is_the_median(times: list[float]) -> None:
     found, half = statistics.summarize_settling(times, 50), naive.half_within(times)
     assert found.people == (None if math.isinf(half) else half)
     assert found.reached == pytest.approx(sum(map(math.isfinite, times)) / len(times))
 
 
 @given(st.dictionaries(st.integers(1, 10**6), st.floats(0, 1.5), min_size=1, max_size=6))
-def test_it_pays_from_where_at_most_half_is_surely_lost(shares: dict[int, float]) -> None:
+def test_break_even_is_at_half_the_loss(shares: dict[int, float]) -> None:
     assume(all(abs(share - 0.5) > 1e-6 for share in shares.values()))
     found, exact = statistics.find_break_even(shares), naive.pays_from(shares)
     if exact is None:
@@ -87,9 +85,7 @@ def test_it_pays_from_where_at_most_half_is_surely_lost(shares: dict[int, float]
     ),
     st.floats(0.01, 0.99),
 )
-def test_the_smallest_epsilon_is_advised_that_is_within_with_all_larger_ones(
-    costs: dict[float, Any], tolerance: float
-) -> None:
+def test_advice_is_smallest_epsilon_within_tolerance(costs: dict[float, Any], tolerance: float) -> None:
     estimates = {epsilon: Estimate(mean, mean - half, mean + half) for epsilon, (mean, half) in costs.items()}
     found = advise(estimates, tolerance)
     assert found.gains
@@ -102,5 +98,5 @@ def test_the_smallest_epsilon_is_advised_that_is_within_with_all_larger_ones(
         assert found.in_doubt == (refused.low <= tolerance)
 
 
-def test_nothing_is_advised_where_nothing_is_gained() -> None:
+def test_no_advice_without_gain() -> None:
     assert advise({1.0: None, 2.0: None}, 0.1) == Advice(None, None, in_doubt=False, gains=False)

@@ -94,7 +94,7 @@ def read(cell: Cell, place: int) -> str:
     return f"{cell.mean[place]:.1f} ± {cell.half_width[place]:.1f}"
 
 
-def test_hovering_reads_out_what_was_measured(opened: Any) -> None:
+def test_hovering_shows_measured_numbers(opened: Any) -> None:
     with_window, without = made()[:2]
     plot = opened.locator(".plot[data-panel]").first
     readout = plot.locator(".readout")
@@ -119,7 +119,7 @@ def test_hovering_reads_out_what_was_measured(opened: Any) -> None:
     assert not readout.is_visible()
 
 
-def test_the_middle_of_the_axis_is_the_middle_of_the_time(opened: Any) -> None:
+def test_pointer_positions_match_curves(opened: Any) -> None:
     """Where the pointer reads a checkpoint, there the curve is: its mean is where the drawing has it."""
     plot = opened.locator(".plot[data-panel]").first
     line = plot.locator('[data-series="0"][id$="line"] path').bounding_box()
@@ -132,7 +132,7 @@ def test_the_middle_of_the_axis_is_the_middle_of_the_time(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("opened", [{"viewport": {"width": 375, "height": 700}, "has_touch": True}], indirect=True)
-def test_a_phone_shows_all_and_a_finger_reads(opened: Any) -> None:
+def test_page_works_on_a_phone(opened: Any) -> None:
     assert opened.evaluate("document.documentElement.scrollWidth") == 375
     scrolls = opened.locator(".scroll").first
     assert scrolls.evaluate("it => it.scrollWidth > it.clientWidth")
@@ -153,7 +153,7 @@ def brightness(page: Any, selector: str, what: str) -> float:
 
 
 @pytest.mark.parametrize("opened", [{"color_scheme": "dark"}], indirect=True)
-def test_dark_is_dark_and_paper_is_white(opened: Any) -> None:
+def test_dark_mode_and_print_colours(opened: Any) -> None:
     assert brightness(opened, "body", "backgroundColor") < 50
     assert brightness(opened, ".plot svg text", "fill") > 200
     opened.emulate_media(media="print")
@@ -166,7 +166,7 @@ def test_dark_is_dark_and_paper_is_white(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("opened", [{"color_scheme": "dark"}], indirect=True)
-def test_what_is_black_on_paper_is_light_in_the_dark(opened: Any) -> None:
+def test_default_black_is_light_in_dark_mode(opened: Any) -> None:
     """Matplotlib writes no colour for what it fills with black."""
     opened.locator(".plot svg").first.evaluate(
         "it => it.append(document.createElementNS('http://www.w3.org/2000/svg', 'circle'))"
@@ -176,7 +176,7 @@ def test_what_is_black_on_paper_is_light_in_the_dark(opened: Any) -> None:
     assert brightness(opened, ".plot svg circle", "fill") == 0
 
 
-def test_printing_cuts_nothing(opened: Any) -> None:
+def test_print_fits_on_paper(opened: Any) -> None:
     opened.set_viewport_size({"width": 680, "height": 900})  # A4 less its margins
     opened.emulate_media(media="print")
     assert opened.evaluate("document.documentElement.scrollWidth") <= 680

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.usefixtures("quick_fonts"), pytest.mark.xdist_group("p
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory, quick_fonts: None) -> report.Report:
+def written(tmp_path_factory: pytest.TempPathFactory, quick_fonts: None) -> report.ReportFiles:
     return report.write_report(results(), tmp_path_factory.mktemp("report"))
 
 
@@ -42,7 +42,7 @@ def words_of(text: str) -> str:
     return reader.words
 
 
-def page_of(made: report.Report) -> str:
+def page_of(made: report.ReportFiles) -> str:
     return made.page.read_text(encoding="utf-8")
 
 
@@ -56,13 +56,13 @@ def page_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Res
 STARTS = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xm"}
 
 
-def test_files_are_what_their_names_say(written: report.Report) -> None:
+def test_figures_have_the_format_of_their_suffix(written: report.ReportFiles) -> None:
     names = [f"{name}.{kind}" for name in ("regret", "epsilon", "shares", "pulls") for kind in STARTS]
     assert [path.name for path in written.figures] == names
     assert all(path.read_bytes()[:4] == STARTS[path.suffix[1:]] for path in written.figures)
 
 
-def test_files_say_nothing_of_the_day_and_the_program(written: report.Report) -> None:
+def test_figures_contain_no_date_or_program(written: report.ReportFiles) -> None:
     for path in written.figures:
         content = path.read_bytes().lower()
         assert b"matplotlib.org" not in content
@@ -71,12 +71,12 @@ def test_files_say_nothing_of_the_day_and_the_program(written: report.Report) ->
         assert b"<dc:date>" not in content
 
 
-def test_problems_do_not_overwrite_each_others_figures() -> None:
+def test_file_prefixes_are_unique() -> None:
     assert page.file_prefixes(["only"]) == [""]
     assert page.file_prefixes(["A b", "a-b", "ε", "S 1"]) == ["a-b-1-", "a-b-2-", "problem-3-", "s-1-"]
 
 
-def test_page_is_self_contained_and_escapes_what_people_write(written: report.Report) -> None:
+def test_page_is_self_contained_and_escaped(written: report.ReportFiles) -> None:
     class Checker(HTMLParser):
         def __init__(self) -> None:
             super().__init__()
@@ -97,7 +97,7 @@ def test_page_is_self_contained_and_escapes_what_people_write(written: report.Re
     assert "maskedbandits run a.toml" in text
 
 
-def test_page_gives_no_orders(page_alone: Callable[[Results], str]) -> None:
+def test_page_has_no_control_characters(page_alone: Callable[[Results], str]) -> None:
     made = named(["a\x1b[2J\x07\nb"], "p\x9b2J\u202eq")
     manifest = dataclasses.replace(
         made.manifest, title="t\x00", command="run\x1b", file="f\x7f", source="one\n\ttwo\x9b\r\n"
@@ -110,7 +110,7 @@ def test_page_gives_no_orders(page_alone: Callable[[Results], str]) -> None:
         assert part in words
 
 
-def test_page_says_what_is_not_finished(page_alone: Callable[[Results], str]) -> None:
+def test_page_counts_unfinished_cells(page_alone: Callable[[Results], str]) -> None:
     made = results()
     text = page_alone(dataclasses.replace(made, cells=made.cells[:-1]))
     assert "1 of 6 cells are not finished" in text
@@ -125,7 +125,7 @@ def test_one_run_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "one run says nothing of chance" in page_of(written)
 
 
-def test_page_says_that_a_drift_drifts(page_alone: Callable[[Results], str]) -> None:
+def test_page_describes_drift(page_alone: Callable[[Results], str]) -> None:
     words = words_of(page_alone(changing(sinusoid())))
     assert (
         "One policy on one problem (2 arms, 1,000 steps, drifts (variation 3.17)), at ε = 1, 8 runs of each." in words
@@ -135,13 +135,13 @@ def test_page_says_that_a_drift_drifts(page_alone: Callable[[Results], str]) -> 
     assert ">period</text>" in page_alone(recorded(results(epsilons=(1.0,))))
 
 
-def test_page_says_what_stands_for_changes(page_alone: Callable[[Results], str]) -> None:
+def test_page_explains_marks_of_changes(page_alone: Callable[[Results], str]) -> None:
     for means, said in (([[0.9, 0.1], [0.1, 0.9]], True), ([[0.9, 0.1]], False)):
         words = words_of(page_alone(changing(means)))
         assert ("dashed verticals the changes" in words) == said
 
 
-def test_page_ends_with_where_the_numbers_come_from(page_alone: Callable[[Results], str]) -> None:
+def test_page_ends_with_provenance(page_alone: Callable[[Results], str]) -> None:
     made = results(epsilons=(1.0,))
     manifest = dataclasses.replace(made.manifest, provenance={"numpy": "2.0", "machine": "<a & b>"})
     words = words_of(page_alone(dataclasses.replace(made, manifest=manifest)))
@@ -152,14 +152,14 @@ def test_page_ends_with_where_the_numbers_come_from(page_alone: Callable[[Result
     assert "Run with" not in words_of(page_alone(made))
 
 
-def test_results_of_an_earlier_version_have_no_shares(page_alone: Callable[[Results], str]) -> None:
+def test_older_results_have_no_arm_shares(page_alone: Callable[[Results], str]) -> None:
     made = results(epsilons=(1.0,))
     old = tuple(Cell(cell.label, dataclasses.replace(cell.outcome, pulls_over_time=None)) for cell in made.cells)
     assert "Which arms were pulled" in page_alone(made)
     assert "Which arms were pulled" not in page_alone(dataclasses.replace(made, cells=old))
 
 
-def test_nothing_that_people_write_is_markup(page_alone: Callable[[Results], str]) -> None:
+def test_user_text_is_never_markup(page_alone: Callable[[Results], str]) -> None:
     nasty = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;<!--"
     made = named([nasty, "other"], nasty)
     manifest = dataclasses.replace(made.manifest, title=nasty, command=nasty, file=nasty, source=nasty, version=nasty)
@@ -170,7 +170,7 @@ def test_nothing_that_people_write_is_markup(page_alone: Callable[[Results], str
     assert nasty in words_of(text)
 
 
-def test_the_numbers_of_the_page_are_those_of_the_results(written: report.Report) -> None:
+def test_numbers_of_page_match_results(written: report.ReportFiles) -> None:
     [found] = re.findall(r'<script type="application/json" id="numbers">(.*?)</script>', page_of(written), re.DOTALL)
     numbers = json.loads(found)
     made = results()
@@ -186,7 +186,7 @@ def test_the_numbers_of_the_page_are_those_of_the_results(written: report.Report
     assert by_epsilon["series"][1]["values"] == pytest.approx([cell.mean[-1] for cell in made.cells[1::2]], rel=1e-5)
 
 
-def test_tables_sort_by_numbers(written: report.Report) -> None:
+def test_tables_sort_by_numbers(written: report.ReportFiles) -> None:
     rows = re.findall(r"<tr class=.*?</tr>", page_of(written))
     keys = [re.findall(r'<td[^>]* data-(number|text)="(.*?)"', row) for row in rows]
     assert [kind for kind, _ in keys[0]] == ["number", "text", *["number"] * 7]
@@ -195,7 +195,7 @@ def test_tables_sort_by_numbers(written: report.Report) -> None:
     assert [float(row[2][1]) for row in keys] == [float(cell.mean[-1]) for cell in results().cells]
 
 
-def test_arms_are_called_by_their_names(page_alone: Callable[[Results], str]) -> None:
+def test_page_uses_arm_names(page_alone: Callable[[Results], str]) -> None:
     made = results(epsilons=(1.0,))
     named_arms = dataclasses.replace(made.manifest, arms={"one": ["tea <hot>", "cake"], "other": ["x"]})
     words = words_of(page_alone(Results(named_arms, made.cells)))
@@ -213,7 +213,7 @@ def recorded(made: Results) -> Results:
     return Results(made.manifest, tuple(cells))
 
 
-def test_what_was_recorded_has_periods(page_alone: Callable[[Results], str]) -> None:
+def test_page_of_recorded_data_has_periods(page_alone: Callable[[Results], str]) -> None:
     words = words_of(page_alone(recorded(results(epsilons=(1.0,)))))
     assert "(2 arms, 1,000 steps, recorded in 2 periods)" in words
     assert "by not knowing the best arm of every period" in words
@@ -224,7 +224,7 @@ def test_what_was_recorded_has_periods(page_alone: Callable[[Results], str]) -> 
     assert "recorded in one period" in words_of(page_alone(recorded(changing([[0.9, 0.1]]))))
 
 
-def test_who_lost_nothing_has_no_place_on_a_log_scale(page_alone: Callable[[Results], str]) -> None:
+def test_page_names_policies_left_out_of_log_scale(page_alone: Callable[[Results], str]) -> None:
     made = named(["some", "none at all"], epsilons=(1.0, 2.0))
     cells = [
         Cell(cell.label, dataclasses.replace(cell.outcome, regret=cell.outcome.regret * (cell.label.policy == "some")))
@@ -234,7 +234,7 @@ def test_who_lost_nothing_has_no_place_on_a_log_scale(page_alone: Callable[[Resu
     assert "Left out" not in words_of(page_alone(made))
 
 
-def test_the_page_runs_its_own_script_alone(written: report.Report) -> None:
+def test_page_allows_only_its_own_script(written: report.ReportFiles) -> None:
     text = page_of(written)
     assert not re.search(r"\son\w+=", text.split("<script>")[0])  # no handlers within tags
     [script] = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
@@ -245,7 +245,7 @@ def test_the_page_runs_its_own_script_alone(written: report.Report) -> None:
     assert len(text) < 400_000
 
 
-def test_saved_results_load_and_draw_exactly(written: report.Report, tmp_path: Path) -> None:
+def test_report_of_saved_results_is_identical(written: report.ReportFiles, tmp_path: Path) -> None:
     made = results()
     save_manifest(tmp_path, made.manifest)
     for cell in made.cells:
@@ -258,7 +258,7 @@ def test_saved_results_load_and_draw_exactly(written: report.Report, tmp_path: P
         assert drawn.read_bytes() == redrawn.read_bytes()
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     page.save_file(path, b"old")
 

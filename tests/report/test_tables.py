@@ -1,4 +1,4 @@
-"""Tables: they say what the numbers say, in few words."""
+"""Tables for terminals, JSON and LaTeX."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_one_run_has_a_mean_and_no_interval() -> None:
     assert tables.to_json(made)["cells"][0]["regret"]["low"] is None
 
 
-def test_table_names_every_policy_and_its_distance_from_the_best() -> None:
+def test_table_has_every_policy_and_its_ratio() -> None:
     text = table_text(results())
     assert text.count("with window") == 3
     assert "50 (paper)" in text
@@ -49,7 +49,7 @@ def test_table_names_every_policy_and_its_distance_from_the_best() -> None:
     assert "changes at 400" in text
 
 
-def test_table_leaves_out_columns_that_say_nothing() -> None:
+def test_table_leaves_out_empty_columns() -> None:
     made = results()
     cells = tuple(
         Cell(dataclasses.replace(cell.label, published=None), cell.outcome)
@@ -62,7 +62,7 @@ def test_table_leaves_out_columns_that_say_nothing() -> None:
     assert "of best" not in text
 
 
-def test_a_heading_is_short_however_often_the_world_changes() -> None:
+def test_heading_is_short_for_many_changes() -> None:
     for means, words in ((sinusoid(), "drifts"), ([[0.9, 0.1], [0.1, 0.9]] * 100, "199 changes")):
         heading = table_text(changing(means)).splitlines()[0]
         assert words in heading
@@ -70,7 +70,7 @@ def test_a_heading_is_short_however_often_the_world_changes() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_a_long_name_folds_and_leaves_the_numbers_whole(width: int) -> None:
+def test_long_names_fold_and_numbers_do_not(width: int) -> None:
     made = named(["x" * 500, "with blanks " * 40])
     text = table_text(made, width)
     for cell in made.cells:
@@ -78,7 +78,7 @@ def test_a_long_name_folds_and_leaves_the_numbers_whole(width: int) -> None:
     assert text.count("x") >= 500
 
 
-def test_a_table_gives_no_orders() -> None:
+def test_table_escapes_control_characters() -> None:
     made = named(["a\x1b[2J\x07\nb\x9bc"], "p\x1b]0;title\x07\r\n")
     text = table_text(made)
     assert not {letter for letter in text if unicodedata.category(letter) == "Cc"} - {"\n"}
@@ -94,7 +94,7 @@ def test_a_table_gives_no_orders() -> None:
         ("utf-8", ["ε", "∞", "±", "1.00×", "───"]),
     ],
 )
-def test_a_table_fits_an_encoding(encoding: str, words: list[str]) -> None:
+def test_table_fits_an_encoding(encoding: str, words: list[str]) -> None:
     text = table_text(results(), encoding=encoding)
     text.encode(encoding)
     for word in words:
@@ -109,3 +109,44 @@ def test_json_is_strict_and_round_trips() -> None:
     assert float(document["cells"][-1]["epsilon"]) == math.inf
     low, mean, high = (document["cells"][0]["regret"][key] for key in ("low", "mean", "high"))
     assert low < mean < high
+
+
+def test_latex_has_a_row_for_each_policy() -> None:
+    text = tables.to_latex(results().cells)
+    assert r"policy & $\varepsilon = 0.5$ & $\varepsilon = 1$ & $\varepsilon = \infty$ \\" in text
+    rows = [line.split(" & ") for line in text.splitlines() if line.startswith("with")]
+    assert [row[0] for row in rows] == ["with window", r"without \textless{}window\textgreater{}"]
+    cells = results().cells
+    for row, own in zip(rows, (cells[::2], cells[1::2]), strict=True):
+        for entry, cell in zip(row[1:], own, strict=True):
+            assert f"{cell.mean[-1]:.1f} \\pm {cell.half_width[-1]:.1f}" in entry
+            assert ("mathbf" in entry) == (cell.label.policy == "with window")
+    assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 1
+
+
+def test_latex_separates_thousands() -> None:
+    made = outcome(1.0, runs=1)
+    cell = Cell(Label("k", "p", "a", None), dataclasses.replace(made, regret=made.regret * 0 + 1234567.0))
+    text = tables.to_latex([cell])
+    assert r"$1\,234\,567$" in text
+    assert "\\pm" not in text
+    assert "own $p_{00}, p_{11}$" in text
+
+
+def test_latex_has_a_dash_for_unfinished_cells() -> None:
+    cells = results().cells
+    assert tables.to_latex(cells[:-1]).count("& -- ") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("50 % & more_or {less} #1 $", r"50 \% \& more\_or \{less\} \#1 \$"),
+        (r"\input{x} ~ ^", r"\textbackslash{}input\{x\} \textasciitilde{} \textasciicircum{}"),
+        ("ε ± é", r"$\varepsilon$ $\pm$ é"),
+    ],
+)
+def test_latex_escapes_names(name: str, shown: str) -> None:
+    text = tables.to_latex(named([name, "other"], name).cells)
+    assert f"{{l}}{{{shown}}}" in text
+    assert f"\n{shown} & " in text

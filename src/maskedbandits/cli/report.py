@@ -16,7 +16,7 @@ from maskedbandits.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from maskedbandits.experiments.results import Results
-    from maskedbandits.report import Report
+    from maskedbandits.report import ReportFiles
 
 
 @click.command(
@@ -171,7 +171,7 @@ def describe_unfinished(results: Results) -> str:
     return f"{missing} of {len(results.manifest.labels)} cells are not finished; go on with: {results.manifest.command}"
 
 
-def draw_report(results: Results, folder: Path, problems: Sequence[str]) -> Report:
+def draw_report(results: Results, folder: Path, problems: Sequence[str]) -> ReportFiles:
     """Write figures and the page; an error says that the cells are not lost."""
     from maskedbandits.report import write_report
 

@@ -23,7 +23,7 @@ DASH_ARRAYS = {"-": "", "--": "7 3", ":": "2 3", "-.": "8 3 2 3"}
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportFiles:
     """The files of a report.
 
     Parameters
@@ -42,7 +42,7 @@ class Report:
     missing: int = 0
 
 
-def write_report(results: Results, folder: Path, problems: Collection[str] = ()) -> Report:
+def write_report(results: Results, folder: Path, problems: Collection[str] = ()) -> ReportFiles:
     """Write the page and the figures of results; the same results give the same bytes.
 
     Parameters
@@ -56,7 +56,7 @@ def write_report(results: Results, folder: Path, problems: Collection[str] = ())
 
     Returns
     -------
-    Report
+    ReportFiles
         The files.
 
     """
@@ -84,7 +84,7 @@ def write_report(results: Results, folder: Path, problems: Collection[str] = ())
             sections.insert(0, context_html(pairs, figure_html(plot, looks)))
     page = folder / "index.html"
     save_file(page, page_html(results, sections, encode_numbers(panels, looks), missing).encode())
-    return Report(page, tuple(paths), missing)
+    return ReportFiles(page, tuple(paths), missing)
 
 
 def save_figure(plot: Plot, folder: Path) -> list[Path]:
@@ -218,7 +218,7 @@ def context_html(problems: ContextPairs, figure: str) -> str:
     return f'<section>{heading}<div class="scroll">{table}</div>{figure}</section>'
 
 
-def table_html(groups: Groups, columns: Sequence[tables.Column]) -> str:
+def table_html(groups: Groups, columns: Sequence[tables.TableColumn]) -> str:
     """Return a sortable table of a problem, with the lowest regret of each corruption in bold."""
     kinds = [' class="left"' if column.justify == "left" else "" for column in columns]
     heading = "".join(

@@ -31,7 +31,7 @@ SIMPLE_ASCII = Box(str(SIMPLE_HEAD).replace("─", "-"), ascii=True)
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table of cells.
 
     ``format`` and ``sort_key`` take a cell and the lowest regret of its group. A sort key is None for an empty entry.
@@ -74,22 +74,26 @@ def format_published(cell: Cell) -> str:
     return "–" if published is None else f"{published:,g} ({cell.mean[-1] / published - 1:+.1%})"
 
 
-def list_columns(cells: Sequence[Cell]) -> list[Column]:
+def list_columns(cells: Sequence[Cell]) -> list[TableColumn]:
     """Return the columns that apply to these cells."""
     columns = {
-        "regret": Column(
+        "regret": TableColumn(
             "regret, 95 %", lambda cell, _: summary.format_regret(cell), lambda cell, _: float(cell.mean[-1])
         ),
-        "best": Column("of best", format_ratio, divide_by_best),
-        "published": Column(
+        "best": TableColumn("of best", format_ratio, divide_by_best),
+        "published": TableColumn(
             "published (ours)", lambda cell, _: format_published(cell), lambda cell, _: cell.label.published
         ),
-        "window": Column("window", lambda cell, _: format_window(cell), lambda cell, _: window_size(cell), wraps=True),
-        "pulls": Column(
+        "window": TableColumn(
+            "window", lambda cell, _: format_window(cell), lambda cell, _: window_size(cell), wraps=True
+        ),
+        "pulls": TableColumn(
             "suboptimal pulls", lambda cell, _: f"{cell.suboptimal_share:.1%}", lambda cell, _: cell.suboptimal_share
         ),
-        "time": Column("time", lambda cell, _: f"{cell.outcome.seconds:.2f} s", lambda cell, _: cell.outcome.seconds),
-        "speed": Column(
+        "time": TableColumn(
+            "time", lambda cell, _: f"{cell.outcome.seconds:.2f} s", lambda cell, _: cell.outcome.seconds
+        ),
+        "speed": TableColumn(
             "steps/s", lambda cell, _: f"{cell.steps_per_second / 1e6:.1f} M", lambda cell, _: cell.steps_per_second
         ),
     }
@@ -102,10 +106,12 @@ def list_columns(cells: Sequence[Cell]) -> list[Column]:
     return [*list_name_columns(), *columns.values()]
 
 
-def list_name_columns() -> list[Column]:
+def list_name_columns() -> list[TableColumn]:
     """Return the columns of epsilon and policy."""
-    epsilon = Column("ε", lambda cell, _: summary.format_epsilon(cell), lambda cell, _: cell.label.epsilon)
-    policy = Column("policy", lambda cell, _: cell.label.policy, lambda cell, _: cell.label.policy, "left", wraps=True)
+    epsilon = TableColumn("ε", lambda cell, _: summary.format_epsilon(cell), lambda cell, _: cell.label.epsilon)
+    policy = TableColumn(
+        "policy", lambda cell, _: cell.label.policy, lambda cell, _: cell.label.policy, "left", wraps=True
+    )
     return [epsilon, policy]
 
 
@@ -117,10 +123,10 @@ def fits_groups(cells: Sequence[Cell]) -> bool:
     return 0 < len(cells[0].shares or ()) <= MAX_GROUPS
 
 
-def list_group_columns(cells: Sequence[Cell]) -> list[Column]:
+def list_group_columns(cells: Sequence[Cell]) -> list[TableColumn]:
     """Return a column with the regret of each group, after epsilon and policy."""
     columns = [
-        Column(format_group(group, share), partial(format_group_regret, group), partial(group_sort_key, group))
+        TableColumn(format_group(group, share), partial(format_group_regret, group), partial(group_sort_key, group))
         for group, share in enumerate(cells[0].shares or [])
     ]
     return [*list_name_columns(), *columns]
@@ -150,7 +156,7 @@ def build_table(
     groups: Groups,
     width: int = FULL_WIDTH,
     encoding: str = "utf-8",
-    columns: Sequence[Column] = (),
+    columns: Sequence[TableColumn] = (),
 ) -> Table:
     """Return the table of a problem for a terminal, with the best policy of each corruption in bold.
 

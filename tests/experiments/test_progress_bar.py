@@ -16,7 +16,7 @@ from maskedbandits.experiments.results import Label
 from small_experiment import run, write
 
 
-def test_the_log_has_a_line_for_each_cell_once_it_lasts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_has_a_line_for_each_cell_of_long_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quick, slow = LogWatcher(), LogWatcher()
     quick.started += 3600  # as if it had begun an hour later, or earlier
     run(write(tmp_path), tmp_path / "a", quick)
@@ -64,7 +64,7 @@ def test_bar_percentage_and_time_left_always_show(width: int) -> None:
     assert ("steps/s" in line) == (width >= 72)
 
 
-def test_a_name_is_shortened_in_its_middle() -> None:
+def test_long_names_are_shortened_in_the_middle() -> None:
     whole = f"4/12 {LABEL.problem} · ε = 0.5 · {LABEL.policy}"
     assert whole in drawn(160)
     for width in (80, 60, 40):
@@ -102,7 +102,7 @@ def test_brackets_in_names_are_no_markup() -> None:
         (False, False, "xterm", LogWatcher),
     ],
 )
-def test_who_reads_is_told_in_a_way_that_suits(
+def test_watcher_suits_standard_error(
     monkeypatch: pytest.MonkeyPatch, quiet: bool, watched: bool, term: str, expected: type[SilentWatcher]
 ) -> None:
     monkeypatch.setenv("TERM", term)

@@ -15,7 +15,7 @@ from maskedbandits.policies.runtime import get_entries
 from maskedbandits.simulation.runs import Batch, Order
 
 
-def test_every_name_is_known_and_code_is_shared() -> None:
+def test_jobs_share_kernels_and_check_names() -> None:
     everything = [name for name, _ in list_jobs((), groups=False)]
     assert {"auto", "logistic-ts-cf", "d-linucb-cf"} <= set(everything)
     assert len(everything) < len(policies.names())
@@ -24,13 +24,13 @@ def test_every_name_is_known_and_code_is_shared() -> None:
         list(list_jobs(("logistic-ts",), groups=False))
 
 
-def test_policies_over_features_are_compiled_by_a_step() -> None:
+def test_featured_policy_compiles() -> None:
     compile_over_features("logistic-ts-cf")
 
 
 @pytest.mark.skipif(jit.INTERPRETED, reason="nothing is compiled")
 @pytest.mark.parametrize("context", [True, False])
-def test_groups_are_compiled_as_they_are_played(context: bool) -> None:
+def test_simulation_uses_kernels_compiled_for_groups(context: bool) -> None:
     """The code that is made ahead is that which a simulation asks for: no other comes into being."""
     compile_groups(policies.kind_of("klucb-cf"))
     before = len(advance_groups.signatures)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The sentences of a report: they say who lost least, and do not claim more than the runs tell."""
+"""Summaries: they name the best policy, describe changes, and claim no more than the runs show."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from made_up import HORIZON, of_cells, results
+from made_up import HORIZON, TWO_SEGMENTS, changing, of_cells, results, sinusoid
+from maskedbandits.corruption import IDENTITY
 from maskedbandits.experiments.results import Cell, CellOutcome, Label, Results
+from maskedbandits.problems import GENERATORS, Problem
 from maskedbandits.report import summary
 
 SPEC = {
@@ -39,7 +41,7 @@ def said(*cells: Cell) -> str:
 GOOD, BAD = [9.0, 10.0, 11.0], [18.0, 20.0, 22.0]  # 10 ± 2.5 and 20 ± 5.0
 
 
-def test_the_one_that_lost_least_is_named_with_its_interval_and_its_lead() -> None:
+def test_summary_names_best_policy_interval_and_lead() -> None:
     assert said(cell("b", BAD), cell("a", GOOD)) == (
         "“a” lost least: 10.0 ± 2.5, mean regret with its 95 % interval; that is 50 % less than the next, "
         "and no interval reaches that of the first."
@@ -47,14 +49,14 @@ def test_the_one_that_lost_least_is_named_with_its_interval_and_its_lead() -> No
 
 
 @pytest.mark.parametrize(("other", "told_apart"), [([16.0, 18.0, 17.5], True), ([12.0, 18.0, 15.0], False)])
-def test_intervals_that_overlap_are_not_told_apart(other: list[float], told_apart: bool) -> None:
+def test_overlapping_intervals_are_named(other: list[float], told_apart: bool) -> None:
     sentence = said(cell("a", GOOD), cell("b", other), cell("c", [100.0, 101.0, 102.0]))
     assert ("no interval reaches" in sentence) == told_apart
     assert ("do not tell the first from “b”, for the intervals overlap" in sentence) == (not told_apart)
     assert "“c”" not in sentence
 
 
-def test_rivals_are_those_whose_intervals_overlap_by_hand() -> None:
+def test_rivals_match_intervals_by_hand() -> None:
     rng = np.random.default_rng(3)
     for _ in range(200):
         group = [cell(str(place), (10 + 3 * place + rng.normal(0, 3, 4)).tolist()) for place in range(4)]
@@ -69,7 +71,7 @@ def test_rivals_are_those_whose_intervals_overlap_by_hand() -> None:
         assert {one.label.policy for one in summary.find_rivals(group)} == expected
 
 
-def test_several_epsilons_are_told_together() -> None:
+def test_summary_covers_several_epsilons() -> None:
     cells = [
         *(cell("a", GOOD, 0.5), cell("b", BAD, 0.5)),
         *(cell("a", GOOD, 1.0), cell("b", [10.0, 11.0, 12.0], 1.0)),
@@ -82,21 +84,21 @@ def test_several_epsilons_are_told_together() -> None:
     )
 
 
-def test_one_run_says_nothing_of_chance() -> None:
+def test_summary_of_one_run_has_no_interval() -> None:
     assert said(cell("a", [10.0]), cell("b", [20.0])) == (
         "“a” lost least: 10.0; that is 50 % less than the next, but one run says nothing of chance."
     )
 
 
-def test_a_single_policy_is_compared_with_nobody() -> None:
+def test_summary_of_a_single_policy() -> None:
     assert said(cell("a", GOOD)) == "“a” lost: 10.0 ± 2.5, mean regret with its 95 % interval."
 
 
-def test_nobody_leads_where_nobody_lost_anything() -> None:
+def test_lead_is_zero_without_regret() -> None:
     assert "0 % less than the next" in said(cell("a", [0.0, 0.0]), cell("b", [0.0, 0.0]))
 
 
-def test_of_several_problems_wins_are_counted() -> None:
+def test_summary_of_several_problems_counts_wins() -> None:
     cells = [cell(policy, runs, problem=problem) for problem in "xyz" for policy, runs in (("a", GOOD), ("b", BAD))]
     cells[-2:] = [cell("a", [9.0, 10.0, 11.0], problem="z"), cell("b", [8.0, 10.0, 11.0], problem="z")]
     assert said(*cells) == (
@@ -118,17 +120,17 @@ def test_of_several_problems_wins_are_counted() -> None:
         ),
     ],
 )
-def test_what_was_run(made: Results, sentence: str) -> None:
+def test_description_of_run(made: Results, sentence: str) -> None:
     assert summary.describe_run(made) == sentence
 
 
-def test_the_first_of_the_table_is_the_first_of_the_sentence() -> None:
+def test_table_and_summary_agree_on_the_best() -> None:
     for _, groups in summary.group_by_problem(results().cells):
         for group in groups:
             assert summary.is_best(summary.rank(group)[0], group)
 
 
-def test_oracles_take_no_part() -> None:
+def test_oracles_are_not_ranked() -> None:
     told = cell("told", [0.0, 0.0, 0.0])
     told = dataclasses.replace(told, outcome=dataclasses.replace(told.outcome, spec={**SPEC, "policy": "oracle"}))
     group = [told, cell("a", GOOD), cell("b", BAD)]
@@ -136,3 +138,43 @@ def test_oracles_take_no_part() -> None:
     assert summary.lowest_regret(group) == 10.0
     assert [summary.is_best(each, group) for each in group] == [False, True, False]
     assert summary.exclude_oracles([told]) == [told]
+
+
+def cell_of(problem: Problem) -> Cell:
+    return changing(problem.means, problem.starts.tolist()).cells[0]
+
+
+@pytest.mark.parametrize(
+    ("means", "words"),
+    [
+        ([[0.9, 0.1]], "no change"),
+        (TWO_SEGMENTS, "changes at 500"),
+        ([[0.9, 0.1], [0.1, 0.9]] * 6, "changes at 83, 166, 250, 333, 416, 500, 583, 666, 750, 833, 916"),
+        ([[0.9, 0.1], [0.1, 0.9]] * 7, "13 changes (variation 10.4)"),
+        (sinusoid(), "drifts (variation 3.17)"),  # twice up and down by 0.8, but for the last step
+    ],
+)
+def test_descriptions_of_changes(means: object, words: str) -> None:
+    [cell] = changing(np.asarray(means)).cells
+    assert summary.describe_changes(cell) == words
+
+
+def test_variation_matches_problem() -> None:
+    problem = GENERATORS["random-walk"](4, HORIZON, corruption=IDENTITY)
+    assert cell_of(problem).variation == problem.variation
+
+
+def test_sampled_means_match_segments() -> None:
+    [cell] = changing([[0.9, 0.1], [0.2, 0.3], [0.4, 0.8]], [0, 10, 700]).cells
+    times, means = summary.sample_means(cell)
+    assert times.tolist() == [0, 10, 700, HORIZON]
+    assert means.tolist() == [[0.9, 0.1], [0.2, 0.3], [0.4, 0.8], [0.4, 0.8]]
+
+
+def test_sampled_means_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary, "MAX_POINTS", 7)
+    [cell] = changing(sinusoid(100)).cells
+    times, means = summary.sample_means(cell)
+    assert times.size <= 8
+    held = np.array([sinusoid(100)[min(time // 10, 99)] for time in times])
+    assert means == pytest.approx(held)

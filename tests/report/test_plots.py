@@ -45,7 +45,7 @@ def legend(figure: Figure) -> list[str]:
 
 
 @pytest.mark.parametrize("names", [FORMULAS, SCRIPTS, ORDERS, LONG], ids=["formulas", "scripts", "orders", "long"])
-def test_any_name_is_drawn_and_nobody_is_warned(names: list[str], quick_fonts: None) -> None:
+def test_any_name_is_drawn_without_warnings(names: list[str], quick_fonts: None) -> None:
     made = named(names, " ".join(names))
     [(problem, groups)] = summary.group_by_problem(made.cells)
     looks = style.assign_looks(names)
@@ -57,7 +57,7 @@ def test_any_name_is_drawn_and_nobody_is_warned(names: list[str], quick_fonts: N
 
 
 @pytest.mark.parametrize("name", [*FORMULAS, "שלום עולם"])
-def test_no_letter_of_a_name_is_taken_for_an_order(name: str) -> None:
+def test_names_are_drawn_literally(name: str) -> None:
     [figure] = drawn(named([name, "other"], name))
     assert legend(figure) == [name, name, "other"]
     [shown] = figure.legends
@@ -72,7 +72,7 @@ def test_names_stay_within_the_figure() -> None:
         assert [name[-1] for name in legend(figure)] == ["…", "…", "…", "t"]
 
 
-def test_names_that_look_alike_are_numbered() -> None:
+def test_equal_names_are_numbered() -> None:
     [figure] = drawn(named(["x" * 500 + "a", "other", "x" * 500 + "b", "滑", "动"]))
     first, other, second, third, fourth = legend(figure)[1:]
     assert other == "other"
@@ -94,7 +94,7 @@ def test_short_names_share_a_line() -> None:
     assert style.count_legend_columns([9.0, 9.0], room=6.0) == 1
 
 
-def test_our_font_has_the_letters_that_we_write() -> None:
+def test_font_has_all_letters_in_use() -> None:
     ours = "ε = ∞, no privacy × – … □ ± " + "".join(map(chr, range(32, 127)))
     assert style.replace_missing_glyphs(ours) == ours
 
@@ -111,7 +111,7 @@ def test_few_changes_are_marked() -> None:
 
 @pytest.mark.parametrize("means", [sinusoid(), np.array([[0.9, 0.1], [0.1, 0.9]] * 20)], ids=["drift", "jumps"])
 @pytest.mark.parametrize("epsilons", [(1.0,), (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)], ids=["one", "two rows"])
-def test_of_many_changes_the_means_are_drawn(means: np.ndarray, epsilons: tuple[float, ...]) -> None:
+def test_means_are_drawn_for_many_changes(means: np.ndarray, epsilons: tuple[float, ...]) -> None:
     figure = drawn(changing(means, epsilons=epsilons))[0]
     columns = min(len(epsilons), 4)
     assert len(figure.axes) == len(epsilons) + columns
@@ -124,7 +124,7 @@ def test_of_many_changes_the_means_are_drawn(means: np.ndarray, epsilons: tuple[
     assert figure.axes[-columns].get_ylabel() == "means"
 
 
-def test_a_drift_is_drawn_as_its_means() -> None:
+def test_drift_is_drawn_as_means() -> None:
     [figure] = drawn(changing(sinusoid()))
     one, other, best = figure.axes[1].lines
     assert np.asarray(one.get_ydata())[:-1] == pytest.approx(sinusoid()[:, 0])
@@ -132,7 +132,7 @@ def test_a_drift_is_drawn_as_its_means() -> None:
     assert np.asarray(best.get_ydata())[:-1] == pytest.approx(sinusoid().max(axis=1))
 
 
-def test_one_scale_holds_the_curves_of_every_panel() -> None:
+def test_shared_scale_contains_all_curves() -> None:
     # the curves of the second panel are higher than those of the first, by less than what parts the scales
     cells = [Cell(Label(str(e), "one", "policy", e), outcome(scale)) for e, scale in ((1.0, 1.0), (math.inf, 2.0))]
     made = named(["policy"])
@@ -143,14 +143,14 @@ def test_one_scale_holds_the_curves_of_every_panel() -> None:
         assert high > float(cell.mean[-1] + cell.half_width[-1])
 
 
-def test_a_curve_below_nothing_is_within_its_panel() -> None:
+def test_negative_regret_is_within_panel() -> None:
     won = dataclasses.replace(outcome(1.0), regret=-outcome(1.0).regret)
     cells = [Cell(Label(policy, "one", policy, 1.0), each) for policy, each in (("a", won), ("b", outcome(1.0)))]
     made = Results(named(["a", "b"]).manifest, tuple(cells))
     assert drawn(made)[0].axes[0].get_ylim()[0] < won.regret.mean(axis=0).min()
 
 
-def test_against_epsilon_what_lost_nothing_is_left_out() -> None:
+def test_zero_regret_is_left_out_of_log_scale() -> None:
     nothing = dataclasses.replace(outcome(1.0), regret=0.0 * outcome(1.0).regret)
     cells = [
         Cell(Label(f"{policy}{e}", "one", policy, e), each)
@@ -179,19 +179,19 @@ def test_many_policies_look_different() -> None:
         ([0.5, 1], [0.5, 1]),
     ],
 )
-def test_infinity_stands_one_step_beyond_the_last_epsilon(epsilons: list[float], places: list[float]) -> None:
+def test_infinity_is_one_step_beyond_last_epsilon(epsilons: list[float], places: list[float]) -> None:
     cells = [[Cell(Label("", "", "", epsilon), outcome(1.0))] for epsilon in epsilons]
     assert list(place_epsilons(cells).values()) == pytest.approx(places)
 
 
-def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawing_restores_matplotlib_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
     before = dict(mpl.rcParams)
     report.write_report(results(epsilons=(1.0,)), tmp_path)
     assert dict(mpl.rcParams) == before
 
 
-def test_every_series_has_an_id_of_its_own() -> None:
+def test_every_series_has_a_unique_id() -> None:
     for figure in drawn(results()):
         ids = [part.get_gid() for panel in figure.axes for part in panel.get_children() if part.get_gid()]
         assert len(set(ids)) == len(ids)
@@ -199,7 +199,7 @@ def test_every_series_has_an_id_of_its_own() -> None:
         assert {str(found).split("-")[1] for found in ids} == {str(place) for place in range(len(figure.axes))}
 
 
-def test_against_epsilon_a_wide_interval_ends_at_the_floor() -> None:
+def test_wide_interval_ends_at_floor_of_log_scale() -> None:
     runs = np.array([[0.0] * 10, [40.0] * 10])  # 20 on average, and an interval far below 0
     wide = dataclasses.replace(outcome(1.0, runs=2), regret=runs)
     cells = [Cell(Label(str(e), "one", "policy", e), wide) for e in (1.0, 2.0)]

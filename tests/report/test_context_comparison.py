@@ -65,7 +65,7 @@ def group(asking: list[float], plain: list[float], epsilon: float = 1.0, **more:
         ([5, 50, 200.05], [2, 20, 200], None, False, "unclear"),
     ],
 )
-def test_context_pays_from_where_it_has_lost_less_to_the_end(
+def test_context_pays_from_last_clear_lead(
     asking: list[float], plain: list[float], first: int | None, costs: bool, words: str
 ) -> None:
     pair = summary.find_context_pair(group(asking, plain))
@@ -73,13 +73,13 @@ def test_context_pays_from_where_it_has_lost_less_to_the_end(
     assert (pair.pays_from, pair.costs, pair.verdict) == (first, costs, words)
 
 
-def test_a_single_run_tells_nothing() -> None:
+def test_context_verdict_of_one_run_is_unclear() -> None:
     pair = summary.find_context_pair(group([1, 5, 9], [2, 20, 200], runs=1))
     assert pair is not None
     assert pair.verdict == "unclear"
 
 
-def test_only_the_same_policy_is_compared() -> None:
+def test_context_pairs_share_a_policy() -> None:
     asking, plain = group([1, 5, 9], [2, 20, 200])
     other = cell("other", 1.0, [2, 20, 200], asks=False, policy="uniform")
     assert summary.find_context_pair([asking, other]) is None
@@ -89,7 +89,7 @@ def test_only_the_same_policy_is_compared() -> None:
     assert (found.grouped, found.plain) == (asking, plain)
 
 
-def test_the_sentence_says_when() -> None:
+def test_context_summary_says_when_it_pays() -> None:
     early, late = group([1, 5, 9], [2, 20, 200], 4.0), group([5, 5, 9], [2, 20, 200], 1.0)
     never, unclear = group([5, 50, 300], [2, 20, 200], 0.5), group([5, 50, 200], [2, 20, 200], 0.5)
     said = {
@@ -106,7 +106,7 @@ def test_the_sentence_says_when() -> None:
     )
 
 
-def test_a_table_has_a_column_for_each_group() -> None:
+def test_tables_have_a_column_for_each_group() -> None:
     cells = group([1, 5, 8], [2, 20, 200])
     columns = tables.list_group_columns(cells)
     assert [column.heading for column in columns] == ["ε", "policy", "group 0 (20%)", "group 1 (80%)"]
@@ -122,7 +122,7 @@ def test_a_table_has_a_column_for_each_group() -> None:
     )
 
 
-def test_a_figure_shows_what_visitors_lose() -> None:
+def test_group_figure_shows_regret_per_visitor() -> None:
     """Per visitor: the first group has 200 of a thousand, and a quarter of the regret."""
     cells = group([1, 5, 8], [2, 20, 200])
     panel = RegretByGroup("", "people", [cells], style.assign_looks(["each", "all"])).draw_figure().axes[0]
@@ -132,7 +132,7 @@ def test_a_figure_shows_what_visitors_lose() -> None:
     assert low < 0 < 50 / 200 < high
 
 
-def test_the_page_begins_with_when_context_pays(tmp_path: Path) -> None:
+def test_page_begins_with_context_comparison(tmp_path: Path) -> None:
     cells = (*group([5, 50, 300], [2, 20, 200], 0.5), *group([5, 5, 9], [2, 20, 200], 1.0))
     labels = tuple(each.label for each in cells)
     manifest = Manifest("<People>", "0", "run it", "x.toml", "", labels)
@@ -148,7 +148,7 @@ def test_the_page_begins_with_when_context_pays(tmp_path: Path) -> None:
     assert {path.name for path in written.figures} >= {"context.png", "groups.png", "regret.png"}
 
 
-def test_the_scale_holds_all_ratios() -> None:
+def test_context_scale_contains_all_ratios() -> None:
     problems = summary.pair_contexts(group([1, 5, 0.5], [2, 20, 200], spread=0.01))
     low, high = ContextRatio("", problems).limits()
     assert low <= 0.5 / 200 < 0.5 <= high

@@ -19,7 +19,7 @@ def row_of(plan: Plan, epsilon: str) -> str:
     return next(line for line in text.format_table(plan, 200, "utf-8") if line.split()[0] == epsilon)
 
 
-def test_the_table_says_what_was_found() -> None:
+def test_table_shows_the_findings() -> None:
     assert row_of(USUAL, "0.5").split("  ")[-1].strip() == "> 10,000"
     assert "400 ± 20" in row_of(USUAL, "0.5")
     assert "not reached" in row_of(USUAL, "0.5")
@@ -30,7 +30,7 @@ def test_the_table_says_what_was_found() -> None:
     assert "75.0 % at ε = 0.5" in " ".join(text.to_lines(USUAL))
 
 
-def test_the_advice_repeats_the_table() -> None:
+def test_advice_repeats_the_table() -> None:
     said = text.describe_advice(USUAL)
     assert said.startswith("Take ε = 2: against no privacy it costs 20 successes (10 to 30) among 10,000 people")
     assert "5.0 % (2.5 to 7.5) of the gain; you allow 10 %" in said
@@ -38,12 +38,12 @@ def test_the_advice_repeats_the_table() -> None:
     assert said in " ".join(text.to_lines(USUAL, 10_000))
 
 
-def test_an_epsilon_that_surely_costs_too_much_is_called_so() -> None:
+def test_advice_names_an_epsilon_that_costs_too_much() -> None:
     said = text.describe_advice(made_up(level(0.5, 300.0, 20.0), level(2.0, 20.0, 10.0)))
     assert "ε = 0.5 costs 75.0 % (70.0 to 80.0): too much." in said
 
 
-def test_nothing_smaller_is_promised_than_was_asked_for() -> None:
+def test_advice_says_that_no_smaller_epsilon_was_given() -> None:
     assert text.describe_advice(made_up(level(2.0, 20.0, 10.0))).endswith("No smaller one was asked for.")
 
 
@@ -55,7 +55,7 @@ def test_nothing_smaller_is_promised_than_was_asked_for() -> None:
         (23_000, 40_000, "about 23,000 would do."),
     ],
 )
-def test_an_advised_epsilon_that_does_not_pay_is_called_so(pays_from: int | None, looked_to: int, said: str) -> None:
+def test_advice_says_that_audience_is_too_small(pays_from: int | None, looked_to: int, said: str) -> None:
     plan = made_up(level(2.0, 20.0, 10.0, pays_from=pays_from, looked_to=looked_to))
     kept = "At ε = 2 10,000 people do not surely keep 50 % of what the best choice gains over a blind one; "
     assert kept + said in text.describe_advice(plan)
@@ -63,11 +63,11 @@ def test_an_advised_epsilon_that_does_not_pay_is_called_so(pays_from: int | None
     assert ("after >, the largest that was tried" in " ".join(text.to_lines(plan))) == (pays_from is None)
 
 
-def test_one_that_pays_is_not_called_so() -> None:
+def test_advice_for_paying_audience_has_no_doubts() -> None:
     assert "do not surely keep" not in text.describe_advice(made_up(level(2.0, 20.0, 10.0, pays_from=10_000)))
 
 
-def test_learning_that_does_not_pay_even_without_privacy_is_called_so() -> None:
+def test_advice_names_learning_that_never_pays() -> None:
     poor = made_up(level(0.5, 300.0, 20.0))
     last = dataclasses.replace(poor.levels[-1], pays_from=None, looked_to=40_000)
     said = text.describe_advice(dataclasses.replace(poor, levels=(*poor.levels[:-1], last)))
@@ -76,13 +76,13 @@ def test_learning_that_does_not_pay_even_without_privacy_is_called_so() -> None:
     assert "nor would 40,000." in said
 
 
-def test_where_none_is_within_it_says_so_and_what_helps() -> None:
+def test_advice_without_epsilon_says_what_helps() -> None:
     said = text.describe_advice(made_up(level(0.5, 300.0, 20.0)))
     assert said.startswith("None of these epsilons surely costs at most 10 % of the gain. ε = 0.5 costs 75.0 %")
     assert said.endswith(text.HELP)
 
 
-def test_where_nothing_is_gained_none_is_advised() -> None:
+def test_text_without_gain_advises_no_epsilon() -> None:
     nothing = dataclasses.replace(level(1.0, 0.0, 5.0), cost=None)
     said = text.describe_advice(made_up(nothing, gain=around(2.0, 5.0)))
     assert said.startswith("No epsilon is advised: learning may gain nothing")
@@ -90,7 +90,7 @@ def test_where_nothing_is_gained_none_is_advised() -> None:
     assert "no gain" in row_of(made_up(nothing, gain=around(2.0, 5.0)), "1")
 
 
-def test_what_a_report_says_is_bayes_rule() -> None:
+def test_exposure_follows_bayes_rule() -> None:
     said = text.describe_exposure(USUAL.levels[1])
     truth = math.e / (1 + math.e)
     tenth = math.e / (math.e + 9)
@@ -100,14 +100,14 @@ def test_what_a_report_says_is_bayes_rule() -> None:
     assert "knows what the person did" in text.describe_exposure(USUAL.levels[-1])
 
 
-def test_no_report_of_a_mask_is_called_certain() -> None:
+def test_masked_report_is_never_certain() -> None:
     said = text.describe_exposure(level(16.0, 0.0, 0.0))
     assert "> 99.999 %" in said
     assert "100" not in said.replace("99.999", "")
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 79])
-def test_a_narrow_terminal_gets_one_epsilon_after_the_other(width: int) -> None:
+def test_narrow_terminal_gets_a_list(width: int) -> None:
     lines = text.to_lines(USUAL, width)
     assert max(map(len, lines)) <= width
     told = " ".join(" ".join(lines).split())
@@ -121,11 +121,11 @@ def test_a_narrow_terminal_gets_one_epsilon_after_the_other(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", range(20, 60))
-def test_a_number_and_its_sign_stay_on_one_line(width: int) -> None:
+def test_numbers_and_percent_signs_stay_together(width: int) -> None:
     assert not [line for line in text.to_lines(USUAL, width) if line.strip().startswith("%")]
 
 
-def test_a_table_stays_straight_in_ascii() -> None:
+def test_table_is_aligned_in_ascii() -> None:
     lines = text.to_lines(USUAL, 200, "ascii")
     assert all(line.isascii() for line in lines)
     start = next(place for place, line in enumerate(lines) if line.startswith("eps "))
@@ -133,11 +133,11 @@ def test_a_table_stays_straight_in_ascii() -> None:
 
 
 @pytest.mark.parametrize(("changes", "said"), [(0, "no change"), (1, "1 change"), (2, "2 changes")])
-def test_changes_are_counted(changes: int, said: str) -> None:
+def test_title_counts_changes(changes: int, said: str) -> None:
     assert f"10,000 people, {said}; " in text.format_title(made_up(level(1.0, 0.0, 0.0), changes=changes))
 
 
-def test_a_document_holds_all_and_can_be_read() -> None:
+def test_json_has_all_findings() -> None:
     document: dict[str, Any] = json.loads(json.dumps(text.to_json(USUAL), allow_nan=False))
     assert document["epsilons"] == [0.5, 1.0, 2.0, "inf"]
     first, last = document["levels"][0], document["levels"][-1]
@@ -159,5 +159,5 @@ def test_a_document_holds_all_and_can_be_read() -> None:
         (-0.1, "-10.0 %"),
     ],
 )
-def test_nothing_less_is_called_all(share: float | Fraction, said: str) -> None:
+def test_percent_never_rounds_up_to_all(share: float | Fraction, said: str) -> None:
     assert percent(share) == said

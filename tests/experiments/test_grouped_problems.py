@@ -60,7 +60,7 @@ def test_cells_are_what_simulations_give(tmp_path: Path) -> None:
             np.testing.assert_array_equal(getattr(cell.outcome, name), getattr(expected, name))
 
 
-def test_they_are_kept_loaded_and_gone_on_with(tmp_path: Path) -> None:
+def test_grouped_cells_are_saved_and_reused(tmp_path: Path) -> None:
     path, out = write(tmp_path, TWO), tmp_path / "out"
     made = run(path, out)
     loaded = results.load(out)
@@ -72,17 +72,17 @@ def test_they_are_kept_loaded_and_gone_on_with(tmp_path: Path) -> None:
     assert watcher.finished == 4
 
 
-def test_processes_make_the_same_numbers(tmp_path: Path) -> None:
+def test_grouped_cells_are_the_same_in_processes(tmp_path: Path) -> None:
     experiment = experiments.load(write(tmp_path, TWO))
     one = experiments.run(experiment, tmp_path / "one", SilentWatcher(), command="")
     other = experiments.run(
-        experiment, tmp_path / "two", SilentWatcher(), command="", backend=backends.open_backend("processes")
+        experiment, tmp_path / "two", SilentWatcher(), command="", backend=backends.open_backend("processes", workers=1)
     )
     for left, right in zip(one.cells, other.cells, strict=True):
         np.testing.assert_array_equal(left.outcome.group_regret, right.outcome.group_regret)
 
 
-def test_what_determines_numbers_is_asked(tmp_path: Path) -> None:
+def test_grouped_keys_depend_on_everything_that_matters(tmp_path: Path) -> None:
     """Other shares, another kind of answers, or no pooling are other cells; a label is not."""
     keys = set()
     for old, new in [
@@ -98,7 +98,7 @@ def test_what_determines_numbers_is_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("means", ["[[0.9, 0.1], [0.1, 0.9]]", "[[[0.9, 0.1], [0.1, 0.9]]]"])
-def test_a_table_of_means_is_a_row_for_each_group(tmp_path: Path, means: str) -> None:
+def test_means_table_has_a_row_for_each_group(tmp_path: Path, means: str) -> None:
     text = TWO[: TWO.index("[[problems]]")] + f"[[problems]]\ngroups = 2\nhorizon = 50\nmeans = {means}\n"
     [condition, _] = experiments.load(write(tmp_path, text + '[[policies]]\nname = "auto"')).conditions
     assert isinstance(condition.problem, ContextualProblem)
@@ -112,7 +112,7 @@ def drawn(generator: str, more: str = "") -> str:
     return f'{top}[[problems]]\ngenerator = "{generator}"\ngroups = 3\narms = 4\nhorizon = 90\nseed = 7\n{more}\n{rest}'
 
 
-def test_they_are_drawn_from_a_seed(tmp_path: Path) -> None:
+def test_grouped_problems_are_generated_from_a_seed(tmp_path: Path) -> None:
     [found, *_] = experiments.load(write(tmp_path, drawn("independent-groups", "segments = 2\ngap = 0.1"))).conditions
     np.testing.assert_array_equal(found.problem.means, independent_groups(3, 4, 90, segments=2, gap=0.1, seed=7).means)
     [found, *_] = experiments.load(write(tmp_path, drawn("similar-groups", "shares = [0.2, 0.3, 0.5]"))).conditions
@@ -122,7 +122,7 @@ def test_they_are_drawn_from_a_seed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.problem.shares, expected.shares)
 
 
-def test_a_grid_varies_them(tmp_path: Path) -> None:
+def test_grid_varies_grouped_problems(tmp_path: Path) -> None:
     grid = "[grid.problems]\napart = [0, 0.3]\n[grid.policies]\npool = [true, false]\n"
     text = drawn("similar-groups").split('[[policies]]\nname = "klucb-cf"\nlabel')[0] + grid
     tasks = experiments.load(write(tmp_path, text)).tasks
@@ -130,7 +130,7 @@ def test_a_grid_varies_them(tmp_path: Path) -> None:
     assert {task.label for task in tasks} == {"klucb-cf (pool=true)", "klucb-cf (pool=false)"}
 
 
-def test_who_plays_for_everybody_is_told_of_the_average(tmp_path: Path) -> None:
+def test_policy_without_context_plays_the_average(tmp_path: Path) -> None:
     """With shares 0.3 and 0.7 arm 1 is the best on average throughout: 0.66 and 0.66."""
     text = TWO.replace('label = "for all"', "").replace('name = "klucb-cf"\n\ncontext', 'name = "oracle"\ncontext')
     task = experiments.load(write(tmp_path, text)).tasks[1]
@@ -138,7 +138,7 @@ def test_who_plays_for_everybody_is_told_of_the_average(tmp_path: Path) -> None:
     assert task.parameters["context"] is False
 
 
-def test_who_is_told_every_change_hears_every_answer(tmp_path: Path) -> None:
+def test_known_restarts_require_bit_answers_and_no_pooling(tmp_path: Path) -> None:
     """Restarts are the problem's, in visitors: so answers are bits, and groups are not pooled; or it is refused."""
     text = TWO.replace('name = "klucb-cf"\n\n', 'name = "oracle-klucb-cf"\n\n')
     for task in experiments.load(write(tmp_path, text)).tasks[::2]:
@@ -180,7 +180,7 @@ def test_who_is_told_every_change_hears_every_answer(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+def test_mistakes_are_one_line_errors(tmp_path: Path, old: str, new: str, complaint: str) -> None:
     assert TWO.count(old) == 1
     with pytest.raises(UserError) as caught:
         experiments.load(write(tmp_path, TWO.replace(old, new)))
@@ -190,7 +190,7 @@ def test_mistakes_are_one_line(tmp_path: Path, old: str, new: str, complaint: st
     assert "\n" not in str(caught.value)
 
 
-def test_words_about_groups_need_groups(tmp_path: Path) -> None:
+def test_group_keys_require_groups(tmp_path: Path) -> None:
     text = TWO[: TWO.index("[[problems]]")] + "[[problems]]\nmeans = [0.1, 0.2]\nhorizon = 9\n"
     path = write(tmp_path, text + '[[policies]]\nname = "auto"\npool = true\n')
     with pytest.raises(UserError, match=r"policies\[0\].pool: is for problems with groups"):
@@ -216,7 +216,7 @@ def spoilt(facts: dict[str, Any], **changes: Any) -> dict[str, Any]:
         (lambda arrays: with_question(arrays, means=MEANS[0]), "damaged"),
     ],
 )
-def test_a_cell_that_contradicts_itself_is_refused(
+def test_inconsistent_grouped_cell_is_an_error(
     tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]], complaint: str
 ) -> None:
     made = run(write(tmp_path, TWO), tmp_path / "out", runs=2)
@@ -234,7 +234,7 @@ def with_question(arrays: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {**arrays, "facts": np.array(json.dumps(spoilt(facts, **changes)))}
 
 
-def test_one_long_table_tells_the_regret_of_every_group(tmp_path: Path) -> None:
+def test_csv_has_regret_of_every_group(tmp_path: Path) -> None:
     text = TWO + '\n[[problems]]\nname = "none"\nmeans = [0.1, 0.2]\nhorizon = 9\n'
     made = run(write(tmp_path, text), tmp_path / "out")
     rows = list(csv.DictReader(b"".join(dataframe.csv_rows(made.cells)).decode().splitlines()))

@@ -56,7 +56,7 @@ def inputs(**changes: Any) -> PlanInputs:
         ({"seed": -1}, "seed = -1: give a whole number of at least 0"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_in_one_line(change: dict[str, Any], complaint: str) -> None:
+def test_bad_plan_inputs_are_one_line_errors(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint) as caught:
         inputs(**change)
     assert "\n" not in str(caught.value)
@@ -66,7 +66,7 @@ def test_no_privacy_is_always_the_last() -> None:
     assert inputs(epsilons=[2, 0.5, math.inf, 2]).epsilons == (0.5, 2.0, math.inf)
 
 
-def test_worlds_are_as_many_as_there_is_time_for() -> None:
+def test_number_of_worlds_follows_from_steps() -> None:
     counts = [inputs(horizon=horizon).worlds for horizon in (3000, 100_000, 10**6, 10**9)]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] == MAX_WORLDS
@@ -74,7 +74,7 @@ def test_worlds_are_as_many_as_there_is_time_for() -> None:
     assert inputs(epsilons=[1, 2, 3]).worlds == inputs().worlds
 
 
-def test_worlds_are_what_was_told() -> None:
+def test_worlds_fit_the_inputs() -> None:
     given = inputs()
     problems = [given.build_world(world, 1.0, 3000) for world in range(5)]
     assert len({tuple(problem.starts) for problem in problems}) == 5
@@ -88,12 +88,12 @@ def test_worlds_are_what_was_told() -> None:
 
 
 @pytest.mark.parametrize("horizon", [3, 100, 3000])
-def test_a_policy_with_a_window_gets_one(horizon: int) -> None:
+def test_window_is_chosen_for_windowed_policy(horizon: int) -> None:
     window = inputs(policy="sw-klucb-cf").build_policy(1.0, horizon).parameters["window"]
     assert 3 <= window <= max(3, horizon)
 
 
-def test_what_was_played_is_what_a_simulation_gives_person_by_person() -> None:
+def test_outcomes_match_simulation_person_by_person() -> None:
     given = inputs(worlds=2, policy="klucb-cf", horizon=900)
     [outcome] = plans.play_worlds(given, [(1.0, 900)], None, lambda steps: None)
     losses, settled = [], []
@@ -121,7 +121,7 @@ def test_more_privacy_costs_more_on_an_easy_problem(easy: Plan) -> None:
     assert none.pays_from <= weak.pays_from <= 3000
 
 
-def test_what_is_concluded_fits_together(easy: Plan) -> None:
+def test_findings_are_consistent(easy: Plan) -> None:
     none = easy.levels[-1]
     assert easy.blind_loss == pytest.approx(3000 * 0.5 * 2 / 3)
     assert easy.gain.mean == pytest.approx(easy.blind_loss - none.loss.mean)
@@ -138,13 +138,13 @@ def test_numbers_depend_on_the_seed_alone(easy: Plan) -> None:
     assert plan(**EASY, epsilons=[2], worlds=16, seed=1).levels[0].loss != alone.levels[0].loss
 
 
-def test_a_world_without_changes_is_measured_from_its_beginning() -> None:
+def test_settling_without_changes_starts_at_beginning() -> None:
     found = plan(2, 400, 0, 0.6, 0.2, epsilons=[4], worlds=4)
     assert found.levels[0].settling.people is not None
     assert "people after the beginning until" in " ".join(text.to_lines(found))
 
 
-def test_where_nothing_can_be_learnt_nothing_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_epsilon_is_advised_without_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("maskedbandits.planner.inputs.MAX_EXTRA_STEPS", 4_000)
     found = plan(4, 40, 3, 0.01, 0.3, epsilons=[0.5], worlds=4)
     assert found.advice.epsilon is None
@@ -170,7 +170,7 @@ class Learning:
         return outcomes
 
 
-def test_an_audience_that_pays_is_looked_for_above_and_below(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_tries_larger_and_smaller_audiences(monkeypatch: pytest.MonkeyPatch) -> None:
     learning = Learning({0.5: 10**9, 1.0: 50_000, 2.0: 3000, math.inf: 700})
     monkeypatch.setattr(plans, "play_worlds", learning.play)
     given = inputs(epsilons=[0.5, 1, 2], worlds=8)
@@ -190,7 +190,7 @@ def test_an_audience_that_pays_is_looked_for_above_and_below(monkeypatch: pytest
         assert by_epsilon[epsilon].looked_to == max(tried[epsilon])
 
 
-def test_larger_audiences_take_no_longer_than_a_while() -> None:
+def test_larger_audiences_have_fewer_worlds() -> None:
     given = inputs(horizon=200_000, worlds=100)
     assert given.count_worlds(100_000) == given.count_worlds(200_000) == 100
     assert given.count_worlds(800_000) == 4
@@ -199,14 +199,14 @@ def test_larger_audiences_take_no_longer_than_a_while() -> None:
     assert inputs(worlds=2).count_worlds(10**6) == 2
 
 
-def test_progress_rises_to_all() -> None:
+def test_progress_rises_to_one() -> None:
     seen: list[float] = []
     plan(2, 300, 1, 0.6, 0.2, epsilons=[1], worlds=3, progress=seen.append)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
 
 
-def test_an_interrupt_leaves_no_world_running(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_stops_all_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[object] = []
 
     def counted(*arguments: Any, **options: Any) -> Any:

@@ -24,14 +24,14 @@ def cell(**changes: Any) -> Cell:
     return Cell(Label("key", "one", "policy", 1.0), dataclasses.replace(made, spec=spec, suboptimal_pulls=wasted))
 
 
-def test_measured_pulls_are_those_counted_by_hand() -> None:
+def test_measured_pulls_match_hand_count() -> None:
     found = count_pulls(cell())
     assert found.measured == (30 + 70 + 110) / 3
     # 4.302653 is the 97.5 % point of Student's t with two degrees of freedom
     assert found.half_width == pytest.approx(4.302653 * 40 / math.sqrt(3), rel=1e-6)
 
 
-def test_bounds_are_those_of_the_problem() -> None:
+def test_bounds_match_theory() -> None:
     mask = RandomizedResponse(0.8, 0.8)
     problem = Problem([[0.9, 0.1], [0.1, 0.9]], [0, 400], 1000, mask)
     found = count_pulls(cell(parameters={"window": 50, "c": 1.0}))
@@ -52,11 +52,11 @@ def test_bounds_are_those_of_the_problem() -> None:
         ({"means": sinusoid().tolist(), "starts": list(range(0, 1000, 5))}, False),
     ],
 )
-def test_bounds_speak_of_the_papers_policy_alone(changes: dict[str, Any], spoken_of: bool) -> None:
+def test_bounds_apply_to_the_policy_of_the_paper(changes: dict[str, Any], spoken_of: bool) -> None:
     assert has_bounds(cell(**changes)) == spoken_of
 
 
-def test_three_marks_are_drawn_where_the_numbers_are() -> None:
+def test_marks_are_drawn_at_their_numbers() -> None:
     row = dataclasses.replace(count_pulls(cell()), published=math.inf)
     plot = PullsAndBounds("", "one", [[cell()]], style.assign_looks(["policy"]))
     plot.counts = [row]

@@ -71,7 +71,7 @@ def unused() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_an_address_at_which_nobody_answers_is_one_line(tmp_path: Path) -> None:
+def test_unreachable_ray_address_is_a_one_line_error(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'maskedbandits[ray]'")
     address = unused()
     result = call("run", small_file(tmp_path), "--out", tmp_path / "out", "--backend", "ray", "--address", address)
@@ -80,29 +80,29 @@ def test_an_address_at_which_nobody_answers_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"???"])
-def test_somebody_else_who_answers_is_no_ray(words: bytes) -> None:
+def test_other_server_is_not_taken_for_ray(words: bytes) -> None:
     with answering(words) as port:
         assert backends.probe_ray("127.0.0.1", port) == "what answers is no Ray"
 
 
-def test_whoever_speaks_rays_language_may_be_one() -> None:
+def test_http2_server_is_taken_for_ray() -> None:
     with answering(b"\0\0\0\4\0\0\0\0\0") as port:
         assert backends.resolve_address(f"127.0.0.1:{port}") == f"LOCALHOST:{port}"
 
 
-def test_whoever_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "RAY_TIMEOUT_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert backends.probe_ray(*server.getsockname()) == "no Ray answers (timed out)"
 
 
 @pytest.mark.parametrize("address", ["here:", "here:there", "here:0", "here:65536", ":"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_malformed_ray_address_is_an_error(address: str) -> None:
     with pytest.raises(UserError, match=f"--address {address}: expected HOST:PORT"):
         backends.resolve_address(address)
 
 
-def test_what_ray_knows_by_name_is_left_to_it() -> None:
+def test_symbolic_ray_addresses_pass_through() -> None:
     for address in ("auto", "ray://somewhere:1"):
         assert backends.resolve_address(address) == address
 
@@ -122,7 +122,7 @@ def runs_of(folder: Path, raylet: int) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_node_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+def test_death_of_ray_node_loses_nothing(tmp_path: Path) -> None:
     write(tmp_path, SWEEP)
     (tmp_path / "noted.py").write_text(NOTED, encoding="utf-8")
     nodes = nodes_of_ray()

@@ -37,7 +37,7 @@ def plot_of(groups: Sequence[Sequence[Cell]], arm_names: Sequence[str] = ()) -> 
 
 
 @pytest.mark.parametrize("most", [1, 3, 4, 100])
-def test_shares_are_those_counted_by_hand(most: int) -> None:
+def test_arm_shares_match_hand_count(most: int) -> None:
     rng = np.random.default_rng(most)
     chosen = rng.integers(0, 3, size=(4, 60)).tolist()
     times = [1, 2, 7, 20, 21, 30, 44, 60]
@@ -51,13 +51,13 @@ def test_shares_are_those_counted_by_hand(most: int) -> None:
         assert row.tolist() == pytest.approx([within.count(arm) / len(within) for arm in range(3)])
 
 
-def test_where_nothing_was_pulled_there_is_no_share() -> None:
+def test_arm_shares_are_zero_without_pulls() -> None:
     cell = pulled([[0, 1, 1, 0]], [2, 4], 2)
     late = dataclasses.replace(cell.outcome, pulls_over_time=np.array([[0, 0], [1, 1]]))
     assert compute_shares(Cell(cell.label, late), 2)[1].tolist() == [[0, 0], [0.5, 0.5]]
 
 
-def test_of_many_arms_those_pulled_most_have_a_colour() -> None:
+def test_most_pulled_arms_have_a_colour() -> None:
     chosen = [[arm for arm in range(12) for _ in range(1 + (arm * 5) % 12)]]
     cell = pulled(chosen, [len(chosen[0])], 12)
     counts = [chosen[0].count(arm) for arm in range(12)]
@@ -80,7 +80,7 @@ def test_few_arms_have_a_colour_each() -> None:
     assert plot_of([[cell]]).colours == [("arm 0", style.COLOURS[0]), ("arm 1", style.COLOURS[1])]
 
 
-def test_arms_that_have_names_are_called_so() -> None:
+def test_legend_uses_arm_names() -> None:
     made = changing([[0.9, 0.1]])
     names = ["85123A WHITE HANGING HEART T-LIGHT HOLDER", "$x_1$"]
     plot = plot_of([made.cells], names)
@@ -90,7 +90,7 @@ def test_arms_that_have_names_are_called_so() -> None:
     assert [text.get_text() for text in legend.get_texts()] == names
 
 
-def test_the_best_arm_is_told_as_long_as_it_is_best() -> None:
+def test_best_arms_cover_their_intervals() -> None:
     [cell] = changing([[0.9, 0.1], [0.8, 0.1], [0.1, 0.9], [0.5, 0.5]], [0, 10, 300, 400]).cells
     assert list_best_arms(cell) == [(0, 300, 0), (300, 400, 1), (400, 1000, 0)]
 
@@ -102,12 +102,12 @@ def test_changes_are_marked() -> None:
     assert [line.get_xdata()[0] for line in panel.lines] == [400]  # type: ignore[index]
 
 
-def test_a_page_of_many_panels_stays_small() -> None:
+def test_many_panels_have_few_intervals() -> None:
     assert count_intervals(1) == count_intervals(16) == 60
     assert count_intervals(1000) == 12
 
 
-def test_a_policy_that_is_not_finished_everywhere_is_drawn() -> None:
+def test_partly_finished_policy_is_drawn() -> None:
     cells = named(["one", "two"], epsilons=(0.5, 1.0, 2.0, 4.0, 8.0)).cells[:-1]
     groups = [cells[place : place + 2] for place in range(0, len(cells), 2)]
     with style.use_style():

@@ -71,7 +71,7 @@ def rows_of(columns: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
     return list(zip(*{**columns, "parameters": told, "epsilon": epsilons}.values(), strict=True))
 
 
-def test_pandas() -> None:
+def test_pandas_frame_has_every_row() -> None:
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
     made = dataframe.build_frame(CELLS, "pandas")
     assert rows_of({name: made[name].tolist() for name in made.columns}) == by_hand()
@@ -83,20 +83,20 @@ def test_pandas() -> None:
     ]
 
 
-def test_polars() -> None:
+def test_polars_frame_has_every_row() -> None:
     pytest.importorskip("polars", reason="polars is not installed: pip install polars")
     made = dataframe.build_frame(CELLS, "polars")
     assert rows_of(made.to_dict(as_series=False)) == by_hand()
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet_has_every_row(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install pyarrow")
     with (tmp_path / "x.parquet").open("wb") as stream:
         dataframe.write_parquet(CELLS, stream)
     assert rows_of(parquet.read_table(tmp_path / "x.parquet").to_pydict()) == by_hand()
 
 
-def test_whichever_library_is_there_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_frame_library_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     class Library:
@@ -113,7 +113,7 @@ def test_whichever_library_is_there_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     assert asked == ["pandas", "polars"]
 
 
-def test_what_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_frame_library_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
     made = results()
     with pytest.raises(UserError, match="no frames of 'panda'; did you mean 'pandas'"):
         made.frame("panda")

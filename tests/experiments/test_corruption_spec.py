@@ -42,7 +42,7 @@ def loaded(folder: Path, mask: str, top: str = "epsilons = [1, inf]\n", problem:
         ("p00 = 0.9\np11 = 0.8", "", {None: RandomizedResponse(0.9, 0.8)}),
     ],
 )
-def test_the_mask_is_what_the_file_says(tmp_path: Path, mask: str, top: str, expected: dict[float, object]) -> None:
+def test_masks_follow_the_file(tmp_path: Path, mask: str, top: str, expected: dict[float, object]) -> None:
     conditions = loaded(tmp_path, mask, top).conditions
     assert {condition.epsilon: condition.problem.corruption for condition in conditions} == {
         epsilon: (one, one) for epsilon, one in expected.items()
@@ -58,7 +58,7 @@ def test_the_mask_is_what_the_file_says(tmp_path: Path, mask: str, top: str, exp
         ("rewards = { gaussian = 0.1 }", Gaussian(0.1)),
     ],
 )
-def test_rewards_are_drawn_as_the_file_says(tmp_path: Path, rewards: str, law: object) -> None:
+def test_reward_laws_follow_the_file(tmp_path: Path, rewards: str, law: object) -> None:
     [condition] = loaded(tmp_path, f"noise = {{ gaussian = 1.5 }}\n{rewards}").conditions
     assert condition.averaged_problem.law == law
     drawn = 'generator = "one-ahead"\narms = 2\nsegments = 2\nhorizon = 300\n'
@@ -80,7 +80,7 @@ def test_cells_are_what_a_simulation_gives(tmp_path: Path) -> None:
         assert np.array_equal(one.outcome.regret, other.outcome.regret)
 
 
-def test_every_mask_and_law_is_a_question_of_its_own(tmp_path: Path) -> None:
+def test_every_mask_and_law_has_its_own_key(tmp_path: Path) -> None:
     by_epsilon = ["", 'noise = "laplace"', 'noise = "gaussian"\ndelta = 1e-5', 'noise = "gaussian"\ndelta = 1e-4']
     by_epsilon += [f'noise = "laplace"\nrewards = {{ beta = {size} }}' for size in (2, 3)]
     sized = [f"noise = {{ {kind} = {size} }}" for kind in corruption_spec.NOISES for size in (1.25, 1.5)]
@@ -89,14 +89,14 @@ def test_every_mask_and_law_is_a_question_of_its_own(tmp_path: Path) -> None:
     assert "noise" not in build_specs(loaded(tmp_path, ""))[0].facts
 
 
-def test_bits_do_not_tell_how_rewards_were_drawn(tmp_path: Path) -> None:
+def test_reward_law_is_not_in_keys_without_noise(tmp_path: Path) -> None:
     """In law they are the same (rewards.py), so they are one cell."""
     plain, beta = (build_specs(loaded(tmp_path, rewards))[1].key for rewards in ("", "rewards = { beta = 3 }"))
     assert plain == beta
 
 
 @pytest.mark.slow
-def test_a_page_tells_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_names_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("maskedbandits.report.page.save_figure", lambda picture, folder: [])
     for mask, words in (
         ('noise = "laplace"\nrewards = { beta = 3 }', "changes at 150, Laplace noise, Beta(3) rewards)"),
@@ -135,14 +135,14 @@ def test_a_page_tells_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ('csv = "x.csv"\nnoise = "laplace"', r"problems\[0\].(horizon|means|noise): unknown key"),
     ],
 )
-def test_what_is_no_mask_is_refused_in_one_line(tmp_path: Path, mask: str, complaint: str) -> None:
+def test_bad_masks_are_one_line_errors(tmp_path: Path, mask: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint) as caught:
         loaded(tmp_path, mask)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{tmp_path / 'x.toml'}: ")
 
 
-def test_the_file_of_the_page_can_be_read(tmp_path: Path) -> None:
+def test_example_of_noise_page_loads(tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs" / "noise.md"
     [text] = re.findall(r"^```toml\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     (tmp_path / "noisy.toml").write_text(text, encoding="utf-8")
@@ -154,7 +154,7 @@ def test_the_file_of_the_page_can_be_read(tmp_path: Path) -> None:
     ("policy", "complaint"),
     [('name = "auto"', "auto"), ('name = "sw-klucb-cf"\nwindow = "corrected"', "bounds are known for feedback in")],
 )
-def test_who_needs_bits_is_refused(tmp_path: Path, policy: str, complaint: str) -> None:
+def test_policies_for_bits_reject_noise(tmp_path: Path, policy: str, complaint: str) -> None:
     path = tmp_path / "x.toml"
     path.write_text(
         f'epsilons = [1]\n[[problems]]\n{PROBLEM}noise = "laplace"\n[[policies]]\n{policy}\n', encoding="utf-8"

@@ -41,7 +41,7 @@ def loaded(folder: Path, problem: str, policies: str = POLICIES) -> experiments.
     return experiments.load(folder / "x.toml")
 
 
-def test_rounds_of_a_file_are_played(tmp_path: Path) -> None:
+def test_recorded_rounds_are_played(tmp_path: Path) -> None:
     experiment = loaded(tmp_path, 'csv = "rounds.csv"\ntime = "day"')
     problem = experiment.conditions[1].problem
     assert isinstance(problem, Replay)
@@ -59,7 +59,7 @@ def test_rounds_of_a_file_are_played(tmp_path: Path) -> None:
     assert not set(before) & set(after)
 
 
-def test_arms_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_uses_names_of_recorded_arms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = loaded(tmp_path, 'name = "shop"\ncsv = "rounds.csv"\ntime = "day"')
     made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
     again = results.load(tmp_path / "out")
@@ -70,7 +70,7 @@ def test_arms_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "arm 0" not in page
 
 
-def test_a_log_is_played_and_read_again(tmp_path: Path) -> None:
+def test_log_is_played_and_loaded_again(tmp_path: Path) -> None:
     experiment = loaded(tmp_path, 'csv = "log.csv"\ntime = "day"\narm = "what"\nreward = "liked"')
     assert isinstance(experiment.conditions[0].problem, Log)
     made = experiments.run(experiment, tmp_path / "out", SilentWatcher(), command="")
@@ -110,7 +110,7 @@ def test_times_of_a_log_are_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", ["paper", "lambert", "corrected", "variation"])
-def test_a_window_by_a_rule_is_for_what_is_played(tmp_path: Path, rule: str) -> None:
+def test_window_rule_on_log_counts_played_rows(tmp_path: Path, rule: str) -> None:
     experiment = swapped(tmp_path, f'[[policies]]\nname = "sw-klucb-cf"\nwindow = "{rule}"\n')
     task = experiment.tasks[0]
     expected = WINDOW_RULES[rule](task.condition.averaged_problem.as_played(), 3.0)
@@ -118,13 +118,13 @@ def test_a_window_by_a_rule_is_for_what_is_played(tmp_path: Path, rule: str) -> 
     assert task.parameters["window"] == 3 * expected
 
 
-def test_a_window_that_is_too_short_for_what_is_played_is_refused(tmp_path: Path) -> None:
+def test_too_short_window_on_log_is_an_error(tmp_path: Path) -> None:
     complaint = r"policies\[0\]: window 2 is smaller .* window = 7 in rows is 2 in plays\) \(on problem 1, epsilon 1\)"
     with pytest.raises(ValueError, match=complaint):
         swapped(tmp_path, '[[policies]]\nname = "sw-klucb-cf"\nwindow = 7\n')
 
 
-def test_kept_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_data_sets_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "data"))
     with pytest.raises(ValueError, match=r"problems\[0\]: retail is not here yet: maskedbandits data get retail"):
         loaded(tmp_path, 'data = "retail"')
@@ -148,7 +148,7 @@ def test_kept_data_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ('csv = "rounds.csv"\nhorizon = 7', r"problems\[0\].horizon: unknown key"),
     ],
 )
-def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path, problem: str, complaint: str) -> None:
+def test_unreadable_data_are_one_line_errors(tmp_path: Path, problem: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as caught:
         loaded(tmp_path, problem)
     assert "\n" not in str(caught.value)
