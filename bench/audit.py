@@ -70,22 +70,22 @@ def programs(name: str) -> Any:
 def judge_bit_program(name: str, trials: int) -> Findings:
     """Judge a program of bits."""
     mutants, opening = programs("mutants"), inputs.choose_opening_length(1.0, trials)
-    asked, told = inputs.draw_bit_inputs(trials, opening), []
-    for bits in asked:
+    questions, reports = inputs.draw_bit_inputs(trials, opening), []
+    for bits in questions:
         mutants.begin()
-        told.append([getattr(mutants, name)(bit, 1.0, "").encode() for bit in bits.tolist()])
-    return judge_reports(name, Fraction(1), CONFIDENCE, asked, told, 1, opening)
+        reports.append([getattr(mutants, name)(bit, 1.0, "").encode() for bit in bits.tolist()])
+    return judge_reports(name, Fraction(1), CONFIDENCE, questions, reports, 1, opening)
 
 
 def judge_group_program(name: str, answers: str, trials: int, groups: int = 5) -> GroupFindings:
     """Judge a device of groups."""
     mutants, opening = programs("group_mutants"), inputs.choose_opening_length(1.0, trials * groups)
-    asked, told = draw_group_inputs(groups, groups, answers, trials, opening, Fraction(1)), []
-    for run in asked:
+    questions, reports = draw_group_inputs(groups, groups, answers, trials, opening, Fraction(1)), []
+    for run in questions:
         mutants.begin()
         lines = map(mutants.read, format_lines(run, Fraction(1)).decode().splitlines())
-        told.append([getattr(mutants, name)(line, 1.0).encode() for line in lines])
-    return judge_groups(name, Fraction(1), CONFIDENCE, answers, asked, told, opening)
+        reports.append([getattr(mutants, name)(line, 1.0).encode() for line in lines])
+    return judge_groups(name, Fraction(1), CONFIDENCE, answers, questions, reports, opening)
 
 
 def found_by(found: Findings) -> str:

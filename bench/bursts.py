@@ -79,14 +79,14 @@ def bursts(name: str, parameters: Mapping[str, Any], epsilon: float) -> list[Bur
     return [burst(name, parameters, epsilon, seed) for seed in range(RUNS)]
 
 
-def described(numbers: Sequence[float]) -> str:
+def format_median(numbers: Sequence[float]) -> str:
     """Return the median of all runs, and between what it lies."""
     ordered = sorted(numbers)
     low, middle, high = ordered[OUTSIDE], float(np.median(ordered)), ordered[-1 - OUTSIDE]
-    return f"{_shown(middle)} ({_shown(low)} to {_shown(high)})"
+    return f"{_format_number(middle)} ({_format_number(low)} to {_format_number(high)})"
 
 
-def _shown(number: float) -> str:
+def _format_number(number: float) -> str:
     return f"{number:,.0f}" if number <= MOST else f"> {MOST:,}"
 
 
@@ -95,13 +95,15 @@ def burst_table(rows: Mapping[str, Sequence[Sequence[Burst]]]) -> str:
     heads = " | ".join(f"ε = {each:g}: lies | recovered after" for each in EPSILONS)
     lines = [f"| lies in a row | {heads} |", "|---" + "|--:" * 2 * len(EPSILONS) + "|"]
     for label, columns in rows.items():
-        pairs = [(described([one.lies for one in each]), _middle([one.reports for one in each])) for each in columns]
+        pairs = [
+            (format_median([one.lies for one in each]), _middle([one.reports for one in each])) for each in columns
+        ]
         lines.append(f"| `{label}` | " + " | ".join(cell for pair in pairs for cell in pair) + " |")
     return "\n".join(lines)
 
 
 def _middle(numbers: Sequence[float]) -> str:
-    return _shown(float(np.median(numbers)))
+    return _format_number(float(np.median(numbers)))
 
 
 def cost_problems() -> dict[str, Problem]:

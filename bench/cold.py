@@ -45,7 +45,7 @@ class Start:
     goal: float
 
 
-def _printed(script: str, folder: str) -> list[float]:
+def _run_script(script: str, folder: str) -> list[float]:
     """Return the numbers that a fresh process prints, which keeps its machine code in this folder."""
     kept = {key: value for key, value in os.environ.items() if key != "MASKEDBANDITS_COMPILE"}
     done = subprocess.run(
@@ -63,8 +63,8 @@ def live(name: str) -> list[Start]:
     """Measure a live policy of whose kind nothing is compiled."""
     script = DECIDES.format(name=name, parameters=LIVE[name])
     with tempfile.TemporaryDirectory() as folder:
-        first, ready = _printed(script, folder)
-        again, _ = _printed(script, folder)
+        first, ready = _run_script(script, folder)
+        again, _ = _run_script(script, folder)
     return [
         Start(f"{name}: the first live decision", first, 2.0),
         Start(f"{name}: machine code in use", ready, 10.0),
@@ -75,7 +75,7 @@ def live(name: str) -> list[Start]:
 def simulation() -> list[Start]:
     """Measure a small simulation of which nothing is compiled, and once more."""
     with tempfile.TemporaryDirectory() as folder:
-        [first], [second] = (_printed(SIMULATES, folder) for _ in range(2))
+        [first], [second] = (_run_script(SIMULATES, folder) for _ in range(2))
     return [
         Start("a small simulation, compiling", first, 10.0),
         Start("a small simulation in a second process", second, 2.0),

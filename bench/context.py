@@ -38,7 +38,7 @@ def ahead(gap: float) -> Callable[[int], ContextualProblem]:
     return lambda seed: independent(seed, gap)
 
 
-def changing(seed: int) -> ContextualProblem:
+def build_changing_world(seed: int) -> ContextualProblem:
     """Return a world that changes three times."""
     return independent_groups(GROUPS, ARMS, 400_000, segments=4, gap=0.2, seed=seed)
 
@@ -53,12 +53,14 @@ WORLDS: dict[str, tuple[Callable[[int], ContextualProblem], Sequence[int | None]
     "means uniform": (independent, STILL),
     "means uniform, best arm at least 0.15 ahead in each group": (ahead(0.15), STILL),
     "means uniform, best arm at least 0.2 ahead in each group": (ahead(0.2), STILL),
-    "the last, three changes, 400,000 steps": (changing, (19_000, 5_500, 1_900)),
+    "the last, three changes, 400,000 steps": (build_changing_world, (19_000, 5_500, 1_900)),
     "groups all alike": (alike, (1_800, None, None)),
 }
 
 
-def lost(policy: str, pool: bool | None, problem: ContextualProblem, epsilon: float, runs: int, seed: int) -> float:
+def mean_regret(
+    policy: str, pool: bool | None, problem: ContextualProblem, epsilon: float, runs: int, seed: int
+) -> float:
     """Return the mean regret."""
     asks = make_contextual(policy, groups=GROUPS, arms=ARMS, epsilon=epsilon, pool=pool)
     return float(simulate(problem, asks, runs=runs, seed=seed, checkpoints=1).regret.mean())
@@ -80,7 +82,7 @@ def at_random(problem: ContextualProblem) -> float:
 def row(world: Callable[[int], ContextualProblem], epsilon: float, runs: int, first: int) -> list[str]:
     """Return what all lose in the worlds of eight seeds, with two standard errors over them."""
     seeds = range(first, first + PROBLEMS)
-    found = [[lost(*policy, world(seed), epsilon, runs, seed) for seed in seeds] for policy in POLICIES.values()]
+    found = [[mean_regret(*policy, world(seed), epsilon, runs, seed) for seed in seeds] for policy in POLICIES.values()]
     found.append([without_groups(world(seed), epsilon, runs, seed) for seed in seeds])
     found.append([at_random(world(seed)) for seed in seeds])
     return [f"{np.mean(each):,.0f} ± {2 * np.std(each, ddof=1) / PROBLEMS**0.5:,.0f}" for each in found]
@@ -105,8 +107,8 @@ def main() -> None:
     print("|---|" + "--:|" * (len(columns) - 1))
     for name, (world, goals) in WORLDS.items():
         for epsilon, goal in zip(EPSILONS, goals, strict=True):
-            told = row(world, epsilon, asked.runs, asked.first_seed)
-            print(f"| {name} | {epsilon:g} | {f'{goal:,}' if goal else ''} | {' | '.join(told)} |", flush=True)
+            cells = row(world, epsilon, asked.runs, asked.first_seed)
+            print(f"| {name} | {epsilon:g} | {f'{goal:,}' if goal else ''} | {' | '.join(cells)} |", flush=True)
     if asked.first_seed == 0:  # it is the same on any problems
         print(f"\nA step of klucb-cf with 10 groups and 10 arms takes {step():.2f} us (goal 3).")
 

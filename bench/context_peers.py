@@ -36,7 +36,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.context import ARMS, GROUPS, PROBLEMS, at_random, independent, lost, without_groups
+from bench.context import ARMS, GROUPS, PROBLEMS, at_random, independent, mean_regret, without_groups
 from maskedbandits import ContextualProblem, Problem, RandomizedResponse, simulate
 from maskedbandits.contextual import masks
 
@@ -49,15 +49,15 @@ Lost = Callable[[ContextualProblem, float, int, int], float]
 
 def ours(problem: ContextualProblem, epsilon: float, runs: int, seed: int) -> float:
     """Return the mean regret of questions to groups, by `auto`."""
-    return lost("auto", None, problem, epsilon, runs, seed)
+    return mean_regret("auto", None, problem, epsilon, runs, seed)
 
 
 def triple(problem: ContextualProblem, epsilon: float, runs: int, seed: int) -> float:
     """Return the mean regret of masking group, arm and reward as one answer, by `auto` for each group."""
     truth, other = masks.truth_and_other(epsilon, GROUPS * ARMS)
-    told = (truth - other) / GROUPS
-    named = 2.0 * other + told
-    mask = RandomizedResponse(0.5 + 0.5 * told / named, 0.5 + 0.5 * told / named)
+    difference = (truth - other) / GROUPS
+    named = 2.0 * other + difference
+    mask = RandomizedResponse(0.5 + 0.5 * difference / named, 0.5 + 0.5 * difference / named)
     total = 0.0
     for group in range(GROUPS):
         own = Problem(problem.means[:, group], [0], round(named * problem.horizon), mask)

@@ -59,9 +59,9 @@ def problems(segments: int = 1, seed: int = SEED) -> Iterator[Problem]:
 
 def regret(problem: Problem, name: str, **arriving: Any) -> float:
     """Return the mean regret at the horizon, with reports that arrive so."""
-    told = {"restarts": problem.starts.tolist(), "best": problem.means.argmax(axis=1).tolist(), **NEEDED}
-    told["horizon"] = problem.horizon
-    needed = {key: told[key] for key, what in KINDS[name].parameters.items() if what.required}
+    known = {"restarts": problem.starts.tolist(), "best": problem.means.argmax(axis=1).tolist(), **NEEDED}
+    known["horizon"] = problem.horizon
+    needed = {key: known[key] for key, what in KINDS[name].parameters.items() if what.required}
     policy = make_policy(name, arms=problem.arms, corruption=problem.corruption, **needed)
     result = simulate(problem, policy, runs=RUNS, seed=0, checkpoints=1, progress=False, **arriving)
     return float(result.regret.mean())
@@ -71,7 +71,7 @@ def _share(regret: float, bar: float) -> float:
     return regret / bar if bar > 0.0 else float(regret > 0.0)
 
 
-def measured(name: str, seed: int = SEED) -> Row:
+def measure(name: str, seed: int = SEED) -> Row:
     """Return a policy's row."""
     now, late, constant, mixed = [], [], [], []
     lost: list[list[float]] = [[] for _ in LOSSES]
@@ -92,7 +92,7 @@ def measured(name: str, seed: int = SEED) -> Row:
     )
 
 
-def as_table(rows: list[Row]) -> str:
+def format_table(rows: list[Row]) -> str:
     """Return the table in Markdown."""
     losses = "".join(f" {share:.0%} lost |".replace("%", " %") for share, _ in LOSSES)
     lines = [
@@ -117,11 +117,11 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     rows = []
     for name in options.policies or sorted(KINDS):
-        rows.append(measured(name, options.seed))
+        rows.append(measure(name, options.seed))
         print(f"{name} ...", file=sys.stderr, flush=True)
         document = json.dumps([asdict(row) for row in rows], indent=1)
         (options.out / "delays.json").write_text(document, encoding="utf-8")  # as far as it is: it takes long
-    print(document if options.json else as_table(rows))
+    print(document if options.json else format_table(rows))
 
 
 if __name__ == "__main__":

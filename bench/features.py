@@ -38,7 +38,7 @@ class Row(NamedTuple):
         return 100.0 * (1.0 - ratio), 196.0 * float(off.std(ddof=1)) / math.sqrt(off.size)
 
 
-def lost(policy: Featured, size: float, epsilon: float, problems: int, runs: int) -> Floats:
+def measure_regret(policy: Featured, size: float, epsilon: float, problems: int, runs: int) -> Floats:
     """Return the mean regret in worlds with normal weights, problem by problem."""
     mask = RandomizedResponse.from_epsilon(epsilon)
     found = []
@@ -49,7 +49,7 @@ def lost(policy: Featured, size: float, epsilon: float, problems: int, runs: int
     return np.array(found)
 
 
-def measured(size: float, epsilon: float, problems: int, runs: int) -> Row:
+def measure(size: float, epsilon: float, problems: int, runs: int) -> Row:
     """Play all policies."""
     mask = RandomizedResponse.from_epsilon(epsilon)
     policies = [
@@ -57,7 +57,7 @@ def measured(size: float, epsilon: float, problems: int, runs: int) -> Row:
         make_featured("logistic-ts-cf", arms=ARMS, features=FEATURES, corruption=FACE_VALUE),
         make_featured("d-linucb-cf", arms=ARMS, features=FEATURES, corruption=mask, gamma=1.0),
     ]
-    return Row(size, epsilon, *(lost(policy, size, epsilon, problems, runs) for policy in policies))
+    return Row(size, epsilon, *(measure_regret(policy, size, epsilon, problems, runs) for policy in policies))
 
 
 def cell(regrets: Floats) -> str:
@@ -73,7 +73,7 @@ def step(policy: Featured, steps: int = 1_000_000) -> float:
     return 1e6 * simulate(problem, policy, runs=1, seed=1, checkpoints=1).kernel_seconds / steps
 
 
-def speed() -> str:
+def describe_speed() -> str:
     """Return in words how long a step takes."""
     mask = RandomizedResponse.from_epsilon(1.0)
     known = make_featured("logistic-ts-cf", arms=ARMS, features=FEATURES, corruption=mask)
@@ -84,7 +84,7 @@ def speed() -> str:
     )
 
 
-def told(problems: int, runs: int) -> str:
+def describe_results(problems: int, runs: int) -> str:
     """Return in words what is measured."""
     return (
         f"Mean regret after {HORIZON:,} steps, {ARMS} arms, {FEATURES} features; {problems} problems, {runs} runs of "
@@ -94,7 +94,7 @@ def told(problems: int, runs: int) -> str:
 
 def table(problems: int, runs: int) -> str:
     """Measure, and return a table."""
-    rows = [measured(size, epsilon, problems, runs) for size in SIZES for epsilon in EPSILONS]
+    rows = [measure(size, epsilon, problems, runs) for size in SIZES for epsilon in EPSILONS]
     lines = ["| weights | ε | known link | face value | saved, % | d-linucb-cf |", "|--:|--:|--:|--:|--:|--:|"]
     for row in rows:
         saved, error = row.saved
@@ -109,9 +109,9 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=PROBLEMS, help="worlds with weights of their own, at least 2")
     parser.add_argument("--runs", type=int, default=RUNS, help="of each problem")
     asked = parser.parse_args()
-    print(told(asked.problems, asked.runs), "\n")
+    print(describe_results(asked.problems, asked.runs), "\n")
     print(table(asked.problems, asked.runs), "\n")
-    print(speed())
+    print(describe_speed())
 
 
 if __name__ == "__main__":

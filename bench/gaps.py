@@ -19,7 +19,7 @@ RUNS = 8
 UNMASKED = RandomizedResponse(1.0, 1.0)
 
 
-def alternating(gaps: tuple[float, float]) -> Problem:
+def build_alternating(gaps: tuple[float, float]) -> Problem:
     """Return two arms around 1/2 that change places, with two gaps in turns."""
     means = [[0.5 + gaps[i % 2] / 2 * (-1) ** (i + arm) for arm in (0, 1)] for i in range(SEGMENTS)]
     return Problem(means, np.arange(SEGMENTS) * (HORIZON // SEGMENTS), HORIZON, UNMASKED)
@@ -38,7 +38,7 @@ def gaps_table() -> str:
     lines = [head, "|---|--:|--:|--:|--:|--:|"]
     level = float(exploration(HORIZON, 3.0))
     for gaps in GAPS:
-        problem = alternating(gaps)
+        problem = build_alternating(gaps)
         window = theory.corrected_window(problem)
         largest = problem.gaps.max(axis=1)
         product = largest[1:].sum() * (problem.lengths / largest).sum()
@@ -49,8 +49,8 @@ def gaps_table() -> str:
             math.sqrt(8.0 * level * (SEGMENTS - 1) * HORIZON),
             theory.sw_klucb_bound(HORIZON, SEGMENTS, 2),
         )
-        told = f"all {gaps[0]:g}" if gaps[0] == gaps[1] else f"{gaps[0]:g} and {gaps[1]:g} in turns"
-        lines.append(f"| {told} | {' | '.join(f'{value:,.0f}' for value in values)} |")
+        label = f"all {gaps[0]:g}" if gaps[0] == gaps[1] else f"{gaps[0]:g} and {gaps[1]:g} in turns"
+        lines.append(f"| {label} | {' | '.join(f'{value:,.0f}' for value in values)} |")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """How the regret of `auto` grows with the horizon, the number of segments and the strength of the mask.
 
 No bound is proved for `auto`. Here one of T, L and 1/s (s the slope of randomised response) varies, the others stay at
-T = 10^5, L = 5, eps = 1; K = 5. Means and times of changes are drawn uniformly, for each of 48 problems anew. The
+T = 10^5, L = 5, eps = 1; K = 5. Means and times of changes of 48 problems are drawn uniformly and independently. The
 exponent is the slope of the line of least squares through the points on log axes, its interval that of a bootstrap over
 the problems. AdSwitch and the lower bound have sqrt(L T) / s: 1/2, 1/2 and 1.
 
@@ -41,7 +41,7 @@ def regrets(horizon: int, segments: int, epsilon: float) -> FloatArray:
     return np.array(lost)
 
 
-def measured() -> dict[str, tuple[list[float], FloatArray]]:
+def measure() -> dict[str, tuple[list[float], FloatArray]]:
     """Return for T, L and 1/s the values and, (values, problems), the regrets."""
     slopes = [1.0 / RandomizedResponse.from_epsilon(epsilon).slope for epsilon in EPSILONS]
     plans: dict[str, tuple[list[float], list[tuple[int, int, float]]]] = {
@@ -64,7 +64,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:.3g}"
 
 
-def as_table(made: dict[str, tuple[list[float], FloatArray]]) -> str:
+def format_table(made: dict[str, tuple[list[float], FloatArray]]) -> str:
     """Return the table in Markdown."""
     lines = [
         "| varies | from | to | mean regret, from | to | exponent, 95 % | lower bound |",
@@ -114,13 +114,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/growth"), help="folder for the figure")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    made = measured()
+    made = measure()
     draw(made, options.out / "growth.png")
     document: dict[str, Any] = {
         name: {"values": values, "means": lost.mean(axis=1).tolist(), "exponent": exponent(values, lost)}
         for name, (values, lost) in made.items()
     }
-    print(json.dumps(document, indent=1) if options.json else as_table(made))
+    print(json.dumps(document, indent=1) if options.json else format_table(made))
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def shares() -> dict[str, Any]:
     """Measure shares of lies that are spread evenly, beside those that theory predicts."""
     predicted = [theory.turning_share(GAP, RandomizedResponse.from_epsilon(epsilon).slope) for epsilon in EPSILONS]
     return {"predicted": predicted} | {
-        name: [turned_at(name, each) for each in EPSILONS] for name in _announced(POLICIES)
+        name: [turned_at(name, each) for each in EPSILONS] for name in _report_progress(POLICIES)
     }
 
 
@@ -88,17 +88,17 @@ def all_bursts() -> dict[str, Any]:
     """Measure lies that come all at once."""
     return {
         name: [bursts.bursts(plain(name), POLICIES[name], epsilon) for epsilon in bursts.EPSILONS]
-        for name in _announced(POLICIES)
+        for name in _report_progress(POLICIES)
     }
 
 
 def all_costs() -> dict[str, Any]:
     """Measure what contamination costs."""
     problems = bursts.cost_problems()
-    return {name: bursts.costs(problems[name]) for name in _announced(problems)}
+    return {name: bursts.costs(problems[name]) for name in _report_progress(problems)}
 
 
-def _announced(names: Iterable[str]) -> Iterator[str]:
+def _report_progress(names: Iterable[str]) -> Iterator[str]:
     """Yield names, and report progress on stderr."""
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)

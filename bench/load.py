@@ -100,7 +100,7 @@ async def _loaded(port: int, requests: Iterator[bytes], connections: int, second
     return load
 
 
-def loaded(port: int, requests: Iterator[bytes], connections: int, seconds: float, *, keep: bool = False) -> Load:
+def send_load(port: int, requests: Iterator[bytes], connections: int, seconds: float, *, keep: bool = False) -> Load:
     """Send requests over so many connections at once, for so many seconds at most."""
     import uvloop
 

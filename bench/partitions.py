@@ -1,4 +1,4 @@
-"""Regret where people have features that nobody may learn: a tree of grids beside grids, and published numbers.
+"""Regret with private features of people: a tree of grids beside grids, and published numbers.
 
 python -m bench.partitions [--runs N] [--choosing]
 
@@ -102,7 +102,7 @@ def world(law: Law, grid: Partition, horizon: int) -> tuple[ContextualProblem, f
     return ContextualProblem(means, [0], horizon), horizon * float(at_points.max(-1).mean() - means.max(-1).mean())
 
 
-def lost(law: Law, grid: Partition, horizon: int, epsilon: float, runs: int) -> Floats:
+def measure_regret(law: Law, grid: Partition, horizon: int, epsilon: float, runs: int) -> Floats:
     """Return the regret of each run."""
     problem, unavoidable = world(law, grid, horizon)
     policy: Contextual = make_contextual("auto", partition=grid, arms=problem.arms, epsilon=epsilon)
@@ -112,9 +112,9 @@ def lost(law: Law, grid: Partition, horizon: int, epsilon: float, runs: int) -> 
 
 def row(name: str, law: Law, horizon: int, epsilon: float, runs: int) -> tuple[str, Floats]:
     """Return a row of the table, and how many times as much as the best grid each grid loses, and last the tree."""
-    fixed = [float(lost(law, grid, horizon, epsilon, runs).mean()) for grid in GRIDS]
+    fixed = [float(measure_regret(law, grid, horizon, epsilon, runs).mean()) for grid in GRIDS]
     published = PUBLISHED[epsilon] if law is exponential and horizon == HORIZONS[-1] else None
-    tree = lost(law, TREE, horizon, epsilon, SEEDS if published else runs)
+    tree = measure_regret(law, TREE, horizon, epsilon, SEEDS if published else runs)
     times = np.array([*fixed, tree.mean()]) / min(fixed)
     cells = [
         name,
@@ -141,9 +141,9 @@ def main() -> None:
     for name, law in (CHOOSING if given.choosing else PROBLEMS).items():
         for horizon in HORIZONS:
             for epsilon in EPSILONS:
-                told, times = row(name, law, horizon, epsilon, given.runs)
+                line, times = row(name, law, horizon, epsilon, given.runs)
                 every.append(times)
-                print(told, flush=True)
+                print(line, flush=True)
     for name, found in (
         ("to best grid, geometric mean", np.exp(np.log(every).mean(axis=0))),
         ("to best grid, worst", np.max(every, axis=0)),

@@ -1,7 +1,7 @@
-"""How much the policies lose on a seeded suite of problems, against a policy that is told every change.
+"""How much the policies lose on a seeded suite of problems, against a policy that knows every change.
 
 For every policy: the geometric mean over the suite of its regret divided by that of KLUCB-CF restarted by an oracle,
-the worst problem, and the time of a step; and of those that are told nothing, how they compare with each other and
+the worst problem, and the time of a step; and of those that know nothing, how they compare with each other and
 how much worse their worst runs are. The problems are those of ``suite.py``.
 
     make bench-regret                # the main policies; python -m bench.regret --all for all of them
@@ -30,7 +30,7 @@ from maskedbandits import Policy, Problem, RandomizedResponse, make_policy, simu
 REFERENCE = "oracle-klucb-cf"
 PRECISION = 0.1  # the half-width wanted of the 95 % interval on a problem; that of the mean ratio is far smaller
 FEWEST, MOST = 8, 32  # runs of a policy on a problem
-ENOUGH = 24  # of one that is told nothing, to know its worst runs
+ENOUGH = 24  # of one that knows nothing, to find its worst runs
 UNTOLD = ("auto", "glr-klucb-cf", "glr-ts-cf")
 RHYTHMS = [1 << power for power in range(9)]  # into how many equal parts an oracle divides a drift
 
@@ -49,7 +49,7 @@ def _discount(problem: Problem) -> dict[str, Any]:
     return {"gamma": 1 - math.sqrt(problem.segments / problem.horizon) / 4}
 
 
-def _told(problem: Problem) -> dict[str, Any]:
+def _oracle_parameters(problem: Problem) -> dict[str, Any]:
     """Return the changes, as an oracle tells them."""
     return {"restarts": _rhythm(problem) if problem.segments > max(suite.SEGMENTS) else problem.starts.tolist()}
 
@@ -75,22 +75,22 @@ def _epsilon(problem: Problem) -> dict[str, Any]:
     return {"epsilon": mask.epsilon if isinstance(mask, RandomizedResponse) else math.inf}
 
 
-def _nothing(problem: Problem) -> dict[str, Any]:
+def _no_parameters(problem: Problem) -> dict[str, Any]:
     return {}
 
 
 MAIN: dict[str, tuple[str, Callable[[Problem], dict[str, Any]]]] = {
-    "oracle-ts-cf": ("oracle-ts-cf", _told),
-    "auto": ("auto", _nothing),
-    "glr-klucb-cf": ("glr-klucb-cf", _nothing),
-    "glr-ts-cf": ("glr-ts-cf", _nothing),
+    "oracle-ts-cf": ("oracle-ts-cf", _oracle_parameters),
+    "auto": ("auto", _no_parameters),
+    "glr-klucb-cf": ("glr-klucb-cf", _no_parameters),
+    "glr-ts-cf": ("glr-ts-cf", _no_parameters),
     "sw-klucb-cf, paper's window": (
         "sw-klucb-cf",
         _window(lambda problem: theory.paper_window(problem.horizon, problem.segments)),
     ),
     "sw-klucb-cf, longer window": ("sw-klucb-cf", _window(_longer)),
-    "klucb-cf": ("klucb-cf", _nothing),
-    "ts-cf": ("ts-cf", _nothing),
+    "klucb-cf": ("klucb-cf", _no_parameters),
+    "ts-cf": ("ts-cf", _no_parameters),
 }
 
 OTHERS: dict[str, tuple[str, Callable[[Problem], dict[str, Any]]]] = {
@@ -99,20 +99,20 @@ OTHERS: dict[str, tuple[str, Callable[[Problem], dict[str, Any]]]] = {
     "d-klucb-cf": ("d-klucb-cf", _discount),
     "d-ucb-cf": ("d-ucb-cf", _discount),
     "d-ts-cf": ("d-ts-cf", _discount),
-    "ucb-cf": ("ucb-cf", _nothing),
-    "cusum-klucb-cf": ("cusum-klucb-cf", _nothing),
-    "ph-klucb-cf": ("ph-klucb-cf", _nothing),
-    "m-klucb-cf": ("m-klucb-cf", _nothing),
+    "ucb-cf": ("ucb-cf", _no_parameters),
+    "cusum-klucb-cf": ("cusum-klucb-cf", _no_parameters),
+    "ph-klucb-cf": ("ph-klucb-cf", _no_parameters),
+    "m-klucb-cf": ("m-klucb-cf", _no_parameters),
     "glr-klucb-cf, local": ("glr-klucb-cf", lambda problem: {"local": True}),
-    "glr-ucb-cf": ("glr-ucb-cf", _nothing),
-    "klucb": ("klucb", _nothing),
+    "glr-ucb-cf": ("glr-ucb-cf", _no_parameters),
+    "klucb": ("klucb", _no_parameters),
     "klucb-plus-cf": ("klucb-plus-cf", _horizon),
     "exp3s": ("exp3s", lambda problem: {"horizon": problem.horizon, "changes": problem.segments}),
     "rexp3": ("rexp3", lambda problem: {"horizon": problem.horizon, "variation": problem.variation}),
     "adswitch": ("adswitch", _horizon),
     "ldp-ucb-l": ("ldp-ucb-l", _epsilon),
     "dp-ucb": ("dp-ucb", _epsilon),
-    "uniform": ("uniform", _nothing),
+    "uniform": ("uniform", _no_parameters),
 }
 
 
@@ -144,7 +144,7 @@ class Row:
     tails: dict[str, dict[str, float]]  # the 95th percentile of the runs over their median
 
 
-def measured(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
+def measure(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
     """Return a policy's row; the time of a step is wall time on all cores, the median over the problems."""
     name, parameters = {**MAIN, **OTHERS}[label]
     ratios, errors, times, tails = [], [], [], []
@@ -178,20 +178,23 @@ def measured(cases: list[Case], label: str, yardsticks: list[float]) -> Row:
 
 
 def _by_family(cases: list[Case], values: list[float]) -> dict[str, dict[str, float]]:
-    told: dict[str, dict[str, float]] = {}
+    by_family: dict[str, dict[str, float]] = {}
     for case, value in zip(cases, values, strict=True):
-        told.setdefault(case.family, {})[case.name] = value
-    return told
+        by_family.setdefault(case.family, {})[case.name] = value
+    return by_family
 
 
 def yardsticks_of(cases: list[Case]) -> list[float]:
     """Return the reference's regret on every problem."""
 
-    def told(problem: Problem, **more: Any) -> Policy:
-        return make_policy(REFERENCE, arms=problem.arms, corruption=problem.corruption, **_told(problem), **more)
+    def build_oracle(problem: Problem, **more: Any) -> Policy:
+        return make_policy(
+            REFERENCE, arms=problem.arms, corruption=problem.corruption, **_oracle_parameters(problem), **more
+        )
 
     return [
-        float(regrets(case, partial(told, c=0.0) if case.family == "any gap" else told)[0].mean()) for case in cases
+        float(regrets(case, partial(build_oracle, c=0.0) if case.family == "any gap" else build_oracle)[0].mean())
+        for case in cases
     ]
 
 
@@ -226,7 +229,7 @@ def play(horizon: int, labels: list[str]) -> tuple[list[Row], dict[str, Any]]:
     yardsticks = yardsticks_of(cases)
     rows = []
     for label in labels:
-        rows.append(measured(cases, label, yardsticks))
+        rows.append(measure(cases, label, yardsticks))
         past = time.perf_counter() - started
         print(f"{label}: {rows[-1].means['abrupt']:.2f} ({past:.0f} s)", file=sys.stderr, flush=True)
     document = {
@@ -256,11 +259,11 @@ def main() -> None:
         rows, document = play(horizon, played)
         (options.out / f"{name}.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
         draw(rows, options.out / f"{name}.png")
-        tables = f"T = {horizon:,}\n\n{as_table(rows)}\n\n{untold_table(rows)}\n"
+        tables = f"T = {horizon:,}\n\n{format_table(rows)}\n\n{untold_table(rows)}\n"
         print(json.dumps(document, indent=1) if options.json else tables, flush=True)
 
 
-def as_table(rows: list[Row]) -> str:
+def format_table(rows: list[Row]) -> str:
     """Return the table in Markdown."""
     others = [family for family in rows[0].means if family != "abrupt"]
     lines = [
@@ -278,7 +281,7 @@ def as_table(rows: list[Row]) -> str:
 
 
 def untold_table(rows: list[Row]) -> str:
-    """Return in Markdown how those that are told nothing compare, problem by problem, with the best of the others."""
+    """Return in Markdown how untuned policies compare, problem by problem, with the best of the others."""
     held = {row.policy: row for row in rows if row.policy in UNTOLD}
     lines = [
         "| told nothing | on | to the oracle | worst | to the better rival | worst | 95 % / median, worst | above 2 |",
@@ -289,10 +292,10 @@ def untold_table(rows: list[Row]) -> str:
             rivals = [other.ratios[family] for other in held.values() if other is not row]
             beaten = [ratio / min(rival[name] for rival in rivals) for name, ratio in ratios.items()] if rivals else []
             tails = list(row.tails[family].values())
-            told = [row.means[family], row.worst[family]]
-            told += [float(np.exp(np.log(beaten).mean())), max(beaten)] if beaten else [math.nan] * 2
+            values = [row.means[family], row.worst[family]]
+            values += [float(np.exp(np.log(beaten).mean())), max(beaten)] if beaten else [math.nan] * 2
             above = f"{sum(tail > 2 for tail in tails)} of {len(tails)}"
-            cells = [row.policy, family, *(f"{value:.2f}" for value in (*told, max(tails))), above]
+            cells = [row.policy, family, *(f"{value:.2f}" for value in (*values, max(tails))), above]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -27,7 +27,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.load import HOST, cpu_seconds, loaded, request, resident_bytes
+from bench.load import HOST, cpu_seconds, request, resident_bytes, send_load
 
 SECONDS = 3.0  # of a measurement
 CONNECTIONS = 64
@@ -48,14 +48,14 @@ GOALS = {
 
 
 def free_port() -> int:
-    """Return a port that nobody uses."""
+    """Return a free port."""
     with socket.socket() as found:
         found.bind((HOST, 0))
         return int(found.getsockname()[1])
 
 
 @contextmanager
-def running(command: Sequence[str], port: int, path: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def run_server(command: Sequence[str], port: int, path: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server until the end of the block; it is there when a path answers."""
     process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
     try:
@@ -103,7 +103,7 @@ def service(port: int, folder: Path) -> list[str]:
     return [sys.executable, "-m", "maskedbandits", "serve", "--port", str(port), "--storage", storage]
 
 
-def asked(port: int, path: str, body: Any) -> Any:
+def request_json(port: int, path: str, body: Any) -> Any:
     """Ask the service something, and return the answer."""
     sent = urllib.request.Request(
         f"http://{HOST}:{port}{path}", json.dumps(body).encode(), {"content-type": "application/json"}
@@ -115,7 +115,7 @@ def asked(port: int, path: str, body: Any) -> Any:
 def create(port: int, name: str, policy: str, arms: int) -> None:
     """Create an experiment."""
     listed = [{"name": f"arm {place}"} for place in range(arms)]
-    asked(port, "/v1/experiments", {"name": name, "arms": listed, "epsilon": 1, "policy": policy})
+    request_json(port, "/v1/experiments", {"name": name, "arms": listed, "epsilon": 1, "policy": policy})
 
 
 def tokens(port: int, name: str, count: int) -> list[str]:
@@ -123,7 +123,7 @@ def tokens(port: int, name: str, count: int) -> list[str]:
     found: list[str] = []
     while len(found) < count:
         n = min(1000, count - len(found))
-        found += [each["token"] for each in asked(port, decisions_of(name), {"n": n})["decisions"]]
+        found += [each["token"] for each in request_json(port, decisions_of(name), {"n": n})["decisions"]]
     return found
 
 
@@ -179,7 +179,7 @@ class Bench:
     def _rate(self, server: tuple[int, int], requests: Iterator[bytes]) -> Rate:
         port, process = server
         before = cpu_seconds(process)
-        load = loaded(port, requests, CONNECTIONS, self.seconds)
+        load = send_load(port, requests, CONNECTIONS, self.seconds)
         refused = sum(load.statuses.values()) - load.statuses[200]
         if refused:
             raise SystemExit(f"{refused} requests were refused: {dict(load.statuses)}")
@@ -206,7 +206,7 @@ def latencies(ours: int, theirs: int, folder: Path) -> list[str]:
     body = folder / "body.json"
     body.write_text("{}")
     pairs = [
-        (offered(ours, decisions_of("auto"), body, folder), offered(theirs, "/answer", body, folder))
+        (measure_latency(ours, decisions_of("auto"), body, folder), measure_latency(theirs, "/answer", body, folder))
         for _ in range(TRIES)
     ]
     ratios = [mine / other for mine, other in pairs]
@@ -217,7 +217,7 @@ def latencies(ours: int, theirs: int, folder: Path) -> list[str]:
     ]
 
 
-def offered(port: int, path: str, body: Path, folder: Path) -> float:
+def measure_latency(port: int, path: str, body: Path, folder: Path) -> float:
     """Return the 99th percentile of the latency at a fixed rate, in seconds."""
     log = folder / "latencies.txt"
     log.unlink(missing_ok=True)
@@ -236,7 +236,7 @@ def memory(port: int, process: int, wanted: int) -> Iterator[str]:
     cpu = cpu_seconds(process)
     while done < wanted:
         sent = reports(tokens(port, "auto", min(step, 100_000)), 200)
-        load = loaded(port, iter(sent), 8, 600.0)
+        load = send_load(port, iter(sent), 8, 600.0)
         done += load.statuses[200] * 200
         if done % step < 100_000 or done >= wanted:
             yield f"after {done:>10,} reports: {resident_bytes(process) / 2**20:.0f} MiB"
@@ -250,19 +250,19 @@ def starts(folder: Path) -> list[str]:
     cache = folder / "cache"
     for name in ("cold", "warm"):
         port, began = free_port(), time.perf_counter()
-        with running(service(port, folder), port, "/readyz", MASKEDBANDITS_CACHE=str(cache)):
+        with run_server(service(port, folder), port, "/readyz", MASKEDBANDITS_CACHE=str(cache)):
             found.append(f"start to /readyz, {name} cache: {time.perf_counter() - began:.1f} s")
     return found
 
 
-def measured(rounds: int, reports_for_memory: int, seconds: float) -> Iterator[str]:
+def measure(rounds: int, reports_for_memory: int, seconds: float) -> Iterator[str]:
     """Yield what was measured, line by line."""
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         folder = Path(made)
         yield from starts(folder)
         ours, theirs = free_port(), free_port()
-        process = stack.enter_context(running(service(ours, folder), ours, "/readyz"))
-        other = stack.enter_context(running(trivial(theirs), theirs, "/answer-is-for-post"))
+        process = stack.enter_context(run_server(service(ours, folder), ours, "/readyz"))
+        other = stack.enter_context(run_server(trivial(theirs), theirs, "/answer-is-for-post"))
         for name, policy, arms in (("auto", "auto", 10), ("klucb", "klucb-cf", 10), ("many", "klucb-cf", MANY)):
             create(ours, name, policy, arms)
         bench = Bench((ours, process.pid), (theirs, other.pid), seconds)
@@ -281,8 +281,8 @@ def main() -> None:
     parser.add_argument(
         "--memory", type=int, default=1_000_000, metavar="REPORTS", help="after which memory is looked at"
     )
-    told = parser.parse_args()
-    for line in measured(told.rounds, told.memory, told.seconds):
+    options = parser.parse_args()
+    for line in measure(options.rounds, options.memory, options.seconds):
         print(line, flush=True)
 
 

@@ -2,7 +2,7 @@
 
 K in {2, 5, 10, 50}, eps in {0.5, 1, 2, inf}, T = 10^5, and
 
-    abrupt     L in {1, 4, 10} segments, all means drawn anew at each change;
+    abrupt     L in {1, 4, 10} segments, all means drawn again at each change;
     singly     10 segments, one arm alone moves at each change;
     drift      a sinusoid and a random walk. There the oracle restarts at equal distances, the best in hindsight;
     any gap    K in {2, 4, 12}, L in {1, 3, 7}, eps in {0.5, 1, 2.5}; means and times of changes are drawn uniformly, so

@@ -30,7 +30,7 @@ EACH = 20  # cells of a problem
 GOAL = 0.10  # of the time, for short cells
 SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 OFTEN = 0.2  # seconds between two looks: what a process takes after the last of them is not counted
-PATIENCE = 60.0  # seconds in which whoever was started should have gone
+EXIT_TIMEOUT_S = 60.0  # for all processes of a sweep
 
 SWEEP = """
 title = "A sweep"
@@ -76,7 +76,7 @@ class Spent:
 class Meter:
     """Adds up what all descendants take of the processors.
 
-    They are watched: Ray's processes wait for none of theirs, and then nobody is told what those have taken.
+    They are polled, because Ray's processes do not wait for their children, whose CPU time would be lost.
     """
 
     def __init__(self) -> None:
@@ -104,14 +104,14 @@ class Meter:
         return found
 
     def watch(self, process: subprocess.Popen[bytes]) -> float:
-        """Watch until a process, and whoever it has started, have ended; return what all of them took."""
+        """Wait until a process and its descendants have ended; return the CPU time of all."""
         while process.poll() is None:
             self.look()
             time.sleep(OFTEN)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + EXIT_TIMEOUT_S
         while self.look():
             if time.monotonic() > deadline:
-                raise SystemExit(f"somebody whom the sweep has started is still there after {PATIENCE:g} s")
+                raise SystemExit(f"somebody whom the sweep has started is still there after {EXIT_TIMEOUT_S:g} s")
             time.sleep(OFTEN)
         for pid, _ in self.seen:
             with suppress(ChildProcessError):
@@ -119,7 +119,7 @@ class Meter:
         return sum(self.seen.values())
 
 
-def measured(size: str, backend: str, cells: int) -> Spent:
+def measure(size: str, backend: str, cells: int) -> Spent:
     """Play a sweep and return what it took."""
     horizon, runs = SIZES[size]
     with tempfile.TemporaryDirectory() as name:
@@ -140,7 +140,7 @@ def measured(size: str, backend: str, cells: int) -> Spent:
 
 
 @contextmanager
-def adopting() -> Iterator[None]:
+def adopt_orphans() -> Iterator[None]:
     """Let descendants whose parents end be ours, so that none is lost sight of."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if not sys.platform.startswith("linux") or prctl is None or prctl(SET_SUBREAPER, 1, 0, 0, 0) != 0:
@@ -149,7 +149,7 @@ def adopting() -> Iterator[None]:
     prctl(SET_SUBREAPER, 0, 0, 0, 0)
 
 
-def installed() -> list[str]:
+def list_backends() -> list[str]:
     """Return the backends that are there."""
     return [name for name in BACKENDS if name != "ray" or not extras.missing(["ray"])]
 
@@ -164,7 +164,7 @@ def verdicts(rows: Sequence[Spent]) -> list[str]:
     return [*said, f"All backends {same} the same numbers."]
 
 
-def shown(rows: Sequence[Spent]) -> str:
+def format_table(rows: Sequence[Spent]) -> str:
     """Return what was measured as a table of Markdown."""
     lines = [
         "| cells | backend | of a cell, kernels | of a cell, everything else | outside the kernels |",
@@ -172,8 +172,8 @@ def shown(rows: Sequence[Spent]) -> str:
     ]
     for row in rows:
         inside, outside = (1e3 * each / row.cells for each in (row.kernels, row.total - row.kernels))
-        told = f"{row.cells:,} {row.size} | {row.backend} | {inside:.2f} ms | {outside:.2f} ms | {row.outside:.1%}"
-        lines.append(f"| {told.replace('%', ' %')} |")
+        cells = f"{row.cells:,} {row.size} | {row.backend} | {inside:.2f} ms | {outside:.2f} ms | {row.outside:.1%}"
+        lines.append(f"| {cells.replace('%', ' %')} |")
     return "\n".join(lines)
 
 
@@ -181,22 +181,22 @@ def main() -> None:
     """Measure, print, and say whether the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cells", type=int, default=10_000, help="of each sweep")
-    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=installed())
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=list_backends())
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     options = parser.parse_args()
     rows = []
-    with adopting():
-        measured("very short", "threads", EACH)  # compiled from here on
+    with adopt_orphans():
+        measure("very short", "threads", EACH)  # compiled from here on
         for size in options.sizes:
             for backend in options.backends:
                 print(f"{options.cells:,} {size} cells by {backend} ...", file=sys.stderr, flush=True)
-                rows.append(measured(size, backend, options.cells))
+                rows.append(measure(size, backend, options.cells))
                 print(f"{rows[-1].outside:.1%} outside the kernels", file=sys.stderr, flush=True)
     if options.json:
         print(json.dumps([{**asdict(row), "outside": row.outside} for row in rows], indent=2))
         return
-    print(shown(rows), "", " ".join(verdicts(rows)), sep="\n")
+    print(format_table(rows), "", " ".join(verdicts(rows)), sep="\n")
 
 
 if __name__ == "__main__":

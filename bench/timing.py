@@ -1,7 +1,7 @@
-"""Guess from the moment of sending whether a device was told of a click: `python -m bench.timing`.
+"""Guess from the moment of sending whether a device has seen a click: `python -m bench.timing`.
 
 A device with the limits of people's devices serves visits at these limits, on a disk where a write takes 0.4 seconds.
-Half of the visitors click, and the device is told at a random time. Two classifiers are trained on the arrival times of
+Half of the visitors click, and the device sees it at a random time. Two classifiers are trained on the arrival times of
 one half of the visits and tried on the other: the best threshold, and the majority in each of 50 bins. The clock is
 simulated, so that the time of a computer under load plays no part; whatever is written moves it on.
 """
@@ -26,7 +26,7 @@ from maskedbandits.privacy import Ledger
 VISITS = 4000  # half of them with a click
 WRITE = 0.4  # seconds that the disk takes for a write
 LIMITS = Timing()
-Visit = tuple[float, bool]  # arrival after the decision, and whether the device was told of a click
+Visit = tuple[float, bool]  # arrival after the decision, and whether the device has seen a click
 
 
 class World:
@@ -46,8 +46,8 @@ class World:
             self.arrived = self.at
             return HttpReply(200, {"status": "accepted"}, self.at)
         report_at = self.at + LIMITS.min_report_after
-        told = {"token": f"{random.getrandbits(128):032x}", "arm": "plain", "epsilon": 1.0, "participate": True}
-        return HttpReply(200, {**told, "report_at": report_at, "expires": report_at + LIMITS.min_window}, self.at)
+        decision = {"token": f"{random.getrandbits(128):032x}", "arm": "plain", "epsilon": 1.0, "participate": True}
+        return HttpReply(200, {**decision, "report_at": report_at, "expires": report_at + LIMITS.min_window}, self.at)
 
     def slow(self, transaction: Callable[..., Any]) -> Callable[..., Any]:
         """Return a transaction that takes time if it writes."""

@@ -19,7 +19,7 @@ def read(page: Path, which: str = "") -> str:
 
 
 def fill(page: Path, made: Mapping[str, str]) -> None:
-    """Write blocks anew; the rest of the page stays as it is."""
+    """Replace blocks of a page; the rest stays as it is."""
     text = page.read_text(encoding="utf-8")
     for which, block in made.items():
         before, rest = text.split(begin(page, which))

@@ -46,11 +46,11 @@ def of_the_triple(epsilon: float, groups: int, arms: int) -> float:
     The table still tells the arm of each group, so an answer of another arm is known to be false, and left out.
     """
     truth, other = masks.truth_and_other(epsilon, groups * arms)
-    told = (truth - other) / groups
-    return (2.0 * other + told) / (told**2 * groups)
+    difference = (truth - other) / groups
+    return (2.0 * other + difference) / (difference**2 * groups)
 
 
-def rounded(times: float) -> str:
+def format_ratio(times: float) -> str:
     """Return how many times, with a digit more where there are few."""
     return f"{times:,.{0 if times >= 10 else 1}f}"
 
@@ -60,7 +60,7 @@ def visitors() -> str:
     rows = []
     for groups in GROUPS:
         found = [fewest(epsilon, groups) for epsilon in EPSILONS]
-        rows.append([str(groups), *(f"{rounded(times)}, {kind}" for kind, times in found)])
+        rows.append([str(groups), *(f"{format_ratio(times)}, {kind}" for kind, times in found)])
     return markdown(["groups", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)], rows)
 
 
@@ -68,8 +68,8 @@ def naive() -> str:
     """Return how many times as many visitors it takes to mask group, arm and reward as one of 2 G K answers."""
     rows = []
     for groups, arms in SIZES:
-        ours = [rounded(fewest(epsilon, groups)[1]) for epsilon in EPSILONS]
-        triple = [rounded(of_the_triple(epsilon, groups, arms)) for epsilon in EPSILONS]
+        ours = [format_ratio(fewest(epsilon, groups)[1]) for epsilon in EPSILONS]
+        triple = [format_ratio(of_the_triple(epsilon, groups, arms)) for epsilon in EPSILONS]
         rows += [[f"{groups} x {arms}", "a question", *ours], [f"{groups} x {arms}", "the triple", *triple]]
     return markdown(["groups x arms", "masked", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)], rows)
 
@@ -87,8 +87,8 @@ def switch() -> str:
 
 
 def shares() -> str:
-    """Return what policies lose that are told right shares, none, or wrong ones; groups are pooled, or never."""
-    told = {
+    """Return the regret of policies with right shares, none, or wrong ones, with pooled groups or without."""
+    shares = {
         "as they are": TRUE_SHARES,
         "not (taken for equal)": None,
         "the wrong way round": TRUE_SHARES[::-1],
@@ -96,11 +96,11 @@ def shares() -> str:
     rows = []
     for (title, pool), name in itertools.product(POOLING.items(), ("auto", "ts-cf", "klucb-cf")):
         cells = []
-        for given in told.values():
+        for given in shares.values():
             lost = [shares_lost(name, given, seed, pool) for seed in range(PROBLEMS)]
             cells.append(f"{np.mean(lost):,.0f} ± {2 * np.std(lost, ddof=1) / PROBLEMS**0.5:,.0f}")
         rows.append([f"`{name}`{title}", *cells])
-    return markdown(["shares are told", *told], rows)
+    return markdown(["shares are told", *shares], rows)
 
 
 def shares_lost(name: str, given: Sequence[float] | None, seed: int, pool: bool | None) -> float:
@@ -113,12 +113,12 @@ def shares_lost(name: str, given: Sequence[float] | None, seed: int, pool: bool 
 
 def regret() -> str:
     """Return what contextual policies lose, as the benchmark prints it."""
-    return _printed("bench.context")
+    return _run_program("bench.context")
 
 
 def others() -> str:
     """Return the same on problems on which nothing was chosen."""
-    return _printed("bench.context", "--first-seed", "100")
+    return _run_program("bench.context", "--first-seed", "100")
 
 
 def four() -> str:
@@ -127,7 +127,7 @@ def four() -> str:
     for (title, (name, parameters)), epsilon in itertools.product(AT_FOUR.items(), (4.0, 16.0)):
         cells = []
         for first in (0, 100):
-            found = [_lost(name, parameters, epsilon, seed) for seed in range(first, first + bench.PROBLEMS)]
+            found = [_measure_regret(name, parameters, epsilon, seed) for seed in range(first, first + bench.PROBLEMS)]
             means = [float(each.mean()) for each in found]
             spread = 2 * np.std(means, ddof=1) / bench.PROBLEMS**0.5
             cells += [f"{np.mean(means):,.0f} ± {spread:,.0f}", f"{np.mean([np.median(each) for each in found]):,.0f}"]
@@ -135,7 +135,7 @@ def four() -> str:
     return markdown(["policy", "ε", "problems of the table", "median run", "8 others", "median run"], rows)
 
 
-def _lost(name: str, parameters: dict[str, Any], epsilon: float, seed: int) -> NDArray[np.float64]:
+def _measure_regret(name: str, parameters: dict[str, Any], epsilon: float, seed: int) -> NDArray[np.float64]:
     """Return the regret of many runs in one world of independent groups."""
     policy = make_contextual(name, groups=bench.GROUPS, arms=bench.ARMS, epsilon=epsilon, pool=False, **parameters)
     played = simulate(bench.independent(seed), policy, runs=MANY_RUNS, seed=1000 + seed, checkpoints=1)
@@ -144,10 +144,10 @@ def _lost(name: str, parameters: dict[str, Any], epsilon: float, seed: int) -> N
 
 def partitions() -> str:
     """Return what trees of grids lose beside grids, as the benchmark prints it."""
-    return _printed("bench.partitions")
+    return _run_program("bench.partitions")
 
 
-def _printed(*command: str) -> str:
+def _run_program(*command: str) -> str:
     """Return what a program of ours prints."""
     whole = [sys.executable, "-m", *command]
     return subprocess.run(whole, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout.strip()  # noqa: S603
@@ -175,7 +175,7 @@ TABLES = {
 
 
 def main() -> None:
-    """Write the page's blocks anew, or those that are named."""
+    """Write the page's blocks, or those that are named."""
     for which in sys.argv[1:] or TABLES:
         blocks.fill(PAGE, {which: TABLES[which]()})
 

@@ -99,7 +99,7 @@ def picture(browser: Any, address: str, where: Path, **window: Any) -> None:
 
 
 @contextmanager
-def watched(name: str, names: Sequence[str] = ARMS) -> Iterator[tuple[Any, str]]:
+def open_watched(name: str, names: Sequence[str] = ARMS) -> Iterator[tuple[Any, str]]:
     """Open a browser at a service with an experiment that is watched: it is looked at every second then."""
     from playwright.sync_api import sync_playwright
 
@@ -116,7 +116,7 @@ def watched(name: str, names: Sequence[str] = ARMS) -> Iterator[tuple[Any, str]]
 def pictures() -> None:
     """Simulate, and take the pictures."""
     rng, mask = random.Random(1), Randomizer(EPSILON)  # noqa: S311 -- the visitors are made up, their masks are not
-    with watched("headlines") as (browser, address):
+    with open_watched("headlines") as (browser, address):
         for turn in range(ROUNDS):
             visit(address, "headlines", BEFORE if turn < CHANGE else AFTER, mask, rng)
             time.sleep(0.5)
@@ -125,8 +125,8 @@ def pictures() -> None:
         picture(browser, address, dark, viewport=PHONE, color_scheme="dark", has_touch=True)
 
 
-def changed(page: Any, look: Callable[[], Any], before: Any) -> Any:
-    """Return what is seen once it is not what it was before; the page lets nobody wait for it inside."""
+def wait_for_change(page: Any, look: Callable[[], Any], before: Any) -> Any:
+    """Return the new value of something on the page once it differs from the old one."""
     for _ in range(600):
         if (now := look()) != before:
             return now
@@ -134,14 +134,14 @@ def changed(page: Any, look: Callable[[], Any], before: Any) -> Any:
     raise SystemExit("the page does not go on")
 
 
-def loaded(browser: Any, address: str) -> tuple[int, float, Any]:
-    """Open the page anew; return the bytes that it loads, packed, seconds until all bands are drawn, and the page."""
+def load_page(browser: Any, address: str) -> tuple[int, float, Any]:
+    """Open the page; return its size in packed bytes, the seconds until all bands are drawn, and the page."""
     page = browser.new_context(viewport=PHONE, has_touch=True).new_page()
     answers: list[Any] = []
     page.on("response", lambda answer: None if "/v1/" in answer.url else answers.append(answer))
     page.add_init_script(DRAWN % MANY)
     page.goto(f"{address}/dashboard#many")
-    ready = changed(page, lambda: page.evaluate("window.readyAt"), None)
+    ready = wait_for_change(page, lambda: page.evaluate("window.readyAt"), None)
     return sum(len(gzip.compress(answer.body())) for answer in answers), ready / 1000, page
 
 
@@ -152,18 +152,18 @@ def per_update(page: Any) -> tuple[float, float]:
     browser.send("Profiler.enable")
     browser.send("Profiler.setSamplingInterval", {"interval": 100})  # microseconds
 
-    def worked() -> float:
-        told = browser.send("Performance.getMetrics")["metrics"]
-        return float(next(each["value"] for each in told if each["name"] == "TaskDuration"))
+    def task_seconds() -> float:
+        metrics = browser.send("Performance.getMetrics")["metrics"]
+        return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
 
     tile = page.locator(".tiles dd").first.inner_text
-    changed(page, tile, tile())
-    before = worked()
+    wait_for_change(page, tile, tile())
+    before = task_seconds()
     browser.send("Profiler.start")
     for _ in range(UPDATES):
-        changed(page, tile, tile())
+        wait_for_change(page, tile, tile())
     profile = browser.send("Profiler.stop")["profile"]
-    return own_script(profile) / UPDATES, 1000 * (worked() - before) / UPDATES
+    return own_script(profile) / UPDATES, 1000 * (task_seconds() - before) / UPDATES
 
 
 def own_script(profile: dict[str, Any]) -> float:
@@ -180,7 +180,7 @@ def measure() -> None:
     """Measure what a phone-sized page with ten arms takes, and write it into the page."""
     rng, mask = random.Random(1), Randomizer(EPSILON)  # noqa: S311 -- as above
     means = [0.2 + 0.05 * place for place in range(MANY)]
-    with watched("many", [f"arm {place}" for place in range(MANY)]) as (browser, address):
+    with open_watched("many", [f"arm {place}" for place in range(MANY)]) as (browser, address):
         done = threading.Event()
 
         def come() -> None:
@@ -191,7 +191,7 @@ def measure() -> None:
         coming.start()
         try:
             time.sleep(60)  # so that there is something to draw
-            opened = [loaded(browser, address) for _ in range(OPENED)]
+            opened = [load_page(browser, address) for _ in range(OPENED)]
             for _, _, page in opened[1:]:
                 page.context.close()
             script, task = per_update(opened[0][2])

@@ -21,7 +21,7 @@ RUNS = 200
 WATCHED = 50_000.0  # milliseconds: two changes
 
 
-def learning() -> str:
+def measure_learning() -> str:
     """Return which share of visitors gets the best picture some seconds after the beginning, and after a change."""
     second = round(crowd.VISITORS / crowd.TICK_S)
     change = round(crowd.PHASE_S) * second
@@ -33,14 +33,14 @@ def learning() -> str:
         problem = Problem(crowd.RATES[:2], [0, change], 2 * change, mask)
         pulls = simulate(problem, "auto", runs=RUNS, seed=1, checkpoints=at).pulls_over_time / (RUNS * second)
         best = [crowd.RATES[segment].index(max(crowd.RATES[segment])) for segment in (0, 1)]
-        told = [pulls[place + 1, best[place > 4]] - pulls[place, best[place > 4]] for place in (0, 2, 5, 7)]
-        lines.append(f"| {epsilon:g} | " + " | ".join(f"{100 * share:.1f} %" for share in told) + " |")
+        shares = [pulls[place + 1, best[place > 4]] - pulls[place, best[place > 4]] for place in (0, 2, 5, 7)]
+        lines.append(f"| {epsilon:g} | " + " | ".join(f"{100 * share:.1f} %" for share in shares) + " |")
     return "\n".join(lines)
 
 
 def main() -> None:
     """Measure, and take the picture."""
-    blocks.fill(PAGE, {"": learning()})
+    blocks.fill(PAGE, {"": measure_learning()})
     picture()
 
 

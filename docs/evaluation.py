@@ -30,7 +30,7 @@ def of_problem(made: Results, problem: str) -> list[Cell]:
     return [cell for cell in made.cells if cell.label.problem == problem]
 
 
-def lost(cell: Cell) -> str:
+def format_regret(cell: Cell) -> str:
     """Return a cell's regret with its interval, to a tenth where it is small."""
     places = 1 if cell.mean[-1] < 100.0 else 0
     return f"{round(cell.mean[-1], places) + 0.0:,.{places}f} ± {cell.half_width[-1]:,.{places}f}"
@@ -42,7 +42,7 @@ def by_epsilon(cells: Sequence[Cell]) -> str:
     found = {(cell.label.policy, cell.label.setting): cell for cell in cells}
     policies = list(dict.fromkeys(cell.label.policy for cell in cells))
     lines = [["policy", *settings], ["---", *["--:"] * len(settings)]]
-    lines += [[policy, *(lost(found[policy, setting]) for setting in settings)] for policy in policies]
+    lines += [[policy, *(format_regret(found[policy, setting]) for setting in settings)] for policy in policies]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -52,7 +52,7 @@ def by_problem(made: Results) -> str:
     places = list(dict.fromkeys((cell.label.problem, cell.label.setting) for cell in made.cells))
     found = {(cell.label.problem, cell.label.setting, cell.label.policy): cell for cell in made.cells}
     lines = [["policy", *(", ".join(place) for place in places)], ["---", *["--:"] * len(places)]]
-    lines += [[policy, *(lost(found[*place, policy]) for place in places)] for policy in policies]
+    lines += [[policy, *(format_regret(found[*place, policy]) for place in places)] for policy in policies]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

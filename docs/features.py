@@ -10,16 +10,17 @@ from docs import blocks
 PAGE = Path(__file__).with_suffix(".md")
 
 
-def saved() -> str:
+def describe_savings() -> str:
     """Return what knowing the mask is worth."""
-    return f"{features.told(features.PROBLEMS, features.RUNS)}\n\n{features.table(features.PROBLEMS, features.RUNS)}"
+    size = features.PROBLEMS, features.RUNS
+    return f"{features.describe_results(*size)}\n\n{features.table(*size)}"
 
 
-BLOCKS = {"saved": saved, "speed": features.speed}
+BLOCKS = {"saved": describe_savings, "speed": features.describe_speed}
 
 
 def main() -> None:
-    """Write the page's blocks anew, or those that are named."""
+    """Write the page's blocks, or those that are named."""
     for which in sys.argv[1:] or BLOCKS:
         blocks.fill(PAGE, {which: BLOCKS[which]()})
 

@@ -53,7 +53,7 @@ def tails() -> str:
     return markdown(heading, rows)
 
 
-def played(epsilon: float) -> Iterator[tuple[str, Corruption, dict[str, Any]]]:
+def list_masks(epsilon: float) -> Iterator[tuple[str, Corruption, dict[str, Any]]]:
     """Yield masks of one epsilon, and what the policy is told beside."""
     laplace = LaplaceNoise.from_epsilon(epsilon)
     yield "randomised response", RandomizedResponse.from_epsilon(epsilon), {}
@@ -66,8 +66,8 @@ def costs() -> str:
     """Return the regret of klucb-cf under masks of one epsilon."""
     table: dict[str, list[str]] = {}
     for epsilon in EPSILONS:
-        for label, mask, told in played(epsilon):
-            policy = make_policy("klucb-cf", arms=len(MEANS), corruption=mask, **told)
+        for label, mask, parameters in list_masks(epsilon):
+            policy = make_policy("klucb-cf", arms=len(MEANS), corruption=mask, **parameters)
             regret = simulate(Problem(MEANS, [0], HORIZON, mask), policy, runs=RUNS, checkpoints=1).regret[:, 0]
             error = 1.96 * regret.std(ddof=1) / math.sqrt(RUNS)
             cell = f"{regret.mean():,.0f} ± {error:,.0f}; {np.quantile(regret, 0.99):,.0f}"
@@ -84,8 +84,8 @@ def stuck() -> str:
     others: dict[str, dict[str, Any]] = {"sub-gamma": {}, "sigma alone": {"divergence": "gaussian"}}
     rows = []
     for c in (0.0, 3.0):
-        for label, told in others.items():
-            policy = make_policy("klucb-cf", arms=2, corruption=mask, c=c, **told)
+        for label, parameters in others.items():
+            policy = make_policy("klucb-cf", arms=2, corruption=mask, c=c, **parameters)
             regret = simulate(problem, policy, runs=MANY_RUNS, checkpoints=1).regret[:, 0]
             shown = [f"{regret.mean():.0f}", f"{int((regret > lost).sum())} of {MANY_RUNS:,}", f"{regret.max():,.0f}"]
             rows.append([f"{label}, c = {c:g}", *shown])

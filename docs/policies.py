@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from bench import delays
-from bench.regret import Row, as_table, draw, untold_table
+from bench.regret import Row, draw, format_table, untold_table
 
 from docs import blocks
 from maskedbandits.policies import KINDS
@@ -29,8 +29,8 @@ KNOWS = {
 
 
 def needs(name: str) -> str:
-    """Return what somebody must know to use a policy."""
-    required = [key for key, told in KINDS[name].parameters.items() if told.required]
+    """Return the required parameters of a policy."""
+    required = [key for key, parameter in KINDS[name].parameters.items() if parameter.required]
     return ", ".join(dict.fromkeys(word for key in required for word in KNOWS.get(key, (key,)))) or "nothing"
 
 
@@ -55,7 +55,7 @@ def measured_of(regret: str) -> dict[str, tuple[str, str]]:
     return {cells[0].split(",")[0]: (cells[1].split(" ")[0], cells[-1]) for cells in reversed(rows)}
 
 
-def with_kept(new: str, old: str) -> str:
+def keep_missing_rows(new: str, old: str) -> str:
     """Return a table with those rows of the former one whose policies it lacks; a dash in columns that they lack."""
     played = {line.split("|")[1] for line in new.splitlines()}
     width = new.splitlines()[0].count("|")
@@ -75,14 +75,14 @@ def main() -> None:
         if (folder / file).exists():
             found = json.loads((folder / file).read_text(encoding="utf-8"))["policies"]
             rows = [Row(**one) for one in found]
-            told = with_kept(as_table(rows), blocks.read(PAGE, which))
-            blocks.fill(PAGE, {which: told, f"{which} untold": untold_table(rows)})
+            merged = keep_missing_rows(format_table(rows), blocks.read(PAGE, which))
+            blocks.fill(PAGE, {which: merged, f"{which} untold": untold_table(rows)})
             if which == "regret":
                 draw(rows, FIGURE)
     late = folder.parent / "delays" / "delays.json"
     if late.exists():
         rows_late = [delays.Row(**one) for one in json.loads(late.read_text(encoding="utf-8"))]
-        blocks.fill(PAGE, {"delays": delays.as_table(rows_late)})
+        blocks.fill(PAGE, {"delays": delays.format_table(rows_late)})
     blocks.fill(PAGE, {"": table(measured_of(blocks.read(PAGE, "regret")))})
 
 

@@ -48,7 +48,7 @@ def majority(reports: int, epsilon: str) -> Fraction:
     return sum(terms, Fraction(0))
 
 
-def repeated() -> str:
+def repeated_reports_table() -> str:
     """Return what many fresh reports of one bit reveal."""
     counts = (1, 3, 9, 25, 101)
     epsilons = ("0.1", "0.5", "1", "2")
@@ -62,7 +62,7 @@ def exact() -> str:
     return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact", *lines])
 
 
-def seen() -> str:
+def detectable_excess_table() -> str:
     """Return the smallest excess of symmetric randomised response that an audit sees."""
     trials = (10**4, 10**5, 10**6, 10**7)
     level = allocate_error(0.99).known
@@ -85,7 +85,7 @@ def groups() -> str:
     return markdown(heading, rows)
 
 
-def enumerated() -> str:
+def run_exact_audit() -> str:
     """Return what `maskedbandits audit --exact --groups 3` prints."""
     lines = text.format_enumerations(count_all("1", 3))
     return "\n".join(f"    {line}" for line in ["$ maskedbandits audit --exact --groups 3", *lines])
@@ -94,10 +94,10 @@ def enumerated() -> str:
 TABLES = {
     "reveals": reveals,
     "groups": groups,
-    "enumerated": enumerated,
-    "repeated": repeated,
+    "enumerated": run_exact_audit,
+    "repeated": repeated_reports_table,
     "exact": exact,
-    "seen": seen,
+    "seen": detectable_excess_table,
 }
 
 

@@ -24,7 +24,7 @@ def slope(epsilon: str) -> Fraction:
     return randomizer.p00 + randomizer.p11 - 1
 
 
-def needed(slope: float) -> int:
+def count_needed_reports(slope: float) -> int:
     """Return how many reports it takes to know a rate that closely, whatever it is."""
     return math.ceil((SURE * 0.5 / (NEAR * slope)) ** 2)
 
@@ -39,15 +39,23 @@ def costs() -> str:
         "reports needed",
         "times",
     ]
-    rows = [["none", "always", "100 %", "100 %", f"{needed(1.0):,}", "1"]]
+    rows = [["none", "always", "100 %", "100 %", f"{count_needed_reports(1.0):,}", "1"]]
     for epsilon in EPSILONS:
         beliefs = [percent(belief(prior, epsilon)) for prior in (Fraction(1, 2), Fraction(1, 10))]
         times = f"{float(1 / slope(epsilon) ** 2):.3g}"
-        rows.append([epsilon, percent(Randomizer(epsilon).p00), *beliefs, f"{needed(float(slope(epsilon))):,}", times])
+        rows.append(
+            [
+                epsilon,
+                percent(Randomizer(epsilon).p00),
+                *beliefs,
+                f"{count_needed_reports(float(slope(epsilon))):,}",
+                times,
+            ]
+        )
     return markdown(heading, rows)
 
 
-def fitting(epsilon: str, cap: str) -> int:
+def count_allowed_reports(epsilon: str, cap: str) -> int:
     """Return how many reports a ledger lets through."""
     with Ledger(cap) as ledger:
         try:
@@ -76,7 +84,7 @@ def caps() -> str:
     for epsilon, cap in CAPS:
         year = PERIODS * Fraction(cap)
         beliefs = odds_to_belief(Fraction(cap)), odds_to_belief(year)
-        rows.append([epsilon, cap, str(fitting(epsilon, cap)), beliefs[0], f"ε = {year}", beliefs[1]])
+        rows.append([epsilon, cap, str(count_allowed_reports(epsilon, cap)), beliefs[0], f"ε = {year}", beliefs[1]])
     return markdown(heading, rows)
 
 

@@ -36,7 +36,7 @@ RUNS = {10**4: 400, 10**5: 100, 10**6: 20}
 ALARMS: dict[str, Any] = {"delta": 1e-6, "exploration": 3.0, "prior_changes": 2.0}
 GRID = [2**k for k in range(4, 20)]  # windows tried, up to half the horizon
 
-# Okabe and Ito's palette: told apart by the colour-blind, and in grey
+# Okabe and Ito's palette, for colour-blind readers and for print in grey
 PUBLISHED, CORRECTED, MEASURED = "#D55E00", "#0072B2", "#000000"
 
 FloatArray = NDArray[np.float64]
@@ -54,14 +54,14 @@ class Row(NamedTuple):
     corrected: float
 
 
-def swapping(horizon: int, epsilon: float) -> Problem:
+def build_swapping(horizon: int, epsilon: float) -> Problem:
     """Two arms that change places in the middle."""
     corruption = RandomizedResponse.from_epsilon(epsilon)
     return Problem([[0.9, 0.4], [0.4, 0.9]], [0, horizon // 2], horizon, corruption)
 
 
-def wandering(horizon: int, epsilon: float, arms: int, segments: int) -> Problem:
-    """Arms whose means are drawn anew in every segment."""
+def build_wandering(horizon: int, epsilon: float, arms: int, segments: int) -> Problem:
+    """Arms whose means are drawn independently in every segment."""
     means = np.random.default_rng(7).uniform(0.1, 0.9, (segments, arms)).round(2)
     starts = np.arange(segments) * (horizon // segments)
     return Problem(means, starts, horizon, RandomizedResponse.from_epsilon(epsilon))
@@ -83,7 +83,7 @@ def measure() -> Iterator[Row]:
     """Play at the paper's window."""
     for epsilon in EPSILONS:
         for horizon in HORIZONS:
-            problem = swapping(horizon, epsilon)
+            problem = build_swapping(horizon, epsilon)
             window = theory.paper_window(horizon, problem.segments)
             measured, interval = _mean(play(problem, window, RUNS[horizon])[0])
             published = float(theory.published_bound(problem, window).sum())
@@ -119,10 +119,10 @@ def windows_table() -> str:
         "|:--|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     makers: list[tuple[str, int, Callable[[int, float], Problem]]] = [
-        (f"2 arms swap once, T = {horizon:,}", horizon, swapping) for horizon in HORIZONS
+        (f"2 arms swap once, T = {horizon:,}", horizon, build_swapping) for horizon in HORIZONS
     ]
     for arms, segments in ((10, 10), (10, 2), (2, 20)):
-        make = partial(wandering, arms=arms, segments=segments)
+        make = partial(build_wandering, arms=arms, segments=segments)
         makers.append((f"{arms} arms, {segments} segments, T = {HORIZONS[-1]:,}", HORIZONS[-1], make))
     for name, horizon, maker in makers:
         for epsilon in EPSILONS:
@@ -135,7 +135,7 @@ def windows_table() -> str:
             paper = theory.paper_window(horizon, problem.segments)
             corrected = theory.corrected_window(problem)
             for window in (paper, corrected, 2 * corrected, best):
-                # The best too is played anew: the least of many means is too good to be true.
+                # The best is simulated again, because the minimum of many means is biased.
                 mean, half = _mean(play(problem, window, 2 * runs, seed=2)[1])
                 cells += [f"{window:,}"] * (window != 2 * corrected) + [f"{mean:,.0f} ± {half:,.0f}"]
             lines.append("| " + " | ".join(cells) + " |")
@@ -144,7 +144,7 @@ def windows_table() -> str:
 
 def _panel(axes: Axes, epsilon: float, rows: list[Row]) -> None:
     horizons = np.unique(np.rint(np.geomspace(HORIZONS[0], HORIZONS[-1], 120) / 2).astype(int) * 2)
-    problems = [(swapping(int(T), epsilon), theory.paper_window(int(T), 2)) for T in horizons]
+    problems = [(build_swapping(int(T), epsilon), theory.paper_window(int(T), 2)) for T in horizons]
     published = np.array([theory.published_bound(problem, window).sum() for problem, window in problems])
     corrected = np.array([theory.corrected_bound(problem, window).sum() for problem, window in problems])
     at, pulls = [row.horizon for row in rows], [row.measured for row in rows]
@@ -251,9 +251,9 @@ def main() -> None:
     """Draw the figure and write the tables into the page."""
     rows = list(measure())
     draw(rows, FIGURE)
-    grown = growth.measured()
+    grown = growth.measure()
     growth.draw(grown, GROWTH)
-    tables = {"pulls": pulls_table(rows), "windows": windows_table(), "growth": growth.as_table(grown)}
+    tables = {"pulls": pulls_table(rows), "windows": windows_table(), "growth": growth.format_table(grown)}
     tables |= {"gaps": gaps.gaps_table(), "two thirds": gaps.two_thirds_table()}
     blocks.fill(PAGE, {**tables, "alarms": alarms_table(), "visitors": context.naive(), "groups": groups_table()})
 

@@ -31,7 +31,7 @@ HEAD = """\
 Hashes = dict[str, set[str]]  # by name and version
 
 
-def wanted(project: Mapping[str, Any]) -> list[str]:
+def list_requirements(project: Mapping[str, Any]) -> list[str]:
     """Return what the service needs, and what builds the package."""
     extras = project["project"]["optional-dependencies"]
     every = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
@@ -69,7 +69,7 @@ def text(hashes: Hashes) -> str:
 
 def main() -> None:
     """Write the lock file."""
-    requirements = wanted(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")))
+    requirements = list_requirements(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")))
     hashes: Hashes = {}
     for python in PYTHONS:
         for machine in MACHINES:

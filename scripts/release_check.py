@@ -182,15 +182,15 @@ def use_service(address: str) -> None:
             raise UnfitError(f"`maskedbandits serve` is not ready after {PATIENCE:g} s")
         time.sleep(0.2)
     arms = [{"name": "short"}, {"name": "long"}]
-    asked(201, f"{address}/v1/experiments", {"name": "headlines", "epsilon": 1, "arms": arms})
-    decided = asked(200, f"{address}/v1/experiments/headlines/decisions", {})
+    request_json(201, f"{address}/v1/experiments", {"name": "headlines", "epsilon": 1, "arms": arms})
+    decided = request_json(200, f"{address}/v1/experiments/headlines/decisions", {})
     report = {"token": decided["token"], "bit": 1}
     for wanted in ("accepted", "duplicate"):
-        if (status := asked(200, f"{address}/v1/reports", report).get("status")) != wanted:
+        if (status := request_json(200, f"{address}/v1/reports", report).get("status")) != wanted:
             raise UnfitError(f"the service calls a report {status!r}, not {wanted!r}")
 
 
-def asked(wanted: int, address: str, body: dict[str, Any]) -> dict[str, Any]:
+def request_json(wanted: int, address: str, body: dict[str, Any]) -> dict[str, Any]:
     """Return what the service answers, if it answers so."""
     status, text = ask(address, body)
     if status != wanted:
@@ -233,7 +233,7 @@ def check_root(folder: Path) -> Path:
     serving = empty_environment(folder / "serving")
     install(serving, f"{wheel}[service]")
     smoke_service(serving, empty)
-    publish(ROOT / "results" / "release", sbom.installed(serving / "python"), wheel)
+    publish(ROOT / "results" / "release", sbom.list_installed(serving / "python"), wheel)
     return wheel
 
 
@@ -242,16 +242,16 @@ def integrity(content: bytes) -> str:
     return f"sha384-{base64.b64encode(hashlib.sha384(content).digest()).decode()}"
 
 
-def publish(folder: Path, told: list[dict[str, Any]], wheel: Path) -> None:
+def publish(folder: Path, distributions: list[dict[str, Any]], wheel: Path) -> None:
     """Write what is published beside a release, and print the digest of the client."""
     folder.mkdir(parents=True, exist_ok=True)
-    document = json.dumps(sbom.bill(told, "maskedbandits"), indent=1, ensure_ascii=False)
+    document = json.dumps(sbom.bill(distributions, "maskedbandits"), indent=1, ensure_ascii=False)
     (folder / "sbom.json").write_text(f"{document}\n", encoding="utf-8")
     with zipfile.ZipFile(wheel) as archive:
         digest = integrity(archive.read(CLIENT))
     (folder / "client.js.integrity").write_text(f"{digest}\n", encoding="utf-8")
     print(f'client.js: integrity="{digest}"')
-    print(f"{folder / 'sbom.json'}: {len(told)} distributions")
+    print(f"{folder / 'sbom.json'}: {len(distributions)} distributions")
 
 
 def check_other(distribution: Distribution, folder: Path) -> Path:

@@ -21,16 +21,16 @@ TOOLS = {"pip", "setuptools", "wheel"}  # of the environment, not of what is rel
 Document = dict[str, Any]
 
 
-def installed(python: Path) -> list[Document]:
+def list_installed(python: Path) -> list[Document]:
     """Return what an environment says of each distribution in it."""
     done = subprocess.run([str(python), "-c", LISTED], capture_output=True, text=True, check=True)
     found: list[Document] = json.loads(done.stdout)
     return found
 
 
-def bill(told: Sequence[Document], name: str) -> Document:
+def bill(distributions: Sequence[Document], name: str) -> Document:
     """Return the bill of materials of a distribution: all others are its components."""
-    every = {_normal(each["Name"]): _component(each) for each in told if _normal(each["Name"]) not in TOOLS}
+    every = {_normal(each["Name"]): _component(each) for each in distributions if _normal(each["Name"]) not in TOOLS}
     main = every.pop(_normal(name))
     return {
         "bomFormat": "CycloneDX",
@@ -39,8 +39,8 @@ def bill(told: Sequence[Document], name: str) -> Document:
         "metadata": {"component": {**main, "type": "application"}},
         "components": [every[key] for key in sorted(every)],
         "dependencies": [
-            {"ref": _reference(each), "dependsOn": sorted(_needed(each, told))}
-            for each in sorted(told, key=lambda each: _normal(each["Name"]))
+            {"ref": _reference(each), "dependsOn": sorted(_find_dependencies(each, distributions))}
+            for each in sorted(distributions, key=lambda each: _normal(each["Name"]))
             if _normal(each["Name"]) not in TOOLS
         ],
     }
@@ -56,11 +56,11 @@ def _component(each: Document) -> Document:
     return made
 
 
-def _needed(each: Document, told: Sequence[Document]) -> set[str]:
+def _find_dependencies(each: Document, distributions: Sequence[Document]) -> set[str]:
     """Return which of those installed a distribution names, whatever for."""
     names = {_normal(re.match(r"[\w.-]+", need)[0]) for need in each["Needs"]}  # type: ignore[index]
     others = names - {_normal(each["Name"])} - TOOLS
-    return {_reference(other) for other in told if _normal(other["Name"]) in others}
+    return {_reference(other) for other in distributions if _normal(other["Name"]) in others}
 
 
 def _reference(each: Document) -> str:

@@ -49,7 +49,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that docs/ does not hold."""
     pages = {site: (ROOT / name).read_text(encoding="utf-8") for name, site in ROOT_PAGES.items()}
     for origin in [*ROOT_PAGES, *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]:
-        pages |= {site_path(path): shown(path) for path in linked(origin) if site_path(path).startswith("source/")}
+        pages |= {
+            site_path(path): render_file(path) for path in list_links(origin) if site_path(path).startswith("source/")
+        }
     for path, content in {**pages, **reference()}.items():
         files.append(File.generated(config, path, content=content))
     return files
@@ -60,11 +62,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     here = page.file.src_uri
     origin = {site: name for name, site in ROOT_PAGES.items()}.get(here, f"docs/{here}")
 
-    def moved(link: re.Match[str]) -> str:
+    def move_link(link: re.Match[str]) -> str:
         there = site_path(repository_path(origin, link["target"]))
         return posixpath.relpath(there, posixpath.dirname(here) or ".") + (link["anchor"] or "")
 
-    return markdown if here.startswith(("source/", "reference/")) else LINK.sub(moved, markdown)
+    return markdown if here.startswith(("source/", "reference/")) else LINK.sub(move_link, markdown)
 
 
 def on_page_content(html_text: str, **_: Any) -> str:
@@ -107,7 +109,7 @@ def reference() -> dict[str, str]:
     return pages
 
 
-def linked(origin: str) -> Iterator[str]:
+def list_links(origin: str) -> Iterator[str]:
     """Return the paths of the repository to which a page links."""
     text = (ROOT / origin).read_text(encoding="utf-8")
     return (repository_path(origin, link["target"]) for link in LINK.finditer(text))
@@ -125,7 +127,7 @@ def site_path(path: str) -> str:
     return path.removeprefix("docs/") if path.startswith("docs/") else f"source/{path}.md"
 
 
-def shown(path: str) -> str:
+def render_file(path: str) -> str:
     """Return a page that shows a file as it is."""
     language = {".py": "python", ".toml": "toml"}.get(Path(path).suffix, "text")
     hidden = "---\nsearch:\n  exclude: true\n---\n"

@@ -184,9 +184,9 @@ def test_features_report_shows_savings(monkeypatch: pytest.MonkeyPatch, capsys: 
 @pytest.mark.slow
 def test_features_report_meets_its_goal() -> None:
     """Weights of 1, 8 problems of 100,000 steps: the interval is above 15 %; hardly masked, both lose alike."""
-    saved, error = features.measured(1.0, 1.0, 8, 2).saved
+    saved, error = features.measure(1.0, 1.0, 8, 2).saved
     assert saved - error > 15.0
-    plain = features.measured(1.0, 16.0, 4, 1)
+    plain = features.measure(1.0, 16.0, 4, 1)
     assert plain.known.sum() == pytest.approx(plain.face_value.sum(), rel=5e-4)
 
 

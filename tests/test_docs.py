@@ -76,7 +76,7 @@ def test_unplayed_policy_keeps_its_row() -> None:
 
     old = "| policy | a | ns |\n|---|--:|--:|\n| one | 1 | 5 |\n| two | 2 | 6 |"
     new = "| policy | a | b | ns |\n|---|--:|--:|--:|\n| one | 3 | 4 | 7 |"
-    assert page.with_kept(new, old) == new + "\n| two | 2 | – | 6 |"
+    assert page.keep_missing_rows(new, old) == new + "\n| two | 2 | – | 6 |"
 
 
 def test_privacy_tables_match_code() -> None:

@@ -73,7 +73,7 @@ def test_client_digest_matches_integrity(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_sbom_lists_all_dependencies() -> None:
     """Of this one: whatever a component needs and is installed is a component, too, once."""
-    found = sbom.bill(sbom.installed(Path(sys.executable)), "maskedbandits")
+    found = sbom.bill(sbom.list_installed(Path(sys.executable)), "maskedbandits")
     listed = [each["purl"] for each in found["components"]] + [found["metadata"]["component"]["purl"]]
     assert len(listed) == len(set(listed))
     assert any(each.startswith("pkg:pypi/numba@") for each in listed)
@@ -92,7 +92,7 @@ def test_lock_pins_every_dependency_with_digests() -> None:
         for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (root / "constraints.txt").read_text(), re.MULTILINE)
     }
     assert locked.items() <= pinned.items()
-    needs = lock.wanted(tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")))
+    needs = lock.list_requirements(tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")))
     assert {re.split(r"[\[>=<;]", need)[0] for need in needs} <= set(locked)
 
 

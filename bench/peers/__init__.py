@@ -177,7 +177,7 @@ def means(arms: int) -> list[float]:
     return [MEANS[0]] + [MEANS[1]] * (arms - 1)
 
 
-def timed(action: Callable[[], object]) -> tuple[float, float]:
+def measure_seconds(action: Callable[[], object]) -> tuple[float, float]:
     """Return the seconds of wall clock and of this process that an action takes."""
     wall, cpu = time.perf_counter(), time.process_time()
     action()

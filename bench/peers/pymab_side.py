@@ -17,7 +17,7 @@ from pymab import _native
 from pymab._backend import run_native_experiment
 from pymab.policies import SlidingWindowUCBPolicy
 
-from . import PYMAB, arguments, means, report, timed
+from . import PYMAB, arguments, means, measure_seconds, report
 
 
 def simulate(policy: Any, arm_means: list[float], steps: int) -> Any:
@@ -61,7 +61,7 @@ def main() -> None:
 
     if options.what == "sw":
         simulate(policy, arm_means, 1000)
-        seconds = timed(lambda: simulate(policy, arm_means, options.steps))
+        seconds = measure_seconds(lambda: simulate(policy, arm_means, options.steps))
         how = f"SlidingWindowUCBPolicy in the {core}: the native call of Experiment.run"
     else:
         live = options.what == "live"
@@ -69,7 +69,7 @@ def main() -> None:
         rng = np.random.default_rng(1)
         player(target, rng.random(options.window).tolist(), arm_means)  # fills the window
         uniforms = rng.random(options.steps).tolist()
-        seconds = timed(lambda: player(target, uniforms, arm_means))
+        seconds = measure_seconds(lambda: player(target, uniforms, arm_means))
         played = json.loads(policy._native_handle.state_json())["step"]
         if played != options.window + options.steps:
             raise SystemExit(f"pymab's Rust core saw {played} steps of {options.window + options.steps}")

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import SMPYBANDITS, arguments, means, report, timed
+from . import SMPYBANDITS, arguments, means, measure_seconds, report
 
 
 def policies(compiled: bool) -> Any:
@@ -86,7 +86,7 @@ def main() -> None:
         how = f"{name}, first {n} steps, test at {tests} split and observation, {divergence}"
 
     uniforms = rng.random(n).tolist()
-    seconds = timed(lambda: play(policy, uniforms, arm_means))
+    seconds = measure_seconds(lambda: play(policy, uniforms, arm_means))
     report(options, seconds, version("SMPyBandits"), how)
 
 

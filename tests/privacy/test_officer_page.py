@@ -24,14 +24,14 @@ def test_stated_number_of_reports_suffices() -> None:
     # the deviation of a mean of so many reports, at worst 1/2, undone by the slope
     for epsilon in page.EPSILONS:
         slope = float(2 * Randomizer(epsilon).p00 - 1)
-        count = page.needed(slope)
+        count = page.count_needed_reports(slope)
         assert page.SURE * 0.5 / count**0.5 / slope <= page.NEAR < page.SURE * 0.5 / (count - 1) ** 0.5 / slope
 
 
 def test_cap_allows_what_a_ledger_does() -> None:
     for epsilon, cap in page.CAPS:
         with Ledger(cap, per="30 days") as ledger:
-            for decision in range(page.fitting(epsilon, cap)):
+            for decision in range(page.count_allowed_reports(epsilon, cap)):
                 ledger.reserve(decision, epsilon)
             assert ledger.remaining < Randomizer(epsilon).epsilon
     assert (page.PERIODS - 1) * 30 < 365 <= page.PERIODS * 30
