@@ -37,22 +37,22 @@ SIZES = ((500, 0.1), (2000, 0.1), (2000, 0.02), (20_000, 0.02))  # reports, and 
 
 def made_up(reports: int, means: Sequence[Sequence[float]], floor: float, holdout: float, seed: int) -> list[EventRow]:
     """Return the log of a made-up service with klucb-cf, whose reports come at once; means are of equal parts of it."""
-    lots, mask, arms = random.Random(seed), get_mask(EPSILON), len(means[0])  # noqa: S311 -- nobody is protected
+    rng, mask, arms = random.Random(seed), get_mask(EPSILON), len(means[0])  # noqa: S311 -- nobody is protected
     policy = make_policy("klucb-cf", arms=arms, corruption=mask)
     config = {"epsilon": 1.0, "floor": floor, "holdout": holdout, "report_after": 60}
     detail = {"config": config, "default_arm": 0, "arms": [{"name": name} for name in NAMES[:arms]]}
     events = [EventRow(1, "create", None, None, None, None, None, None, START, json.dumps(detail))]
     share, held = to_parts(floor), to_parts(holdout)
     for place in range(reports):
-        chosen, lot = policy.choose(), lots.randrange(PARTS)
+        chosen, lot = policy.choose(), rng.randrange(PARTS)
         arm, flags = chosen, 0
         if lot < share * arms:
             arm, flags = lot // share, FLAG_FLOOR
         elif lot < share * arms + held:
             arm, flags = 0, FLAG_HOLDOUT
         own = share + (held if arm == 0 else 0) + (PARTS - share * arms - held if arm == chosen else 0)
-        reward = lots.random() < means[place * len(means) // reports][arm]
-        bit = int(reward == (lots.random() < mask.p00))
+        reward = rng.random() < means[place * len(means) // reports][arm]
+        bit = int(reward == (rng.random() < mask.p00))
         policy.expire(chosen)
         policy.observe(arm, bit)
         hour = START + place // AN_HOUR
