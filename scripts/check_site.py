@@ -1,4 +1,4 @@
-"""Fails if the built site would fetch anything from a network: `python -m scripts.check_site FOLDER`."""
+"""Fail if the built site would fetch anything from a network: `python -m scripts.check_site FOLDER`."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ FETCHED_BY_HREF = {"link", "use", "image", "base"}
 
 
 class Fetches(HTMLParser):
-    """Collects the addresses that a page makes a browser fetch."""
+    """Collect the addresses that a page makes a browser fetch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Fetches(HTMLParser):
         self.in_style = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at the attributes that fetch."""
+        """Check attributes that fetch."""
         self.in_style = tag == "style"
         named = dict(attrs)
         if tag == "link" and (named.get("rel") or "") in ("canonical", "next", "prev", "edit", "license"):
@@ -34,12 +34,12 @@ class Fetches(HTMLParser):
                 self.found.append(value or "")
 
     def handle_data(self, data: str) -> None:
-        """Look at styles within the page."""
+        """Check styles within the page."""
         if self.in_style:
             self.found += IN_CSS.findall(data)
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave the styles."""
+        """End the styles."""
         self.in_style = False
 
 
@@ -60,7 +60,7 @@ def complaints(folder: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Check a folder; say what is wrong, or how much is right."""
+    """Check a folder and print the result."""
     folder = Path(sys.argv[1])
     pages = len([*folder.rglob("*.html")])
     wrong = [*complaints(folder)] if pages else [f"{folder}: no page is here"]

@@ -32,7 +32,7 @@ Hashes = dict[str, set[str]]  # by name and version
 
 
 def list_requirements(project: Mapping[str, Any]) -> list[str]:
-    """Return what the service needs, and what builds the package."""
+    """Return the requirements of the service and of the build."""
     extras = project["project"]["optional-dependencies"]
     every = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
     every += [each for extra in EXTRAS for each in extras[extra] if not each.startswith("maskedbandits")]

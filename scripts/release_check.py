@@ -1,13 +1,13 @@
-"""Builds what would be released and tries it as a stranger would: `make release-check`, some minutes.
+"""Build the distributions and test them in empty environments: `make release-check`, some minutes.
 
 A distribution is the root of the repository, and every folder of `packaging/` that has a `pyproject.toml`.
 
-- Of the root, in a temporary folder: the sdist is built, and the wheel from it; both hold what they should and nothing
-  else; the wheel is installed into an empty environment, and a smoke test runs there; another is for the service, which
-  is started, asked and ended. What is installed for it is listed in `results/release/sbom.json`, and the digest of
-  `client.js`, by which a page can pin it, is in `results/release/client.js.integrity`.
-- The others are made of the root's files, so that their source is the root's sdist: a wheel is built, holds nothing but
-  sources, and is handed to `packaging/NAME/check.py try WHEEL`, which tries it in an empty environment.
+- The root: the sdist is built in a temporary folder, and the wheel from it; the contents of both are checked. The wheel
+  is installed into an empty environment for a smoke test, and into another one for the service, which is started, used
+  and stopped. `results/release/sbom.json` lists what is installed for it. `results/release/client.js.integrity` has the
+  digest of `client.js`, with which a page can pin it.
+- The others are built from the root's files, so the root's sdist is their source. A wheel is built, checked to contain
+  only sources, and tested by `packaging/NAME/check.py try WHEEL` in an empty environment.
 """
 
 import base64
@@ -32,9 +32,19 @@ from typing import Any
 from scripts import sbom
 
 ROOT = Path(__file__).resolve().parent.parent
-PROMISED = ("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "client/", "docs/", "experiments/", "src/", "tests/")
+REQUIRED_FILES = (
+    "CHANGELOG.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "client/",
+    "docs/",
+    "experiments/",
+    "src/",
+    "tests/",
+)
 CLIENT = "maskedbandits/service/client.js"  # of client/, which the service serves
-PATIENCE = 600.0  # seconds: the first start compiles
+SERVICE_TIMEOUT_S = 600.0  # the first start compiles
 NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 EXPERIMENT = """
 runs = 2
@@ -45,30 +55,30 @@ policies = [{ name = "uniform" }]
 
 
 class UnfitError(Exception):
-    """What keeps a distribution from being released, in one line."""
+    """A fault of a distribution, in one line."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """One thing to be released."""
+    """A distribution to be released."""
 
     folder: Path
 
     @property
     def name(self) -> str:
-        """What `pip install` calls it."""
+        """The name on the package index."""
         project = tomllib.loads((self.folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return str(project["name"])
 
 
 def distributions(root: Path = ROOT) -> list[Distribution]:
-    """Return the root, and what `packaging/` holds."""
+    """Return the root and the folders of `packaging/`."""
     others = sorted(file.parent for file in root.glob("packaging/*/pyproject.toml"))
     return [Distribution(folder) for folder in [root, *others]]
 
 
 def call(*command: str | Path, cwd: Path | None = None, code: int = 0) -> str:
-    """Run a program and return all that it printed; another exit code than this one is a fault."""
+    """Run a program and return its output; another exit code is a fault."""
     parts = [str(part) for part in command]
     done = subprocess.run(parts, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != code:
@@ -89,16 +99,16 @@ def files_of_sdist(sdist: Path) -> set[str]:
 
 
 def files_of_wheel(wheel: Path) -> set[str]:
-    """Return the paths in a wheel, without what describes it."""
+    """Return the paths in a wheel, without its metadata."""
     with zipfile.ZipFile(wheel) as archive:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 
 
-def contents_complaints(sdist: set[str], wheel: set[str], tracked: set[str] | None) -> Iterator[str]:
-    """Yield what is missing from the root's archives, or strayed into them."""
-    for promised in PROMISED:
-        if not any(name == promised or (promised.endswith("/") and name.startswith(promised)) for name in sdist):
-            yield f"the sdist lacks {promised}"
+def check_contents(sdist: set[str], wheel: set[str], tracked: set[str] | None) -> Iterator[str]:
+    """Yield missing and unexpected files of the root's archives."""
+    for required in REQUIRED_FILES:
+        if not any(name == required or (required.endswith("/") and name.startswith(required)) for name in sdist):
+            yield f"the sdist lacks {required}"
     if tracked is not None:
         yield from (
             f"the sdist holds {name}, which git does not know" for name in sorted(sdist - tracked - {"PKG-INFO"})
@@ -108,8 +118,8 @@ def contents_complaints(sdist: set[str], wheel: set[str], tracked: set[str] | No
     yield from (f"the wheel holds {name}" for name in sorted(wheel - source))
 
 
-def strays(wheel: set[str]) -> Iterator[str]:
-    """Yield what no wheel of ours should hold: all but sources, pages, a licence and the mark that they are typed."""
+def find_strays(wheel: set[str]) -> Iterator[str]:
+    """Yield unexpected files of a wheel: all but sources, pages, the licence and `py.typed`."""
     wanted = (".py", "/py.typed", "/LICENSE", "/report/page.css", "/report/page.js", CLIENT)
     pages = re.compile(r"maskedbandits/(service/dashboard/page|demo/page)/[a-z]+\.(css|html|js)")
     yield from (
@@ -117,15 +127,15 @@ def strays(wheel: set[str]) -> Iterator[str]:
     )
 
 
-def tracked_files() -> set[str] | None:
-    """Return what git knows of, or nothing where there is no git."""
+def list_tracked_files() -> set[str] | None:
+    """Return the files that git tracks, or None without git."""
     if not (ROOT / ".git").exists():
         return None
     return set(call("git", "ls-files", cwd=ROOT).splitlines())
 
 
-def empty_environment(folder: Path) -> Path:
-    """Make an environment that holds nothing, and return its folder of programs."""
+def create_environment(folder: Path) -> Path:
+    """Create an empty environment, and return its folder of programs."""
     venv.create(folder, with_pip=True)
     return folder / "bin"
 
@@ -137,7 +147,7 @@ def install(programs: Path, what: str) -> None:
 
 
 def smoke(programs: Path, wheel: Path, folder: Path) -> None:
-    """Use a plain install as the README says, then the extra."""
+    """Run the first example of the README in a plain install, then an experiment with the extra."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     ten_lines = re.findall(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)[0]
     call(programs / "python", "-c", ten_lines, cwd=folder)
@@ -156,7 +166,7 @@ def smoke(programs: Path, wheel: Path, folder: Path) -> None:
 
 
 def smoke_service(programs: Path, folder: Path) -> None:
-    """Serve from an install with the extra for it: create an experiment, decide, report, and end gently."""
+    """Start the service, create an experiment, decide, report, and stop it."""
     command = [str(programs / "maskedbandits"), "serve", "--port", "0"]
     with (folder / "log").open("w+", encoding="utf-8") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -167,19 +177,19 @@ def smoke_service(programs: Path, folder: Path) -> None:
                 raise UnfitError(f"`maskedbandits serve` says {first!r}, and not where it listens")
             use_service(address[0])
             process.terminate()
-            if (code := process.wait(PATIENCE)) != 0:
-                raise UnfitError(f"`maskedbandits serve` ended with {code} when it was told to")
+            if (code := process.wait(SERVICE_TIMEOUT_S)) != 0:
+                raise UnfitError(f"`maskedbandits serve` ended with {code} after SIGTERM")
         finally:
             process.kill()
             process.communicate()
 
 
 def use_service(address: str) -> None:
-    """Do what the first page of the service does."""
-    until = time.monotonic() + PATIENCE
+    """Repeat the first steps of the service's page."""
+    until = time.monotonic() + SERVICE_TIMEOUT_S
     while ask(f"{address}/readyz")[0] != 200:
         if time.monotonic() > until:
-            raise UnfitError(f"`maskedbandits serve` is not ready after {PATIENCE:g} s")
+            raise UnfitError(f"`maskedbandits serve` is not ready after {SERVICE_TIMEOUT_S:g} s")
         time.sleep(0.2)
     arms = [{"name": "short"}, {"name": "long"}]
     request_json(201, f"{address}/v1/experiments", {"name": "headlines", "epsilon": 1, "arms": arms})
@@ -191,7 +201,7 @@ def use_service(address: str) -> None:
 
 
 def request_json(wanted: int, address: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Return what the service answers, if it answers so."""
+    """Return the reply of the service, whose status must be the wanted one."""
     status, text = ask(address, body)
     if status != wanted:
         raise UnfitError(f"{address} answers {status}, not {wanted}: {text[:200]}")
@@ -200,10 +210,10 @@ def request_json(wanted: int, address: str, body: dict[str, Any]) -> dict[str, A
 
 
 def ask(address: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
-    """Return the status that a service on this machine answers with, and what it says."""
+    """Return the status and the body of a reply of a local service."""
     sent = None if body is None else json.dumps(body).encode()
     try:
-        with NO_PROXY.open(address, sent, timeout=PATIENCE) as reply:
+        with NO_PROXY.open(address, sent, timeout=SERVICE_TIMEOUT_S) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as refused:
         with refused:
@@ -212,53 +222,53 @@ def ask(address: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
         raise UnfitError(f"{address} does not answer: {error}") from None
 
 
-def refuse(complaints: list[str]) -> None:
-    """Raise what is wrong, in one line of bounded length."""
+def raise_faults(complaints: list[str]) -> None:
+    """Raise all faults in one line of bounded length."""
     if complaints:
         others = f"; and {len(complaints) - 5} more" if len(complaints) > 5 else ""
         raise UnfitError("; ".join(complaints[:5]) + others)
 
 
 def check_root(folder: Path) -> Path:
-    """Build, look inside, install, try; return the wheel."""
+    """Build, check the contents, install and test; return the wheel."""
     build(ROOT, folder / "dist")
     (sdist,), (wheel,) = (folder / "dist").glob("*.tar.gz"), (folder / "dist").glob("*.whl")
     installed = files_of_wheel(wheel)
-    refuse([*strays(installed), *contents_complaints(files_of_sdist(sdist), installed, tracked_files())])
-    programs = empty_environment(folder / "environment")
+    raise_faults([*find_strays(installed), *check_contents(files_of_sdist(sdist), installed, list_tracked_files())])
+    programs = create_environment(folder / "environment")
     install(programs, str(wheel))
     empty = folder / "empty"
     empty.mkdir()
     smoke(programs, wheel, empty)
-    serving = empty_environment(folder / "serving")
+    serving = create_environment(folder / "serving")
     install(serving, f"{wheel}[service]")
     smoke_service(serving, empty)
     publish(ROOT / "results" / "release", sbom.list_installed(serving / "python"), wheel)
     return wheel
 
 
-def integrity(content: bytes) -> str:
-    """Return the digest of a script as a page names it (Subresource Integrity, section 3.1)."""
+def compute_integrity(content: bytes) -> str:
+    """Return the digest of a script for the attribute `integrity` (Subresource Integrity, section 3.1)."""
     return f"sha384-{base64.b64encode(hashlib.sha384(content).digest()).decode()}"
 
 
 def publish(folder: Path, distributions: list[dict[str, Any]], wheel: Path) -> None:
-    """Write what is published beside a release, and print the digest of the client."""
+    """Write the files published beside a release, and print the digest of the client."""
     folder.mkdir(parents=True, exist_ok=True)
-    document = json.dumps(sbom.bill(distributions, "maskedbandits"), indent=1, ensure_ascii=False)
+    document = json.dumps(sbom.build_bill(distributions, "maskedbandits"), indent=1, ensure_ascii=False)
     (folder / "sbom.json").write_text(f"{document}\n", encoding="utf-8")
     with zipfile.ZipFile(wheel) as archive:
-        digest = integrity(archive.read(CLIENT))
+        digest = compute_integrity(archive.read(CLIENT))
     (folder / "client.js.integrity").write_text(f"{digest}\n", encoding="utf-8")
     print(f'client.js: integrity="{digest}"')
     print(f"{folder / 'sbom.json'}: {len(distributions)} distributions")
 
 
 def check_other(distribution: Distribution, folder: Path) -> Path:
-    """Build a wheel of the root's files, look inside, let its own check try it; return the wheel."""
+    """Build a wheel of the root's files, check its contents, run its own check, and return it."""
     build(distribution.folder, folder, "--wheel")
     (wheel,) = folder.glob("*.whl")
-    refuse([*strays(files_of_wheel(wheel))])
+    raise_faults([*find_strays(files_of_wheel(wheel))])
     call(sys.executable, distribution.folder / "check.py", "try", wheel, cwd=folder)
     return wheel
 

@@ -1,6 +1,6 @@
-"""A software bill of materials: what is installed in an environment, as a CycloneDX 1.6 document.
+"""A software bill of materials: the distributions of an environment, as a CycloneDX 1.6 document.
 
-It has no time and no random number in it, so that the same environment gives the same document.
+It has no times and no random numbers, so the same environment gives the same document.
 """
 
 import json
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-LISTED = """
+LIST_SCRIPT = """
 import importlib.metadata as m, json
-told = [d.metadata for d in m.distributions()]
+found = [d.metadata for d in m.distributions()]
 keys = ("Name", "Version", "Summary", "License-Expression")
-print(json.dumps([{key: each[key] for key in keys} | {"Needs": each.get_all("Requires-Dist") or []} for each in told]))
+print(json.dumps([{key: each[key] for key in keys} | {"Needs": each.get_all("Requires-Dist") or []} for each in found]))
 """
 TOOLS = {"pip", "setuptools", "wheel"}  # of the environment, not of what is released
 
@@ -22,13 +22,13 @@ Document = dict[str, Any]
 
 
 def list_installed(python: Path) -> list[Document]:
-    """Return what an environment says of each distribution in it."""
-    done = subprocess.run([str(python), "-c", LISTED], capture_output=True, text=True, check=True)
+    """Return the metadata of each distribution in an environment."""
+    done = subprocess.run([str(python), "-c", LIST_SCRIPT], capture_output=True, text=True, check=True)
     found: list[Document] = json.loads(done.stdout)
     return found
 
 
-def bill(distributions: Sequence[Document], name: str) -> Document:
+def build_bill(distributions: Sequence[Document], name: str) -> Document:
     """Return the bill of materials of a distribution: all others are its components."""
     every = {_normal(each["Name"]): _component(each) for each in distributions if _normal(each["Name"]) not in TOOLS}
     main = every.pop(_normal(name))
@@ -47,17 +47,22 @@ def bill(distributions: Sequence[Document], name: str) -> Document:
 
 
 def _component(each: Document) -> Document:
-    made = {"type": "library", "bom-ref": _reference(each), "name": _normal(each["Name"]), "version": each["Version"]}
-    made["purl"] = _reference(each)
+    component = {
+        "type": "library",
+        "bom-ref": _reference(each),
+        "name": _normal(each["Name"]),
+        "version": each["Version"],
+    }
+    component["purl"] = _reference(each)
     if each.get("Summary"):
-        made["description"] = each["Summary"]
+        component["description"] = each["Summary"]
     if each.get("License-Expression"):
-        made["licenses"] = [{"expression": each["License-Expression"]}]
-    return made
+        component["licenses"] = [{"expression": each["License-Expression"]}]
+    return component
 
 
 def _find_dependencies(each: Document, distributions: Sequence[Document]) -> set[str]:
-    """Return which of those installed a distribution names, whatever for."""
+    """Return the installed distributions that a distribution names as requirements."""
     names = {_normal(re.match(r"[\w.-]+", need)[0]) for need in each["Needs"]}  # type: ignore[index]
     others = names - {_normal(each["Name"])} - TOOLS
     return {_reference(other) for other in distributions if _normal(other["Name"]) in others}

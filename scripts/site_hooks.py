@@ -1,4 +1,4 @@
-"""What the site has beyond docs/: the pages of the root, a Python reference, shown sources, and formulas as MathML.
+"""Additions to the site beyond docs/: the pages of the root, a Python reference, sources, and formulas as MathML.
 
 On GitHub a page links to files of the repository; the site holds pages alone. So every link is first resolved to a path
 of the repository, and then leads to where the site shows that path.
@@ -38,7 +38,7 @@ SPELLINGS = {
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add to the menu what it does not name: forgotten pages, and the reference."""
+    """Add pages that the menu does not name, and the reference."""
     named = re.findall(r"[\w/-]+\.md", str(config.nav))
     forgotten = sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in named)
     config.nav = [*(config.nav or []), *([{"More": forgotten}] if forgotten else []), {"Python": [*reference()]}]
@@ -46,7 +46,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that docs/ does not hold."""
+    """Add the generated pages."""
     pages = {site: (ROOT / name).read_text(encoding="utf-8") for name, site in ROOT_PAGES.items()}
     for origin in [*ROOT_PAGES, *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]:
         pages |= {
@@ -58,7 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Let every link lead to where the site shows its target."""
+    """Point every link to the place of its target on the site."""
     here = page.file.src_uri
     origin = {site: name for name, site in ROOT_PAGES.items()}.get(here, f"docs/{here}")
 
@@ -75,17 +75,17 @@ def on_page_content(html_text: str, **_: Any) -> str:
 
 
 def mathml(latex: str, displayed: bool) -> str:
-    """Return a formula as browsers show it by themselves."""
+    """Return a formula as MathML."""
     for pattern, better in SPELLINGS.items():
         latex = re.sub(pattern, better, latex)
-    made: str = convert(latex, display="block" if displayed else "inline")
+    markup: str = convert(latex, display="block" if displayed else "inline")
     for name, width in (("thin", "0.17em"), ("thick", "0.28em")):
-        made = made.replace(f'"{name}mathspace"', f'"{width}"')  # browsers have dropped the names
-    return made
+        markup = markup.replace(f'"{name}mathspace"', f'"{width}"')  # browsers have dropped the names
+    return markup
 
 
 class Doctests(griffe.Extension):
-    """Shows the examples of docstrings as code."""
+    """Show the examples of docstrings as code."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Fence each paragraph that begins with a prompt."""
@@ -96,7 +96,7 @@ class Doctests(griffe.Extension):
 
 
 def reference() -> dict[str, str]:
-    """Return a page for the names that the package gives away, and one for each module among them."""
+    """Return a page for the public names of the package, and one for each public module."""
     package = griffe.load("maskedbandits", search_paths=[ROOT / "src"])
     names = [str(name) for name in package.exports or []]
     modules = [name for name in names if package[name].is_module]
@@ -116,19 +116,19 @@ def list_links(origin: str) -> Iterator[str]:
 
 
 def repository_path(origin: str, target: str) -> str:
-    """Return the path of the repository that a link of a page means."""
+    """Return the path in the repository that a link of a page points to."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(origin), target))
 
 
 def site_path(path: str) -> str:
-    """Return where the site shows a path of the repository."""
+    """Return the place on the site of a path of the repository."""
     if path in ROOT_PAGES:
         return ROOT_PAGES[path]
     return path.removeprefix("docs/") if path.startswith("docs/") else f"source/{path}.md"
 
 
 def render_file(path: str) -> str:
-    """Return a page that shows a file as it is."""
+    """Return a page with the contents of a file."""
     language = {".py": "python", ".toml": "toml"}.get(Path(path).suffix, "text")
     hidden = "---\nsearch:\n  exclude: true\n---\n"
     return f"{hidden}# `{path}`\n\n``````{language}\n{(ROOT / path).read_text(encoding='utf-8')}\n``````\n"

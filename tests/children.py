@@ -1,8 +1,8 @@
-"""Children of tests: they start with signals as a terminal gives them, and are always ended.
+"""Child processes of tests, with the default handling of signals.
 
 A shell that runs tests in the background ignores SIGINT, nohup ignores SIGHUP, and children inherit that: a test that
-sends one would wait for ever. So a child is started by a few lines that set signals right and then become the child.
-It leads a process group of its own, which is killed at the end of the `with`, whatever happens in it.
+sends one would hang. So a few lines reset the signals and then become the child. It leads its own process group, which
+is killed at the end of the `with`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import IO
 
 import pytest
 
-LONGEST = 1200.0  # seconds that a child may take: on the busiest machine, only one that hangs takes as long
+LONGEST = 1200.0  # seconds that a child may take, also on a busy machine
 PROGRAM = (sys.executable, "-m", "maskedbandits")
 
-# Not a preexec_fn: what runs between fork and exec in a process with threads may lock up.
+# Not a preexec_fn, which may deadlock in a process with threads.
 BECOME = """
 import os, signal, sys
 ignored = [int(number) for number in sys.argv[1].split(",") if number]
@@ -42,7 +42,7 @@ def child(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a child, with `environment` on top of ours, and end it and all that it started."""
+    """Start a child with additional variables; end it and its descendants."""
     ignored = ",".join(str(int(number)) for number in ignoring)
     process = subprocess.Popen(
         [sys.executable, "-ISc", BECOME, ignored, *map(str, command)],
@@ -73,14 +73,14 @@ def finished(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Return what a child printed and how it ended."""
+    """Run a child and return its output and exit code."""
     with child(command, stdout=stdout, environment=environment, folder=folder) as process:
         out, errors = process.communicate(timeout=LONGEST)
     return subprocess.CompletedProcess(list(map(str, command)), process.returncode, out, errors)
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for something that a child does; a child that ends before has failed."""
+    """Wait until a child is ready; fail if it ends before."""
     deadline = time.monotonic() + LONGEST
     while not ready():
         if process.poll() is not None:

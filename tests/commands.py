@@ -1,4 +1,4 @@
-"""The command line called from tests, and small experiments for it."""
+"""The command line in tests, and small experiments for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ name = "klucb-cf"
 c = 1
 """
 
-# A name that clears the screen, rings the bell and breaks the line: a file that has one is refused.
+# A name with control characters, which are an error in a file.
 ORDERS = "a\x1b[2J\x07\nb\x9b2J\u202ec ε é 滑"
 # Names in letters that few encodings have.
 LETTERS = "a ε é 滑"
@@ -64,7 +64,7 @@ def small_file(folder: Path, text: str = SMALL) -> Path:
 
 
 def gives_no_orders(text: str) -> bool:
-    """Whether a terminal would only write: no controls but ends of lines, nothing that turns a line around."""
+    """Return whether a text has no control characters but line ends, and no changes of direction."""
     return all(letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cs") for letter in text) and not (
         set(text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
     )

@@ -1,6 +1,6 @@
 import os
 
-os.environ.setdefault("MASKEDBANDITS_COMPILE", "now")  # a test that starts interpreted says so
+os.environ.setdefault("MASKEDBANDITS_COMPILE", "now")  # tests of interpreted starts set another value
 os.environ.setdefault("MASKEDBANDITS_SECRET", "the secret of services in tests, which is none")  # no key files here
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # `make test` has a process for each core already
@@ -14,10 +14,10 @@ from maskedbandits.policies import KINDS
 from maskedbandits.policies.runtime import Entries
 from maskedbandits.privacy.ledger import storage
 
-pytest.register_assert_rewrite("browsers")  # a plugin whose marks are imported, too, before pytest comes to it
+pytest.register_assert_rewrite("browsers")  # a plugin whose marks are imported before pytest loads it
 
 # No deadlines: the first example of a process may wait for the compiler.
-# Where a change is judged (CI), the same examples each time: a new find should not hold up whoever happens to be next.
+# In CI the same examples each time, so that a new counterexample does not block an unrelated change.
 settings.register_profile(
     "full",
     deadline=None,
@@ -29,16 +29,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "full"))
 
 
 def _kind_of(item: pytest.Item) -> str | None:
-    """Return the kind of policy that a test plays: by its name, or by its parts."""
-    told = item.callspec.params if hasattr(item, "callspec") else {}
-    name, kind = told.get("name"), told.get("kind")
-    first = told.get("before", told.get("memory", f"{name}-"))
+    """Return the kind of policy in a test's parameters, by its name or its parts."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    name, kind = parameters.get("name"), parameters.get("kind")
+    first = parameters.get("before", parameters.get("memory", f"{name}-"))
     names = (name, f"{first}{kind}-cf", f"{kind}-cf")
     return next((each for each in names if isinstance(each, str) and each in KINDS), None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--compiled", action="store_true", help="have machine code also in tests that are marked plain")
+    parser.addoption("--compiled", action="store_true", help="compile also in tests that are marked plain")
 
 
 @pytest.fixture(autouse=True)
@@ -50,13 +50,13 @@ def _plain_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(autouse=True)
 def _own_cap_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test a cap of its own for devices without a path, which share one in a process."""
+    """Give each test its own cap for devices without a path, which share one in a process."""
     monkeypatch.setattr(storage, "_SHARED", {})
 
 
 @pytest.fixture(scope="module")
 def quick_fonts() -> Iterator[None]:
-    """Figures whose fonts are put into a pdf in no time: half of what a report takes goes into them otherwise."""
+    """Embed fonts in a pdf quickly: otherwise it takes half of the time of a report."""
     from maskedbandits.report import style
 
     with pytest.MonkeyPatch.context() as patch:
@@ -74,9 +74,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = _kind_of(item)
         if kind is not None and not KINDS[kind].on_axes:
             item.add_marker(pytest.mark.xdist_group(KINDS[kind].layout.name))
-    items.sort(key=_turn)
+    items.sort(key=_sort_key)
 
 
-def _turn(item: pytest.Item) -> int:
-    """Return when a test has its turn: what takes long comes first, so that all processes end together."""
+def _sort_key(item: pytest.Item) -> int:
+    """Return the sort key of a test: long ones come first, so that all processes end together."""
     return 0 if item.get_closest_marker("long") else 1 if _kind_of(item) else 2

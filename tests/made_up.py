@@ -1,4 +1,4 @@
-"""Made-up results for the tests of reports: a regret that grows like a square root."""
+"""Made-up results for tests of reports: regret grows like a square root."""
 
 from __future__ import annotations
 

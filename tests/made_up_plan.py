@@ -1,4 +1,4 @@
-"""Plans made up for tests of what is said of them: nothing is simulated."""
+"""Made-up plans for tests of their text: nothing is simulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small experiment, and how to run it."""
+"""A small experiment for tests."""
 
 from __future__ import annotations
 

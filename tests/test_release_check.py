@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from scripts import lock, release_check, sbom
-from scripts.release_check import UnfitError, call, contents_complaints, distributions, strays
+from scripts.release_check import UnfitError, call, check_contents, distributions, find_strays
 
 import maskedbandits
 
@@ -18,20 +18,22 @@ WHEEL = {"maskedbandits/a.py", "maskedbandits/py.typed", "maskedbandits/service/
 
 
 def test_complete_archives_pass() -> None:
-    assert not [*contents_complaints(SDIST, WHEEL, SDIST - {"PKG-INFO"})]
-    assert not [*contents_complaints(SDIST, WHEEL, None)]
-    assert not [*strays(WHEEL)]
+    assert not [*check_contents(SDIST, WHEEL, SDIST - {"PKG-INFO"})]
+    assert not [*check_contents(SDIST, WHEEL, None)]
+    assert not [*find_strays(WHEEL)]
 
 
 def test_missing_and_stray_files_are_named() -> None:
     without_tests = {name for name in SDIST if not name.startswith("tests/")}
-    assert [*contents_complaints(without_tests, WHEEL, None)] == ["the sdist lacks tests/"]
-    assert [*contents_complaints(SDIST | {"notes.txt"}, WHEEL, SDIST)] == [
+    assert [*check_contents(without_tests, WHEEL, None)] == ["the sdist lacks tests/"]
+    assert [*check_contents(SDIST | {"notes.txt"}, WHEEL, SDIST)] == [
         "the sdist holds notes.txt, which git does not know"
     ]
-    assert [*contents_complaints(SDIST, WHEEL - {"maskedbandits/a.py"}, None)] == ["the wheel lacks maskedbandits/a.py"]
-    assert [*contents_complaints(SDIST, WHEEL | {"tests/a.py"}, None)] == ["the wheel holds tests/a.py"]
-    assert [*strays(WHEEL | {"maskedbandits/__pycache__/a.pyc"})] == ["the wheel holds maskedbandits/__pycache__/a.pyc"]
+    assert [*check_contents(SDIST, WHEEL - {"maskedbandits/a.py"}, None)] == ["the wheel lacks maskedbandits/a.py"]
+    assert [*check_contents(SDIST, WHEEL | {"tests/a.py"}, None)] == ["the wheel holds tests/a.py"]
+    assert [*find_strays(WHEEL | {"maskedbandits/__pycache__/a.pyc"})] == [
+        "the wheel holds maskedbandits/__pycache__/a.pyc"
+    ]
 
 
 def test_distributions_are_root_and_packaging(tmp_path: Path) -> None:
@@ -73,7 +75,7 @@ def test_client_digest_matches_integrity(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_sbom_lists_all_dependencies() -> None:
     """Of this one: whatever a component needs and is installed is a component, too, once."""
-    found = sbom.bill(sbom.list_installed(Path(sys.executable)), "maskedbandits")
+    found = sbom.build_bill(sbom.list_installed(Path(sys.executable)), "maskedbandits")
     listed = [each["purl"] for each in found["components"]] + [found["metadata"]["component"]["purl"]]
     assert len(listed) == len(set(listed))
     assert any(each.startswith("pkg:pypi/numba@") for each in listed)

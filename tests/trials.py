@@ -1,4 +1,4 @@
-"""How tests try kernels: how many examples, with the compiler or without, and with numpy's own lots beside ours."""
+"""Settings for tests of kernels: number of examples, compiler, and generators of numpy."""
 
 import os
 from collections.abc import Callable
@@ -12,15 +12,15 @@ INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 
 def examples(count: int) -> settings:
-    """So many examples, or few if few are asked for: with the compiler off."""
+    """Return settings with so many examples, or few in the profile for interpreted kernels."""
     return settings(max_examples=min(count, 5) if os.environ.get("HYPOTHESIS_PROFILE") == "few" else count)
 
 
 def generator(seed: int | np.random.SeedSequence) -> np.random.Generator:
-    """Return numpy's own generator of the kind that policies have: from the same seed both draw the same."""
+    """Return a generator of numpy that draws the same numbers as the one of policies."""
     return np.random.Generator(np.random.SFC64(seed))
 
 
 def outside(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a way to call, as machine code, a kernel that compiled code alone can call."""
+    """Return a compiled wrapper of a kernel that only compiled code can call."""
     return numba.njit(lambda *arguments: kernel(*arguments), error_model="numpy")  # type: ignore[no-any-return]
