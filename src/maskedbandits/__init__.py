@@ -32,8 +32,8 @@ __all__ = [
     "theory",
 ]
 
-# Names are imported when they are first used: the command line answers --help without loading the compiler.
-_HOMES = {
+# Names are imported when they are first used, so that --help does not load the compiler.
+_MODULES = {
     "Contextual": "contextual",
     "ContextualProblem": "problems",
     "load_contextual": "contextual",
@@ -81,9 +81,9 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in ("data", "planner", "privacy", "problems", "theory"):
         return importlib.import_module(f"maskedbandits.{name}")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'maskedbandits' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"maskedbandits.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"maskedbandits.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -136,11 +136,10 @@ def test_errors_have_no_control_characters() -> None:
 # Output
 
 
-@pytest.mark.parametrize("verb", [["policies"], ["bound", "--horizon", "100", "--changes", "2"]])
-def test_a_closed_pipe_is_quiet(verb: list[str]) -> None:
+def test_closed_pipe_is_quiet() -> None:
     read, write = os.pipe()
     os.close(read)
-    done = finished([*PROGRAM, *verb], stdout=write)
+    done = finished([*PROGRAM, "bound", "--horizon", "100", "--changes", "2"], stdout=write)
     os.close(write)
     assert done.stderr == ""
 
@@ -225,8 +224,9 @@ def test_progress_has_no_control_characters() -> None:
 def test_undecodable_file_name_works(tmp_path: Path) -> None:
     name, folder = os.fsdecode("é".encode() + b"\xff.toml"), os.fsdecode("ü".encode())
     small_file(tmp_path, SMALL.replace("[1, inf]", "[1]")).rename(tmp_path / name)
-    command = [*PROGRAM, "run", name, "--runs", "1", "--out", folder, "--no-progress"]
+    script = "from maskedbandits import cli; from maskedbandits.report import plots; plots.PLOTS = (); cli.main()"
+    command = [PROGRAM[0], "-c", script, "run", name, "--runs", "1", "--out", folder, "--no-progress"]
     done = finished(command, environment=C_LOCALE, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    plan = (tmp_path / folder / "results.json").read_text(encoding="utf-8")
-    assert "maskedbandits run 'é\ufffd.toml' --out 'ü' --runs 1" in plan
+    manifest = (tmp_path / folder / "results.json").read_text(encoding="utf-8")
+    assert "maskedbandits run 'é\ufffd.toml' --out 'ü' --runs 1" in manifest
