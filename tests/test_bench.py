@@ -66,8 +66,8 @@ def test_regret_report_has_table_figure_and_json(
 @pytest.mark.usefixtures("small")
 def test_ratio_is_that_of_the_regrets() -> None:
     case = next(case for case in suite.cases(3000) if case.family == "abrupt")
-    told = make_policy("oracle-klucb-cf", arms=3, corruption=case.problem.corruption, restarts=[0])
-    expected = simulate(case.problem, told, runs=2, seed=1, checkpoints=1).regret.mean()
+    oracle = make_policy("oracle-klucb-cf", arms=3, corruption=case.problem.corruption, restarts=[0])
+    expected = simulate(case.problem, oracle, runs=2, seed=1, checkpoints=1).regret.mean()
     assert regret.yardsticks_of([case]) == [expected]
 
 
@@ -232,7 +232,9 @@ def test_sweep_report_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 def test_context_report_shows_regret_and_goals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(context, "lost", lambda policy, pool, problem, epsilon, runs, seed: 100.0 * epsilon + seed)
+    monkeypatch.setattr(
+        context, "mean_regret", lambda policy, pool, problem, epsilon, runs, seed: 100.0 * epsilon + seed
+    )
     monkeypatch.setattr(context, "without_groups", lambda problem, epsilon, runs, seed: 200.0 * epsilon + seed)
     monkeypatch.setattr(context, "step", lambda: 1.5)
     monkeypatch.setattr(sys, "argv", ["context"])

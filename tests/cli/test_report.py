@@ -13,7 +13,8 @@ from made_up import named, of_cells, results
 from maskedbandits import cli
 from maskedbandits._util import extras
 from maskedbandits.experiments.results import Results, save_manifest, save_outcome
-from maskedbandits.report import style, summary
+from maskedbandits.report import plots, style, summary
+from maskedbandits.report.plots.regret_by_epsilon import RegretByEpsilon
 
 NAMES = ["plain", "a ε é 滑"]
 
@@ -77,6 +78,7 @@ def test_mistakes_are_one_line_errors(folder: Path, tmp_path: Path, monkeypatch:
 def test_many_cells_are_drawn_only_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "MAX_CELLS", 7)
     monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
+    monkeypatch.setattr(plots, "PLOTS", (RegretByEpsilon,))
     saved(tmp_path, results(epsilons=(1.0, 2.0), problems=("one", "two")), 8)
     unasked = call("report", tmp_path)
     assert unasked.exit_code == 0, unasked.output
@@ -96,5 +98,5 @@ def test_many_cells_are_drawn_only_on_request(tmp_path: Path, monkeypatch: pytes
 
 
 def test_problem_option_shows_one_problem(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "FILE_METADATA", {"svg": style.FILE_METADATA["svg"]})
+    monkeypatch.setattr(plots, "PLOTS", ())
     assert call("report", folder, "--problem", "one").stdout == call("report", folder).stdout

@@ -132,7 +132,8 @@ def test_group_figure_shows_regret_per_visitor() -> None:
     assert low < 0 < 50 / 200 < high
 
 
-def test_page_begins_with_context_comparison(tmp_path: Path) -> None:
+def test_page_begins_with_context_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(style, "FILE_METADATA", {"png": style.FILE_METADATA["png"]})
     cells = (*group([5, 50, 300], [2, 20, 200], 0.5), *group([5, 5, 9], [2, 20, 200], 1.0))
     labels = tuple(each.label for each in cells)
     manifest = Manifest("<People>", "0", "run it", "x.toml", "", labels)
