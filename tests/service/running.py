@@ -35,7 +35,7 @@ class Running:
         sent = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, sent, headers, method=method)  # noqa: S310 -- loopback
         try:
-            with OPENER.open(request, timeout=60) as reply:
+            with OPENER.open(request, timeout=LONGEST) as reply:  # it may have to compile
                 return reply.status, _read(reply.read())
         except urllib.error.HTTPError as refused:
             with refused:
