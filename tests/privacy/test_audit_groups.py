@@ -231,7 +231,7 @@ def test_queries_are_hostile_and_independent_of_inputs(kind: str) -> None:
 # Bounds with many inputs, and scores
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=5))
 def test_bound_uses_the_two_extreme_inputs(cells: list[tuple[int, int]]) -> None:
     hits, trials = np.array([hit for hit, _ in cells]), np.array([hit + miss for hit, miss in cells])

@@ -56,7 +56,7 @@ def test_delta_error_is_within_rounding(epsilons: list[Fraction], share: float) 
     assert rounding <= 2 * len(set(epsilons)) * float(sum(epsilons)) / composition.MAX_CELLS * (1 + 1e-12)
 
 
-@examples(30)
+@examples(15)
 @given(few_tenths, deltas)
 def test_epsilon_is_minimal(epsilons: list[Fraction], delta: float) -> None:
     ours, exact = total_epsilon(epsilons, delta), naive.smallest_epsilon(epsilons, delta)
