@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,42 @@ import maskedbandits
 
 PACKAGE = Path(maskedbandits.__file__).parent
 
-# Each word with the one to use instead.
+# Each former word with the one to use instead.
 FORMER_WORDS = {
     "concerns": "alerts",
-    "deciding": "routes_decisions",
+    "deciding": "decisions",
+    "fates": "outcomes",
+    "hall": "registry",
+    "learnt": "received",
+    "lots": "rng",
     "making": "factory",
-    "scans": "pending_scores",
+    "office": "admin routes",
+    "remembered": "cached",
+    "scans": "scores",
+    "unsaid": "unflushed",
     "watching": "broadcast",
+}
+# Functions are verbs: each former name with an example of a better one.
+FORMER_FUNCTIONS = {
+    "explained": "explain",
+    "folded": "wrap_text",
+    "given": "read_options",
+    "held": "get",
+    "joined": "join",
+    "kept": "load_stored",
+    "known": "list_known",
+    "left": "count_left",
+    "listed": "list_names",
+    "lost": "measure_regret",
+    "named": "find",
+    "said": "format_message",
+    "seen": "list_seen",
+    "stand": "apply_config",
+    "take_back": "cancel",
+    "taken": "accept",
+    "whole": "check_int",
+    "wrapped": "wrap",
+    "written": "write",
 }
 
 
@@ -34,21 +64,42 @@ def list_names(tree: ast.AST) -> Iterator[str]:
 
 
 def split_words(name: str) -> set[str]:
-    """Return the words of a name in lower case.
-
-    >>> sorted(split_words("_openHall2")), sorted(split_words("MAX_BODY_BYTES"))
-    (['hall', 'open'], ['body', 'bytes', 'max'])
-    """
+    """Return the words of a name in lower case."""
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
 
 
-@pytest.mark.parametrize("word", FORMER_WORDS)
-def test_former_words_occur_in_no_name(word: str) -> None:
-    assert [place for place, words in NAMES if word in words] == [], f"use {FORMER_WORDS[word]!r}"
+@cache
+def parse_package() -> list[tuple[str, ast.Module]]:
+    """Return the modules of the package with their syntax trees."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return [(path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
 
 
-NAMES = [
-    (f"{path.relative_to(PACKAGE).as_posix()}: {name}", split_words(name))
-    for path in sorted(PACKAGE.rglob("*.py"))
-    for name in {path.stem, *list_names(ast.parse(path.read_text(encoding="utf-8")))}
-]
+def test_names_are_split_into_words() -> None:
+    assert split_words("_openHall2") == {"open", "hall"}
+    assert split_words("MAX_BODY_BYTES") == {"max", "body", "bytes"}
+
+
+def test_former_words_occur_in_no_name() -> None:
+    found = [
+        f"{path}: {name}: use {FORMER_WORDS[word]!r}"
+        for path, tree in parse_package()
+        for name in {Path(path).stem, *list_names(tree)}
+        for word in split_words(name) & FORMER_WORDS.keys()
+    ]
+    assert found == []
+
+
+def test_functions_are_not_named_by_participles() -> None:
+    found = [
+        f"{path}: {node.name}: for instance {FORMER_FUNCTIONS[node.name.strip('_')]!r}"
+        for path, tree in parse_package()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.strip("_") in FORMER_FUNCTIONS
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("former", [FORMER_WORDS, FORMER_FUNCTIONS], ids=["words", "functions"])
+def test_former_names_are_sorted(former: dict[str, str]) -> None:
+    assert list(former) == sorted(former)

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from maskedbandits.service.storage.models import EventRow
 
 # Why a policy is not offered: the first reason that holds.
-DRAWS_LOTS = "it draws lots when it observes, so that no log could repeat it"
+DRAWS_RANDOM_NUMBERS = "it draws lots when it observes, so that no log could repeat it"
 REFUSED = {
     "exp3s": "it weighs reports by their probability when they arrive, which is another when they are late",
     "rexp3": "it weighs reports by their probability when they arrive, which is another when they are late",
-    "adswitch": DRAWS_LOTS,
+    "adswitch": DRAWS_RANDOM_NUMBERS,
     "ldp-ucb-l": "it is shown rewards as they are",
     "dp-ucb": "it is shown rewards as they are",
     "oracle": "it must be told what nobody knows",
