@@ -35,7 +35,7 @@ def forked(work: Callable[[], bytes]) -> Iterator[int]:
         os.close(reading)
 
 
-def told(reading: int) -> bytes:
+def receive(reading: int) -> bytes:
     """Return what a child writes, if it does so before it must have hung."""
     os.set_blocking(reading, False)
     deadline = time.monotonic() + PATIENCE

@@ -63,8 +63,8 @@ def test_epsilon_at_which_one_of_many_is_better(groups: int, switch: float) -> N
     equal = np.full(groups, 1 / groups)
     for epsilon, kind in ((switch - 0.006, "bit"), (switch + 0.006, "one of many")):
         assert masks.better_kind(epsilon, equal) == kind
-        told = {one: naive.times_as_many(epsilon, groups, one) for one in masks.KINDS}
-        assert min(told, key=lambda one: told[one]) == kind
+        visitors_by_kind = {one: naive.times_as_many(epsilon, groups, one) for one in masks.KINDS}
+        assert min(visitors_by_kind, key=lambda one: visitors_by_kind[one]) == kind
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forking import PATIENCE, forked, forks, told, warned
+from forking import PATIENCE, forked, forks, receive, warned
 from maskedbandits import make_contextual
 from maskedbandits.contextual.policy import Contextual
 
@@ -25,8 +25,8 @@ def hasty() -> Iterator[None]:
 
 
 def made(name: str = "klucb-cf", **others: Any) -> Contextual:
-    told: dict[str, Any] = {"groups": 16, "arms": 3, "epsilon": 1, "seed": 5, "pool": False, **others}
-    return make_contextual(name, **told)
+    receive: dict[str, Any] = {"groups": 16, "arms": 3, "epsilon": 1, "seed": 5, "pool": False, **others}
+    return make_contextual(name, **receive)
 
 
 def asked(policy: Contextual) -> bytes:
@@ -40,7 +40,7 @@ def test_fork_asks_different_questions(kind: str) -> None:
     policy = made("klucb-cf" if kind == "bit" else "ts-cf", answers=kind)
     policy.ask()
     with forked(lambda: asked(policy)) as one, forked(lambda: asked(policy)) as other:
-        seen = [told(one), told(other), asked(policy)]
+        seen = [receive(one), receive(other), asked(policy)]
     assert all(each.startswith(b"[(") for each in seen)
     assert len(set(seen)) == 3
 
@@ -49,7 +49,7 @@ def test_parent_is_unaffected_by_fork() -> None:
     one, other = made("ts-cf"), made("ts-cf")
     expected = asked(one)
     with forked(lambda: b"done") as reading:
-        assert told(reading) == b"done"
+        assert receive(reading) == b"done"
     assert asked(other) == expected
 
 
@@ -80,7 +80,7 @@ def test_fork_during_questions_does_not_hang(work: Callable[[Contextual], object
     def fork_on() -> None:
         for _ in range(5):
             with forked(lambda: b"%d" % len(policy.ask().table)) as reading:
-                answers.append(told(reading))
+                answers.append(receive(reading))
 
     answers: list[bytes] = []
     workers = [threading.Thread(target=keep_working, daemon=True) for _ in range(2)]

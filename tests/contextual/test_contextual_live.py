@@ -39,8 +39,8 @@ def _mask(slope: float) -> RandomizedResponse:
 
 
 def made(kind: str = masks.BIT, name: str = "klucb-cf", *, pool: bool = True, **others: Any) -> contextual.Contextual:
-    told = {"groups": 3, "arms": 2, "epsilon": 2, "shares": SHARES, "seed": 7, **others}
-    return make_contextual(name, answers=kind, pool=pool, **told)
+    collected = {"groups": 3, "arms": 2, "epsilon": 2, "shares": SHARES, "seed": 7, **others}
+    return make_contextual(name, answers=kind, pool=pool, **collected)
 
 
 def of_epsilon(question: Question, epsilon: Fraction) -> Question:
@@ -49,12 +49,12 @@ def of_epsilon(question: Question, epsilon: Fraction) -> Question:
 
 def answered(policy: contextual.Contextual, many: int, seed: int = 1) -> list[tuple[Question, int]]:
     """Let a policy ask, and give answers at random, of several epsilons."""
-    rng, told = np.random.default_rng(seed), []
+    rng, collected = np.random.default_rng(seed), []
     for _ in range(many):
         question = of_epsilon(policy.ask(), EPSILONS[int(rng.integers(4))])
-        told.append((question, int(rng.integers(question.answers))))
-        policy.observe(*told[-1])
-    return told
+        collected.append((question, int(rng.integers(question.answers))))
+        policy.observe(*collected[-1])
+    return collected
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "auto"])
@@ -70,8 +70,10 @@ def test_answers_of_other_epsilons_equal_twin(kind: str, name: str) -> None:
         other = None if question.epsilon == 2 else [2 * half for half in _halves(own, question.epsilon, shares)]
         table = [question.table[0]] if question.grain == 0 else list(question.table)
         if question.signs is not None:
-            told = [float(answer ^ sign) for sign in (question.signs[:1] if question.grain == 0 else question.signs)]
-            twin.take_in_bit(question.grain, masks.slope(own, float(question.epsilon), 3), table, told, other)
+            collected = [
+                float(answer ^ sign) for sign in (question.signs[:1] if question.grain == 0 else question.signs)
+            ]
+            twin.take_in_bit(question.grain, masks.slope(own, float(question.epsilon), 3), table, collected, other)
         else:
             named = answer >> 1
             twin.take_in_one(
@@ -98,12 +100,12 @@ def _halves(kind: str, epsilon: Fraction, shares: list[float]) -> list[float]:
 @given(st.sampled_from(masks.KINDS), st.integers(1, 60), st.integers(0, 5), st.integers(1, 40))
 def test_observe_many_equals_observe_in_any_batches(kind: str, many: int, seed: int, at_once: int) -> None:
     policy = made(kind)
-    told = answered(policy, many, seed)
+    collected = answered(policy, many, seed)
     for pieces in (at_once, 1000):
         other = made(kind)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(contextual, "MAX_ANSWERS_TIMES_GROUPS", 3 * pieces)
-            other.observe_many([question for question, _ in told], [answer for _, answer in told])
+            other.observe_many([question for question, _ in collected], [answer for _, answer in collected])
         assert other.fold_digest() == policy.fold_digest()
         assert other.observations == many
 
@@ -188,7 +190,7 @@ def test_pending_is_counted_by_part_and_arm() -> None:
 def test_answers_of_all_epsilons_reveal_shares() -> None:
     """6,000 answers of devices by lots that repeat, at an epsilon of 2 or 3/2."""
     policy, rng = made(masks.ONE_OF_MANY, pool=False, shares=None), np.random.default_rng(1)
-    questions, told = [], []
+    questions, collected = [], []
     for _ in range(6000):
         epsilon = [Fraction(2), Fraction(3, 2)][int(rng.integers(2))]
         group = int(rng.choice(3, p=SHARES))
@@ -196,8 +198,8 @@ def test_answers_of_all_epsilons_reveal_shares() -> None:
         chances = np.full(6, other)
         chances[2 * group] = truth
         questions.append(of_epsilon(policy.question(0, np.zeros(3, dtype=np.int64), None), epsilon))
-        told.append(int(rng.choice(6, p=chances)))
-    policy.observe_many(questions, told)
+        collected.append(int(rng.choice(6, p=chances)))
+    policy.observe_many(questions, collected)
     assert policy.shares() == pytest.approx(SHARES, abs=0.04)
 
 

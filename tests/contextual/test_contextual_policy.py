@@ -40,16 +40,16 @@ def test_each_group_sees_corrupt_bandit(shares: list[float], epsilon: float) -> 
         seen = masks.masks(kind, epsilon, np.array(shares))
         for group, mask in enumerate(seen):
             if kind == masks.ONE_OF_MANY:
-                told = np.sum(
+                expected_counts = np.sum(
                     [
                         share * answered(kind, epsilon, shares, other, means[other])
                         for other, share in enumerate(shares)
                     ],
                     axis=0,
                 )
-                chance = told[2 * group + 1] / (told[2 * group] + told[2 * group + 1])
+                chance = expected_counts[2 * group + 1] / (expected_counts[2 * group] + expected_counts[2 * group + 1])
                 named = masks.naming_probabilities(epsilon, np.array(shares))[group]
-                assert named == pytest.approx(told[2 * group : 2 * group + 2].sum())
+                assert named == pytest.approx(expected_counts[2 * group : 2 * group + 2].sum())
             else:
                 chance = sum(
                     share * answered(kind, epsilon, shares, other, means[other])[1 ^ signs[other] ^ signs[group]]
@@ -169,11 +169,11 @@ def test_burst_of_questions_is_spread() -> None:
     ],
 )
 def test_invalid_arguments_are_refused_in_one_line(given: dict[str, Any], complaint: str) -> None:
-    told: dict[str, Any] = {"name": "klucb-cf", "groups": 2, "arms": 2, "epsilon": 1, **given}
-    name = told.pop("name")
+    expected_counts: dict[str, Any] = {"name": "klucb-cf", "groups": 2, "arms": 2, "epsilon": 1, **given}
+    name = expected_counts.pop("name")
     for make in (make_contextual, check_contextual):
         with pytest.raises(UserError, match=complaint) as caught:
-            make(name, **told)
+            make(name, **expected_counts)
         assert "\n" not in str(caught.value)
 
 

@@ -26,8 +26,8 @@ Arrays = dict[str, Any]
 
 
 def saved(path: Path, **others: Any) -> Arrays:
-    told: dict[str, Any] = {"groups": 3, "arms": 2, "epsilon": 1, "shares": [0.2, 0.3, 0.5], "seed": 1, **others}
-    policy = make_contextual(told.pop("name", "klucb-cf"), **told)
+    options: dict[str, Any] = {"groups": 3, "arms": 2, "epsilon": 1, "shares": [0.2, 0.3, 0.5], "seed": 1, **others}
+    policy = make_contextual(options.pop("name", "klucb-cf"), **options)
     for _ in range(10):
         policy.observe(policy.ask(), 1)
     policy.save(path)
@@ -85,7 +85,7 @@ def test_policies_of_other_epsilon_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "options",
     [
         {},
         {"pool": False, "shares": None},
@@ -97,8 +97,8 @@ def test_policies_of_other_epsilon_are_refused(tmp_path: Path) -> None:
         {"groups": 1, "shares": None},
     ],
 )
-def test_every_grouping_is_loaded(told: dict[str, Any], tmp_path: Path) -> None:
-    saved(tmp_path / "one", **told)
+def test_every_grouping_is_loaded(options: dict[str, Any], tmp_path: Path) -> None:
+    saved(tmp_path / "one", **options)
     once = load_contextual(tmp_path / "one", exact=True)
     once.save(tmp_path / "two")
     twice = load_contextual(tmp_path / "two", exact=True)

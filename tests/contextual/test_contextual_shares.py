@@ -21,7 +21,7 @@ MEANS = [[0.9, 0.2]] * 3
 
 def lived(policy: Contextual, visitors: int, shares: list[float], means: list[list[float]], *other: Fraction) -> None:
     """Let visitors of groups of these shares answer; by lots that repeat, and each arm as often as the other."""
-    rng, told = np.random.default_rng(1), []
+    rng, collected = np.random.default_rng(1), []
     grain = policy.grouping.finest
     epsilons = itertools.cycle(other or (policy.epsilon,))
     asked = [policy.question(grain, np.full(policy.groups, arm), policy.signs(grain)) for arm in range(2)]
@@ -33,8 +33,8 @@ def lived(policy: Contextual, visitors: int, shares: list[float], means: list[li
     for visitor in range(visitors):
         question = questions[visitor % 2, next(epsilons)]
         group = int(rng.choice(policy.groups, p=shares))
-        told.append((question, answer_of(question, group, means, rng)))
-    policy.observe_many([question for question, _ in told], [answer for _, answer in told])
+        collected.append((question, answer_of(question, group, means, rng)))
+    policy.observe_many([question for question, _ in collected], [answer for _, answer in collected])
 
 
 @pytest.mark.parametrize("name", ["klucb-cf", "auto"])
@@ -91,9 +91,9 @@ def test_bits_reveal_no_shares() -> None:
     assert np.array_equal(bits.estimates(), [own.estimates() for own in bits.by_group])
     tree = make_contextual("klucb-cf", partition=Partition.tree(axes=1, depth=2), arms=2, epsilon=6)
     shares = np.array([0.4, 0.3, 0.2, 0.1])
-    told = make_contextual("klucb-cf", partition=Partition.tree(axes=1, depth=2), arms=2, epsilon=6, shares=shares)
+    collected = make_contextual("klucb-cf", partition=Partition.tree(axes=1, depth=2), arms=2, epsilon=6, shares=shares)
     for grain in range(3):
-        masks = [[mask.slope for mask in each.grouping.masks] for each in (tree, told)]
+        masks = [[mask.slope for mask in each.grouping.masks] for each in (tree, collected)]
         cut = slice(*tree.grouping.firsts[grain : grain + 2])
         ratio = np.array(masks[1][cut]) / masks[0][cut]
         assert shares_module.slope_factors(tree.grouping, grain, shares) == pytest.approx(ratio)
@@ -123,13 +123,13 @@ def of_bits(**others: Any) -> Contextual:
 
 def told_bits(policy: Contextual, visitors: int) -> None:
     """Let visitors of two unequal groups answer with bits: each arm as often as the other, and signs by lots."""
-    rng, told = np.random.default_rng(1), []
+    rng, collected = np.random.default_rng(1), []
     signs = [np.array([first, second]) for first in range(2) for second in range(2)]
     questions = [[policy.question(0, np.full(2, arm), each) for each in signs] for arm in range(2)]
     for visitor in range(visitors):
         question = questions[visitor % 2][int(rng.integers(4))]
-        told.append((question, answer_of(question, int(rng.random() > UNEQUAL[0]), APART, rng)))
-    policy.observe_many([question for question, _ in told], [answer for _, answer in told])
+        collected.append((question, answer_of(question, int(rng.random() > UNEQUAL[0]), APART, rng)))
+    policy.observe_many([question for question, _ in collected], [answer for _, answer in collected])
 
 
 def test_bounds_hold_for_unknown_shares() -> None:

@@ -15,12 +15,12 @@ SHARES = [0.2, 0.3, 0.5]
 
 
 @pytest.mark.parametrize("name", ["oracle-klucb-cf", "sw-ts-cf"])
-@pytest.mark.parametrize("told", [{}, {"answers": "bit"}, {"answers": "one of many", "pool": False}, {"pool": True}])
-def test_restart_times_need_all_answers(name: str, told: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{}, {"answers": "bit"}, {"answers": "one of many", "pool": False}, {"pool": True}])
+def test_restart_times_need_all_answers(name: str, options: dict[str, Any]) -> None:
     window: dict[str, Any] = {"window": 5} if name.startswith("sw-") else {}
     for make in (make_contextual, check_contextual):
         with pytest.raises(UserError, match=r"^restarts = \[0, 20\]: .*give answers=\"bit\" and pool=False$"):
-            make(name, groups=3, **told, **PLAN, **window)
+            make(name, groups=3, **options, **PLAN, **window)
 
 
 def test_tree_refuses_restart_times() -> None:
@@ -29,9 +29,9 @@ def test_tree_refuses_restart_times() -> None:
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(("groups", "told"), [(3, {"answers": "bit", "pool": False}), (1, {}), (1, {"pool": True})])
-def test_restarts_happen_in_time(groups: int, told: dict[str, Any]) -> None:
-    policy: Any = make_contextual("oracle-klucb-cf", groups=groups, **told, **PLAN)
+@pytest.mark.parametrize(("groups", "options"), [(3, {"answers": "bit", "pool": False}), (1, {}), (1, {"pool": True})])
+def test_restarts_happen_in_time(groups: int, options: dict[str, Any]) -> None:
+    policy: Any = make_contextual("oracle-klucb-cf", groups=groups, **options, **PLAN)
     for _ in range(19):
         policy.observe(policy.ask(), 1)
     assert not np.isnan(policy.estimates()).all(axis=1).any()
@@ -53,7 +53,7 @@ def test_named_group_alone_counts_answer() -> None:
     )
     truth, other = masks.truth_and_other(2.0, 3)
     groups, keeps, others = rng.choice(3, 4000, p=SHARES), rng.random(4000), rng.integers(0, 6, 4000)
-    told = np.where(keeps < truth - other, 2 * groups, others)
-    policy.observe_many([policy.ask()] * 4000, told.tolist())
+    options = np.where(keeps < truth - other, 2 * groups, others)
+    policy.observe_many([policy.ask()] * 4000, options.tolist())
     heard = np.array([own.observations for own in policy.by_group]) / 4000
     assert heard == pytest.approx(2 * other + (truth - other) * np.array(SHARES), abs=4 * 0.5 / 4000**0.5)

@@ -45,8 +45,8 @@ def test_pooled_policy_equals_twin(kind: str) -> None:
             twin.take_in_one(grain, answer >> 1, table[answer >> 1], float(answer & 1))
         else:
             signs = [question.signs[twin.parts[grain].index(part)] for part in range(len(table))]
-            told = [float(answer ^ sign) for sign in signs]
-            twin.take_in_bit(grain, masks.slope(masks.BIT, 2.0, 3), table, told)
+            feedbacks = [float(answer ^ sign) for sign in signs]
+            twin.take_in_bit(grain, masks.slope(masks.BIT, 2.0, 3), table, feedbacks)
         assert policy._grains.weights == pytest.approx(twin.weights, abs=1e-9)
 
 

@@ -64,8 +64,8 @@ def test_live_tree_equals_twin(kind: str) -> None:
             twin.take_in_one(grain, answer >> 1, table[answer >> 1], float(answer & 1))
         else:
             signs = [question.signs[twin.parts[grain].index(part)] for part in range(len(table))]
-            told = [float(answer ^ sign) for sign in signs]
-            twin.take_in_bit(grain, masks.slope(masks.BIT, 3.0, sizes[grain]), table, told)
+            feedbacks = [float(answer ^ sign) for sign in signs]
+            twin.take_in_bit(grain, masks.slope(masks.BIT, 3.0, sizes[grain]), table, feedbacks)
         assert policy._grains.weights == pytest.approx(twin.weights, abs=1e-9)
     assert {(0, 0), (0, 1), (0, 2)} <= roles
 

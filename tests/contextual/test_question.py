@@ -42,8 +42,8 @@ def test_answer_reveals_at_most_epsilon(groups: int, epsilon: float, monkeypatch
     for table in itertools.product((0, 1), repeat=groups):
         for signs, parts in [(None, None), *every_sign, *every_part]:
             question = Question(table, signs, epsilon, parts)
-            told = [chances(question, group, reward, monkeypatch) for group in range(groups) for reward in (0, 1)]
-            for one, other in itertools.permutations(told, 2):
+            observed = [chances(question, group, reward, monkeypatch) for group in range(groups) for reward in (0, 1)]
+            for one, other in itertools.permutations(observed, 2):
                 for answer in range(question.answers):
                     assert one[answer] > 0
                     assert one[answer] <= math.exp(epsilon) * other[answer]
@@ -71,9 +71,9 @@ def test_bit_is_feedback_of_corrupt_bandit(table: tuple[int, ...], monkeypatch: 
     slope = 1 - 2 * Fraction(flips, WORDS)
     ones = [Fraction(0)] * 3
     for signs in itertools.product((0, 1), repeat=3):
-        told = answered(Question(table, signs, 1), monkeypatch)
+        observed = answered(Question(table, signs, 1), monkeypatch)
         for group, sign in enumerate(signs):
-            ones[group] += told[1 ^ sign] / 8
+            ones[group] += observed[1 ^ sign] / 8
     for group, share in enumerate(SHARES):
         assert ones[group] == Fraction(1, 2) + slope * share * (MEANS[group][table[group]] - Fraction(1, 2))
     monkeypatch.undo()
@@ -93,15 +93,15 @@ def test_one_of_many_is_feedback_of_corrupt_bandit(
     question = Question(table, None, 2, parts)
     mask = KaryRandomizer(question.answers, 2, bits=8)
     truth, other = mask.truth, Fraction(mask.words_per_answer, WORDS)
-    told = answered(question, monkeypatch)
+    observed = answered(question, monkeypatch)
     for part in range(question.answers // 2):
         members = [group for group in range(3) if (parts or (0, 1, 2))[group] == part]
         share = sum(SHARES[group] for group in members)
         mean = sum(SHARES[group] * MEANS[group][table[group]] for group in members) / share
-        named = told[2 * part] + told[2 * part + 1]
+        named = observed[2 * part] + observed[2 * part + 1]
         assert named == 2 * other + (truth - other) * share
         slope = (truth - other) * share / (2 * other + (truth - other) * share)
-        assert told[2 * part + 1] / named == Fraction(1, 2) + slope * (mean - Fraction(1, 2))
+        assert observed[2 * part + 1] / named == Fraction(1, 2) + slope * (mean - Fraction(1, 2))
     monkeypatch.undo()
     real = KaryRandomizer(6, 2)
     gap = float(real.truth - (1 - real.truth) / 5)

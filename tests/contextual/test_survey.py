@@ -34,8 +34,10 @@ def test_survey_inverts_mask(counts: list[int], epsilon: float) -> None:
 def test_survey_of_devices_finds_shares() -> None:
     """20,000 devices draw from the operating system; intervals miss once in ten million times."""
     shares, randomizer = [0.5, 0.3, 0.2], KaryRandomizer(3, 1)
-    told = Counter(randomizer.answer(group) for group, share in enumerate(shares) for _ in range(int(20_000 * share)))
-    survey = shares_from_survey([told[group] for group in range(3)], 1, confidence=0.9999999)
+    answer_counts = Counter(
+        randomizer.answer(group) for group, share in enumerate(shares) for _ in range(int(20_000 * share))
+    )
+    survey = shares_from_survey([answer_counts[group] for group in range(3)], 1, confidence=0.9999999)
     assert np.all((survey.intervals[:, 0] <= shares) & (shares <= survey.intervals[:, 1]))
     assert np.all(survey.intervals[:, 1] - survey.intervals[:, 0] < 0.15)
     assert survey.shares.sum() == pytest.approx(1)

@@ -268,15 +268,15 @@ def test_damaged_file_is_refused(tmp_path: Path) -> None:
     policy.save(path)
     with np.load(path) as file:
         good = dict(file)
-    told = str(good["about"])
+    description = str(good["about"])
     odd: list[tuple[str, Any, str]] = [
         ("means", np.zeros((ARMS, D + 1)), "not of the shape"),
         ("means", np.full((ARMS, D), np.nan), "no numbers"),
         ("pulls", np.full(ARMS, -1), "below 0"),
         ("covariances", -good["covariances"], "measure no lengths"),
-        ("about", np.array(told.replace("logistic-ts-cf", "x")), "of that name"),
-        ("about", np.array(told.replace('"prior"', '"price"')), "no parameter 'price'"),
-        ("about", np.array(told.replace('"format": 1', '"format": 9')), "another format"),
+        ("about", np.array(description.replace("logistic-ts-cf", "x")), "of that name"),
+        ("about", np.array(description.replace('"prior"', '"price"')), "no parameter 'price'"),
+        ("about", np.array(description.replace('"format": 1', '"format": 9')), "another format"),
     ]
     for key, value, complaint in odd:
         with path.open("wb") as opened:
@@ -304,7 +304,7 @@ def test_threads_share_policy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("description", "complaint"),
     [
         ({"name": "logistic-ts"}, "no policy over features is called 'logistic-ts'; did you mean 'logistic-ts-cf'"),
         ({"name": ["a"]}, "no policy over features is called .*; known are logistic-ts-cf"),
@@ -319,8 +319,8 @@ def test_threads_share_policy() -> None:
         ({"name": "d-linucb-cf"}, "d-linucb-cf needs the parameter 'gamma': the discount"),
     ],
 )
-def test_invalid_arguments_are_refused_in_one_line(told: dict[str, Any], complaint: str) -> None:
-    all_told: dict[str, Any] = {"name": "logistic-ts-cf", "arms": 2, "features": 2, "corruption": MASK, **told}
+def test_invalid_arguments_are_refused_in_one_line(description: dict[str, Any], complaint: str) -> None:
+    all_told: dict[str, Any] = {"name": "logistic-ts-cf", "arms": 2, "features": 2, "corruption": MASK, **description}
     with pytest.raises(UserError, match=complaint) as error:
         make_featured(all_told.pop("name"), **all_told)
     assert "\n" not in str(error.value)

@@ -86,18 +86,18 @@ class Pooled:
         """Every grain is weighed by the chance that it gave to what came."""
         if self.settled:
             return
-        told = [
+        feedbacks = [
             weight + math.log(chance(grain)) if weight > -math.inf else weight
             for grain, weight in enumerate(self.weights)
         ]
-        best = told.index(max(told))
-        ahead = max(self.may_decide(), key=lambda grain: told[grain])
-        for grain, weight in enumerate(told):
-            behind = weight - told[best]
+        best = feedbacks.index(max(feedbacks))
+        ahead = max(self.may_decide(), key=lambda grain: feedbacks[grain])
+        for grain, weight in enumerate(feedbacks):
+            behind = weight - feedbacks[best]
             if grain > best:
                 self.weights[grain] = max(behind, -6.0)
             else:
-                self.weights[grain] = -math.inf if grain < ahead and weight < told[ahead] - 7.0 else behind
+                self.weights[grain] = -math.inf if grain < ahead and weight < feedbacks[ahead] - 7.0 else behind
 
     def learn(self, grain: int, part: int, arm: int, feedback: float, slope: float | None) -> None:
         """With a slope, it has a mask of its own."""
@@ -106,20 +106,20 @@ class Pooled:
         self.seen[grain][part].append((arm, feedback, self.slopes[grain][part] if slope is None else slope))
 
     def take_in_bit(
-        self, grain: int, slope: float, table: list[int], told: list[float], slopes: list[float] | None = None
+        self, grain: int, slope: float, table: list[int], feedbacks: list[float], slopes: list[float] | None = None
     ) -> None:
         """A bit, as it looks to each part of the grain; slopes are those of the parts, if they are not as usual."""
         part = self.parts[grain]
 
         def chance(other: int) -> float:
             means = [self.mean(other, group, table[part[group]]) for group in range(len(part))]
-            signs = [1 if told[part[group]] == 1 else -1 for group in range(len(part))]
+            signs = [1 if feedbacks[part[group]] == 1 else -1 for group in range(len(part))]
             return 0.5 + slope * sum(
                 share * sign * (mean - 0.5) for share, sign, mean in zip(self.shares, signs, means, strict=True)
             )
 
         self.weigh(chance)
-        for place, feedback in enumerate(told):
+        for place, feedback in enumerate(feedbacks):
             self.learn(grain, place, table[place], feedback, None if slopes is None else slopes[place])
 
     def take_in_one(self, grain: int, named: int, arm: int, feedback: float, slope: float | None = None) -> None:

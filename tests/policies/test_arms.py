@@ -48,12 +48,12 @@ class TestAdding:
     def test_added_arm_keeps_what_was_learned(self, name: str) -> None:
         policy = played(name)
         before = policy._snapshot()
-        told = policy.estimates(), policy.intervals(), policy.indices(), policy.pending
+        before_retirement = policy.estimates(), policy.intervals(), policy.indices(), policy.pending
         for _ in range(6):  # through 4 and 8 leaves of the tournament
             arm = policy.add_arm()
             assert math.isnan(policy.estimates()[arm])
         for one, other in zip(
-            told, (policy.estimates(), policy.intervals(), policy.indices(), policy.pending), strict=True
+            before_retirement, (policy.estimates(), policy.intervals(), policy.indices(), policy.pending), strict=True
         ):
             assert np.array_equal(one, other[: before.counts.size], equal_nan=True)
         for key in ("counts", "sums", "lows", "rates"):

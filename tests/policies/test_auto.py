@@ -64,8 +64,8 @@ def test_flipped_mask_and_feedback_change_nothing() -> None:
 def test_stationary_regret_is_close_to_thompson(epsilon: float) -> None:
     mask = RandomizedResponse.from_epsilon(epsilon)
     world = Problem([[0.7, 0.4, 0.3]], [0], 20_000, mask)
-    auto, told = (simulate(world, name, runs=100, seed=2).regret[:, -1].mean() for name in ("auto", "ts-cf"))
-    assert auto < 1.5 * told
+    auto, thompson = (simulate(world, name, runs=100, seed=2).regret[:, -1].mean() for name in ("auto", "ts-cf"))
+    assert auto < 1.5 * thompson
 
 
 @pytest.mark.parametrize("after", [[0.3, 0.6], [0.6, 0.95]])

@@ -35,17 +35,17 @@ class TestContamination:
     def test_intervals_hold_despite_lies(self, mask: RandomizedResponse, lie: float) -> None:
         """One liar in ten: told so, the interval keeps the mean; not told, it excludes it before long."""
         rng = np.random.default_rng(1)
-        told = make_policy("klucb-cf", arms=1, corruption=mask, contamination=0.1)
+        robust = make_policy("klucb-cf", arms=1, corruption=mask, contamination=0.1)
         trusting = make_policy("klucb-cf", arms=1, corruption=mask)
         for _ in range(10_000):
             bit = lie if rng.random() < 0.1 else float(rng.random() < mask(0.5))
-            told.observe(0, bit)
+            robust.observe(0, bit)
             trusting.observe(0, bit)
-        (low, high), (narrow_low, narrow_high) = told.intervals()[0], trusting.intervals()[0]
+        (low, high), (narrow_low, narrow_high) = robust.intervals()[0], trusting.intervals()[0]
         assert low <= 0.5 <= high
         assert not narrow_low <= 0.5 <= narrow_high
         assert high - low > narrow_high - narrow_low
-        assert low <= told.estimates()[0] <= high
+        assert low <= robust.estimates()[0] <= high
 
     def test_unseen_arm_may_have_any_mean(self) -> None:
         policy = make_policy("klucb-cf", arms=2, corruption=RR)
@@ -67,12 +67,12 @@ class TestContamination:
 
     def test_expected_lies_are_not_suspect(self) -> None:
         mask = RandomizedResponse.from_epsilon(1)
-        for share, told in ((0.0, True), (0.3, False)):
+        for share, robust in ((0.0, True), (0.3, False)):
             policy = make_policy("klucb-cf", arms=1, corruption=mask, contamination=share)
             rng = np.random.default_rng(2)
             for _ in range(2000):
                 policy.observe(0, float(rng.random() < 0.7 * mask(1.0) + 0.3))
-            assert policy.suspects().tolist() == [told]
+            assert policy.suspects().tolist() == [robust]
 
     @pytest.mark.parametrize("share", [-0.1, 1.0, math.nan, "0.1", True])
     def test_invalid_contamination_is_refused(self, share: Any) -> None:

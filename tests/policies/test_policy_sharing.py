@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forking import PATIENCE, forked, forks, told, warned
+from forking import PATIENCE, forked, forks, receive, warned
 from maskedbandits import Policy, RandomizedResponse, load_policy, make_policy
 from specimens import RR, specimen
 from trials import INTERPRETED
@@ -135,7 +135,7 @@ def test_fork_draws_different_random_numbers() -> None:
     policy = make_policy("uniform", arms=1000, seed=1)
     policy.choose()  # compiled before the fork, as a server does that loads first
     with forked(lambda: drawn(policy)) as one, forked(lambda: drawn(policy)) as other:
-        seen = [told(one), told(other), drawn(policy)]
+        seen = [receive(one), receive(other), drawn(policy)]
     assert all(len(each.split()) == 40 for each in seen)
     assert len(set(seen)) == 3
 
@@ -146,7 +146,7 @@ def test_parent_is_unaffected_by_fork() -> None:
     one, other = (make_policy("uniform", arms=1000, seed=1) for _ in range(2))
     expected = drawn(one)
     with forked(lambda: b"done") as reading:
-        assert told(reading) == b"done"
+        assert receive(reading) == b"done"
     assert drawn(other) == expected
 
 
@@ -166,7 +166,7 @@ def test_fork_during_decisions_does_not_hang() -> None:
     def fork_on() -> None:
         for _ in range(5):
             with forked(lambda: b"%d" % sum(policy.choose() >= 0 for policy in policies)) as reading:
-                answers.append(told(reading))
+                answers.append(receive(reading))
 
     answers: list[bytes] = []
     players = [threading.Thread(target=keep_playing, args=(policy,), daemon=True) for policy in policies]
@@ -201,7 +201,7 @@ def test_policies_can_be_created_during_forks() -> None:
     try:
         for _ in range(8):
             with forked(lambda: b"here") as reading:
-                assert told(reading) == b"here"
+                assert receive(reading) == b"here"
     finally:
         ended.set()
         maker.join()

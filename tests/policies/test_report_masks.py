@@ -59,15 +59,15 @@ class TestCorruptionOfAReport:
     def test_mask_of_arm_changes_nothing(self, before: str, kind: str) -> None:
         each = [RR, RandomizedResponse(0.2, 0.3)]
         given = {**MEMORIES[before], **INDICES[kind]}
-        plain, told = (make_policy(f"{before}{kind}-cf", arms=2, corruption=each, **given) for _ in range(2))
+        plain, masked_values = (make_policy(f"{before}{kind}-cf", arms=2, corruption=each, **given) for _ in range(2))
         lots = generator(0)
         for bit in changing(2, 80):
             arm = choose(plain, lots)
             plain.observe(arm, bit)
-            told.observe(arm, bit, corruption=each[arm])
-            missing = np.isinf(told.indices())  # without an observation an arm has no corruption
-            assert told.indices()[~missing] == pytest.approx(plain.indices()[~missing], abs=1e-9)
-            assert told.estimates() == pytest.approx(plain.estimates(), abs=1e-9, nan_ok=True)
+            masked_values.observe(arm, bit, corruption=each[arm])
+            missing = np.isinf(masked_values.indices())  # without an observation an arm has no corruption
+            assert masked_values.indices()[~missing] == pytest.approx(plain.indices()[~missing], abs=1e-9)
+            assert masked_values.estimates() == pytest.approx(plain.estimates(), abs=1e-9, nan_ok=True)
 
     @pytest.mark.parametrize("before", MEMORIES)
     @pytest.mark.parametrize("kind", INDICES)
@@ -118,12 +118,12 @@ class TestCorruptionOfAReport:
         assert policy.alarms == 1
 
     def test_klucb_ignores_report_masks(self) -> None:
-        plain, told = (make_policy("klucb", arms=2) for _ in range(2))
+        plain, masked_values = (make_policy("klucb", arms=2) for _ in range(2))
         for bit in changing(1, 50):
             arm = plain.choose()
             plain.observe(arm, bit)
-            told.observe(arm, bit, corruption=RR)
-            assert np.array_equal(told.indices(), plain.indices())
+            masked_values.observe(arm, bit, corruption=RR)
+            assert np.array_equal(masked_values.indices(), plain.indices())
 
     def test_sums_accumulate_no_rounding_errors(self) -> None:
         policy = make_policy("sw-klucb-cf", arms=2, corruption=RR, window=10)
@@ -151,15 +151,15 @@ class TestCorruptionOfAReport:
         errors, widths = [], []
         for _ in range(30):
             policy = make_policy(name, arms=1, corruption=clear, **needed.get(name, {}))
-            told = []
+            masked_values = []
             for mask, reports in ((clear, 200), (dim, 2000)):
                 bits = (rng.random(reports) < mask(0.3)).astype(float)
                 policy.observe_many(np.zeros(reports, dtype=int), bits, [mask] * reports)
                 (low, high), (estimate,) = policy.intervals()[0], policy.estimates()
                 assert low <= 0.3 <= high
-                told.append((estimate - 0.3, high - low))
-            errors.append([error for error, _ in told])
-            widths.append([width for _, width in told])
+                masked_values.append((estimate - 0.3, high - low))
+            errors.append([error for error, _ in masked_values])
+            widths.append([width for _, width in masked_values])
         alone, both = np.sqrt(np.mean(np.square(errors), axis=0))
         assert both < 1.3 * alone
         assert np.mean(widths, axis=0)[1] < 1.1 * np.mean(widths, axis=0)[0]

@@ -38,8 +38,8 @@ def test_doubling_restarts_at_powers_of_two(kind: str) -> None:
     policy = make_policy(f"{kind}-cf", arms=3, corruption=RR, restarts="doubling", **given)
     fresh = [policy]
     for length in (1000, 1000, 2000, 4000):
-        told = {"horizon": length} if "horizon" in INDICES[kind] else {}
-        fresh.append(make_policy(f"{kind}-cf", arms=3, corruption=RR, **given, **told))
+        options = {"horizon": length} if "horizon" in INDICES[kind] else {}
+        fresh.append(make_policy(f"{kind}-cf", arms=3, corruption=RR, **given, **options))
     for step, feedback in enumerate(feedbacks):
         phase = sum(step >= start for start in (0, 1000, 2000, 4000))
         before = rng.bit_generator.state
