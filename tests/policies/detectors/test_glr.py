@@ -128,7 +128,7 @@ def test_equal_feedback_raises_no_alarm(value: float) -> None:
 @example(np.linspace(1, 0, 200).tolist(), 10, 0.05)
 def test_full_hull_never_exceeds_full_scan(stream: list[float], room: int, delta: float) -> None:
     with pytest.MonkeyPatch.context() as patch:  # the interpreter looks constants up when it runs
-        patch.setattr(glr, "VERTICES", 2 * room)
+        patch.setattr(glr, "HULL_SIZE", 2 * room)
         state = fresh(glr, delta=delta)
         for n, feedback in enumerate(stream, start=1):
             alarm = interpret(glr.detects)(state, 0, feedback, 1.0)
