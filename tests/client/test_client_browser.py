@@ -150,8 +150,8 @@ GROUPS = ["young-people", "old-people"]
 def test_groups_look_alike_and_are_counted(site: Site, epsilon: float, answers: int) -> None:
     site.name = f"groups-{answers}"
     arms = [{"name": name, "payload": {"title": name.title()}} for name in ("plain", "bright")]
-    decision = {**EXPERIMENT, "name": site.name, "epsilon": epsilon, "arms": arms, "groups": GROUPS}
-    assert site.service.ask("POST", "/v1/experiments", decision)[0] == 201
+    config = {**EXPERIMENT, "name": site.name, "epsilon": epsilon, "arms": arms, "groups": GROUPS}
+    assert site.service.ask("POST", "/v1/experiments", config)[0] == 201
     wait_until_compiled(site)
     questions = []
     for many, group in enumerate(GROUPS, 1):
