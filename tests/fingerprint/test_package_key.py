@@ -17,7 +17,7 @@ from maskedbandits.fingerprint.package import HERE
 USES = {"machine code": MACHINE_CODE, "cells": CELLS, "snapshots": SNAPSHOTS}
 DECORATORS = {"compiled", "entry", "inner", "inlined", "dispatch"}
 COMPILERS = {"numba", "llvmlite"}
-SHOWN = {"experiments/dataframe.py", "experiments/progress.py"}  # imported, and decide nothing
+SHOWN = {"experiments/dataframe.py", "experiments/progress_bar.py"}  # imported, and decide nothing
 LOADED = """
 import sys
 print(*(module.__file__ for name, module in sorted(sys.modules.items()) if name.startswith("maskedbandits")))
