@@ -29,8 +29,11 @@ FORMER_WORDS = {
 }
 # Functions are verbs: each former name with an example of a better one.
 FORMER_FUNCTIONS = {
+    "enumerated": "enumerate_words",
     "explained": "explain",
+    "exported": "read_export",
     "folded": "wrap_text",
+    "gathered": "read_settings",
     "given": "read_options",
     "held": "get",
     "joined": "join",
@@ -40,11 +43,13 @@ FORMER_FUNCTIONS = {
     "listed": "list_names",
     "lost": "measure_regret",
     "named": "find",
+    "picked": "dispatch",
     "said": "format_message",
     "seen": "list_seen",
     "stand": "apply_config",
     "take_back": "cancel",
     "taken": "accept",
+    "upgraded": "upgrade",
     "whole": "check_int",
     "wrapped": "wrap",
     "written": "write",
