@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from maskedbandits import Monotone, Policy, Problem, RandomizedResponse, make_policy, simulate
-from maskedbandits.policies import names
+from maskedbandits.policies import KINDS, names
 
 KEPT = Path(__file__).with_suffix(".json")
 STEPS = 700
@@ -44,6 +44,13 @@ STRAIGHT = [RESPONSE, RandomizedResponse(0.2, 0.1), RandomizedResponse(0.8, 0.95
 FACE_VALUE = ("uniform", "oracle", "klucb", "ldp-ucb-l", "dp-ucb")
 STRAIGHT_ONLY = ("exp3s", "rexp3", "adswitch")
 ON_THEIR_OWN = ("auto", "uniform", "oracle", "exp3s", "rexp3", "adswitch", "ldp-ucb-l", "dp-ucb")
+
+
+# Feedback that is no bits has other divergences, which have code of their own.
+DIVERGENCES: dict[str, dict[str, Any]] = {
+    "gaussian": {"divergence": "gaussian", "sigma": 0.6},
+    "sub-gamma": {"divergence": "sub-gamma", "sigma": 0.6, "tail": 0.3},
+}
 
 
 def needed(name: str) -> dict[str, Any]:
@@ -127,6 +134,9 @@ def plays(name: str, lengths: Sequence[int] = (FIRST, STEPS)) -> dict[str, str]:
         found[f"{kind} fractions"] = live(seeded(name, lines, parameters), lengths, fractions=True)
         if name not in ON_THEIR_OWN:
             found[f"{kind} own"] = live(seeded(name, STRAIGHT, parameters), lengths, own=True)
+    for divergence in KINDS[name].variants:
+        parameters = {**needed(name), **DIVERGENCES[divergence]}
+        found[divergence] = live(seeded(name, RESPONSE, parameters), lengths, fractions=True)
     found["simulated"] = " ".join(simulated(name, length) for length in lengths)
     return found
 
