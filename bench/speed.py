@@ -66,7 +66,7 @@ def simulated(
     tally = Tally(np.zeros(3, dtype=np.int64), np.zeros(1), np.zeros(1), pulls, wasted, recent, over_time[None, :])
     checkpoints = np.array([problem.horizon])
     start, advance = policy.entries.compile_simulator(kernels.advance, world, checkpoints, tally, 0)
-    state.rng[:] = rng.seeded(0)
+    state.rng[:] = rng.seed_words(0)
     start(state)
     advance(state, world, checkpoints, tally, ramp)
     return timed(lambda: advance(state, world, checkpoints, tally, ramp + steps)) / steps
@@ -109,7 +109,7 @@ def _bare_loop(
 
 def bare_loop(arms: int, window: int, steps: int) -> float:
     """Return seconds per step of the bare loop."""
-    words = rng.seeded(0)
+    words = rng.seed_words(0)
     arrays = (
         np.array(peers.means(arms)),
         np.zeros(window, dtype=np.int64),

@@ -207,7 +207,7 @@ def test_simulation_errors_are_one_line(
     def fail(*arguments: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(simulator, "prepared", fail)
+    monkeypatch.setattr(simulator, "prepare_runs", fail)
     task = experiments.load(write(tmp_path)).tasks[1]
     with pytest.raises(UserError, match=complaint):
         work_units.play_load([work_units.WorkUnit(0, task, seed=1, checkpoints=1, first=0, runs=1)])

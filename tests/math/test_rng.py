@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedbandits.math.rng import EDGE, laplace, normal, plain_word, seeded
+from maskedbandits.math.rng import EDGE, laplace, normal, plain_word, seed_words
 from maskedbandits.math.rng import uniform as draw_uniform
 from maskedbandits.math.rng import word as draw_word
 from trials import INTERPRETED, examples, generator, outside
@@ -25,7 +25,7 @@ def words_of(rng: np.random.Generator) -> Any:
 @examples(50)
 @given(seed=st.integers(0, 2**64))
 def test_words_are_those_of_sfc64(draw: Any, seed: int) -> None:
-    words, reference = seeded(seed), generator(seed)
+    words, reference = seed_words(seed), generator(seed)
     assert np.array_equal(words, words_of(reference))
     drawn = [int(draw(words)) for _ in range(40)]
     assert drawn == reference.bit_generator.random_raw(40).tolist()
@@ -33,14 +33,14 @@ def test_words_are_those_of_sfc64(draw: Any, seed: int) -> None:
 
 
 def test_seeds_are_those_of_sfc64() -> None:
-    assert not np.array_equal(seeded(), seeded())
-    one, other = (seeded(seed) for seed in np.random.SeedSequence(3).spawn(2))
+    assert not np.array_equal(seed_words(), seed_words())
+    one, other = (seed_words(seed) for seed in np.random.SeedSequence(3).spawn(2))
     assert not np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_numbers_are_those_of_numpy(seed: int) -> None:
-    words, reference = seeded(seed), generator(seed)
+    words, reference = seed_words(seed), generator(seed)
     assert [uniform(words) for _ in range(1000)] == reference.random(1000).tolist()
     drawn = np.array([normal(words) for _ in range(MANY)])
     assert drawn == pytest.approx(reference.standard_normal(MANY), rel=1e-12)

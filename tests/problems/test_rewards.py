@@ -20,7 +20,7 @@ RR = RandomizedResponse.from_epsilon(1.0)
 
 @given(st.integers(0, 2**32), st.floats(0.001, 0.999), st.floats(0.01, 1e5))
 def test_beta_numbers_of_any_shape_are_drawn_as_by_the_twin(seed: int, mean: float, concentration: float) -> None:
-    fast, slow = rng.seeded(seed), generator(seed)
+    fast, slow = rng.seed_words(seed), generator(seed)
     for _ in range(3):
         assert draw_around(fast, mean, concentration) == pytest.approx(
             slowly_drawn(slow, mean, concentration), abs=1e-9
@@ -28,7 +28,7 @@ def test_beta_numbers_of_any_shape_are_drawn_as_by_the_twin(seed: int, mean: flo
 
 
 def test_a_mean_at_the_end_leaves_no_choice() -> None:
-    words = rng.seeded(0)
+    words = rng.seed_words(0)
     assert [draw_around(words, mean, 3.0) for mean in (0.0, 1.0)] == [0.0, 1.0]
     assert [Beta(3.0).draw(np.random.default_rng(0), mean) for mean in (0.0, 1.0)] == [0.0, 1.0]
 

@@ -105,7 +105,7 @@ def prepare_unit(unit: WorkUnit) -> Play:
     """Return the runs of a unit ready to be played in this thread."""
     task = unit.task
     with translate_errors(task):
-        return simulator.prepared(
+        return simulator.prepare_runs(
             task.condition.problem,
             task.factory or get_policy(task),
             unit.runs,

@@ -80,7 +80,7 @@ def make_featured(
     if not isinstance(corruption, RandomizedResponse):
         raise UserError(f"corruption = {shown(corruption)}: give a RandomizedResponse")
     complete = complete_parameters(name, parameters)
-    words = rng.seeded(None if seed is None else check_int("seed", seed, 0))
+    words = rng.seed_words(None if seed is None else check_int("seed", seed, 0))
     return Featured(name, corruption, complete, build_state(name, many, d, corruption, complete), words)
 
 

@@ -49,7 +49,7 @@ class _FeaturedSerializer(serialization.Serializer[Featured]):
     def build(self, contents: Featured, path: str, *, exact: bool) -> Featured:
         """Return the policy, with new random numbers unless it is to be exact."""
         if not exact:
-            contents._state.rng[:] = rng.seeded()
+            contents._state.rng[:] = rng.seed_words()
         return contents
 
 

@@ -47,7 +47,7 @@ def _ziggurat() -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.flo
 INSIDE, WIDTHS, HEIGHTS = _ziggurat()
 
 
-def seeded(seed: np.random.SeedSequence | int | None = None) -> Words:
+def seed_words(seed: np.random.SeedSequence | int | None = None) -> Words:
     """Return the four words that a seed gives; without one, the operating system's."""
     state = np.random.SFC64(seed).state
     return np.array(state["state"]["state"], dtype=np.uint64)

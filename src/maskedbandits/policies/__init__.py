@@ -204,7 +204,7 @@ def _fit_kind(
     kind_of(name).complete(parameters, check_int("arms", arms))
     known = known_corruption(kind_of(name), arms, corruption)
     actual = per_arm(IDENTITY if corruption is None else corruption, arms)  # even if the policy need not know it
-    kind, given = divergences.fitted(kind_of(name), actual, parameters)
+    kind, given = divergences.fit_divergence(kind_of(name), actual, parameters)
     return kind, given, known
 
 
@@ -268,4 +268,4 @@ def make_policy(
     kind, given, each = _fit_kind(name, arms, corruption, parameters)
     lines = {id(one): one.polyline for one in {id(one): one for one in each}.values()}
     state = build_state(kind, kind.complete(given, len(each)), [lines[id(one)] for one in each])
-    return Policy(kind, given, state, rng.seeded(None if seed is None else check_int("seed", seed, 0)))
+    return Policy(kind, given, state, rng.seed_words(None if seed is None else check_int("seed", seed, 0)))

@@ -36,7 +36,7 @@ from maskedbandits.math import rng
 from maskedbandits.policies import validation
 from maskedbandits.policies.exp3 import Gains, configure_gains, gain_of
 from maskedbandits.policies.pending import FOREVER
-from maskedbandits.policies.state import counted, forget
+from maskedbandits.policies.state import count_feedback, forget
 
 SUMMARY = "evicts arms, checks them at random, restarts on a change"
 REFERENCE = "Auer et al. 2019"
@@ -173,7 +173,7 @@ def score_ahead(state: Policy, arm: int) -> float:
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Take in a gain; restart, evict, or draw what to check in the next step."""
     scalars = state.scalars[0]
-    state.gained[arm] += gain_of(state, arm, counted(state, arm, feedback))
+    state.gained[arm] += gain_of(state, arm, count_feedback(state, arm, feedback))
     state.last[arm] = scalars.time
     depth = _depth(state)
     _move_grid(state, depth)

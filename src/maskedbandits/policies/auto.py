@@ -55,7 +55,7 @@ import numpy as np
 from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import Floats, Ints, array, computed, fixed_array, param, record, size, variable
 from maskedbandits.math import beta, rng
-from maskedbandits.policies.state import NOT_NEGATIVE, Arms, flipped, forget, mean_behind
+from maskedbandits.policies.state import NOT_NEGATIVE, Arms, flip_feedback, forget, mean_behind
 from maskedbandits.policies.validation import share_of_lies
 
 SUMMARY = "Thompson sampling that learns how often, and how, the world changes: needs to know nothing"
@@ -492,7 +492,7 @@ def score(state: Policy, arm: int) -> float:
 @inner
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Update the hypotheses by a report."""
-    _take_in_usual(state, arm, flipped(state, arm, feedback))
+    _take_in_usual(state, arm, flip_feedback(state, arm, feedback))
 
 
 @inlined

@@ -56,7 +56,7 @@ def with_variants(kind: Kind) -> Kind:
     return replace(kind, added=PARAMETERS, variants=variants)
 
 
-def fitted(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any]) -> tuple[Kind, dict[str, Any]]:
+def fit_divergence(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any]) -> tuple[Kind, dict[str, Any]]:
     """Return the kind and the parameters that fit how feedback is corrupted."""
     known, asked = spread(each), given.get("divergence")
     if not kind.variants:
@@ -67,10 +67,10 @@ def fitted(kind: Kind, each: Sequence[Corruption], given: Mapping[str, Any]) -> 
     if asked is None or asked == "kl":
         _refuse_kl(kind, each, given)
         return kind, dict(given)
-    return kind.variants[asked], _told(asked, known or Spread(BOUNDED, 0.0), given)
+    return kind.variants[asked], _fill_parameters(asked, known or Spread(BOUNDED, 0.0), given)
 
 
-def _told(divergence: str, known: Spread, given: Mapping[str, Any]) -> dict[str, Any]:
+def _fill_parameters(divergence: str, known: Spread, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters with all that a divergence needs."""
     told = {key: value for key, value in given.items() if key != "xi"}
     sigma, xi, tail = given.get("sigma"), given.get("xi"), given.get("tail")

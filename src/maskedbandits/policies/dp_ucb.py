@@ -23,7 +23,7 @@ from maskedbandits._numba.state import REQUIRED, Floats, array, param, record
 from maskedbandits.math import rng
 from maskedbandits.policies import validation
 from maskedbandits.policies.pending import ENOUGH, FOREVER, overdue_delay, patience, unanswered_count
-from maskedbandits.policies.state import Arms, flipped, forget
+from maskedbandits.policies.state import Arms, flip_feedback, forget
 
 SUMMARY = "shown rewards, makes noisy sums public: central privacy"
 REFERENCE = "Mishra & Thakurta 2015; Tossou & Dimitrakakis 2016"
@@ -118,7 +118,7 @@ def observe(state: Policy, arm: int, feedback: float) -> None:
     scalars = state.scalars[0]
     scalars.time += 1
     state.counts[arm] += 1.0
-    reward = flipped(state, arm, feedback)
+    reward = flip_feedback(state, arm, feedback)
     count = int(min(state.counts[arm], 1e15))
     state.open[arm] += reward
     level = _level(count)

@@ -22,7 +22,7 @@ from maskedbandits._numba.jit import inlined, inner
 from maskedbandits._numba.state import DURATION, REQUIRED, Floats, array, computed, param, record
 from maskedbandits.math import rng
 from maskedbandits.policies import validation
-from maskedbandits.policies.state import Arms, counted, forget
+from maskedbandits.policies.state import Arms, count_feedback, forget
 
 SUMMARY = "exponential weights that can rise again, for adversaries"
 REFERENCE = "Auer et al. 2002"
@@ -152,7 +152,7 @@ def choose(state: Policy) -> int:
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Raise the weight of the arm by its gain, and share out a little of all weight."""
     scalars = state.scalars[0]
-    gain = gain_of(state, arm, counted(state, arm, feedback))
+    gain = gain_of(state, arm, count_feedback(state, arm, feedback))
     total = _total(state)
     gain /= _probability(state, arm, total)
     weights = state.weights

@@ -47,7 +47,7 @@ from maskedbandits.policies.kernels import (
     next_arm,
     observe,
     observe_masked,
-    reckoned,
+    settle_regret,
     start,
 )
 from maskedbandits.policies.pending import await_reports, take_pending
@@ -485,7 +485,7 @@ def advance_groups(
         tally.recent[group * arms + arm] += 1
         done += 1
         before = following
-        segment, following = reckoned(world, checkpoints, tally, done, segment, following)
+        segment, following = settle_regret(world, checkpoints, tally, done, segment, following)
         if following > before:
             for each in range(groups.lost.size):
                 groups.lost_over_time[before, each] = groups.lost[each]

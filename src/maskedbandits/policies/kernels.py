@@ -16,7 +16,7 @@ from maskedbandits._numba.state import Floats, Ints
 from maskedbandits.math import rng
 from maskedbandits.policies.index.report_masks import ARMS_OWN, as_seen, is_the_arms
 from maskedbandits.policies.pending import await_reports, give_up, take_pending
-from maskedbandits.policies.state import Arms, counted, forget
+from maskedbandits.policies.state import Arms, count_feedback, forget
 
 
 class World(NamedTuple):
@@ -77,7 +77,7 @@ def choose_open(state: Arms) -> int:
 @dispatch("code")
 def observe(state: Arms, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
-    counted(state, arm, feedback)
+    count_feedback(state, arm, feedback)
 
 
 @dispatch("code", inline=False)
@@ -227,7 +227,7 @@ def _play(state: Arms, feedback_means: Floats, recent: Ints, steps: int) -> None
 
 
 @inlined
-def _reckon(world: World, segment: int, tally: Tally) -> None:
+def _add_regret(world: World, segment: int, tally: Tally) -> None:
     """Turn the pulls since the last reckoning into regret."""
     gaps, worse = world.gaps[segment], world.worse[segment]
     for arm in range(gaps.size):
@@ -240,12 +240,14 @@ def _reckon(world: World, segment: int, tally: Tally) -> None:
 
 
 @inlined
-def reckoned(world: World, checkpoints: Ints, tally: Tally, done: int, segment: int, following: int) -> tuple[int, int]:
+def settle_regret(
+    world: World, checkpoints: Ints, tally: Tally, done: int, segment: int, following: int
+) -> tuple[int, int]:
     """Reckon at a change or a checkpoint; return the segment and the checkpoint that come next."""
     changed = done == world.starts[segment + 1]
     checked = following < checkpoints.size and done == checkpoints[following]
     if changed or checked:  # and nowhere else: where a caller pauses must not change how sums are rounded
-        _reckon(world, segment, tally)
+        _add_regret(world, segment, tally)
     if checked:
         tally.regret[following] = tally.total[0]
         for arm in range(tally.pulls.size):
@@ -263,5 +265,5 @@ def advance(state: Any, world: World, checkpoints: Ints, tally: Tally, until: in
             stop = min(stop, checkpoints[following])
         _play(state, world.feedback_means[segment], tally.recent, stop - done)
         done = stop
-        segment, following = reckoned(world, checkpoints, tally, done, segment, following)
+        segment, following = settle_regret(world, checkpoints, tally, done, segment, following)
     tally.position[0], tally.position[1], tally.position[2] = done, segment, following

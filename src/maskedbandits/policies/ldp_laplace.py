@@ -14,7 +14,7 @@ from maskedbandits._numba.state import REQUIRED, param, record
 from maskedbandits.math import rng
 from maskedbandits.policies import validation
 from maskedbandits.policies.pending import overdue_delay, patience, unanswered_count
-from maskedbandits.policies.state import Arms, flipped
+from maskedbandits.policies.state import Arms, flip_feedback
 
 SUMMARY = "shown rewards, adds Laplace noise to each as a device would: for comparison, it protects nobody"
 REFERENCE = "Ren et al. 2020"
@@ -66,4 +66,4 @@ def observe(state: Policy, arm: int, feedback: float) -> None:
     scalars = state.scalars[0]
     scalars.time += 1
     state.counts[arm] += 1.0
-    state.sums[arm] += flipped(state, arm, feedback) + rng.laplace(state.rng, 1.0 / scalars.epsilon)
+    state.sums[arm] += flip_feedback(state, arm, feedback) + rng.laplace(state.rng, 1.0 / scalars.epsilon)

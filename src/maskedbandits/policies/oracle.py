@@ -8,7 +8,7 @@ from maskedbandits._numba.state import POSITION, REQUIRED, Ints, fixed_array, pa
 from maskedbandits.errors import UserError, WrongValueError
 from maskedbandits.policies import validation
 from maskedbandits.policies.restarts.planned import restart_times
-from maskedbandits.policies.state import Arms, counted, forget
+from maskedbandits.policies.state import Arms, count_feedback, forget
 
 SUMMARY = "plays the best arm, which it is told"
 LEARNS_FROM = "nothing"
@@ -86,7 +86,7 @@ def choose_ahead(state: Policy) -> int:
 @inlined
 def observe(state: Policy, arm: int, feedback: float) -> None:
     """Count the feedback, and the segments."""
-    counted(state, arm, feedback)
+    count_feedback(state, arm, feedback)
     scalars = state.scalars[0]
     if scalars.following < state.begins.size and scalars.time == state.begins[scalars.following]:
         scalars.following += 1

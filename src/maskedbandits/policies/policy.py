@@ -507,7 +507,7 @@ class Policy:
             return self.indices()
         drawn = np.zeros(tries if self._kind.draws_from else 1, dtype=np.int64)
         snapshot = self._snapshot()
-        snapshot.rng[:] = rng.seeded()
+        snapshot.rng[:] = rng.seed_words()
         self._entries_of(".sample").sample(snapshot, drawn)
         return np.bincount(drawn, minlength=snapshot.counts.size) / drawn.size
 

@@ -320,7 +320,7 @@ def _release(*, in_child: bool = False) -> None:
         if in_child and policy in _groups:
             policy.draw_apart()
         elif in_child:
-            policy._state.rng[:] = rng.seeded()
+            policy._state.rng[:] = rng.seed_words()
         policy._lock.release()
     _forking.release()
 

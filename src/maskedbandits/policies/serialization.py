@@ -213,7 +213,7 @@ def revive(kind: Kind, given: Any, state: Any, path: str, *, exact: bool) -> Pol
         raise UserError(f"{path} is damaged: {fault}; load an older copy")
     if "ahead_weight" in kind.layout.variables:
         state.scalars[0].ahead_weight = 0.0  # intermediate results of choices are computed again
-    words = state.rng.copy() if exact else rng.seeded()
+    words = state.rng.copy() if exact else rng.seed_words()
     return Policy(kind, given, state, words, fresh=False)
 
 

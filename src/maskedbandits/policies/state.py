@@ -59,16 +59,16 @@ def forget(state: Arms) -> None:
 
 
 @inlined
-def flipped(state: Arms, arm: int, feedback: float) -> float:
+def flip_feedback(state: Arms, arm: int, feedback: float) -> float:
     """Return the feedback as an increasing corruption would have shown it."""
     return 1.0 - feedback if state.flips[arm] else feedback
 
 
 @inlined
-def counted(state: Arms, arm: int, feedback: float) -> float:
+def count_feedback(state: Arms, arm: int, feedback: float) -> float:
     """Count a feedback, and return it as an increasing corruption would have shown it."""
     state.scalars[0].time += 1
-    feedback = flipped(state, arm, feedback)
+    feedback = flip_feedback(state, arm, feedback)
     state.counts[arm] += 1.0
     state.sums[arm] += feedback
     return feedback

@@ -42,12 +42,12 @@ def random_segments(
     """
     arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
     rng = _rng(seed)
-    starts = _drawn_starts(rng, arms, horizon, segments, shortest)
+    starts = _draw_starts(rng, arms, horizon, segments, shortest)
     best = _below(rng, arms)
-    means = [_drawn_means(rng, arms, gap, best)]
+    means = [_draw_means(rng, arms, gap, best)]
     for _ in starts[1:]:
         best = _another(rng, arms, best)
-        means.append(_drawn_means(rng, arms, gap, best))
+        means.append(_draw_means(rng, arms, gap, best))
     return Problem(means, starts, horizon, corruption)
 
 
@@ -68,8 +68,8 @@ def one_arm_at_a_time(
     """
     arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.4)
     rng = _rng(seed)
-    starts = _drawn_starts(rng, arms, horizon, segments, shortest)
-    means = [(1.0 - gap) * _drawn_means(rng, arms, gap / (1.0 - gap), _below(rng, arms))]
+    starts = _draw_starts(rng, arms, horizon, segments, shortest)
+    means = [(1.0 - gap) * _draw_means(rng, arms, gap / (1.0 - gap), _below(rng, arms))]
     for _ in starts[1:]:
         means.append(_with_one_moved(rng, means[-1], gap))
     return Problem(means, starts, horizon, corruption)
@@ -96,7 +96,7 @@ def one_ahead(
     if base_rate + gap > 1.0 + ROUNDING:
         raise UserError(f"base_rate = {base_rate:g} and gap = {gap:g} add up to more than 1: lower either")
     rng = _rng(seed)
-    starts = _drawn_starts(rng, arms, horizon, segments, shortest)
+    starts = _draw_starts(rng, arms, horizon, segments, shortest)
     best = [_below(rng, arms)]
     for _ in starts[1:]:
         best.append(_another(rng, arms, best[-1]))
@@ -121,9 +121,9 @@ def best_stays_best(
     """
     arms, gap = check_int("arms", arms, 2, LARGEST), number("gap", gap, 0.0, 0.9)
     rng = _rng(seed)
-    starts = _drawn_starts(rng, arms, horizon, segments, shortest)
+    starts = _draw_starts(rng, arms, horizon, segments, shortest)
     best = _below(rng, arms)
-    means = [_drawn_means(rng, arms, gap, best) for _ in starts]
+    means = [_draw_means(rng, arms, gap, best) for _ in starts]
     return Problem(means, starts, horizon, corruption)
 
 
@@ -193,8 +193,8 @@ def linear(
     rng = _rng(seed)
     starts = _even_starts(arms, horizon, resolution)
     best = _below(rng, arms)
-    first = _drawn_means(rng, arms, gap, best)
-    last = _drawn_means(rng, arms, gap, _another(rng, arms, best))
+    first = _draw_means(rng, arms, gap, best)
+    last = _draw_means(rng, arms, gap, _another(rng, arms, best))
     share = np.linspace(0.0, 1.0, starts.size)[:, None]
     return Problem((1.0 - share) * first + share * last, starts, horizon, corruption)
 
@@ -256,7 +256,7 @@ def _another(rng: np.random.Generator, arms: int, arm: int) -> int:
     return (arm + 1 + _below(rng, arms - 1)) % arms
 
 
-def _drawn_starts(rng: np.random.Generator, arms: int, horizon: int, segments: int, shortest: int | None) -> Ints:
+def _draw_starts(rng: np.random.Generator, arms: int, horizon: int, segments: int, shortest: int | None) -> Ints:
     """Give every segment its least length, and scatter what is left."""
     horizon, segments = check_int("horizon", horizon, 1, LARGEST), check_int("segments", segments, 1, LARGEST)
     if segments > horizon:
@@ -278,7 +278,7 @@ def _even_starts(arms: int, horizon: int, resolution: int | None) -> Ints:
     return np.arange(0, horizon, steps, dtype=np.int64)
 
 
-def _drawn_means(rng: np.random.Generator, arms: int, gap: float, best: int) -> Floats:
+def _draw_means(rng: np.random.Generator, arms: int, gap: float, best: int) -> Floats:
     """Draw uniform means, given which is the largest and that it is ahead by the gap.
 
     The spacings of uniform numbers are uniform on a simplex. Given that one of them is at least the gap, what is left

@@ -34,7 +34,7 @@ def independent_groups(
 ) -> ContextualProblem:
     """Draw all means of all groups uniformly, and independently of each other."""
     shape = _shape(groups, arms)
-    return _drawn(
+    return _draw_means(
         lambda rng: rng.uniform(LEAST, MOST, shape), shape, (horizon, segments, seed, gap), shares, corruption
     )
 
@@ -61,7 +61,7 @@ def similar_groups(
         common = rng.uniform(LEAST, MOST, shape[1])
         return np.clip(common + far * rng.uniform(-1.0, 1.0, shape), 0.0, 1.0)
 
-    return _drawn(draw, shape, (horizon, segments, seed, gap), shares, corruption)
+    return _draw_means(draw, shape, (horizon, segments, seed, gap), shares, corruption)
 
 
 GROUP_GENERATORS: dict[str, Callable[..., ContextualProblem]] = {
@@ -75,7 +75,7 @@ def _shape(groups: int, arms: int) -> tuple[int, int]:
     return check_int("groups", groups, 1, LARGEST), check_int("arms", arms, 2, LARGEST)
 
 
-def _drawn(
+def _draw_means(
     draw: Callable[[np.random.Generator], Floats],
     shape: tuple[int, int],
     about: tuple[int, int, int, float],

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from maskedbandits import _validation
 from maskedbandits.corruption import IDENTITY, Corruption, Noise, RandomizedResponse, Spread, per_arm, spread
 from maskedbandits.errors import LARGEST, UserError, check_int, number
-from maskedbandits.problems.rewards import Gaussian, Rewards, checked
+from maskedbandits.problems.rewards import Gaussian, Rewards, check_rewards
 
 if TYPE_CHECKING:
     from maskedbandits.problems.replay import Log, Replay
@@ -65,7 +65,7 @@ class Problem:
         begins = checked_starts(starts, table.shape[0], steps)
         each = per_arm(corruption, table.shape[1])
         share = number("liars", liars, 0.0, 1.0)
-        drawn = checked(rewards)
+        drawn = check_rewards(rewards)
         _refuse_what_does_not_fit(each, drawn, share)
         seen = _with_liars(seen_through(each, table), table, each, share)
         values = {

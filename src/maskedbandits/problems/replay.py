@@ -42,7 +42,7 @@ class Replay(Problem):
     ) -> None:
         table = _validation.table("outcomes", outcomes, "round")
         table.flags.writeable = False
-        starts = _checked_periods(periods, len(table))
+        starts = _check_periods(periods, len(table))
         counts = np.diff(np.append(starts, len(table)))
         super().__init__(np.add.reduceat(table, starts) / counts[:, None], starts, len(table), corruption)
         _refuse_noise(self)
@@ -93,7 +93,7 @@ class Log(Problem):
         count = int(picked.max()) + 1 if arms is None else check_int("arms", arms)
         refuse_more_arms(count, picked.size)
         _validation.arms("chosen", picked, count, "round")
-        starts = _checked_periods(periods, picked.size)
+        starts = _check_periods(periods, picked.size)
         super().__init__(_means_of(picked, brought, starts, count), starts, picked.size, corruption)
         _refuse_noise(self)
         for name, value in (("chosen", picked), ("rewards", brought)):
@@ -137,7 +137,7 @@ def _refuse_noise(problem: Problem) -> None:
         raise UserError("corruption: what was recorded is replayed in bits, without noise; give a RandomizedResponse")
 
 
-def _checked_periods(periods: int | ArrayLike, rounds: int) -> Ints:
+def _check_periods(periods: int | ArrayLike, rounds: int) -> Ints:
     """Return the first rounds of the periods: as given, or of so many periods of one length."""
     if np.ndim(periods) == 0:
         count = check_int("periods", periods, 1, rounds)

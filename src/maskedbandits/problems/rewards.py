@@ -61,7 +61,7 @@ class Gaussian:
 Rewards = Bernoulli | Beta | Gaussian
 
 
-def checked(rewards: object) -> Rewards:
+def check_rewards(rewards: object) -> Rewards:
     """Return how rewards are drawn; "bernoulli" is the usual way."""
     if isinstance(rewards, Rewards):
         return rewards

@@ -37,7 +37,7 @@ class Delay:
         return mail(self.steps, self.mean, horizon, self.lost, segments)
 
 
-def checked(delay: Delays, lost: float = 0.0, expire_after: int | None = None) -> Delay | None:
+def check_delay(delay: Delays, lost: float = 0.0, expire_after: int | None = None) -> Delay | None:
     """Return how reports arrive, as somebody has given it; None if all arrive at once."""
     share = number("lost", lost, 0.0, 1.0)
     after = check_expire_after("expire_after", expire_after)

@@ -106,14 +106,14 @@ def find(name: str, folder: Path) -> Factory:
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):
         raise UserError(f"{name}: is no name of a function: give package.module:function")
-    found = _imported(name, module, folder)
+    found = _import_module(name, module, folder)
     factory = getattr(found, attribute, None)
     if not callable(factory):
         raise UserError(f"{name}: {module} has no function {shown(attribute)}")
     return cast("Factory", factory)
 
 
-def _imported(name: str, module: str, folder: Path) -> ModuleType:
+def _import_module(name: str, module: str, folder: Path) -> ModuleType:
     sys.path.insert(0, str(folder))
     try:
         return importlib.import_module(module)

@@ -21,7 +21,7 @@ from maskedbandits._numba.state import Floats, Ints, Words
 from maskedbandits.corruption import Corruption, GaussianNoise, LaplaceNoise
 from maskedbandits.errors import UserError
 from maskedbandits.math import beta, rng
-from maskedbandits.policies.kernels import Tally, World, begin_segment, choose, decide, observe, reckoned, take_in
+from maskedbandits.policies.kernels import Tally, World, begin_segment, choose, decide, observe, settle_regret, take_in
 from maskedbandits.policies.state import Arms
 from maskedbandits.problems.rewards import Beta, Gaussian, Rewards
 
@@ -133,7 +133,7 @@ def advance_late(state: Any, world: World, checkpoints: Ints, tally: Tally, unti
             take_in(state, arm, feedback)  # no room: of geometric delays not once in a lifetime
         tally.recent[arm] += 1
         done += 1
-        segment, following = reckoned(world, checkpoints, tally, done, segment, following)
+        segment, following = settle_regret(world, checkpoints, tally, done, segment, following)
     tally.position[0], tally.position[1], tally.position[2] = done, segment, following
 
 
@@ -212,7 +212,7 @@ def _reward(words: Words, kind: int, width: float, mean: float) -> float:
 
 
 @inlined
-def _drawn(words: Words, feedback: Feedback, arm: int, mean: float) -> float:
+def _draw_feedback(words: Words, feedback: Feedback, arm: int, mean: float) -> float:
     """Draw what is shown of a pull."""
     noise, scale = feedback.noises[arm], feedback.scales[arm]
     if noise == BITS:
@@ -229,8 +229,8 @@ def advance_noisy(state: Any, world: World, checkpoints: Ints, tally: Tally, unt
     done, segment, following = tally.position[0], tally.position[1], tally.position[2]
     while done < until:
         arm = choose(state)
-        observe(state, arm, _drawn(state.rng, feedback, arm, world.feedback_means[segment, arm]))
+        observe(state, arm, _draw_feedback(state.rng, feedback, arm, world.feedback_means[segment, arm]))
         tally.recent[arm] += 1
         done += 1
-        segment, following = reckoned(world, checkpoints, tally, done, segment, following)
+        segment, following = settle_regret(world, checkpoints, tally, done, segment, following)
     tally.position[0], tally.position[1], tally.position[2] = done, segment, following

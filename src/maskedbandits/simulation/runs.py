@@ -224,7 +224,7 @@ class Batch(Runs):
         # The memo only pays once it is warm: a short run gets a small one, which is quickly cleared.
         memo = 1 << int(min(max(self.horizon // 8, 1 << 6), MEMO)).bit_length() - 1
         self.states = [self._fresh(memo) for _ in range(self.workers)]
-        self.words = [rng.seeded(self.order.lot(run)) for run in range(min(self.order.runs, AHEAD))]
+        self.words = [rng.seed_words(self.order.lot(run)) for run in range(min(self.order.runs, AHEAD))]
 
     def _fresh(self, memo: int) -> Any:
         """Return the state of a fresh policy."""
@@ -250,9 +250,9 @@ class Batch(Runs):
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
         state, tally, more = self.states[worker], self.tally(run, worker), self.more(run)
-        state.rng[:] = self.words[run] if run < len(self.words) else rng.seeded(self.order.lot(run))
+        state.rng[:] = self.words[run] if run < len(self.words) else rng.seed_words(self.order.lot(run))
         for group in range(1, state.scalars.size):
-            select_state(state, group).rng[:] = rng.seeded(self.order.lot(run, group))
+            select_state(state, group).rng[:] = rng.seed_words(self.order.lot(run, group))
         self.start(state)
         advance, world, times = self.advance, self.world, self.times
         self._advance(run, worker, look, lambda until: advance(state, world, times, tally, until, *more))
@@ -277,7 +277,7 @@ class FeaturedBatch(Runs):
     def _play_one(self, run: int, worker: int, look: Callable[[], None]) -> None:
         """Play one run."""
         state, world, tally = self.policy.for_simulation(), self._world(), self.tally(run, worker)
-        state.rng[:] = rng.seeded(self.order.lot(run))
+        state.rng[:] = rng.seed_words(self.order.lot(run))
         self._advance(run, worker, look, lambda until: features.advance(state, world, self.times, tally, until))
 
 

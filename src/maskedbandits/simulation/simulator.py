@@ -21,7 +21,7 @@ from maskedbandits.simulation import delays, external
 from maskedbandits.simulation.external import Factory
 from maskedbandits.simulation.runs import Batch, FeaturedBatch, Order, Simulation, refuse_too_much
 
-__all__ = ["Simulation", "cores", "get_ready", "prepared", "simulate"]
+__all__ = ["Simulation", "cores", "get_ready", "prepare_runs", "simulate"]
 
 
 def simulate(
@@ -59,7 +59,7 @@ def simulate(
     On a log (``Problem.replay_log``) every time is a row: checkpoints, and the policy's restarts, window and horizon. A
     policy plays about one row in K; docs/data.md says what that makes of its parameters.
     """
-    ready = prepared(
+    ready = prepare_runs(
         problem,
         policy,
         runs,
@@ -74,7 +74,7 @@ def simulate(
     return ready(progress)
 
 
-def prepared(
+def prepare_runs(
     problem: Problem | ContextualProblem | FeaturedProblem,
     policy: Policy | Contextual | Featured | str | Factory,
     runs: int,
@@ -92,20 +92,20 @@ def prepared(
     Of many short ones it pays to prepare some, and then to play them: after it has played, a processor has to be
     reminded of how to prepare.
     """
-    late = delays.checked(delay, lost, expire_after)
+    late = delays.check_delay(delay, lost, expire_after)
     if isinstance(problem, ContextualProblem):
-        policy = _fitting_groups(policy, problem, late)
+        policy = _check_contextual(policy, problem, late)
     elif isinstance(problem, FeaturedProblem):
         _refuse_misfit_of_features(policy, problem, late)
     elif isinstance(problem, Problem):
-        policy = _fitting(policy, problem, late)
+        policy = _check_policy(policy, problem, late)
     else:
         raise WrongValueError("problem", problem, "a Problem, a ContextualProblem or a FeaturedProblem")
     order = Order(
         problem,
         check_int("runs", runs),
         check_int("seed", seed, 0),
-        _checked_times(checkpoints, problem.horizon),
+        _check_times(checkpoints, problem.horizon),
         late,
         check_int("first_run", first_run, 0),
     )
@@ -116,12 +116,12 @@ def prepared(
     else:
         assert isinstance(problem, Problem)  # noqa: S101 -- others were refused what is none of theirs
         assert not isinstance(policy, (str, Featured))  # noqa: S101 -- as above
-        return partial(_played_outside, order, problem, policy)
+        return partial(_play_external, order, problem, policy)
     batch.get_ready()
     return batch.played
 
 
-def _fitting(
+def _check_policy(
     policy: Policy | Contextual | Featured | str | Factory, problem: Problem, late: delays.Delay | None
 ) -> Policy | Contextual | Featured | str | Factory:
     """Return a policy for a problem, made if it is a name; refuse what does not fit."""
@@ -140,7 +140,7 @@ def _fitting(
     return policy
 
 
-def _fitting_groups(policy: object, problem: ContextualProblem, late: delays.Delay | None) -> Policy | Contextual:
+def _check_contextual(policy: object, problem: ContextualProblem, late: delays.Delay | None) -> Policy | Contextual:
     """Return a policy for a problem with groups, made if it is a name; refuse what does not fit."""
     if late is not None:
         raise UserError(f"{late.words}: answers of groups come at once; leave it out")
@@ -218,7 +218,7 @@ def _refuse_what_it_cannot_see(policy: Policy, problem: Problem) -> None:
         )
 
 
-def _played_outside(order: Order, problem: Problem, factory: Factory, progress: Progress | bool | None) -> Simulation:
+def _play_external(order: Order, problem: Problem, factory: Factory, progress: Progress | bool | None) -> Simulation:
     """Play policies of somebody's own, one run after the other."""
     times, runs, late = order.times, order.runs, order.delay
     refuse_too_much(runs * (times.size + 2 * problem.arms + 1))
@@ -241,7 +241,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _checked_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int64]:
+def _check_times(checkpoints: int | ArrayLike, horizon: int) -> NDArray[np.int64]:
     if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str):
         count = min(check_int("checkpoints", checkpoints), horizon)
         return np.arange(1, count + 1, dtype=np.int64) * horizon // count

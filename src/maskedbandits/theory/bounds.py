@@ -40,7 +40,7 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
     suboptimal. An arm that never is has no such pulls, and 0 is returned, although the printed terms in w
     and T remain for it.
     """
-    window = _checked_window(problem, window)
+    window = _check_window(problem, window)
     pairs = suboptimal(problem)
     level = float(exploration(window, 3.0))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -58,7 +58,7 @@ def published_bound(problem: Problem, window: int) -> FloatArray:
 
 def corrected_bound(problem: Problem, window: int, c: float = 3.0) -> FloatArray:
     """Return the (K,) bound on the expected pulls of each arm while suboptimal, as it can be proved."""
-    window, c = _checked_window(problem, window), number("c", c, 0.0)
+    window, c = _check_window(problem, window), number("c", c, 0.0)
     pairs = suboptimal(problem)
     mixed, missed = _per_segment(problem, window, c)
     pulls = (mixed + missed)[pairs.segment] + _explored(pairs, window, c)
@@ -72,7 +72,7 @@ def corrected_regret_bound(problem: Problem, window: int, c: float = 3.0, *, cap
     which the best arm's index misses, is paid once, at the largest gap, and not once for every arm. No segment
     costs more than its largest gap at every step; ``capped=False`` leaves out that limit.
     """
-    window, c = _checked_window(problem, window), number("c", c, 0.0)
+    window, c = _check_window(problem, window), number("c", c, 0.0)
     regret = _segment_regret(problem, suboptimal(problem), window, c)
     limit = largest_gap(problem) * problem.lengths if capped else math.inf
     return float(np.minimum(regret, limit).sum())
@@ -228,7 +228,7 @@ def _per_arm(problem: Problem, pairs: Pairs, value: FloatArray) -> FloatArray:
     return total
 
 
-def _checked_window(problem: Problem, window: int) -> int:
+def _check_window(problem: Problem, window: int) -> int:
     window = check_int("window", window, 1, LARGEST)
     if window < problem.arms:
         raise UserError(f"window must hold a pull of each arm: take at least {problem.arms}, got {window}")

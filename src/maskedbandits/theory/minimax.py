@@ -13,7 +13,7 @@ from maskedbandits.theory.windows import times, variation_window
 
 def hard_gap(arms: int, steps: int, slope: float = 1.0) -> float:
     """Return the gap at which so many steps with so many arms are hardest, as the proof of the lower bound has it."""
-    arms, slope = check_int("arms", arms, 2), _checked(slope)
+    arms, slope = check_int("arms", arms, 2), _check_slope(slope)
     return math.sqrt(3.0 * (arms - 1) / check_int("steps", steps)) / (8.0 * slope)
 
 
@@ -24,7 +24,7 @@ def minimax_lower_bound(horizon: int, segments: int, arms: int, slope: float = 1
     divides T, the bound is sqrt((K-1) L T) / (61 s). Otherwise the last segment is longer: its last steps count as 0.
     """
     horizon, segments = times(horizon, segments)
-    arms, slope = check_int("arms", arms, 2), _checked(slope)
+    arms, slope = check_int("arms", arms, 2), _check_slope(slope)
     steps, least = horizon // segments, math.ceil(3.0 * (arms - 1) * max(1.0, 0.25 / slope**2))
     if steps < least:
         raise UserError(
@@ -38,7 +38,7 @@ def exp3s_bound(horizon: int, segments: int, arms: int, slope: float = 1.0) -> f
     horizon, segments = times(horizon, segments)
     arms = check_int("arms", arms)
     effort = arms * horizon * (segments * math.log(arms * horizon) + math.e)
-    return 2.0 * math.sqrt((math.e - 1.0) * effort) / _checked(slope)
+    return 2.0 * math.sqrt((math.e - 1.0) * effort) / _check_slope(slope)
 
 
 def sw_klucb_bound(
@@ -51,7 +51,7 @@ def sw_klucb_bound(
     3 ((K-1) (L-1) F T^2 / (2 s^2))^(1/3).
     """
     horizon, segments = times(horizon, segments)
-    arms, slope, c = check_int("arms", arms, 2), _checked(slope), number("c", c, 0.0)
+    arms, slope, c = check_int("arms", arms, 2), _check_slope(slope), number("c", c, 0.0)
     if window is None:
         window = variation_window(horizon, arms, segments - 1, slope, c=c)
     window = check_int("window", window, arms, LARGEST)
@@ -61,5 +61,5 @@ def sw_klucb_bound(
     return min(float(horizon), (segments - 1.0) * window + explored + rest)
 
 
-def _checked(slope: float) -> float:
+def _check_slope(slope: float) -> float:
     return number("slope", slope, 0.0, 1.0, above=True)

@@ -17,7 +17,7 @@ from maskedbandits.policies.index.state import Axes
 from maskedbandits.policies.index.state import evidence_of as evidence_of  # the evidence of a group (``groups.py``)
 from maskedbandits.policies.pending import clear_pending
 from maskedbandits.policies.restarts.planned import Phases, forget_everything
-from maskedbandits.policies.state import NOT_NEGATIVE, flipped
+from maskedbandits.policies.state import NOT_NEGATIVE, flip_feedback
 
 
 @inner
@@ -70,7 +70,7 @@ def choose_open(state: Axes) -> int:
 def observe(state: Axes, arm: int, feedback: float) -> None:
     """Take in the feedback of a pull."""
     memories.advance(state)
-    feedback = flipped(state, arm, feedback)
+    feedback = flip_feedback(state, arm, feedback)
     if not memories.push_fast(state, arm, feedback):
         _observe_any(state, arm, feedback)
 
