@@ -126,7 +126,7 @@ STEPS: dict[int, dict[str, tuple[str, ...]]] = {
         "sqlite": ("ALTER TABLE event ADD COLUMN config INTEGER", "ALTER TABLE event ADD COLUMN question BLOB"),
         "postgresql": ("ALTER TABLE event ADD COLUMN config INTEGER", "ALTER TABLE event ADD COLUMN question BYTEA"),
     },
-    # Store no time finer than an hour, no readable token of a visitor, and no secret; see ``service/upgrade.py``, too.
+    # Store no time finer than an hour, no readable token of a visitor, and no secret; see ``cli/upgrade.py``, too.
     2: dict.fromkeys(
         DIALECTS, (*_ROUND_TO_HOURS, "DELETE FROM visitor", "DELETE FROM meta WHERE key = 'visitor_secret'")
     ),
