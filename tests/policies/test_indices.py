@@ -30,7 +30,7 @@ PARAMETERS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("kind", ["ucb", "klucb-plus", "ts"])
 @pytest.mark.parametrize("before", ["sw-"])
-@examples(120)
+@examples(60)
 @given(data=st.data())
 def test_index_equals_twin(before: str, kind: str, data: st.DataObject) -> None:
     """On everything, and on a window; KL has a test of its own beside the policies."""
@@ -57,7 +57,7 @@ def test_index_equals_twin_in_long_plays(kind: str, memory: str) -> None:
     play_both(fast, Twin(list(each), kind, **window, **given), rng.integers(0, 2, 150).astype(float).tolist())
 
 
-@examples(300)
+@examples(150)
 @given(st.data())
 def test_kl_index_equals_paper(data: st.DataObject) -> None:
     arms = data.draw(st.integers(1, 4), label="arms")

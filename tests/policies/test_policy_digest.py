@@ -47,7 +47,7 @@ def saved_and_loaded(policy: Policy, path: Path) -> Policy:
 
 class TestFold:
     @pytest.mark.parametrize("name", OFFERED)
-    @examples(6)
+    @examples(4)
     @given(seed=st.integers(0, 2**32))
     def test_digest_ignores_decisions_and_batches(
         self, name: str, seed: int, tmp_path_factory: pytest.TempPathFactory
